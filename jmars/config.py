@@ -1,0 +1,103 @@
+"""What can be set, and where our files lie.
+
+`config` holds the settings of this process; seed 000's switches are under `task.default_config`. Used by every floor.
+Source: seed 000, "Configuration".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from jmars.errors import ClusterError
+
+__all__ = ["TASK_DEFAULTS", "Config", "config", "runtime_dir"]
+
+# Seed 000's switches, and how operands are ordered and first placed.
+TASK_DEFAULTS: dict[str, Any] = {
+    "optimize_tileable_graph": True,
+    "optimize_chunk_graph": True,
+    "fuse_enabled": True,
+    "order": "mars",
+    "assigner": "bfs",
+}
+
+
+class Config:
+    """Settings of this process; attributes are checked by name.
+
+    Examples
+    --------
+    >>> with config.using(display="none"):
+    ...     config.display
+    'none'
+    """
+
+    def __init__(self) -> None:
+        self.task: dict[str, Any] = dict(TASK_DEFAULTS)
+        self.display: str = os.environ.get("JMARS_DISPLAY", "")  # "", none, text or widget; "" chooses by the front end
+        self.chunk_size_limit: int = 128 * 2**20  # bytes of one chunk where no chunk_size is given
+        self.combine_size: int = 4  # chunks that one step of a tree reduction combines
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "combine_size" in self.__dict__ and name not in self.__dict__:
+            raise AttributeError(f"jmars.config has no setting {name!r}; it has {', '.join(sorted(self.__dict__))}")
+        super().__setattr__(name, value)
+
+    def load(self, settings: dict[str, Any]) -> None:
+        """Take the settings of a mapping shaped as seed 000's YAML: {"task": {"default_config": {...}}}."""
+        given = settings.get("task", {}).get("default_config", {})
+        unknown = sorted(set(given) - set(self.task))
+        if unknown:
+            raise KeyError(f"task.default_config has no {', '.join(unknown)}; it has {', '.join(sorted(self.task))}")
+        self.task = self.task | given
+
+    @contextmanager
+    def using(self, **settings: Any) -> Iterator[Config]:
+        """Other settings within a `with` block."""
+        before = {name: getattr(self, name) for name in settings}
+        try:
+            for name, value in settings.items():
+                setattr(self, name, value)
+            yield self
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+
+config = Config()
+
+
+def runtime_dir() -> Path:
+    """The folder with one registry file per running cluster: ours alone, mode 0700, made when missing.
+
+    `$JMARS_RUNTIME_DIR`, else `$XDG_RUNTIME_DIR/jmars`, else `~/.local/share/jmars/runtime`.
+
+    Raises
+    ------
+    ClusterError
+        If the folder belongs to another user or others may enter it.
+    """
+    given = os.environ.get("JMARS_RUNTIME_DIR")
+    session = os.environ.get("XDG_RUNTIME_DIR")
+    if given:
+        path = Path(given)
+    elif session and os.access(session, os.W_OK):
+        path = Path(session) / "jmars"
+    else:
+        path = Path.home() / ".local" / "share" / "jmars" / "runtime"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_private(path)
+    return path
+
+
+def check_private(path: Path) -> None:
+    """Refuse a folder that another user owns or can enter."""
+    status = path.lstat()
+    if status.st_uid != os.getuid() or path.is_symlink():
+        raise ClusterError(f"{path} belongs to another user or is a link; remove it or set JMARS_RUNTIME_DIR")
+    if status.st_mode & 0o077:
+        raise ClusterError(f"others may enter {path}; run `chmod 700 {path}` or set JMARS_RUNTIME_DIR to a private folder")

@@ -1,0 +1,137 @@
+"""Everything that can go wrong, as one tree.
+
+    JmarsError
+    ├── ChunkSizeError (ValueError)            a chunk_size that cuts no array
+    ├── GraphError (ValueError)                a graph that cannot run
+    ├── UnsupportedError (NotImplementedError, TypeError)   a NumPy function that jmars lacks
+    ├── ViewWriteError (ValueError)            writing through a view, which jmars does not share
+    ├── NotReadyError (RuntimeError)           a value asked for where none can be computed
+    ├── CellError (SyntaxError)                a %%jmars line or cell that cannot be read
+    ├── MemoryLimitError (MemoryError, ValueError)   it can never fit in the memory limit
+    ├── ClusterError (RuntimeError)
+    │   ├── ClusterClosedError                 used after close()
+    │   ├── ClusterStartError                  the processes did not come up
+    │   ├── ClusterLostError (ConnectionError) the control process went away
+    │   ├── AuthenticationError (PermissionError)   who asked could not prove who it is
+    │   └── ProtocolError (ValueError)         bytes that are no message of ours
+    ├── ExecutionError (RuntimeError)
+    │   ├── OperandError                       an operand failed; the user's own exception is its cause
+    │   ├── WorkerLostError                    an operand ended every worker that ran it
+    │   ├── JobCancelledError                  somebody cancelled the job
+    │   └── ExecutionInterrupted               a running operand was told to stop
+    └── StorageError (OSError)
+        └── ChecksumError                      bytes on disk are not those that were written
+
+Used by every floor. An error also inherits the builtin that a NumPy user would catch. Its text says what happened, why,
+and what to do.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AuthenticationError",
+    "CellError",
+    "ChecksumError",
+    "ChunkSizeError",
+    "ClusterClosedError",
+    "ClusterError",
+    "ClusterLostError",
+    "ClusterStartError",
+    "ExecutionError",
+    "ExecutionInterrupted",
+    "GraphError",
+    "JmarsError",
+    "JobCancelledError",
+    "MemoryLimitError",
+    "NotReadyError",
+    "OperandError",
+    "ProtocolError",
+    "StorageError",
+    "UnsupportedError",
+    "ViewWriteError",
+    "WorkerLostError",
+]
+
+
+class JmarsError(Exception):
+    """The root: `except jmars.errors.JmarsError` catches all of ours."""
+
+
+class ChunkSizeError(JmarsError, ValueError):
+    """A chunk size cuts no array: negative, of the wrong length, or splits that do not sum to the shape."""
+
+
+class GraphError(JmarsError, ValueError):
+    """A graph cannot run: a cycle, an unknown input, an instance used twice at once."""
+
+
+class UnsupportedError(JmarsError, NotImplementedError, TypeError):
+    """A NumPy function or argument that jmars does not distribute."""
+
+
+class ViewWriteError(JmarsError, ValueError):
+    """A write whose effect NumPy shares between a view and its base, which lazy arrays do not."""
+
+
+class NotReadyError(JmarsError, RuntimeError):
+    """A value is needed and there is no engine or cluster to compute it."""
+
+
+class CellError(JmarsError, SyntaxError):
+    """A `%%jmars` line or cell that cannot be read."""
+
+
+class MemoryLimitError(JmarsError, MemoryError, ValueError):
+    """What was asked for can never fit in the memory limit."""
+
+
+class ClusterError(JmarsError, RuntimeError):
+    """A cluster cannot do what was asked."""
+
+
+class ClusterClosedError(ClusterError):
+    """The cluster was closed before this call."""
+
+
+class ClusterStartError(ClusterError):
+    """The processes of the cluster did not come up."""
+
+
+class ClusterLostError(ClusterError, ConnectionError):
+    """The control process of the cluster went away."""
+
+
+class AuthenticationError(ClusterError, PermissionError):
+    """The other end of a connection did not prove who it is."""
+
+
+class ProtocolError(ClusterError, ValueError):
+    """Bytes arrived that are no message of ours."""
+
+
+class ExecutionError(JmarsError, RuntimeError):
+    """A job ended without its result."""
+
+
+class OperandError(ExecutionError):
+    """An operand failed; the exception it raised is the cause."""
+
+
+class WorkerLostError(ExecutionError):
+    """An operand ended every worker process that tried it."""
+
+
+class JobCancelledError(ExecutionError):
+    """The job was cancelled before it ended."""
+
+
+class ExecutionInterrupted(ExecutionError):  # noqa: N818  (seed 003's own word)
+    """A running operand was told to stop. Source: seed 003, "取消作业"."""
+
+
+class StorageError(JmarsError, OSError):
+    """A chunk could not be stored or read back."""
+
+
+class ChecksumError(StorageError):
+    """A spilled chunk came back with other bytes than were written."""

@@ -1,0 +1,29 @@
+"""What happened, as numbered records.
+
+An event is a plain list `[seq, time, kind, job, data]`, so that it travels as msgpack without a step between. `seq`
+grows by one per cluster, `time` is seconds since the epoch, `job` is its id or "", and `data` is a dict that depends on
+the kind; docs/reference/events.md lists the fields. The scheduler's event log writes them; the notebook folds them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "GRAPH_BUILT",
+    "JOB_MOVED",
+    "JOB_SUBMITTED",
+    "MEMORY_CHANGED",
+    "OPERANDS_MOVED",
+    "WORKER_MOVED",
+    "Event",
+]
+
+Event = list[Any]
+
+JOB_SUBMITTED = "JobSubmitted"  # {name}
+JOB_MOVED = "JobMoved"  # {state, error, elapsed}
+GRAPH_BUILT = "GraphBuilt"  # the graph before and after fusion, once per job
+OPERANDS_MOVED = "OperandsMoved"  # {state, ids: uint32 little-endian bytes, worker}
+WORKER_MOVED = "WorkerMoved"  # {worker, name, pid, state}
+MEMORY_CHANGED = "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, workers}

@@ -1,0 +1,60 @@
+"""What is counted: bytes and seconds, read from people and written for them.
+
+Used by every floor that shows or reads a size.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["format_bytes", "parse_bytes"]
+
+_FACTORS = {"": 1, "b": 1}
+for _power, _letter in enumerate("kmgt", start=1):
+    _FACTORS |= {_letter: 1024**_power, f"{_letter}ib": 1024**_power, f"{_letter}b": 1000**_power}
+
+
+def parse_bytes(text: str | int | float) -> int:
+    """Bytes that `text` stands for.
+
+    Parameters
+    ----------
+    text
+        A number of bytes, or a number with a unit: "2GiB", "1.5 GB", "512M" (M = MiB).
+
+    Returns
+    -------
+    int
+        Bytes, 1 or more.
+
+    Raises
+    ------
+    ValueError
+        If it is no size or below one byte.
+
+    Examples
+    --------
+    >>> parse_bytes("2GiB")
+    2147483648
+    """
+    if isinstance(text, bool):
+        raise ValueError(f"{text!r} is no size; give bytes or a text such as '2GiB'")
+    if isinstance(text, int | float):
+        size = int(text)
+    else:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([a-z]*)\s*", text.lower())
+        if not match or match[2] not in _FACTORS:
+            raise ValueError(f"{text!r} is no size; give bytes or a text such as '512MiB' or '2GiB'")
+        size = int(float(match[1]) * _FACTORS[match[2]])
+    if size < 1:
+        raise ValueError(f"{text!r} is below one byte; give a positive size such as '512MiB'")
+    return size
+
+
+def format_bytes(size: float) -> str:
+    """`size` in bytes as a short text: 1536 -> '1.5 KiB'."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
