@@ -125,7 +125,7 @@ class JobCancelledError(ExecutionError):
     """The job was cancelled before it ended."""
 
 
-class ExecutionInterrupted(ExecutionError):  # noqa: N818  (seed 003's own word)
+class ExecutionInterrupted(ExecutionError):
     """A running operand was told to stop. Source: seed 003, "取消作业"."""
 
 

@@ -27,7 +27,7 @@ STATE_NAMES: tuple[str, ...] = tuple(state.name.lower() for state in OperandStat
 
 
 class JobState(StrEnum):
-    """Where a job stands. Source: seed 003 and Mars's REST: preparing, running, success, failed, cancelling, cancelled."""
+    """Where a job stands. Source: seed 003, "作业提交" and "取消作业"."""
 
     PREPARING = "preparing"
     RUNNING = "running"

@@ -1,0 +1,11 @@
+"""Addressable objects that talk over authenticated frames.
+
+frames.py    messages as length-prefixed msgpack
+auth.py      who may connect: the peer's user, then a challenge that both ends answer with the cluster's token
+channel.py   one connection: ask an actor of the other end, tell it, serve our own
+"""
+
+from jmars.actors.auth import new_token
+from jmars.actors.channel import Channel, Mailbox, connect, serve
+
+__all__ = ["Channel", "Mailbox", "connect", "new_token", "serve"]

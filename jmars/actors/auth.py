@@ -1,0 +1,60 @@
+"""Who may connect: the same user of this host, holding the cluster's token.
+
+The server sends a nonce, the client answers with its HMAC and a nonce of its own, the server answers that. All three
+messages are of fixed length, so nothing is parsed before the token is proven. Used by `channel`.
+Source: the threats of RELIABILITY 2 (pickle on open sockets, replayed frames), answered by RFC 2104.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import socket
+import struct
+
+from jmars.errors import AuthenticationError
+
+__all__ = ["CHALLENGE", "PROOF", "answer", "check_peer", "new_token", "nonce", "verify"]
+
+NONCE = 32  # bytes
+MAGIC = b"jmars-1\n"
+CHALLENGE = len(MAGIC) + NONCE  # bytes of the server's first message
+PROOF = 32  # bytes of an HMAC-SHA256
+
+
+def new_token() -> str:
+    """A fresh secret for one cluster, 64 hexadecimal digits."""
+    return secrets.token_hex(32)
+
+
+def nonce() -> bytes:
+    """Bytes that were never sent before."""
+    return os.urandom(NONCE)
+
+
+def answer(token: str, role: str, challenge: bytes) -> bytes:
+    """Proof that `role` ("client" or "server") holds the token."""
+    return hmac.new(token.encode(), role.encode() + b"|" + challenge, hashlib.sha256).digest()
+
+
+def verify(token: str, role: str, challenge: bytes, proof: bytes) -> bool:
+    """Whether `proof` is `role`'s answer, in constant time."""
+    return hmac.compare_digest(answer(token, role, challenge), proof)
+
+
+def check_peer(connection: socket.socket) -> None:
+    """Refuse a peer of another user; only Unix sockets tell.
+
+    Raises
+    ------
+    AuthenticationError
+        If the process at the other end belongs to another user.
+    """
+    size = struct.calcsize("3i")
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    if uid != os.getuid():
+        raise AuthenticationError(
+            f"process {pid} of user {uid} asked for a cluster of user {os.getuid()}; run your own cluster"
+        )

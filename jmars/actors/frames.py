@@ -1,0 +1,74 @@
+"""Messages as length-prefixed msgpack: four bytes of length, little-endian, then the body.
+
+Used by every connection, between processes of a host and to the client. Nothing here unpickles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgpack
+
+from jmars.errors import ProtocolError
+
+__all__ = ["MAX_FRAME", "Decoder", "pack", "recv_message", "unpack"]
+
+MAX_FRAME = 2**31 - 1  # bytes of one body
+
+
+def pack(message: Any) -> bytes:
+    """`message` as a frame."""
+    body: bytes = msgpack.packb(message, use_bin_type=True)
+    if len(body) > MAX_FRAME:
+        raise ProtocolError(
+            f"a message of {len(body)} bytes is over the limit of {MAX_FRAME}; send large arrays as chunks"
+        )
+    return len(body).to_bytes(4, "little") + body
+
+
+def unpack(body: bytes | bytearray | memoryview) -> Any:
+    """The message of one body; lists come back as tuples."""
+    try:
+        return msgpack.unpackb(body, use_list=False, strict_map_key=False, max_buffer_size=MAX_FRAME)
+    except (ValueError, TypeError, UnicodeDecodeError, msgpack.UnpackException) as error:
+        raise ProtocolError(
+            f"a frame of {len(body)} bytes is not msgpack ({error}); the peer is no jmars of this version"
+        ) from error
+
+
+class Decoder:
+    """Frames out of a byte stream that arrives in pieces."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Any]:
+        """The messages that `data` completes, in order."""
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        try:
+            while len(buffer) - start >= 4:
+                size = int.from_bytes(buffer[start : start + 4], "little")
+                if size > MAX_FRAME:
+                    raise ProtocolError(
+                        f"a frame claims {size} bytes, over the limit of {MAX_FRAME}; the peer is no jmars"
+                    )
+                end = start + 4 + size
+                if len(buffer) < end:
+                    break
+                body = bytes(buffer[start + 4 : end])
+                start = end
+                yield unpack(body)
+        finally:
+            del buffer[:start]
+
+
+def recv_message(read: Any) -> Any:
+    """The next message of a blocking file's `read`; raises EOFError at the end."""
+    head = read(4)
+    if len(head) < 4:
+        raise EOFError
+    body = read(int.from_bytes(head, "little"))
+    return unpack(body)
