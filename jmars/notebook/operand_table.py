@@ -1,0 +1,224 @@
+"""The operands of one job: where each stands, and how many stand where.
+
+`OperandTable` is built from a `GraphBuilt` event and moved by `OperandsMoved` events. All in arrays and by what has
+changed, so that 100,000 operands cost microseconds each over the whole run. Used by run_state.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.model.states import STATE_NAMES, OperandState
+from jmars.notebook.view import MAX_BOXES, MAX_DRAWN, Graph, Layer, StageRow
+
+__all__ = ["OperandTable"]
+
+N_STATES = len(STATE_NAMES)
+_PRUNED = 0xFFFFFFFF
+_TEXT_LIMIT = 160  # characters of a label or source line that travel to the page
+
+
+class OperandTable:
+    """States and workers of the operands after fusion, with counts by state, stage and fused signature.
+
+    Parameters
+    ----------
+    data
+        What a `GraphBuilt` event carries.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.data = data
+        self.n_before, self.n_after = int(data["n_before"]), int(data["n_after"])
+        self.aggregated = self.n_before > MAX_DRAWN
+        self.states = np.zeros(self.n_after, np.uint8)
+        self.workers = np.full(self.n_after, -1, np.int16)
+        self.assigned = _padded(np.frombuffer(data["assigned"], "<i2"), self.n_after, -1)
+        group = _padded(np.frombuffer(data["before_group"], "<u4").astype(np.int64), self.n_before, _PRUNED)
+        self.group = np.where(group < self.n_after, group, -1)
+        self.n_pruned = int(np.count_nonzero(self.group < 0))
+        n_stages = len(data["stages"])
+        self.bucket = _buckets(n_stages)  # row in the table per stage
+        stage = _padded(np.frombuffer(data["before_stage"], "<u4").astype(np.int64), self.n_before, 0)
+        self.stage = self.bucket[np.clip(stage, 0, max(0, n_stages - 1))] if n_stages else stage * 0
+        self._labels_bucket = _buckets(len(data["group_labels"]))
+        label = _padded(np.frombuffer(data["after_group"], "<u4").astype(np.int64), self.n_after, 0)
+        n_labels = len(data["group_labels"])
+        self.label = self._labels_bucket[np.clip(label, 0, max(0, n_labels - 1))] if n_labels else label * 0
+        self._index_members()
+        self.counts = np.zeros(N_STATES, np.int64)
+        self.counts[OperandState.UNSCHEDULED] = self.n_after
+        self.stage_counts = self._counts_of(self.stage[self.group >= 0], _rows(self.bucket))
+        self.label_counts = self._counts_of(self.label, _rows(self._labels_bucket))
+
+    def move(self, ids: NDArray[np.integer[Any]], state: int, worker: int) -> None:
+        """Take a move of operands `ids` (rows after fusion) to `state` on `worker` (-1: none)."""
+        if not 0 <= state < N_STATES:
+            return  # from a newer cluster
+        ids = np.unique(ids[ids < self.n_after]).astype(np.int64)
+        old = self.states[ids].astype(np.int64)
+        self.states[ids] = state
+        if worker >= 0:
+            self.workers[ids] = worker
+        self.counts -= np.bincount(old, minlength=N_STATES)
+        self.counts[state] += len(ids)
+        _move_counts(self.label_counts, self.label[ids], old, state)
+        first, last = self._member_ptr[ids], self._member_ptr[ids + 1]
+        size = last - first
+        place = np.arange(int(size.sum())) + np.repeat(first - (np.cumsum(size) - size), size)
+        _move_counts(self.stage_counts, self._member_stage[place], np.repeat(old, size), state)
+
+    def boxes(self) -> bytes:
+        """What colours the boxes: see `Picture.operand_states`."""
+        if not self.aggregated:
+            return self.states.tobytes()
+        return bytes(np.concatenate([self.stage_counts, self.label_counts]).astype("<u4"))
+
+    def box_workers(self) -> bytes:
+        """The worker of each box, else the one first assigned: see `Picture.operand_workers`."""
+        if self.aggregated:
+            return b""
+        worker = np.where(self.workers >= 0, self.workers, self.assigned)
+        return np.clip(worker + 1, 0, 255).astype(np.uint8).tobytes()
+
+    def running_by_worker(self, n: int) -> list[int]:
+        """Running operands on each of `n` workers."""
+        return _by_worker(self.workers[self.states == OperandState.RUNNING], n)
+
+    def done_by_worker(self, n: int) -> list[int]:
+        """Operands that each of `n` workers has finished."""
+        done = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
+        return _by_worker(self.workers[np.isin(self.states, done)], n)
+
+    def assigned_by_worker(self, n: int) -> list[int]:
+        """Operands first assigned to each of `n` workers."""
+        return _by_worker(self.assigned, n)
+
+    def graph(self, job: str) -> Graph:
+        """The graph as the page draws it."""
+        data, drawn = self.data, not self.aggregated
+        size = self._member_ptr[1:] - self._member_ptr[:-1]
+        if drawn:
+            names = [_short(label) for label in data["after_labels"]]
+            labels = list(dict.fromkeys(names)) or [""]
+            row = {label: i for i, label in enumerate(labels)}
+            before = _layer(
+                data["before_src"], data["before_dst"], self.stage, self._stage_names(), [1] * self.n_before
+            )
+            label = np.array([row[name] for name in names], np.int64) if names else np.zeros(self.n_after, np.int64)
+            after = _layer(data["after_src"], data["after_dst"], label, labels, size.tolist())
+        else:
+            names, labels = self._stage_names(), self._label_names()
+            stage_edges, group_edges = (
+                _edges(data["stage_edges"], self.bucket),
+                _edges(data["group_edges"], self._labels_bucket),
+            )
+            before = _layer(*stage_edges, np.arange(len(names)), names, self.stage_counts.sum(1).tolist())
+            sizes = np.bincount(self.label, minlength=len(labels)).tolist()
+            after = _layer(*group_edges, np.arange(len(labels)), labels, sizes)
+        return {
+            "job": job,
+            "aggregated": self.aggregated,
+            "n_before": self.n_before,
+            "n_after": self.n_after,
+            "n_pruned": self.n_pruned,
+            "stages": self._stage_rows(),
+            "before": before,
+            "after": after,
+            "group": self.group.tolist() if drawn else [],
+            "stage": self.stage.tolist() if drawn else list(range(len(names))),
+            "assigned": self.assigned.tolist() if drawn else [],
+            "nbytes": np.frombuffer(data.get("after_nbytes", b""), "<i8").tolist() if drawn else [],
+        }
+
+    def _index_members(self) -> None:
+        """Operands before fusion by operand after fusion, as their stages: one flat array with offsets."""
+        kept = np.flatnonzero(self.group >= 0)
+        kept = kept[np.argsort(self.group[kept], kind="stable")]
+        self._member_stage = self.stage[kept]
+        sizes = np.bincount(self.group[kept], minlength=self.n_after)
+        self._member_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def _counts_of(self, rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+        """Counts by row and state while all are unscheduled."""
+        counts = np.zeros((n, N_STATES), np.int64)
+        counts[:, OperandState.UNSCHEDULED] = np.bincount(rows, minlength=n)[:n] if n else 0
+        return counts
+
+    def _stage_names(self) -> list[str]:
+        return _bucket_names([_short(stage[0]) for stage in self.data["stages"]], self.bucket)
+
+    def _label_names(self) -> list[str]:
+        return _bucket_names([_short(label) for label in self.data["group_labels"]], self._labels_bucket)
+
+    def _stage_rows(self) -> list[StageRow]:
+        stages, rows = self.data["stages"], []
+        first = np.unique(self.bucket, return_index=True)[1]
+        for name, at, n in zip(self._stage_names(), first, self.stage_counts.sum(1).tolist()):
+            _, file, line, text = stages[at][:4]
+            rows.append(StageRow(name=name, file=_short(file), line=int(line or 0), text=_short(text), n=n))
+        return rows
+
+
+def _short(text: object) -> str:
+    """`text` without control characters, cut to what a label may take."""
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text or "")[: _TEXT_LIMIT + 1])
+    return plain if len(plain) <= _TEXT_LIMIT else plain[: _TEXT_LIMIT - 1] + "…"
+
+
+def _padded(values: NDArray[Any], n: int, fill: int) -> NDArray[Any]:
+    """The first `n` values; what is missing is `fill`."""
+    return (
+        values
+        if len(values) == n
+        else np.concatenate([values, np.full(max(0, n - len(values)), fill, values.dtype)])[:n]
+    )
+
+
+def _buckets(n: int) -> NDArray[np.int64]:
+    """Row of each of `n` things in a table of at most MAX_BOXES rows: neighbours share one."""
+    return np.arange(n) if n <= MAX_BOXES else np.arange(n) * MAX_BOXES // n
+
+
+def _rows(bucket: NDArray[np.int64]) -> int:
+    return int(bucket[-1]) + 1 if len(bucket) else 1
+
+
+def _bucket_names(names: list[str], bucket: NDArray[np.int64]) -> list[str]:
+    """Names of the rows; a row of several says how many."""
+    if len(bucket) <= MAX_BOXES:
+        return names or [""]
+    first = np.unique(bucket, return_index=True)[1]
+    sizes = np.diff(np.append(first, len(bucket)))
+    return [names[at] if size == 1 else f"{names[at]} and {size - 1} more" for at, size in zip(first, sizes)]
+
+
+def _layer(src: Any, dst: Any, label: NDArray[np.int64], labels: list[str], size: list[int]) -> Layer:
+    """A graph as the page takes it; `src` and `dst` are arrays or little-endian uint32 bytes."""
+    ends = [np.frombuffer(end, "<u4").tolist() if isinstance(end, bytes) else list(end) for end in (src, dst)]
+    n = len(label)
+    pairs = [(a, b) for a, b in zip(*ends) if 0 <= a < n and 0 <= b < n]
+    return Layer(
+        n=n, src=[a for a, _ in pairs], dst=[b for _, b in pairs], label=label.tolist(), labels=labels, size=size
+    )
+
+
+def _edges(pairs: Any, bucket: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+    """Edges between rows, each once, none to itself."""
+    seen = sorted({(int(bucket[a]), int(bucket[b])) for a, b in pairs if a < len(bucket) and b < len(bucket)})
+    return [a for a, b in seen if a != b], [b for a, b in seen if a != b]
+
+
+def _move_counts(counts: NDArray[np.int64], rows: NDArray[np.int64], old: NDArray[np.int64], state: int) -> None:
+    """Take rows from their old states to `state`."""
+    np.subtract.at(counts, (rows, old), 1)
+    np.add.at(counts[:, state], rows, 1)
+
+
+def _by_worker(workers: NDArray[np.integer[Any]], n: int) -> list[int]:
+    counts: list[int] = np.bincount(workers[(workers >= 0) & (workers < n)].astype(np.int64), minlength=n).tolist()
+    return counts

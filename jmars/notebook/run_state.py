@@ -1,0 +1,306 @@
+"""What the notebook shows of a run: a pure fold of events.
+
+`RunState.fold` takes events as the log gives them and `picture` gives what the view draws; neither reads a clock or a
+socket. A cell that needs values at once runs several jobs: `RunState` follows them one after another and keeps a line
+about each earlier one. Used by sampler.py (under a cell) and server/stream.py (side bar).
+Source: shared design, "Who owns which fact" and "Flow and back-pressure".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jmars.model.events import (
+    GRAPH_BUILT,
+    JOB_MOVED,
+    JOB_SUBMITTED,
+    MEMORY_CHANGED,
+    OPERANDS_MOVED,
+    WORKER_MOVED,
+    Event,
+)
+from jmars.model.states import STATE_NAMES, TERMINAL, JobState, OperandState
+from jmars.notebook.operand_table import OperandTable
+from jmars.notebook.series import BoundedSeries
+from jmars.notebook.view import TRAITS, JobPart, Picture, Series, Snap, WorkerRow
+
+__all__ = ["JobRun", "RunState"]
+
+_DONE = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
+_MAX_PARTS = 50  # earlier jobs of a cell that are listed
+
+
+@dataclass
+class JobRun:
+    """One job: its state, its operands, its times (seconds since the epoch)."""
+
+    id: str
+    name: str = ""
+    state: str = JobState.PREPARING
+    error: str | None = None
+    submitted: float | None = None
+    started: float | None = None  # when its first operand moved
+    ended: float | None = None
+    n: int = 0  # operands after fusion, 0 before the graph is built
+    table: OperandTable | None = None  # of the newest job only
+
+    def elapsed(self, now: float) -> float:
+        """Seconds since it was submitted, until it ended."""
+        return max(0.0, (self.ended or now) - self.submitted) if self.submitted is not None else 0.0
+
+    def eta(self, now: float) -> float | None:
+        """Seconds it may still need, by the pace so far; None while there is no pace."""
+        if self.state != JobState.RUNNING or self.table is None or self.started is None:
+            return None
+        done = int(self.table.counts[list(_DONE)].sum())
+        return (now - self.started) * (self.n - done) / done if done and now > self.started else None
+
+    def part(self, now: float) -> JobPart:
+        """The line about it."""
+        return JobPart(
+            job=self.id, name=self.name, state=str(self.state), n=self.n, elapsed=round(self.elapsed(now), 2)
+        )
+
+
+@dataclass
+class RunState:
+    """The fold: a cell's jobs, its workers and its memory.
+
+    Attributes
+    ----------
+    open
+        A cell goes on: a job that succeeded may be followed by another, so the whole still counts as running.
+    attached
+        A cell waits for the job, so that "To background" makes sense.
+    revision
+        A number per trait of `Picture` that grows when the trait changes.
+
+    Examples
+    --------
+    >>> run = RunState()
+    >>> run.follow("job-1", "first cell")
+    >>> run.fold([[1, 10.0, "JobSubmitted", "job-1", {"name": "first cell"}]])
+    >>> run.picture(now=12.5)["snap"]["elapsed"]
+    2.5
+    """
+
+    open: bool = False
+    attached: bool = False
+    jobs: list[JobRun] = field(default_factory=list)
+    workers: dict[int, dict[str, Any]] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+    series: BoundedSeries = field(default_factory=BoundedSeries)
+    seq: int = 0  # newest event folded in
+    failure: str | None = None  # why nothing more will come, where the cluster itself went away
+    revision: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TRAITS, 1))
+
+    @property
+    def job(self) -> JobRun | None:
+        """The newest job."""
+        return self.jobs[-1] if self.jobs else None
+
+    @property
+    def live(self) -> bool:
+        """Something runs or may still come."""
+        return self.failure is None and (self.open or (self.job is not None and self.job.state not in TERMINAL))
+
+    def follow(self, job: str, name: str = "") -> None:
+        """Show `job` from now on; the one before becomes a line."""
+        if self.job is not None:
+            self.job.table = None
+        self.jobs.append(JobRun(job, name))
+        self._changed(*TRAITS)
+
+    def close(self) -> None:
+        """The cell has ended: no further job will be followed."""
+        self.open = self.attached = False
+        self._changed("snap")
+
+    def detach(self) -> None:
+        """The cell no longer waits."""
+        self.attached = False
+        self._changed("snap")
+
+    def lose(self, reason: str) -> None:
+        """The cluster is gone: nothing more will come."""
+        self.failure, self.open = reason, False
+        self._changed("snap")
+
+    def fold(self, events: Iterable[Event]) -> None:
+        """Take events in the order of the log; those of other jobs and those seen before change nothing."""
+        for seq, time, kind, job, data in events:
+            if seq <= self.seq:
+                continue
+            self.seq = seq
+            fold = _FOLDS.get(kind)
+            if fold and (not job or (self.job is not None and job == self.job.id)):
+                fold(self, float(time), data)
+
+    def picture(self, now: float) -> Picture:
+        """All that the view shows at `now` (seconds since the epoch)."""
+        run, table = self.job, self.job.table if self.job else None
+        return {
+            "job_id": run.id if run else "",
+            "graph": table.graph(run.id) if run and table else None,
+            "snap": self.snap(now),
+            "operand_states": table.boxes() if table else b"",
+            "operand_workers": table.box_workers() if table else b"",
+            "stages": table.stage_counts.tolist() if table else [],
+            "workers": self.worker_rows(),
+            "series": self.memory_series(),
+        }
+
+    def trait(self, name: str, now: float) -> Any:
+        """One field of `picture(now)`, without the work for the others."""
+        run, table = self.job, self.job.table if self.job else None
+        if name == "snap":
+            return self.snap(now)
+        if name == "workers":
+            return self.worker_rows()
+        if name == "series":
+            return self.memory_series()
+        if name == "job_id":
+            return run.id if run else ""
+        if run is None or table is None:
+            return {"graph": None, "stages": []}.get(name, b"")
+        parts: dict[str, Callable[[], Any]] = {
+            "graph": lambda: table.graph(run.id),
+            "operand_states": table.boxes,
+            "operand_workers": table.box_workers,
+            "stages": table.stage_counts.tolist,
+        }
+        return parts[name]()
+
+    def snap(self, now: float) -> Snap:
+        """What the header shows at `now`."""
+        run = self.job
+        if run is None:
+            run = JobRun("", state=JobState.PREPARING)
+        state = str(run.state)
+        if self.open and run.state == JobState.SUCCEEDED:
+            state = str(JobState.RUNNING)  # the cell's Python goes on and may submit more
+        error = run.error
+        if self.failure is not None and run.state not in TERMINAL:
+            state, error = str(JobState.FAILED), self.failure
+        first = next((job.submitted for job in self.jobs if job.submitted is not None), None)
+        last = run.ended if not self.live and run.ended is not None else now
+        eta = run.eta(now)
+        return {
+            "state": state,
+            "name": run.name,
+            "job": run.id,
+            "n": run.n,
+            "counts": run.table.counts.tolist() if run.table else [0] * len(STATE_NAMES),
+            "elapsed": round(max(0.0, last - first), 2) if first is not None else 0.0,
+            "eta": round(eta, 1) if eta is not None else None,
+            "error": error,
+            "live": self.live,
+            "attached": self.attached,
+            "parts": [job.part(now) for job in self.jobs[-_MAX_PARTS:]],
+            "seq": self.seq,
+        }
+
+    def worker_rows(self) -> list[WorkerRow]:
+        """One row per executor process, in the order of their numbers."""
+        n = max(self.workers, default=-1) + 1
+        table = self.job.table if self.job else None
+        assigned = table.assigned_by_worker(n) if table else [0] * n
+        running = table.running_by_worker(n) if table else [0] * n
+        done = table.done_by_worker(n) if table else [0] * n
+        used = {row.get("name"): row for row in self.memory.get("workers", ())}
+        rows = []
+        for at, worker in sorted(self.workers.items()):
+            row = used.get(worker["name"], {})
+            rows.append(
+                WorkerRow(
+                    name=worker["name"],
+                    pid=int(row.get("pid") or worker["pid"] or 0),
+                    state=worker["state"] if not running[at] or worker["state"] == "lost" else "busy",
+                    assigned=assigned[at],
+                    running=running[at],
+                    done=done[at],
+                    memory=int(row.get("pss", 0)),
+                    stored=int(row.get("bytes", 0)),
+                )
+            )
+        return rows
+
+    def memory_series(self) -> Series:
+        """Memory over time."""
+        columns = [[int(row[k]) for row in self.series.values] for k in range(3)]
+        return {
+            "t": [round(t, 2) for t in self.series.times],
+            "used": columns[0],
+            "resident": columns[1],
+            "spilled": columns[2],
+            "limit": int(self.memory.get("limit") or 0),
+            "peak": int(self.memory.get("peak", 0)),
+            "spilled_total": int(self.memory.get("spilled_total", 0)),
+            "reloaded_total": int(self.memory.get("reloaded_total", 0)),
+        }
+
+    def _changed(self, *traits: str) -> None:
+        for trait in traits:
+            self.revision[trait] += 1
+
+    # one method per kind of event
+
+    def _job_submitted(self, time: float, data: dict[str, Any]) -> None:
+        assert self.job is not None
+        self.job.submitted = time
+        self.job.name = str(data.get("name") or self.job.name)
+        self._changed("snap")
+
+    def _job_moved(self, time: float, data: dict[str, Any]) -> None:
+        assert self.job is not None
+        self.job.state, self.job.error = str(data["state"]), data.get("error") or None
+        if self.job.state in TERMINAL:
+            self.job.ended = time
+        self._changed("snap", "workers")
+
+    def _graph_built(self, time: float, data: dict[str, Any]) -> None:
+        assert self.job is not None
+        self.job.table = OperandTable(data)
+        self.job.n = self.job.table.n_after
+        for at, name in enumerate(data["workers"]):
+            self.workers.setdefault(at, {"name": str(name), "pid": 0, "state": "idle"})
+        self._changed("snap", "graph", "operand_states", "operand_workers", "stages", "workers")
+
+    def _operands_moved(self, time: float, data: dict[str, Any]) -> None:
+        assert self.job is not None
+        if self.job.table is None:
+            return  # the graph's event has left the bounded log
+        if self.job.started is None:
+            self.job.started = time
+        self.job.table.move(np.frombuffer(data["ids"], "<u4"), int(data["state"]), int(data.get("worker", -1)))
+        self._changed("snap", "operand_states", "operand_workers", "stages", "workers")
+
+    def _worker_moved(self, time: float, data: dict[str, Any]) -> None:
+        self.workers[int(data["worker"])] = {
+            "name": str(data["name"]),
+            "pid": int(data.get("pid") or 0),
+            "state": str(data["state"]),
+        }
+        self._changed("workers")
+
+    def _memory_changed(self, time: float, data: dict[str, Any]) -> None:
+        self.memory = data
+        first = self.jobs[0].submitted if self.jobs else None
+        if first is not None and time >= first and self.live:
+            values = (data.get("used", 0), data.get("resident", 0), data.get("spilled", 0))
+            self.series.add(time - first, values)
+        self._changed("workers", "series")
+
+
+_FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {
+    JOB_SUBMITTED: RunState._job_submitted,
+    JOB_MOVED: RunState._job_moved,
+    GRAPH_BUILT: RunState._graph_built,
+    OPERANDS_MOVED: RunState._operands_moved,
+    WORKER_MOVED: RunState._worker_moved,
+    MEMORY_CHANGED: RunState._memory_changed,
+}

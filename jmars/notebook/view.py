@@ -1,0 +1,191 @@
+"""Names and types of what the view shows: the one owner of both.
+
+`Picture` is the whole of it, one trait of the widget per field, so that a reloaded page shows it again.
+labextension/src/model/view.ts is written from here (`python -m jmars.notebook.view`) and a test compares the two.
+Used by run_state.py (fills it), widget.py (traits), static_view.py and server/ (the same as JSON).
+Source: shared design, "What the notebook shows"; Okabe and Ito's palette lives in the front end.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from base64 import b64encode
+from pathlib import Path
+from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
+
+from jmars.model.states import STATE_NAMES, JobState
+
+__all__ = [
+    "MAX_BOXES",
+    "MAX_DRAWN",
+    "MIME_TYPE",
+    "TRAITS",
+    "Graph",
+    "JobPart",
+    "Layer",
+    "Picture",
+    "Series",
+    "Snap",
+    "StageRow",
+    "WorkerRow",
+    "as_json",
+    "typescript",
+]
+
+MIME_TYPE = "application/vnd.jmars.job.v1+json"
+MAX_DRAWN = 1500  # operands before fusion that are drawn one by one; above, one box per stage
+MAX_BOXES = 300  # boxes of an aggregated graph, and rows of the table of operands
+
+
+class JobPart(TypedDict):
+    """One job of a cell; a cell that needs a value at once runs several, one after another."""
+
+    job: str
+    name: str
+    state: str
+    n: int  # operands after fusion
+    elapsed: float  # seconds
+
+
+class Snap(TypedDict):
+    """What the header shows."""
+
+    state: str  # of the job, or of the cell while it goes on
+    name: str
+    job: str  # the newest job, which Cancel cancels
+    n: int  # operands after fusion of the newest job
+    counts: list[int]  # operands by state; they sum to n
+    elapsed: float  # seconds since the first job was submitted
+    eta: float | None  # seconds that the newest job may still need
+    error: str | None
+    live: bool  # something runs or may still come
+    attached: bool  # a cell waits for it and may be given back
+    parts: list[JobPart]  # earlier jobs of the cell and the newest one
+    seq: int  # number of the newest event folded in
+
+
+class StageRow(TypedDict):
+    """One tensor operand of the cell, or a run of them where there are more than MAX_BOXES."""
+
+    name: str
+    file: str
+    line: int  # 0 where unknown
+    text: str  # the source line
+    n: int  # operands before fusion that are run
+
+
+class Layer(TypedDict):
+    """A graph as it is drawn: boxes and arrows."""
+
+    n: int
+    src: list[int]
+    dst: list[int]
+    label: list[int]  # row in `labels` per box
+    labels: list[str]
+    size: list[int]  # operands before fusion in each box
+
+
+class Graph(TypedDict):
+    """The graph of one job before and after fusion; sent once per job."""
+
+    job: str
+    aggregated: bool  # boxes are stages and fused signatures, not operands
+    n_before: int
+    n_after: int
+    n_pruned: int  # operands before fusion that nobody needs
+    stages: list[StageRow]
+    before: Layer
+    after: Layer
+    group: list[int]  # box in `after` of each box in `before`, -1 pruned; empty when aggregated
+    stage: list[int]  # row in `stages` of each box in `before`
+    assigned: list[int]  # worker first assigned to each box in `after`, -1 none; empty when aggregated
+    nbytes: list[int]  # bytes of each box's output in `after`; empty when unknown
+
+
+class WorkerRow(TypedDict):
+    """One executor process."""
+
+    name: str
+    pid: int
+    state: str
+    assigned: int  # operands of the initial assignment
+    running: int
+    done: int
+    memory: int  # bytes, proportional set size of its process
+    stored: int  # bytes of the chunks it made that are held
+
+
+class Series(TypedDict):
+    """Memory over time, at most 240 points; where points were merged, the peaks are kept."""
+
+    t: list[float]  # seconds since the first job was submitted
+    used: list[int]  # bytes of chunks in the arena
+    resident: list[int]  # bytes of all processes and the arena
+    spilled: list[int]  # bytes on disk
+    limit: int  # bytes, 0 where unknown
+    peak: int
+    spilled_total: int
+    reloaded_total: int
+
+
+class Picture(TypedDict):
+    """All that the view shows; each field is a trait of the widget."""
+
+    job_id: str
+    graph: Graph | None
+    snap: Snap
+    operand_states: bytes  # uint8 per box in `after`; aggregated: uint32 little-endian (boxes before, then after) x 9
+    operand_workers: bytes  # uint8 per box in `after`: worker + 1, 0 none; empty when aggregated
+    stages: list[list[int]]  # operands before fusion by state, per row of `graph.stages`
+    workers: list[WorkerRow]
+    series: Series
+
+
+TRAITS: tuple[str, ...] = tuple(get_type_hints(Picture))
+
+
+def as_json(picture: Picture) -> dict[str, Any]:
+    """`picture` with its bytes as base64 text, for the side bar and the saved notebook."""
+    return {name: b64encode(value).decode() if isinstance(value, bytes) else value for name, value in picture.items()}
+
+
+def typescript() -> str:
+    """The text of labextension/src/model/view.ts."""
+    lines = [
+        "// Written by `python -m jmars.notebook.view` from jmars/notebook/view.py, the owner of these names.",
+        "",
+    ]
+    lines += [f"export const MIME_TYPE = '{MIME_TYPE}';", f"export const MAX_DRAWN = {MAX_DRAWN};", ""]
+    lines += [f"export const STATE_NAMES = [{', '.join(repr(name) for name in STATE_NAMES)}] as const;"]
+    lines += [f"export type JobState = {' | '.join(repr(str(state)) for state in JobState)};"]
+    for record in (JobPart, Snap, StageRow, Layer, Graph, WorkerRow, Series, Picture):
+        lines += ["", f"/** {(record.__doc__ or '').splitlines()[0]} */", f"export interface {record.__name__} {{"]
+        lines += [f"  {name}: {_type(kind)};" for name, kind in get_type_hints(record).items()]
+        lines += ["}"]
+    return "\n".join(lines) + "\n"
+
+
+def _type(kind: Any) -> str:
+    """The TypeScript name of a Python type."""
+    plain = {
+        str: "string",
+        int: "number",
+        float: "number",
+        bool: "boolean",
+        type(None): "null",
+        bytes: "DataView | null",
+    }
+    if kind in plain:
+        return plain[kind]
+    if get_origin(kind) is list:
+        return f"{_type(get_args(kind)[0])}[]"
+    if get_origin(kind) in (Union, types.UnionType):
+        return " | ".join(_type(part) for part in get_args(kind))
+    return str(kind.__name__)
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "labextension/src/model/view.ts")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(typescript())

@@ -1,0 +1,162 @@
+"""The fold of events to what the notebook shows."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jmars.model.states import OperandState as S
+from jmars.notebook.run_state import RunState
+from jmars.notebook.view import TRAITS
+from tests.notebook.events_for_tests import graph_built, started, u32
+
+
+def run_of(log, **settings):
+    run = RunState(**settings)
+    run.follow("job-1")
+    run.fold(log.events)
+    return run
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.lists(st.integers(0, 9)), st.integers(-1, 3))))
+def test_counts_always_sum_to_the_operands(moves):
+    log = started(n_chunks=4)
+    for state, ids, worker in moves:
+        log.moved(state, ids, worker)
+    run = run_of(log)
+    table = run.job.table
+    assert sum(run.snap(0)["counts"]) == 5
+    assert run.snap(0)["counts"] == np.bincount(table.states, minlength=9).tolist()
+    assert table.stage_counts.sum(1).tolist() == [4, 4, 1]
+    for stage, members in enumerate([[0, 1, 2, 3], [0, 1, 2, 3], [4]]):
+        assert table.stage_counts[stage].tolist() == np.bincount(table.states[members], minlength=9).tolist()
+
+
+def test_an_operand_takes_the_operands_fused_into_it_along():
+    run = run_of(started(4).moved(S.RUNNING, [0, 1], worker=1))
+    rows = run.picture(0)["stages"]
+    assert [row[S.RUNNING] for row in rows] == [2, 2, 0]
+
+
+def test_events_seen_before_change_nothing():
+    log = started(4).moved(S.READY, [0, 1, 2, 3])
+    run = run_of(log)
+    before = run.picture(2000.0), dict(run.revision)
+    run.fold(log.events)
+    assert (run.picture(2000.0), run.revision) == before
+
+
+def test_events_of_another_job_change_nothing():
+    log = started(4)
+    log.add("JobMoved", 1.0, "job-2", state="failed", error="other", elapsed=1.0)
+    assert run_of(log).snap(0)["state"] == "running"
+
+
+def test_pruned_operands_belong_to_no_box():
+    group = np.array([0, 1, 2, 3, 0, 1, 2, 3, 4], np.int64)
+    group[0] = 0xFFFFFFFF
+    log = started(4)
+    log.events[2][4] = graph_built(4, before_group=u32(group))
+    picture = run_of(log).picture(0)
+    assert picture["graph"]["n_pruned"] == 1
+    assert picture["graph"]["group"][0] == -1
+    assert sum(picture["stages"][0]) == 3
+
+
+def test_above_1500_operands_a_box_is_a_stage():
+    run = run_of(started(1000).moved(S.READY, range(1000)).moved(S.FINISHED, range(10), worker=0))
+    picture = run.picture(0)
+    assert picture["graph"]["aggregated"]
+    assert picture["graph"]["before"]["labels"] == ["rand", "add", "sum"]
+    assert picture["graph"]["after"]["labels"] == ["rand+add", "sum"]
+    counts = np.frombuffer(picture["operand_states"], "<u4").reshape(5, 9)
+    assert counts[:, S.FINISHED].tolist() == [10, 10, 0, 10, 0]
+    assert counts.sum(1).tolist() == [1000, 1000, 1, 1000, 1]
+    assert picture["operand_workers"] == b""
+
+
+def test_many_stages_share_rows():
+    n = 2000
+    names = [[f"add {i}", "<cell>", i, "", 1] for i in range(n)]
+    log = started(4)
+    log.events[2][4] = graph_built(4) | {
+        "stages": names,
+        "n_before": n,
+        "n_after": n,
+        "before_stage": u32(range(n)),
+        "before_group": u32(range(n)),
+        "after_group": u32(range(n)),
+        "group_labels": [f"add {i}" for i in range(n)],
+        "stage_edges": [[i, i + 1] for i in range(n - 1)],
+        "group_edges": [[i, i + 1] for i in range(n - 1)],
+    }
+    picture = run_of(log).picture(0)
+    assert picture["graph"]["before"]["n"] == len(picture["stages"]) == len(picture["graph"]["stages"]) == 300
+    assert sum(map(sum, picture["stages"])) == n
+    assert picture["graph"]["before"]["labels"][0] == "add 0 and 6 more"
+    assert len(picture["operand_states"]) <= 32 * 1024
+
+
+def test_hostile_names_are_cut_and_carry_no_control_characters():
+    log = started(4)
+    log.events[2][4]["stages"][0] = ["a\x00\u202e" + "x" * 10**6, "f", 1, "<img onerror=alert(1)>", 4]
+    stage = run_of(log).picture(0)["graph"]["stages"][0]
+    assert len(stage["name"]) <= 160
+    assert stage["name"].isprintable()
+    assert stage["text"] == "<img onerror=alert(1)>"  # the page writes it as text, never as HTML
+
+
+def test_a_cell_of_several_jobs_keeps_a_line_for_each():
+    run = RunState(open=True, attached=True)
+    run.follow("job-1", "first")
+    log = started(4).add("JobMoved", 1.0, state="succeeded", error=None, elapsed=1.2)
+    run.fold(log.events)
+    assert run.snap(log.time)["state"] == "running"  # the cell goes on
+    run.follow("job-2", "second")
+    log.job = "job-2"
+    log.add("JobSubmitted", 0.5, name="second").add("JobMoved", 0.5, state="succeeded", error=None, elapsed=0.5)
+    run.fold(log.events[4:])
+    run.close()
+    snap = run.snap(log.time + 100)
+    assert [(part["name"], part["state"], part["n"]) for part in snap["parts"]] == [
+        ("cell 1", "succeeded", 5),
+        ("second", "succeeded", 0),
+    ]
+    assert snap["state"] == "succeeded"
+    assert not snap["live"]
+    assert snap["elapsed"] == 2.2  # from the first submission to the last end
+
+
+def test_memory_is_kept_from_the_submission_on():
+    log = started(4).memory(10, 100, 0).memory(20, 200, 5)
+    series = run_of(log).picture(0)["series"]
+    assert series["used"] == [10, 20]
+    assert series["spilled"] == [0, 5]
+    assert series["limit"] == 2**30
+    assert series["t"] == [0.3, 0.4]
+
+
+def test_workers_show_what_was_assigned_runs_and_is_done():
+    log = started(4).moved(S.RUNNING, [0, 2], worker=0).moved(S.FINISHED, [1], worker=1).memory(1, 2)
+    log.add("WorkerMoved", 0.1, "", worker=1, name="worker-1", pid=7, state="lost")
+    first, second = run_of(log).picture(0)["workers"]
+    assert (first["assigned"], first["running"], first["done"], first["state"], first["pid"]) == (2, 2, 0, "busy", 100)
+    assert (second["assigned"], second["running"], second["done"], second["state"]) == (2, 0, 1, "lost")
+
+
+def test_a_lost_cluster_is_said():
+    run = run_of(started(4))
+    run.lose("the cluster has gone")
+    snap = run.snap(0)
+    assert (snap["state"], snap["error"], snap["live"]) == ("failed", "the cluster has gone", False)
+
+
+def test_the_time_left_follows_the_pace():
+    log = started(4).moved(S.RUNNING, [0, 1, 2, 3], worker=0).moved(S.FINISHED, [0, 1], worker=0, after=2.0)
+    assert run_of(log).snap(log.time)["eta"] == 3.0  # 2 s for 2 operands, 3 to go
+
+
+def test_each_trait_is_that_field_of_the_picture():
+    run = run_of(started(4).moved(S.RUNNING, [0], worker=0).memory(1, 2))
+    assert {name: run.trait(name, 2000.0) for name in TRAITS} == run.picture(2000.0)
+    empty = RunState()
+    assert {name: empty.trait(name, 0.0) for name in TRAITS} == empty.picture(0.0)
