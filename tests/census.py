@@ -1,0 +1,216 @@
+"""What a test run holds at one moment: processes, threads, descriptors, shared memory, files.
+
+`Census.take()` counts; `later - earlier` is what came in between. Used by the leak check (tests/leaks.py) and by tests
+that say "nothing is left". Processes are found by a mark in their environment, by descent, and as forked copies of this
+process, so that one whose parent died is found as well.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MARK = "JMARS_TEST_RUN"  # environment variable: one word per test run around the process, innermost last
+
+# Threads that the libraries start once and keep; ours are never among them.
+KEPT_THREADS = ("IPythonHistorySavingThread", "pytest_timeout", "Tqdm", "paramiko")
+
+
+def mark_this_run() -> str:
+    """Put this run's own word into the environment; everything started from here carries it."""
+    word = f"{os.getpid()}-{os.urandom(4).hex()}"
+    os.environ[MARK] = " ".join(filter(None, [os.environ.get(MARK), word]))
+    return word
+
+
+@dataclass(frozen=True)
+class Process:
+    """A live process, named so that a reused pid is another one."""
+
+    pid: int
+    started: int  # clock ticks since boot
+
+    def text(self) -> str:
+        """`pid 12 (python -m jmars host)`, as an error message shows it."""
+        return f"pid {self.pid} ({_command(self.pid) or 'gone'})"
+
+
+@dataclass(frozen=True)
+class _Stat:
+    """The words of /proc/<pid>/stat that matter here."""
+
+    state: str
+    parent: int
+    session: int
+    started: int
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+    words = text[text.rindex(")") + 2 :].split()
+    return _Stat(state=words[0], parent=int(words[1]), session=int(words[3]), started=int(words[19]))
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
+def _command(pid: int) -> str:
+    return _bytes(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace").strip()[:200]
+
+
+class ProcessFinder:
+    """Live processes that this test run started, reparented ones included; zombies do not count."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word.encode()
+        self.me = os.getpid()
+        self.session = os.getsid(0)
+        started = _stat(self.me)
+        assert started is not None
+        self.born = started.started
+        self._marked: dict[Process, bool] = {}  # what /proc/<pid>/environ said; it never changes for a process
+
+    def find(self) -> dict[Process, _Stat]:
+        """Every process of this run except this one."""
+        stats = {pid: stat for pid in _pids() if (stat := _stat(pid)) is not None and stat.state not in "ZX"}
+        found: dict[Process, _Stat] = {}
+        for pid, stat in stats.items():
+            if pid == self.me or stat.started < self.born:
+                continue
+            process = Process(pid, stat.started)
+            if self._is_marked(process) or self._is_descendant(pid, stats) or self._is_copy(pid, stat):
+                found[process] = stat
+        return found
+
+    def _is_marked(self, process: Process) -> bool:
+        if process not in self._marked:
+            # a process forked a moment ago shows its parent's environment until it has called exec, so only yes is kept
+            marked = self.word in _bytes(f"/proc/{process.pid}/environ")
+            if not marked:
+                return False
+            self._marked[process] = True
+        return True
+
+    def _is_descendant(self, pid: int, stats: dict[int, _Stat]) -> bool:
+        seen = set()
+        while pid in stats and pid not in seen:
+            seen.add(pid)
+            pid = stats[pid].parent
+            if pid == self.me:
+                return True
+        return False
+
+    def _is_copy(self, pid: int, stat: _Stat) -> bool:
+        """A fork of this process whose parent died: our command line and environment, adopted by init."""
+        if stat.parent != 1:
+            return False
+        same = all(_bytes(f"/proc/{pid}/{name}") == _bytes(f"/proc/self/{name}") for name in ("cmdline", "environ"))
+        return same and bool(_bytes(f"/proc/{pid}/cmdline"))
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+@dataclass
+class Census:
+    """What is held, by kind; every entry maps something that identifies it to how a message names it."""
+
+    processes: dict[Process, str] = field(default_factory=dict)
+    threads: dict[int, str] = field(default_factory=dict)  # identity of the Thread object
+    descriptors: dict[tuple[int, str], str] = field(default_factory=dict)
+    maps: dict[str, str] = field(default_factory=dict)  # shared memory mapped into this process, by device and inode
+    shared: dict[str, str] = field(default_factory=dict)  # files in /dev/shm
+    sessions: set[int] = field(default_factory=set)  # session ids of the processes
+
+    @classmethod
+    def take(cls, finder: ProcessFinder) -> Census:
+        """Count now."""
+        found = finder.find()
+        return cls(
+            processes={process: process.text() for process in found},
+            threads={id(t): f"thread {t.name!r}" for t in threading.enumerate() if not _is_kept(t)},
+            descriptors=_descriptors(),
+            maps=_maps(),
+            shared=_shared_files(),
+            sessions={stat.session for stat in found.values()} - {finder.session},
+        )
+
+    def __sub__(self, other: Census) -> Census:
+        return Census(
+            processes={k: v for k, v in self.processes.items() if k not in other.processes},
+            threads={k: v for k, v in self.threads.items() if k not in other.threads},
+            descriptors={k: v for k, v in self.descriptors.items() if k not in other.descriptors},
+            maps={k: v for k, v in self.maps.items() if k not in other.maps},
+            shared={k: v for k, v in self.shared.items() if k not in other.shared},
+            sessions=self.sessions - other.sessions,
+        )
+
+    def __or__(self, other: Census) -> Census:
+        return Census(
+            processes=self.processes | other.processes,
+            threads=self.threads | other.threads,
+            descriptors=self.descriptors | other.descriptors,
+            maps=self.maps | other.maps,
+            shared=self.shared | other.shared,
+            sessions=self.sessions | other.sessions,
+        )
+
+    def lines(self) -> list[str]:
+        """One line per thing held."""
+        kinds = (self.processes, self.threads, self.descriptors, self.maps, self.shared)
+        return [text for kind in kinds for text in kind.values()]
+
+
+def _is_kept(thread: threading.Thread) -> bool:
+    return thread is threading.main_thread() or thread.name.startswith(KEPT_THREADS)
+
+
+def _descriptors() -> dict[tuple[int, str], str]:
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:  # the descriptor of this very listing
+            continue
+        if not target.startswith(f"/proc/{os.getpid()}/fd"):
+            found[int(name), target] = f"file descriptor {name} -> {target}"
+    return found
+
+
+def _maps() -> dict[str, str]:
+    found = {}
+    with open("/proc/self/maps") as lines:
+        for line in lines:
+            if "/memfd:" in line or "/dev/shm/" in line:
+                _span, _mode, _offset, device, inode, path = line.split(maxsplit=5)
+                found[f"{device}:{inode}"] = f"mapped shared memory {path.strip()} (inode {inode})"
+    return found
+
+
+def _shared_files() -> dict[str, str]:
+    folder = Path("/dev/shm")
+    return {path.name: f"shared memory file {path}" for path in folder.iterdir()} if folder.is_dir() else {}
+
+
+def is_foreign(name: str, ours: set[int]) -> bool:
+    """Whether processes outside this run, and only they, have /dev/shm/`name` open or mapped."""
+    path = f"/dev/shm/{name}"
+    holders = {pid for pid in _pids() if path.encode() in _bytes(f"/proc/{pid}/maps") or _has_open(pid, path)}
+    return bool(holders) and not holders & ours
+
+
+def _has_open(pid: int, path: str) -> bool:
+    try:
+        return any(os.readlink(f"/proc/{pid}/fd/{fd}") == path for fd in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False

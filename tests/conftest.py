@@ -1,0 +1,46 @@
+"""What all tests share: Hypothesis profiles, a cluster per module, places for Jupyter's own files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from jmars.client.cluster import Cluster
+
+settings.register_profile(
+    "everywhere", deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("everywhere")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _jupyter_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Jupyter and IPython write below a folder of this run, never into the home of who runs the tests."""
+    folder = tmp_path_factory.mktemp("jupyter")
+    names = ["JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "JUPYTERLAB_WORKSPACES_DIR"]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            (folder / name.lower()).mkdir(mode=0o700)
+            patch.setenv(name, str(folder / name.lower()))
+        yield
+
+
+@pytest.fixture
+def runtime_dir() -> Path:
+    """The runtime folder of this test alone; jmars uses it through $JMARS_RUNTIME_DIR."""
+    return Path(os.environ["JMARS_RUNTIME_DIR"])
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A local cluster shared by the tests of a module: two workers, 512 MiB."""
+    from jmars.client.cluster import Cluster  # not before a test asks for it
+
+    with Cluster(n_workers=2, memory_limit="512MiB") as started:
+        yield started
