@@ -3,18 +3,10 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from jmars.errors import GraphError
 from jmars.graph import Dag, gather_rows, group_by
-
-
-@st.composite
-def edge_lists(draw, max_n=30):
-    n = draw(st.integers(1, max_n))
-    vertex = st.integers(0, n - 1)
-    pairs = draw(st.lists(st.tuples(vertex, vertex).filter(lambda p: p[0] != p[1]), max_size=4 * n))
-    return n, [(min(p), max(p)) for p in pairs]
+from tests.graph.examples import edge_lists
 
 
 @given(edge_lists())

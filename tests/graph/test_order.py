@@ -6,7 +6,7 @@ from hypothesis import given
 
 from jmars.errors import GraphError
 from jmars.graph import Dag, ancestors, is_topological, levels, topological
-from tests.graph.test_dag import edge_lists
+from tests.graph.examples import edge_lists
 
 
 def by_definition(n, pairs):
