@@ -1,0 +1,201 @@
+"""The one place that touches ipykernel's insides.
+
+While a cell waits for its job, the kernel's main thread is busy, and ipykernel serves no shell request: a Cancel click,
+a reloaded page, a slider wait until the cell ends. Here stands what changes that, for `jmars.notebook.live`:
+
+- `Pump`: the waiting main thread answers the cheap requests itself and puts the others back in order;
+- `unpin`: ipykernel 7.4 ties a widget to the shell that made it, this unties it, so that subshells may serve it;
+- `serve_control`: our own request type on the control channel, which has a thread of its own since ipykernel 6;
+- `run_coroutine`: top-level `await` inside a cell that runs within the kernel's running loop.
+
+Every private name is looked up with a guard. What is missing is named by `missing()`, and the view then says
+"use the Stop button". Run on ipykernel 6.31, 7.3 and 7.4 by tests/notebook/test_kernel_access.py.
+
+Source: ipykernel 6.31 and 7.x `kernelbase.py`, `comm/comm.py`, `subshell_manager.py`; jupyter-ui-poll for the idea.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import zmq
+from IPython.core.getipython import get_ipython
+
+__all__ = ["CONTROL_REQUEST", "Pump", "current_kernel", "missing", "run_coroutine", "serve_control", "unpin"]
+
+# What the main thread may answer while it waits: none of it runs user code, except a widget's own callbacks.
+SERVED = frozenset({"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"})
+CONTROL_REQUEST = "jmars_request"
+
+
+def current_kernel() -> Any | None:
+    """The ipykernel that this process is, or None (terminal IPython, plain Python)."""
+    return getattr(get_ipython(), "kernel", None)
+
+
+class Pump:
+    """Answers cheap shell requests from the main thread while it waits; made by `Pump.here()`.
+
+    Peeking must not deserialise the content: `Session` records the signature of a message that it has read wholly,
+    and the message that was put back would then be refused as a duplicate.
+    """
+
+    def __init__(self, kernel: Any, socket: Any, reply: Any, put_back: Callable[[Any], None]) -> None:
+        self.kernel = kernel
+        self._socket = socket
+        self._reply = reply
+        self._put_back = put_back
+
+    @classmethod
+    def here(cls) -> Pump | None:
+        """The pump of this kernel, or None where there is none or this is not its main thread."""
+        kernel = current_kernel()
+        if kernel is None or threading.current_thread() is not threading.main_thread():
+            return None
+        try:
+            if getattr(kernel, "_supports_kernel_subshells", False):  # ipykernel 7: a thread reads the shell socket
+                manager = kernel.shell_channel_thread.manager
+                socket = manager.get_shell_channel_to_subshell_pair(None).to_socket
+                reply = manager.get_subshell_to_shell_channel_socket(None)
+                put_back = partial(kernel.io_loop.add_callback, kernel.shell_main, None)
+
+            else:  # ipykernel 6: the main thread reads it
+                socket, reply = kernel.shell_stream.socket, kernel.shell_stream
+                put_back = partial(kernel.schedule_dispatch, kernel.dispatch_shell)
+            used = ("shell_handlers", "session", "set_parent", "get_parent", "_publish_status")
+            well = all(hasattr(kernel, name) for name in used) and "shell" in kernel._parent_ident
+            return cls(kernel, socket, reply, put_back) if well and hasattr(socket, "recv_multipart") else None
+        except (AttributeError, TypeError):
+            return None
+
+    def serve(self) -> None:
+        """Answer what has arrived; never blocks. All of it is read: a rest would not wake the kernel's loop again."""
+        with _interrupt_later():  # a message read and not yet put back must not be lost to the Stop button
+            while True:
+                try:
+                    message = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                except zmq.Again:
+                    return
+                try:
+                    idents, frames = self.kernel.session.feed_identities(message, copy=False)
+                    header = self.kernel.session.deserialize(frames, content=False, copy=False)["header"]
+                except Exception:  # not a Jupyter message (ipykernel 7.4's "stop aborting"): its owner knows it
+                    self._put_back(message)
+                    continue
+                if header["msg_type"] in SERVED:
+                    self._answer(header["msg_type"], idents, frames)
+                else:
+                    self._put_back(message)
+
+    def _answer(self, kind: str, idents: Any, frames: Any) -> None:
+        """Call the kernel's own handler, as the request's own doing, and return to the cell's."""
+        kernel = self.kernel
+        parent, ident = kernel.get_parent("shell"), kernel._parent_ident["shell"]
+        try:
+            message = kernel.session.deserialize(frames, content=True, copy=False)
+            kernel.set_parent(idents, message, channel="shell")
+            kernel._publish_status("busy", "shell")
+            answer = kernel.shell_handlers[kind](self._reply, idents, message)
+            if inspect.iscoroutine(answer):
+                _finish(answer)
+            kernel._publish_status("idle", "shell")
+            if hasattr(self._reply, "flush"):  # ipykernel 6: a stream that sends when the loop runs, which it does not
+                self._reply.flush(zmq.POLLOUT)
+        except Exception:  # one bad request must not end the user's cell
+            kernel.log.exception("jmars: %s failed while a cell was waiting", kind)
+        finally:
+            kernel.set_parent(ident, parent, channel="shell")
+
+
+def _finish(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Run a coroutine that awaits nothing, as ipykernel's handlers of the served requests."""
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    coroutine.close()
+    raise RuntimeError("the handler waits for something and cannot be run inside a cell")
+
+
+@contextmanager
+def _interrupt_later() -> Iterator[None]:
+    """Hold back KeyboardInterrupt until the block has ended."""
+    caught: list[tuple[int, FrameType | None]] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if caught and callable(before):
+        before(*caught[0])
+
+
+def unpin(comm: Any) -> bool:
+    """Let the front end choose the subshell that serves this comm; True where ipykernel had tied it (7.4 and later)."""
+    if not hasattr(comm, "_reply_subshell_for"):
+        return False
+    comm._reply_subshell_for = lambda data, default: default
+    return True
+
+
+def serve_control(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
+    """Answer `jmars_request` on the control channel with `answer(content)`; False where there is no such channel.
+
+    `answer` runs in the control thread, also while a cell blocks the main thread: it must return at once.
+    """
+    kernel = current_kernel()
+    handlers = getattr(kernel, "control_handlers", None)
+    if kernel is None or handlers is None:
+        return False
+
+    def handle(stream: Any, ident: Any, message: dict[str, Any]) -> None:
+        try:
+            content = {"status": "ok", **answer(message["content"])}
+        except Exception as error:
+            content = {"status": "error", "ename": type(error).__name__, "evalue": str(error)}
+        kernel.session.send(stream, CONTROL_REQUEST.replace("request", "reply"), content, parent=message, ident=ident)
+
+    handlers[CONTROL_REQUEST] = handle
+    return True
+
+
+def missing() -> list[str]:
+    """Names of what this kernel lacks for a Cancel button that works during a cell; empty when all is well."""
+    kernel = current_kernel()
+    if kernel is None:
+        return ["kernel"]
+    lacks = []
+    if threading.current_thread() is threading.main_thread() and Pump.here() is None:
+        lacks.append("pump")
+    if getattr(kernel, "control_handlers", None) is None:
+        lacks.append("control channel")
+    return lacks
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Result of a coroutine, awaited here and now, also inside a running loop (which stands still meanwhile).
+
+    It gets a loop of its own: what belongs to the kernel's loop (a task of an earlier cell) cannot be awaited here.
+    """
+    try:
+        outer = asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    task = asyncio.current_task(outer)
+    asyncio.events._set_running_loop(None)
+    if task is not None:
+        asyncio.tasks._leave_task(outer, task)
+    try:
+        return asyncio.run(coroutine)
+    finally:
+        asyncio.events._set_running_loop(outer)
+        if task is not None:
+            asyncio.tasks._enter_task(outer, task)

@@ -1,0 +1,174 @@
+"""While a cell waits in the kernel's main thread, other requests are answered, kept in order, and can stop it."""
+
+from __future__ import annotations
+
+import queue
+import time
+
+import pytest
+
+from tests.notebook.kernels import VERSIONS, Client, running_kernel
+
+SETUP = """
+import threading, time
+from jmars.notebook import kernel_access
+done, heard = threading.Event(), []
+
+def on_open(comm, message):
+    comm.on_msg(lambda message: (heard.append(message["content"]["data"]), done.set()))
+
+get_ipython().kernel.comm_manager.register_target("jmars-test", on_open)
+
+def answer(content):
+    heard.append(content)
+    done.set()
+    return {"thread": threading.current_thread().name}
+
+kernel_access.serve_control(answer)
+
+def wait(pump=True):
+    done.clear()
+    server = kernel_access.Pump.here() if pump else None
+    print("waiting", flush=True)
+    while not done.wait(0.05):
+        if server: server.serve()
+    print("waited", heard, flush=True)
+"""
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def kernel(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kernel")
+    with running_kernel(folder, request.param) as client:
+        client.run("import ipykernel")
+        client.version = client.run("print(ipykernel.__version__)")
+        client.run(SETUP)
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _forget(kernel):
+    kernel.iopub.clear()
+    yield
+    kernel.run("done.set(); heard.clear()")
+
+
+def open_comm(kernel: Client, name: str, subshell: str | None = None) -> None:
+    kernel.shell("comm_open", {"comm_id": name, "target_name": "jmars-test", "data": {}}, subshell)
+
+
+def test_nothing_is_missing_here(kernel):
+    assert kernel.run("print(kernel_access.missing())") == "[]"
+
+
+def test_the_control_channel_answers_while_a_cell_blocks(kernel):
+    cell = kernel.send("wait(pump=False)")
+    kernel.printed("waiting")
+    begun = time.monotonic()
+    answer = kernel.control("jmars_request", {"op": "cancel", "job": "j1"})
+    assert answer["status"] == "ok"
+    assert "ontrol" in answer["thread"]
+    assert kernel.reply(cell)["status"] == "ok"
+    assert time.monotonic() - begun < 1
+    assert "{'op': 'cancel', 'job': 'j1'}" in kernel.text(cell)
+
+
+def test_a_failing_answer_says_so_and_the_kernel_lives(kernel):
+    kernel.run("kernel_access.serve_control(lambda content: 1 / 0)")
+    answer = kernel.control("jmars_request", {})
+    kernel.run("kernel_access.serve_control(answer)")
+    assert (answer["status"], answer["ename"]) == ("error", "ZeroDivisionError")
+
+
+def test_the_pump_hands_a_comm_message_to_its_widget(kernel):
+    cell = kernel.send("wait()")
+    kernel.printed("waiting")
+    open_comm(kernel, "c1")
+    kernel.shell("comm_msg", {"comm_id": "c1", "data": {"type": "cancel"}})
+    assert kernel.reply(cell)["status"] == "ok"
+    assert "[{'type': 'cancel'}]" in kernel.text(cell)
+
+
+def test_a_reloaded_page_gets_its_answers_while_the_cell_waits(kernel):
+    cell = kernel.send("wait()")
+    kernel.printed("waiting")
+    open_comm(kernel, "c2")
+    asked = kernel.shell("comm_info_request", {"target_name": "jmars-test"})
+    assert "c2" in kernel.reply(asked, 5)["comms"]
+    assert kernel.reply(kernel.shell("kernel_info_request", {}), 5)["implementation"] == "ipython"
+    kernel.control("jmars_request", {})
+    kernel.reply(cell)
+
+
+def test_what_the_pump_does_not_serve_runs_afterwards_in_order(kernel):
+    cell = kernel.send("wait(); order = ['first']")
+    kernel.printed("waiting")
+    cells = []
+    for i in range(5):
+        cells.append(kernel.send(f"order.append({i})"))
+        kernel.shell("comm_info_request", {})  # served at once, between the cells
+    completion = kernel.client.complete("orde")
+    cells.append(kernel.send("print(order)"))
+    time.sleep(0.3)  # let the pump read them all; the test holds without, it then only tests less
+    kernel.control("jmars_request", {})
+    assert kernel.reply(cell)["status"] == "ok"
+    order = []
+    while len(order) < len(cells) + 1:
+        message = kernel.client.get_shell_msg(timeout=10)
+        if message["parent_header"]["msg_id"] in [*cells, completion]:
+            order.append(message["parent_header"]["msg_id"])
+    assert order == [*cells[:5], completion, cells[5]]
+    assert kernel.text(cells[-1]) == "['first', 0, 1, 2, 3, 4]"
+
+
+def test_output_after_a_served_request_still_belongs_to_the_cell(kernel):
+    cell = kernel.send("wait()")
+    kernel.printed("waiting")
+    kernel.reply(kernel.shell("kernel_info_request", {}))
+    kernel.control("jmars_request", {})
+    kernel.reply(cell)
+    assert "waited" in kernel.text(cell)
+
+
+def test_the_stop_button_raises_and_aborts_what_is_queued(kernel):
+    cell = kernel.send("wait()")
+    kernel.printed("waiting")
+    queued = kernel.send("print('must not run')")
+    time.sleep(0.2)  # the pump has put it back
+    kernel.manager.interrupt_kernel()
+    assert kernel.reply(cell)["ename"] == "KeyboardInterrupt"
+    assert kernel.reply(queued)["status"] == "aborted"
+    assert kernel.run("print('alive')") == "alive"
+
+
+def test_an_untied_comm_is_served_by_a_subshell(kernel):
+    if kernel.version.startswith("6"):
+        pytest.skip("ipykernel 6 has no subshells; the pump and the control channel serve there")
+    subshell = kernel.control("create_subshell_request", {})["subshell_id"]
+    kernel.run(
+        "from comm import create_comm; comm = create_comm(target_name='front'); comm.on_msg(lambda m: done.set());"
+        "tied = kernel_access.unpin(comm); print(tied)"
+    )
+    cell = kernel.send("print(comm.comm_id); wait(pump=False)")
+    kernel.printed("waiting")
+    name = next(m for m in kernel.iopub if m["msg_type"] == "comm_open")["content"]["comm_id"]
+    kernel.shell("comm_msg", {"comm_id": name, "data": {}}, subshell)
+    try:
+        assert kernel.reply(cell, 3)["status"] == "ok"
+    except queue.Empty:
+        pytest.fail("the message was not served while the cell blocked")
+    finally:
+        kernel.control("jmars_request", {})
+        kernel.control("delete_subshell_request", {"subshell_id": subshell})
+
+
+def test_await_inside_a_cell_runs_in_a_loop_of_its_own(kernel):
+    code = """
+import asyncio
+async def later():
+    await asyncio.sleep(0.01)
+    return await asyncio.gather(asyncio.sleep(0, 'a'), asyncio.sleep(0, 'b'))
+print(kernel_access.run_coroutine(later()))
+"""
+    assert kernel.run(code) == "['a', 'b']"
+    assert kernel.run("print(await later())") == "['a', 'b']"  # the kernel's own loop is as it was
