@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.model.states import STATE_NAMES, OperandState
-from jmars.notebook.view import MAX_BOXES, MAX_DRAWN, Graph, Layer, StageRow
+from jmars.notebook.view import MAX_BOXES, MAX_DRAWN, Graph, Layer, StageRow, plain_text
 
 __all__ = ["OperandTable"]
 
 N_STATES = len(STATE_NAMES)
 _PRUNED = 0xFFFFFFFF
-_TEXT_LIMIT = 160  # characters of a label or source line that travel to the page
 
 
 class OperandTable:
@@ -76,13 +75,14 @@ class OperandTable:
         """What colours the boxes: see `Picture.operand_states`."""
         if not self.aggregated:
             return self.states.tobytes()
-        return bytes(np.concatenate([self.stage_counts, self.label_counts]).astype("<u4"))
+        counts: NDArray[np.uint32] = np.concatenate([self.stage_counts, self.label_counts]).astype("<u4")
+        return counts.tobytes()
 
     def box_workers(self) -> bytes:
         """The worker of each box, else the one first assigned: see `Picture.operand_workers`."""
         if self.aggregated:
             return b""
-        worker = np.where(self.workers >= 0, self.workers, self.assigned)
+        worker: NDArray[np.int64] = np.where(self.workers >= 0, self.workers, self.assigned).astype(np.int64)
         return np.clip(worker + 1, 0, 255).astype(np.uint8).tobytes()
 
     def running_by_worker(self, n: int) -> list[int]:
@@ -103,7 +103,7 @@ class OperandTable:
         data, drawn = self.data, not self.aggregated
         size = self._member_ptr[1:] - self._member_ptr[:-1]
         if drawn:
-            names = [_short(label) for label in data["after_labels"]]
+            names = [plain_text(label) for label in data["after_labels"]]
             labels = list(dict.fromkeys(names)) or [""]
             row = {label: i for i, label in enumerate(labels)}
             before = _layer(
@@ -150,24 +150,18 @@ class OperandTable:
         return counts
 
     def _stage_names(self) -> list[str]:
-        return _bucket_names([_short(stage[0]) for stage in self.data["stages"]], self.bucket)
+        return _bucket_names([plain_text(stage[0]) for stage in self.data["stages"]], self.bucket)
 
     def _label_names(self) -> list[str]:
-        return _bucket_names([_short(label) for label in self.data["group_labels"]], self._labels_bucket)
+        return _bucket_names([plain_text(label) for label in self.data["group_labels"]], self._labels_bucket)
 
     def _stage_rows(self) -> list[StageRow]:
         stages, rows = self.data["stages"], []
         first = np.unique(self.bucket, return_index=True)[1]
         for name, at, n in zip(self._stage_names(), first, self.stage_counts.sum(1).tolist()):
             _, file, line, text = stages[at][:4]
-            rows.append(StageRow(name=name, file=_short(file), line=int(line or 0), text=_short(text), n=n))
+            rows.append(StageRow(name=name, file=plain_text(file), line=int(line or 0), text=plain_text(text), n=n))
         return rows
-
-
-def _short(text: object) -> str:
-    """`text` without control characters, cut to what a label may take."""
-    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text or "")[: _TEXT_LIMIT + 1])
-    return plain if len(plain) <= _TEXT_LIMIT else plain[: _TEXT_LIMIT - 1] + "…"
 
 
 def _padded(values: NDArray[Any], n: int, fill: int) -> NDArray[Any]:

@@ -26,7 +26,7 @@ from jmars.model.events import (
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState, OperandState
 from jmars.notebook.operand_table import OperandTable
 from jmars.notebook.series import BoundedSeries
-from jmars.notebook.view import TRAITS, JobPart, Picture, Series, Snap, WorkerRow
+from jmars.notebook.view import TRAITS, JobPart, Picture, Series, Snap, WorkerRow, plain_text
 
 __all__ = ["JobRun", "RunState"]
 
@@ -45,6 +45,8 @@ class JobRun:
     submitted: float | None = None
     started: float | None = None  # when its first operand moved
     ended: float | None = None
+    seq: int = 0  # newest event of it folded in
+    first_seq: int = 0  # its first event
     n: int = 0  # operands after fusion, 0 before the graph is built
     table: OperandTable | None = None  # of the newest job only
 
@@ -94,7 +96,7 @@ class RunState:
     workers: dict[int, dict[str, Any]] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     series: BoundedSeries = field(default_factory=BoundedSeries)
-    seq: int = 0  # newest event folded in
+    seq: int = 0  # newest event of no job folded in
     failure: str | None = None  # why nothing more will come, where the cluster itself went away
     revision: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TRAITS, 1))
 
@@ -133,12 +135,14 @@ class RunState:
     def fold(self, events: Iterable[Event]) -> None:
         """Take events in the order of the log; those of other jobs and those seen before change nothing."""
         for seq, time, kind, job, data in events:
-            if seq <= self.seq:
+            owner = self if not job else self.job if self.job is not None and job == self.job.id else None
+            if owner is None or seq <= owner.seq:
                 continue
-            self.seq = seq
-            fold = _FOLDS.get(kind)
-            if fold and (not job or (self.job is not None and job == self.job.id)):
-                fold(self, float(time), data)
+            owner.seq = seq
+            if owner is self.job:
+                owner.first_seq = owner.first_seq or seq
+            if kind in _FOLDS:
+                _FOLDS[kind](self, float(time), data)
 
     def picture(self, now: float) -> Picture:
         """All that the view shows at `now` (seconds since the epoch)."""
@@ -201,7 +205,7 @@ class RunState:
             "live": self.live,
             "attached": self.attached,
             "parts": [job.part(now) for job in self.jobs[-_MAX_PARTS:]],
-            "seq": self.seq,
+            "seq": max(self.seq, run.seq),
         }
 
     def worker_rows(self) -> list[WorkerRow]:
@@ -211,7 +215,7 @@ class RunState:
         assigned = table.assigned_by_worker(n) if table else [0] * n
         running = table.running_by_worker(n) if table else [0] * n
         done = table.done_by_worker(n) if table else [0] * n
-        used = {row.get("name"): row for row in self.memory.get("workers", ())}
+        used = {plain_text(row.get("name")): row for row in self.memory.get("workers", ())}
         rows = []
         for at, worker in sorted(self.workers.items()):
             row = used.get(worker["name"], {})
@@ -252,12 +256,13 @@ class RunState:
     def _job_submitted(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
         self.job.submitted = time
-        self.job.name = str(data.get("name") or self.job.name)
+        self.job.name = plain_text(data.get("name") or self.job.name)
         self._changed("snap")
 
     def _job_moved(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
-        self.job.state, self.job.error = str(data["state"]), data.get("error") or None
+        self.job.state = str(data["state"])
+        self.job.error = plain_text(data["error"], 4000, keep="\n") if data.get("error") else None
         if self.job.state in TERMINAL:
             self.job.ended = time
         self._changed("snap", "workers")
@@ -267,7 +272,7 @@ class RunState:
         self.job.table = OperandTable(data)
         self.job.n = self.job.table.n_after
         for at, name in enumerate(data["workers"]):
-            self.workers.setdefault(at, {"name": str(name), "pid": 0, "state": "idle"})
+            self.workers.setdefault(at, {"name": plain_text(name), "pid": 0, "state": "idle"})
         self._changed("snap", "graph", "operand_states", "operand_workers", "stages", "workers")
 
     def _operands_moved(self, time: float, data: dict[str, Any]) -> None:
@@ -281,7 +286,7 @@ class RunState:
 
     def _worker_moved(self, time: float, data: dict[str, Any]) -> None:
         self.workers[int(data["worker"])] = {
-            "name": str(data["name"]),
+            "name": plain_text(data["name"]),
             "pid": int(data.get("pid") or 0),
             "state": str(data["state"]),
         }

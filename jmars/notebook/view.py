@@ -30,6 +30,7 @@ __all__ = [
     "StageRow",
     "WorkerRow",
     "as_json",
+    "plain_text",
     "typescript",
 ]
 
@@ -148,6 +149,13 @@ TRAITS: tuple[str, ...] = tuple(get_type_hints(Picture))
 def as_json(picture: Picture) -> dict[str, Any]:
     """`picture` with its bytes as base64 text, for the side bar and the saved notebook."""
     return {name: b64encode(value).decode() if isinstance(value, bytes) else value for name, value in picture.items()}
+
+
+def plain_text(text: object, limit: int = 160, keep: str = "") -> str:
+    """`text` as it may travel to the page: printable, or one of `keep`, and at most `limit` characters."""
+    head = str(text if text is not None else "")[: limit + 1]
+    plain = "".join(c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in head)
+    return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 
 
 def typescript() -> str:

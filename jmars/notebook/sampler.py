@@ -1,0 +1,233 @@
+"""From events to frames: at most ten a second, bounded in size, the newest picture wins.
+
+`Pace` decides when, `Frames` decides what; both are plain. `Sampler`, below, is the thread that reads the log, folds
+and shows. A frame holds whole traits, not differences, so a lost or skipped frame loses nothing. Used by magic.py;
+`Frames` also by server/stream.py.
+Source: shared design, "Flow and back-pressure".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jmars.errors import JmarsError
+from jmars.model.events import Event
+from jmars.notebook.run_state import RunState
+from jmars.notebook.view import TRAITS, Picture
+
+__all__ = ["Frame", "Frames", "Pace", "Sampler"]
+
+Frame = dict[str, Any]  # some fields of Picture
+
+FRAME_LIMIT = 32 * 1024  # bytes of a frame without its graph
+_FAST, _MEDIUM, _SLOW = 0.1, 0.25, 1.0  # seconds between frames
+_TICK = 1.0  # seconds after which the elapsed time is shown again though nothing happened
+_NEVER = -math.inf
+_REST = {"stages": 0.3, "workers": 0.3, "series": 0.5}  # seconds between two of a kind: tables and curves
+
+
+@dataclass
+class Pace:
+    """Seconds between frames: fast while the page answers, slower when its answers come late or it is hidden.
+
+    The page answers about once a second with the number of the frame it has drawn. A page that cannot answer (its
+    kernel is busy and nothing serves the comm) gets four frames a second.
+
+    Examples
+    --------
+    >>> pace = Pace()
+    >>> pace.interval(now=0.0)
+    0.25
+    >>> pace.sent(1, now=0.0)
+    >>> pace.answered(1, hidden=False, now=0.1)
+    >>> pace.interval(now=0.2)
+    0.1
+    """
+
+    last_answer: float | None = None
+    delay: float = 0.0  # seconds that the newest answer took
+    hidden: bool = False
+    out: dict[int, float] = field(default_factory=dict)  # number of a frame: when it was sent
+
+    def sent(self, number: int, now: float) -> None:
+        """Frame `number` has been sent."""
+        self.out[number] = now
+        if len(self.out) > 100:
+            del self.out[min(self.out)]
+
+    def answered(self, number: int, hidden: bool, now: float) -> None:
+        """The page has drawn frame `number`."""
+        self.hidden, self.last_answer = hidden, now
+        if number in self.out:
+            self.delay = now - self.out[number]
+        self.out = {other: at for other, at in self.out.items() if other > number}
+
+    def interval(self, now: float) -> float:
+        """Seconds until the next frame."""
+        if self.hidden or (self.delay > 1.0 and self.last_answer is not None and now - self.last_answer < 5.0):
+            return _SLOW
+        if self.last_answer is None or now - self.last_answer > 3.0:
+            return _MEDIUM
+        return _FAST
+
+
+@dataclass
+class Frames:
+    """What one page has been sent, and so what the next frame holds."""
+
+    revision: dict[str, int] = field(default_factory=dict)  # of each trait as sent
+    at: dict[str, float] = field(default_factory=dict)  # when each trait was sent
+
+    def frame(self, run: RunState, now: float, last: bool = False) -> Frame | None:
+        """The traits that have changed, or None when there is nothing to say.
+
+        Parameters
+        ----------
+        run
+            What is to be shown.
+        now
+            Seconds since the epoch.
+        last
+            No other frame follows: hold nothing back.
+        """
+        names = [name for name in TRAITS if run.revision[name] != self.revision.get(name)]
+        if run.live and "snap" not in names and now - self.at.get("snap", _NEVER) >= _TICK:
+            names.append("snap")
+        if not last:
+            names = [name for name in names if now - self.at.get(name, _NEVER) >= _REST.get(name, 0.0)]
+        names.sort(key=lambda name: (name in _REST, self.at.get(name, _NEVER)))
+        frame: Frame = {}
+        size = 0
+        for name in names:
+            value = run.trait(name, now)
+            size += 0 if name == "graph" else len(value) if isinstance(value, bytes) else len(json.dumps(value))
+            if size > FRAME_LIMIT and frame and not last:
+                break  # comes with the next frame, where it is the oldest
+            frame[name] = value
+            self.revision[name], self.at[name] = run.revision[name], now
+        return frame or None
+
+
+class Sampler:
+    """The thread that shows a run while it goes on.
+
+    Parameters
+    ----------
+    read
+        Gives the events after a number, of a job and of none: `cluster.events`. Called on the thread.
+    show
+        Draws a frame: `JobView.show`. Called on the thread.
+    run
+        What to fold into; `RunState(open=True, attached=True)` for a cell.
+    on_end
+        Called once on the thread, with the last picture, when nothing more will come.
+
+    Examples
+    --------
+    >>> def read(since, job):
+    ...     return [[1, 0.0, "JobMoved", job, {"state": "succeeded", "error": None, "elapsed": 0.1}]], 1
+    >>> frames = []
+    >>> sampler = Sampler(read, frames.append, RunState())
+    >>> sampler.follow("job-1")
+    >>> sampler.join(timeout=5)
+    True
+    >>> frames[-1]["snap"]["state"]
+    'succeeded'
+    """
+
+    def __init__(
+        self,
+        read: Callable[[int, str], tuple[list[Event], int]],
+        show: Callable[[Frame], None],
+        run: RunState,
+        on_end: Callable[[Picture], None] | None = None,
+    ) -> None:
+        self.run = run
+        self._read, self._show, self._on_end = read, show, on_end
+        self._pace, self._frames = Pace(), Frames()
+        self._since, self._sent = 0, 0
+        self._lock = threading.Lock()  # over `run` and `_pace`
+        self._wake, self._done = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._work, name="jmars-sampler", daemon=True)
+
+    def follow(self, job: str, name: str = "") -> None:
+        """Show `job` from now on; starts the thread at the first one."""
+        with self._lock:
+            # The events of a job begin after those of the one before it; what was read since then held only the latter.
+            self._since = self.run.job.first_seq if self.run.job else 0
+            self.run.follow(job, name)
+        if not self._thread.is_alive() and not self._done.is_set():
+            self._thread.start()
+        self._wake.set()
+
+    def close(self) -> None:
+        """The cell has ended; the thread ends as soon as the newest job has."""
+        with self._lock:
+            self.run.close()
+        self._wake.set()
+        if not self._thread.is_alive():
+            self._done.set()
+
+    def detach(self) -> None:
+        """The cell no longer waits for the job."""
+        with self._lock:
+            self.run.detach()
+        self._wake.set()
+
+    def answered(self, number: int, hidden: bool) -> None:
+        """The page has drawn frame `number`; `hidden`: its tab is not seen."""
+        with self._lock:
+            self._pace.answered(number, hidden, time.monotonic())
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until the last frame has been shown; False when `timeout` seconds were not enough."""
+        return self._done.wait(timeout)
+
+    def picture(self) -> Picture:
+        """All that is known now."""
+        with self._lock:
+            return self.run.picture(time.time())
+
+    def _work(self) -> None:
+        """Read, fold, show, until nothing more will come."""
+        try:
+            while self._step():
+                with self._lock:
+                    interval = self._pace.interval(time.monotonic())
+                self._wake.wait(interval)
+                self._wake.clear()
+            if self._on_end is not None:
+                self._on_end(self.picture())
+        finally:
+            self._done.set()
+
+    def _step(self) -> bool:
+        """One frame; False after the last."""
+        with self._lock:
+            since, job = self._since, self.run.job
+        assert job is not None  # `follow` starts the thread
+        try:
+            events, last_seq = self._read(since, job.id)
+        except (JmarsError, OSError) as error:
+            with self._lock:
+                self.run.lose(str(error))
+        else:
+            with self._lock:
+                self.run.fold(events)
+                if self.run.job is job:
+                    self._since = max(self._since, last_seq)
+        with self._lock:
+            live = self.run.live
+            frame = self._frames.frame(self.run, time.time(), last=not live)
+            if frame is not None:
+                self._sent += 1
+                self._pace.sent(self._sent, time.monotonic())
+        if frame is not None:
+            self._show(frame | {"frame": self._sent})
+        return live

@@ -1,0 +1,162 @@
+"""What stays in the notebook when the kernel is gone.
+
+`final_bundle` gives the output that replaces the live view: the picture as JSON, which our JupyterLab extension opens
+as the full view; an image as `<img>`, which every viewer shows, trusted or not; a line of text. Used by magic.py.
+Source: shared design, "Persistence"; JupyterLab shows raw SVG only in trusted notebooks, but data-URI images always.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from jmars.model.states import STATE_NAMES, OperandState
+from jmars.notebook.view import MIME_TYPE, Graph, Picture, Series, Snap, as_json
+from jmars.units import format_bytes
+
+__all__ = ["COLOURS", "final_bundle", "picture_svg", "summary", "text_line"]
+
+# Okabe and Ito's palette by state, as in labextension/style/index.css (light).
+COLOURS = ("#c3cad0", "#56b4e9", "#e69f00", "#009e73", "#7fc9b4", "#cc79a7", "#f0e442", "#6b6b6b", "#d55e00")
+# Done first, then what runs, then what waits, then what failed: the order of the bar.
+_S = OperandState
+ORDER = (
+    *(_S.FREED, _S.FINISHED, _S.SPILLED, _S.RUNNING, _S.CANCELLING),
+    *(_S.READY, _S.UNSCHEDULED, _S.CANCELLED, _S.FATAL),
+)
+_WIDTH, _LEFT = 640, 64
+
+
+def final_bundle(picture: Picture) -> dict[str, Any]:
+    """The mime bundle to save, without a widget.
+
+    Parameters
+    ----------
+    picture
+        The last picture of the run.
+
+    Returns
+    -------
+    dict
+        `application/vnd.jmars.job.v1+json`, `text/html` and `text/plain`.
+    """
+    text = summary(picture["snap"], picture["graph"], picture["series"])
+    image = b64encode(picture_svg(picture).encode()).decode()
+    return {
+        MIME_TYPE: as_json(picture),
+        "text/html": f'<img alt="{escape(text)}" src="data:image/svg+xml;base64,{image}">',
+        "text/plain": text,
+    }
+
+
+def summary(snap: Snap, graph: Graph | None, series: Series | None) -> str:
+    """One line with times and bytes: "jmars succeeded in 1.2 s: 156 operands (301 before fusion), peak 1.2 GiB"."""
+    parts = [f"jmars {snap['state']} {'after' if snap['live'] else 'in'} {snap['elapsed']:.1f} s"]
+    if graph:
+        parts.append(f": {graph['n_after']} operands ({graph['n_before']} before fusion)")
+    if series and series["peak"]:
+        parts.append(f", peak {format_bytes(series['peak'])}, spilled {format_bytes(series['spilled_total'])}")
+    if len(snap["parts"]) > 1:
+        parts.append(f", {len(snap['parts'])} jobs")
+    if snap["error"]:
+        parts.append(f": {snap['error'].splitlines()[0][:200]}")
+    return "".join(parts)
+
+
+def text_line(picture: Picture) -> str:
+    """One line that is the same for each run of the same cell: no times, no bytes."""
+    snap, graph = picture["snap"], picture["graph"]
+    sizes = f", {graph['n_before']} operands, {graph['n_after']} after fusion" if graph else ""
+    jobs = f", {len(snap['parts'])} jobs" if len(snap["parts"]) > 1 else ""
+    return f"jmars: {snap['state']}{sizes}{jobs}"
+
+
+def picture_svg(picture: Picture) -> str:
+    """The picture as SVG text: the line, the bar of states with its legend, memory over time."""
+    snap, series = picture["snap"], picture["series"]
+    parts: list[str] = []
+    y = 20.0
+    for line in _lines(summary(snap, picture["graph"], series), 92)[:3]:
+        parts.append(f'<text x="10" y="{y:.0f}" font-size="13">{escape(line)}</text>')
+        y += 17
+    if snap["n"]:
+        y = _bar(parts, snap["counts"], snap["n"], y - 6)
+    if len(series["t"]) > 1:
+        y = _memory(parts, series, y + 6)
+    height = y + 8
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" width="{_WIDTH}" '
+        f'height="{height:.0f}" font-family="system-ui, sans-serif" font-size="11" fill="#222">'
+        f'<rect x="0.5" y="0.5" width="{_WIDTH - 1}" height="{height - 1:.0f}" rx="5" fill="#fff" stroke="#bbb"/>'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _bar(parts: list[str], counts: Sequence[int], n: int, y: float) -> float:
+    """The bar of states and its legend; returns where the next thing may begin."""
+    room, x = _WIDTH - 20, 10.0
+    for state in ORDER:
+        width = room * counts[state] / n
+        if width:
+            parts.append(f'<rect x="{x:.1f}" y="{y:.0f}" width="{width:.1f}" height="12" fill="{COLOURS[state]}"/>')
+        x += width
+    x, y = 10.0, y + 28
+    for state in ORDER:
+        if counts[state]:
+            text = f"{STATE_NAMES[state]} {counts[state]}"
+            width = 22 + 6.4 * len(text)
+            if x + width > _WIDTH - 10:
+                x, y = 10.0, y + 16
+            parts.append(f'<rect x="{x:.0f}" y="{y - 9:.0f}" width="10" height="10" fill="{COLOURS[state]}"/>')
+            parts.append(f'<text x="{x + 14:.0f}" y="{y:.0f}">{text}</text>')
+            x += width
+    return y + 6
+
+
+def _memory(parts: list[str], series: Series, y: float) -> float:
+    """Memory over time; returns where the next thing may begin."""
+    height, right = 90.0, _WIDTH - 12.0
+    bottom = y + 16 + height
+    end = max(series["t"][-1], 1e-9)
+    most = max(series["limit"], *series["resident"], *series["used"], *series["spilled"], 1)
+
+    def path(values: Sequence[int]) -> str:
+        points = zip(series["t"], values)
+        return " ".join(f"{_LEFT + (right - _LEFT) * t / end:.1f},{bottom - height * v / most:.1f}" for t, v in points)
+
+    for share in (0.0, 0.5, 1.0):
+        at = bottom - height * share
+        parts.append(f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#e3e3e3"/>')
+        label = format_bytes(most * share)
+        parts.append(f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{label}</text>')
+    area = f"{_LEFT},{bottom:.1f} {path(series['used'])} {right:.1f},{bottom:.1f}"
+    parts.append(f'<polygon points="{area}" fill="#009e73" opacity="0.35"/>')
+    curves = (("resident", "#0072b2", ""), ("used", "#009e73", ""), ("spilled", "#cc79a7", "5 3"))
+    for name, colour, dash in curves:
+        values = series[name]  # type: ignore[literal-required]
+        style = f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}" fill="none"'
+        parts.append(f'<polyline points="{path(values)}" {style}/>')
+    if series["limit"]:
+        at = bottom - height * series["limit"] / most
+        parts.append(f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#d55e00" stroke-dasharray="2 3"/>')
+    words = (("resident", "#0072b2"), ("chunks in memory", "#009e73"), ("on disk", "#cc79a7"), ("limit", "#d55e00"))
+    x = float(_LEFT)
+    for word, colour in words:
+        parts.append(f'<rect x="{x:.0f}" y="{y - 1:.0f}" width="14" height="4" fill="{colour}"/>')
+        parts.append(f'<text x="{x + 18:.0f}" y="{y + 5:.0f}">{word}</text>')
+        x += 34 + 6.4 * len(word)
+    parts.append(f'<text x="{right}" y="{bottom + 14:.0f}" text-anchor="end">{end:.1f} s</text>')
+    return bottom + 16
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` characters, broken at spaces where there are some."""
+    lines, rest = [], text
+    while len(rest) > width:
+        at = rest.rfind(" ", 1, width)
+        at = at if at > 0 else width
+        lines.append(rest[:at])
+        rest = rest[at:].lstrip()
+    return [*lines, rest]

@@ -1,0 +1,98 @@
+"""The live view under a cell, as a widget.
+
+`JobView` holds the whole picture in its traits, so that a reloaded page shows it again, and calls back what its buttons
+ask for; it decides nothing. Used by magic.py. The page's side is labextension/src/widgets.
+Source: shared design, "Views"; anywidget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from jmars.notebook.sampler import Frame
+from jmars.notebook.static_view import summary
+from jmars.notebook.view import TRAITS
+
+__all__ = ["JobView"]
+
+STATIC = Path(__file__).parent / "static"  # written by `npm run build:widget` in labextension/
+
+
+def _built(name: str) -> str:
+    """The text of a built front-end file; empty when it was not built."""
+    path = STATIC / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+class JobView(anywidget.AnyWidget):
+    """The view of a cell's jobs.
+
+    Parameters
+    ----------
+    on_cancel
+        Called when Cancel is clicked, with the id of the job that the page shows. May run on any thread.
+    on_background
+        Called when "To background" is clicked.
+    on_answer
+        Called with the number of the frame drawn and whether the page is hidden: `Sampler.answered`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the front end was not built.
+    """
+
+    _esm = _built("widget.js")
+    _css = _built("widget.css")
+    job_id = traitlets.Unicode("").tag(sync=True)
+    graph: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    snap: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    operand_states = traitlets.Bytes(b"").tag(sync=True)
+    operand_workers = traitlets.Bytes(b"").tag(sync=True)
+    stages: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
+    workers: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
+    series: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    frame = traitlets.Int(0).tag(sync=True)  # number of the newest frame, which the page answers with
+
+    def __init__(
+        self,
+        on_cancel: Callable[[str], None] | None = None,
+        on_background: Callable[[], None] | None = None,
+        on_answer: Callable[[int, bool], None] | None = None,
+    ) -> None:
+        if not self._esm:
+            raise FileNotFoundError(
+                f"{STATIC / 'widget.js'} is missing, so the live view cannot be shown; install jmars with pip, "
+                "or run `jlpm && jlpm build:prod` in labextension/"
+            )
+        super().__init__()
+        self._on_cancel, self._on_background, self._on_answer = on_cancel, on_background, on_answer
+        self.on_msg(self._asked)
+
+    def show(self, frame: Frame) -> None:
+        """Draw `frame`: all its traits go in one message."""
+        with self.hold_sync():
+            for name, value in frame.items():
+                if name in TRAITS or name == "frame":
+                    setattr(self, name, value)
+
+    def _asked(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
+        """A button was clicked, or a frame has been drawn."""
+        kind = content.get("type")
+        if kind == "cancel" and self._on_cancel:
+            self._on_cancel(str(content.get("job") or self.job_id))
+        elif kind == "background" and self._on_background:
+            self._on_background()
+        elif kind == "answer" and self._on_answer:
+            self._on_answer(int(content.get("frame") or 0), bool(content.get("hidden")))
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if bundle is not None else ({}, {})
+        text = summary(self.snap, self.graph, self.series) if self.snap else "jmars: preparing"
+        return dict(data) | {"text/plain": text}, dict(metadata)

@@ -1,0 +1,134 @@
+"""From events to frames: when, what, and the thread between."""
+
+import json
+
+import numpy as np
+
+from jmars.errors import ClusterLostError
+from jmars.model.states import OperandState as S
+from jmars.notebook.run_state import RunState
+from jmars.notebook.sampler import FRAME_LIMIT, Frames, Pace, Sampler
+from jmars.notebook.view import TRAITS
+from tests.notebook.events_for_tests import started
+
+
+def test_the_pace_is_fast_while_the_page_answers():
+    pace = Pace()
+    assert pace.interval(0.0) == 0.25  # nobody has answered yet
+    pace.sent(1, 0.0)
+    pace.answered(1, hidden=False, now=0.2)
+    assert pace.interval(0.3) == 0.1
+    assert pace.interval(10.0) == 0.25  # no answers for long: perhaps they cannot come
+
+
+def test_the_pace_slows_for_late_answers_and_hidden_pages():
+    pace = Pace()
+    pace.sent(1, 0.0)
+    pace.answered(1, hidden=False, now=2.0)
+    assert pace.interval(2.1) == 1.0
+    pace.sent(2, 2.2)
+    pace.answered(2, hidden=False, now=2.3)
+    assert pace.interval(2.4) == 0.1
+    pace.answered(2, hidden=True, now=2.5)
+    assert pace.interval(2.6) == 1.0
+
+
+def test_unanswered_frames_are_forgotten():
+    pace = Pace()
+    for number in range(1000):
+        pace.sent(number, float(number))
+    assert len(pace.out) <= 100
+
+
+def test_the_first_frame_is_the_whole_picture_and_the_next_what_changed():
+    run, frames, log = RunState(), Frames(), started(4)
+    run.follow("job-1")
+    run.fold(log.events)
+    assert set(frames.frame(run, now=0.0) or ()) == set(TRAITS)
+    assert frames.frame(run, now=0.05) is None
+    run.fold(log.moved(S.READY, [0, 1, 2, 3]).events)
+    assert set(frames.frame(run, now=0.1) or ()) == {"snap", "operand_states", "operand_workers"}
+    assert set(frames.frame(run, now=0.5) or ()) == {"stages", "workers"}  # tables come less often
+    assert set(frames.frame(run, now=1.2) or ()) == {"snap"}  # the time goes on
+
+
+def test_a_frame_is_bounded_and_what_is_left_comes_next():
+    run, frames, log = RunState(), Frames(), started(4)
+    n = 60_000
+    graph = log.events[2][4]
+    graph |= {
+        "stages": [[f"stage {i}", "<cell>", i, "", 20] for i in range(300)],
+        "group_labels": [f"label {i}" for i in range(300)],
+        "n_before": n,
+        "n_after": n,
+        "before_stage": (np.arange(n) % 300).astype("<u4").tobytes(),
+        "before_group": np.arange(n).astype("<u4").tobytes(),
+        "after_group": (np.arange(n) % 300).astype("<u4").tobytes(),
+    }
+    log.moved(S.READY, range(n))
+    for _ in range(300):
+        log.memory(2**33, 2**34, 2**35)
+    run.follow("job-1")
+    run.fold(log.events)
+    seen, now = set(), 0.0
+    while seen < set(TRAITS) and now < 5:
+        frame = frames.frame(run, now) or {}
+        seen |= set(frame)
+        sizes = {k: len(v) if isinstance(v, bytes) else len(json.dumps(v)) for k, v in frame.items() if k != "graph"}
+        assert sum(sizes.values()) <= FRAME_LIMIT
+        now += 0.1
+    assert seen == set(TRAITS)
+
+
+def test_the_thread_shows_until_the_job_has_ended():
+    log = started(4).moved(S.FINISHED, range(5), 0).add("JobMoved", 0.1, state="succeeded", error=None, elapsed=1.0)
+    reads, frames, ends = [], [], []
+
+    def read(since, job):  # a part of the log at a time
+        reads.append((since, job))
+        events = [event for event in log.events if event[0] > since][:2]
+        return events, events[-1][0] if events else since
+
+    sampler = Sampler(read, frames.append, RunState(), ends.append)
+    sampler.follow("job-1")
+    for _ in range(10):
+        sampler._wake.set()
+    assert sampler.join(5)
+    assert reads[:2] == [(0, "job-1"), (2, "job-1")]
+    assert frames[-1]["snap"]["state"] == ends[0]["snap"]["state"] == "succeeded"
+    assert frames[-1]["snap"]["counts"][S.FINISHED] == 5
+    assert [frame["frame"] for frame in frames] == list(range(1, len(frames) + 1))
+
+
+def test_the_next_job_of_a_cell_is_read_from_its_first_event():
+    log = started(4).add("JobMoved", 0.1, state="succeeded", error=None, elapsed=1.0)
+    log.job = "job-2"
+    log.add("JobSubmitted", name="second").add("JobMoved", 0.1, state="succeeded", error=None, elapsed=0.1)
+    sampler = Sampler(lambda since, job: _of(log, since, job), lambda frame: None, RunState(open=True))
+    sampler.follow("job-1")
+    sampler.follow("job-2")
+    sampler.close()
+    assert sampler.join(5)
+    assert sampler.picture()["snap"]["name"] == "second"
+
+
+def test_a_lost_cluster_ends_the_thread_and_is_shown():
+    def read(since, job):
+        raise ClusterLostError("the cluster has gone; start another")
+
+    frames = []
+    sampler = Sampler(read, frames.append, RunState(open=True))
+    sampler.follow("job-1")
+    assert sampler.join(5)
+    assert frames[-1]["snap"]["error"] == "the cluster has gone; start another"
+
+
+def test_a_cell_without_any_job_ends_too():
+    sampler = Sampler(lambda since, job: ([], since), lambda frame: None, RunState(open=True))
+    sampler.close()
+    assert sampler.join(5)
+
+
+def _of(log, since, job):
+    events = [event for event in log.events if event[0] > since and event[3] in ("", job)]
+    return events, len(log.events)

@@ -1,0 +1,67 @@
+"""What stays in the notebook when the kernel is gone."""
+
+import base64
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from jmars.model.states import OperandState as S
+from jmars.notebook.run_state import RunState
+from jmars.notebook.static_view import COLOURS, final_bundle, picture_svg, summary, text_line
+from jmars.notebook.view import MIME_TYPE
+from tests.notebook.events_for_tests import started
+
+
+def picture_of(log):
+    run = RunState()
+    run.follow("job-1")
+    run.fold(log.events)
+    return run.picture(log.time)
+
+
+def finished():
+    log = started(4).moved(S.FINISHED, range(5), 0).memory(2**20, 2**21, 2**19).memory(2**20, 2**22, 2**20)
+    return log.add("JobMoved", 0.1, state="succeeded", error=None, elapsed=1.0)
+
+
+def test_it_has_the_picture_an_image_and_a_line_and_no_widget():
+    bundle = final_bundle(picture_of(finished()))
+    assert set(bundle) == {MIME_TYPE, "text/html", "text/plain"}
+    json.dumps(bundle)
+    assert bundle["text/plain"] == (
+        "jmars succeeded in 0.6 s: 5 operands (9 before fusion), peak 4.0 MiB, spilled 1.0 MiB"
+    )
+    image = bundle["text/html"].split("base64,")[1].split('"')[0]
+    texts = [node.text for node in ElementTree.fromstring(base64.b64decode(image)).iter() if node.text]
+    assert "finished 5" in texts
+
+
+def test_a_run_without_a_graph_has_a_picture_too():
+    log = started(4)
+    del log.events[2]
+    ElementTree.fromstring(picture_svg(picture_of(log)))
+
+
+@pytest.mark.parametrize(
+    "name", ["<img src=x onerror=alert(1)>", "</svg><script>", '"><svg onload=alert(1)>', "a\x00b"]
+)
+def test_hostile_texts_stay_text(name):
+    log = finished().add("JobMoved", state="failed", error=name, elapsed=1.0)
+    bundle = final_bundle(picture_of(log))
+    assert bundle["text/html"].count("<") == 1
+    image = base64.b64decode(bundle["text/html"].split("base64,")[1].split('"')[0])
+    root = ElementTree.fromstring(image)
+    assert {node.tag.split("}")[1] for node in root.iter()} <= {"svg", "rect", "text", "path", "polyline", "polygon"}
+
+
+def test_the_text_line_has_no_times():
+    assert text_line(picture_of(finished())) == "jmars: succeeded, 9 operands, 5 after fusion"
+    log = started(4).add("JobMoved", 3.0, state="failed", error="boom", elapsed=3.0)
+    picture = picture_of(log)
+    assert text_line(picture) == "jmars: failed, 9 operands, 5 after fusion"
+    assert summary(picture["snap"], picture["graph"], picture["series"]).endswith(": boom")
+
+
+def test_each_state_has_a_colour_of_its_own():
+    assert len(set(COLOURS)) == len(S)
