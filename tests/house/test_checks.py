@@ -1,0 +1,25 @@
+"""The linters pass: ruff on all Python, mypy in strict mode on the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.house.source import ROOT
+
+
+def test_ruff() -> None:
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format=concise", "."]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_mypy_strict(tmp_path_factory: pytest.TempPathFactory) -> None:
+    cache = tmp_path_factory.mktemp("mypy")
+    command = [sys.executable, "-m", "mypy", f"--cache-dir={cache}", "--no-error-summary"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
