@@ -54,12 +54,13 @@ def assign_initial(
 
     Notes
     -----
-    The seeds' five steps, with what their text leaves open. (1) The worker is the one with the largest share left, the
-    first of equals; it starts at the first operand of `sources` without a worker. (2, 3) From there the graph is searched
-    without regard to direction; an operand counts when it is met for the first time in all, and if it is one of `sources`
-    it goes to that worker. (4) The worker is done for this time when more operands were counted than a worker's average,
-    or when its share is full; a search that ends before starts again at the next operand of `sources`. (5) So on until
-    all shares are full. Depth first takes predecessors before successors, so siblings stay together.
+    The seeds' five steps, with what their text leaves open. (1) The worker is the one with the largest share left,
+    the first of equals; it starts at the first operand of `sources` without a worker. (2, 3) From there the graph
+    is searched without regard to direction; an operand counts when it is met for the first time in all, and if it
+    is one of `sources` it goes to that worker. (4) The worker is done for this time when more operands were counted
+    than a worker's average, or when its share is full; a search that ends before starts again at the next operand
+    of `sources`. (5) So on until all shares are full. Depth first takes predecessors before successors, so siblings
+    stay together.
 
     Examples
     --------
