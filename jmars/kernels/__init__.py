@@ -1,0 +1,20 @@
+"""Expressions compiled: what an operand does to its chunks, as data and as code.
+
+In reading order:
+
+- expression.py: an elementwise expression as typed nodes
+- reducers.py: how many elements become one, in steps
+- program.py: `Program`, `ChunkType`, the steps; joining a chain of programs
+- blocks.py: cutting a chunk into blocks that fit the cache
+- scratch.py: block buffers of one thread
+- numpy_backend.py: expressions as generated NumPy calls
+- numexpr_backend.py: expressions as numexpr programs, where those equal NumPy
+- reduction_kernel.py: leaves and combines of a tree reduction
+- pipeline.py: generator, expression and reduction in one pass over blocks
+- compile.py: `compile_program`, the door of this floor
+"""
+
+from jmars.kernels.compile import Kernel, compile_program
+from jmars.kernels.program import ChunkType, Program, fuse, share_inputs
+
+__all__ = ["ChunkType", "Kernel", "Program", "compile_program", "fuse", "share_inputs"]

@@ -1,0 +1,121 @@
+"""An elementwise expression as data: typed nodes, each naming the values it reads.
+
+`Expression` is what `tensor/ops/elementwise.py` builds, what fusing joins (program.py) and what the back ends compile.
+Values are numbered: first the inputs, then the nodes in order; the last node is the result. Every dtype is the one
+that NumPy resolved, so no back end decides about promotion. Constants are kept as bytes: 0.0 and -0.0 differ, NaN
+equals NaN.
+Source: PLANNING "Compiling"; the `V_0..` names of Mars's numexpr fusion, which let equal structures share one kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CONSTANT", "Expression", "Node", "constant", "join", "share"]
+
+CONSTANT = "constant"  # the op of a node that holds a value and reads nothing
+_SYMBOLS = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/", "floor_divide": "//",
+    "remainder": "%", "power": "**", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
+    "equal": "==", "not_equal": "!=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+    "left_shift": "<<", "right_shift": ">>",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation: its NumPy name, the values it reads, the dtype NumPy gives it."""
+
+    op: str
+    args: tuple[int, ...]
+    dtype: np.dtype[Any]
+    data: bytes = b""  # the value, for a constant
+
+    @property
+    def value(self) -> np.ndarray[Any, Any]:
+        """The constant as a read-only 0-d array."""
+        return np.frombuffer(self.data, self.dtype, 1).reshape(())
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Nodes over `inputs`; the last node is the result.
+
+    Examples
+    --------
+    >>> f8 = np.dtype("f8")
+    >>> e = Expression((f8, f8), (Node("add", (0, 1), f8), constant(2.0, f8), Node("multiply", (2, 3), f8)))
+    >>> e.text()
+    '(x0 + x1) * 2.0'
+    """
+
+    inputs: tuple[np.dtype[Any], ...]
+    nodes: tuple[Node, ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the result."""
+        return self.nodes[-1].dtype
+
+    @property
+    def ops(self) -> int:
+        """Operations that compute, constants not counted."""
+        return sum(node.op != CONSTANT for node in self.nodes)
+
+    def text(self, names: Sequence[str] = ()) -> str:
+        """The expression as a reader would write it, its inputs called `names` or x0, x1, ..."""
+        texts = [names[i] if i < len(names) else f"x{i}" for i in range(len(self.inputs))]
+        for node in self.nodes:
+            texts.append(_node_text(node, [texts[arg] for arg in node.args]))
+            if len(texts[-1]) > 2000:  # a value that is read twice doubles the text
+                texts[-1] = f"{texts[-1][:200]}…"
+        last = texts[-1]
+        return last[1:-1] if self.nodes[-1].op in _SYMBOLS else last
+
+
+def _node_text(node: Node, args: list[str]) -> str:
+    if node.op == CONSTANT:
+        return str(node.value[()])
+    if node.op in _SYMBOLS:
+        return f"({args[0]} {_SYMBOLS[node.op]} {args[1]})"
+    if node.op == "astype":
+        return f"{node.dtype.name}({args[0]})"
+    return f"{node.op}({', '.join(args)})"
+
+
+def constant(value: Any, dtype: np.dtype[Any]) -> Node:
+    """A constant of `dtype`; raises OverflowError where NumPy would."""
+    return Node(CONSTANT, (), dtype, np.array(value, dtype).tobytes())
+
+
+def join(first: Expression, second: Expression, slot: int) -> Expression:
+    """`second` with its input number `slot` replaced by the result of `first`.
+
+    The inputs are those of `first`, then the other inputs of `second` in order.
+    """
+    n = len(first.inputs) + len(second.inputs) - 1
+    shift = n - len(first.inputs)
+    nodes = [_renumbered(node, lambda v: v if v < len(first.inputs) else v + shift) for node in first.nodes]
+    result = n + len(nodes) - 1
+    others = iter(range(len(first.inputs), n))
+    value = [result if i == slot else next(others) for i in range(len(second.inputs))]
+    value += range(n + len(nodes), n + len(nodes) + len(second.nodes))
+    nodes += [_renumbered(node, value.__getitem__) for node in second.nodes]
+    inputs = first.inputs + tuple(t for i, t in enumerate(second.inputs) if i != slot)
+    return Expression(inputs, tuple(nodes))
+
+
+def share(expression: Expression, slots: Sequence[int]) -> Expression:
+    """The same with input `i` renamed to input `slots[i]`; equal numbers become one input."""
+    n = max(slots, default=-1) + 1
+    inputs = [expression.inputs[list(slots).index(i)] for i in range(n)]
+    value = list(slots) + [n + k for k in range(len(expression.nodes))]
+    return Expression(tuple(inputs), tuple(_renumbered(node, value.__getitem__) for node in expression.nodes))
+
+
+def _renumbered(node: Node, number: Any) -> Node:
+    return Node(node.op, tuple(number(arg) for arg in node.args), node.dtype, node.data) if node.args else node

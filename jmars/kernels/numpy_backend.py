@@ -1,0 +1,129 @@
+"""Expressions as NumPy calls: generated Python functions that write their output in place.
+
+Two forms of the same: `whole` for chunks of at most a block, where NumPy allocates what stands between, and `block`,
+which is handed buffers for it. Names in the generated text are ours alone (x0, t0, f0, ...); functions and constants
+are bound as globals, so nothing of a user's text is ever compiled. Used by compile.py.
+Source: RUNTIME "Fused chain" (blocked NumPy beats numexpr by 1.5 to 6 times where NumPy has vector loops).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jmars.kernels.expression import CONSTANT, Expression, Node
+
+__all__ = ["Body", "block_body", "whole_function"]
+
+_KEYWORD_OUT = {"maximum", "minimum"}  # a third positional argument is deprecated there
+
+
+@dataclass(frozen=True)
+class Body:
+    """An expression on one block: `run(out, *inputs, *buffers)`."""
+
+    run: Callable[..., None]
+    buffers: tuple[np.dtype[Any], ...]  # dtype of each buffer; all have the block's shape
+
+
+class _Writer:
+    """Lines of a function and the globals they use."""
+
+    def __init__(self, expression: Expression) -> None:
+        self.expression = expression
+        self.lines: list[str] = []
+        self.scope: dict[str, Any] = {"copyto": np.copyto, "where": np.where, "__builtins__": {}}
+        self.names = [f"x{i}" for i in range(len(expression.inputs))]  # of each value
+
+    def function(self, head: str) -> Callable[..., None]:
+        text = "\n    ".join([head, *(self.lines or ["pass"])])
+        exec(compile(text, "<jmars kernel>", "exec"), self.scope)
+        run: Callable[..., None] = self.scope["run"]
+        return run
+
+    def value(self, node: Node) -> str:
+        """Text that computes a node, NumPy allocating the result."""
+        args = ", ".join(self.names[arg] for arg in node.args)
+        match node.op:
+            case "where":
+                return f"where({args})"
+            case "astype":
+                return f"{args}.astype({self.bound('d', node.dtype)})"
+            case "real" | "imag":
+                return f"{args}.{node.op}"
+        name, _, part = node.op.partition(".")
+        return f"{self.bound('f', getattr(np, name))}({args})" + (f"[{int(part)}]" if part else "")
+
+    def write(self, node: Node, target: str) -> None:
+        """A line that writes a node to the array `target`."""
+        args = ", ".join(self.names[arg] for arg in node.args)
+        if node.op in (CONSTANT, "astype"):
+            source = args or self.bound("c", node.value)
+            self.lines.append(f"copyto({target}, {source}, 'unsafe')")
+        elif node.op in ("where", "real", "imag") or "." in node.op:
+            self.lines.append(f"copyto({target}, {self.value(node)}, 'unsafe')")
+        else:
+            out = f"out={target}" if node.op in _KEYWORD_OUT else target
+            self.lines.append(f"{self.bound('f', getattr(np, node.op))}({args}, {out})")
+
+    def bound(self, kind: str, thing: Any) -> str:
+        name = f"{kind}{len(self.scope)}"
+        self.scope[name] = thing
+        return name
+
+
+@lru_cache(maxsize=4096)
+def whole_function(expression: Expression, slots: tuple[int, ...]) -> Callable[..., None]:
+    """`run(out, values, args=(), stop=None)`; input `i` is `values[slots[i]]`."""
+    writer = _Writer(expression)
+    if slots == tuple(range(len(slots))) and slots:
+        exact = "".join(f"x{i}, " for i in slots)
+        writer.lines.append(f"{exact}*_ = values" if len(slots) > 1 else "x0 = values[0]")
+    else:
+        writer.lines += [f"x{i} = values[{slot}]" for i, slot in enumerate(slots)]
+    last = len(expression.nodes) - 1
+    for k, node in enumerate(expression.nodes):
+        if k == last:
+            writer.write(node, "out")
+        elif node.op == CONSTANT:
+            writer.names.append(writer.bound("c", node.value))
+        else:
+            writer.lines.append(f"v{k} = {writer.value(node)}")
+            writer.names.append(f"v{k}")
+    return writer.function("def run(out, values, args=(), stop=None):")
+
+
+@lru_cache(maxsize=4096)
+def block_body(expression: Expression) -> Body:
+    """The expression with a buffer for every value that must be kept, each used again as soon as it may be."""
+    writer = _Writer(expression)
+    n, last = len(expression.inputs), len(expression.nodes) - 1
+    last_use = {arg: k for k, node in enumerate(expression.nodes) for arg in node.args}
+    buffers: list[np.dtype[Any]] = []
+    free = {"out": expression.dtype}  # arrays that may be written, with their dtype
+    held: dict[int, str] = {}  # value: the array it lies in
+    for k, node in enumerate(expression.nodes):
+        if node.op == CONSTANT and k < last:
+            writer.names.append(writer.bound("c", node.value))
+            continue
+        ending = {arg: held.pop(arg) for arg in set(node.args) if arg in held and last_use[arg] == k}
+        for array in ending.values():  # NumPy may write an output over an input of the same dtype
+            free[array] = expression.dtype if array == "out" else buffers[int(array[1:])]
+        if k == last:
+            target = "out"
+        else:
+            fitting = [array for array, dtype in free.items() if dtype == node.dtype]
+            target = next((array for array in fitting if array in ending.values()), fitting[-1] if fitting else "")
+            if not target:
+                target = f"t{len(buffers)}"
+                buffers.append(node.dtype)
+            free.pop(target, None)
+        writer.write(node, target)
+        held[n + k] = target
+        writer.names.append(target)
+    names = [f"x{i}" for i in range(n)] + [f"t{i}" for i in range(len(buffers))]
+    return Body(writer.function(f"def run({', '.join(['out', *names])}):"), tuple(buffers))

@@ -1,0 +1,180 @@
+"""How many elements become one, in steps that any tree of chunks can take: sums, extremes, moments, positions.
+
+A reducer turns elements into a *state* (`leaf`), joins states (`merge`) and gives the value (`finish`). A state with
+several fields lies in a chunk as bytes on a last axis, so chunks stay plain arrays. Used by program.py's `Reduce` and
+`Combine` steps, run by reduction_kernel.py, chosen by tensor/ops/reduction.py.
+Source: NumPy `_core/_methods.py` (dtypes, ddof); Chan, Golub, LeVeque 1979 (joining of moments).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["MomentReducer", "PositionReducer", "Reducer", "UfuncReducer", "state_shape", "states"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Reducer(Protocol):
+    """The four things a tree reduction needs; frozen, hashable and picklable."""
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a chunk may be reduced block by block."""
+
+    @property
+    def state(self) -> np.dtype[Any]:
+        """Dtype of a state; structured where it has several fields."""
+
+    def leaf(self, values: Array, axes: tuple[int, ...], state: Array, arg: Any) -> None:
+        """Write the state of `values` along `axes` (kept with length 1) to `state`."""
+
+    def merge(self, into: Array, other: Array) -> None:
+        """Join `other` to `into`."""
+
+    def finish(self, state: Array, out: Array) -> None:
+        """Write the values of the states."""
+
+
+@dataclass(frozen=True)
+class UfuncReducer:
+    """A ufunc's own reduction: sum, prod, min, max, any, all; a mean with `count`.
+
+    Examples
+    --------
+    >>> total = UfuncReducer("add", np.dtype("i8"))
+    >>> state = np.empty((1,), "i8")
+    >>> total.leaf(np.array([True, True]), (0,), state, None)
+    >>> int(state[0])
+    2
+    """
+
+    ufunc: str
+    state: np.dtype[Any]
+    count: int | None = None  # elements in all, where the value is their mean
+    blocked = True
+
+    def leaf(self, values: Array, axes: tuple[int, ...], state: Array, arg: Any) -> None:
+        """Reduce by NumPy, in the state's dtype where the ufunc adds or multiplies."""
+        dtype = self.state if self.ufunc in ("add", "multiply") else None
+        getattr(np, self.ufunc).reduce(values, axis=axes, dtype=dtype, out=state, keepdims=True)
+
+    def merge(self, into: Array, other: Array) -> None:
+        """Apply the ufunc to two states."""
+        getattr(np, self.ufunc)(into, other, out=into)
+
+    def finish(self, state: Array, out: Array) -> None:
+        """Divide by the count, or copy."""
+        if self.count is None:
+            np.copyto(out, state, casting="unsafe")
+        else:
+            np.true_divide(state, self.count, out=out, casting="unsafe")
+
+
+@dataclass(frozen=True)
+class MomentReducer:
+    """Variance, or its root: states of (count, mean, sum of squared distances from the mean)."""
+
+    mean: np.dtype[Any]  # float64 or wider, complex for complex elements
+    ddof: float
+    root: bool
+    blocked = True
+
+    @property
+    def state(self) -> np.dtype[Any]:
+        """Fields n, mean, m2."""
+        return np.dtype([("n", "f8"), ("mean", self.mean), ("m2", _real(self.mean))])
+
+    def leaf(self, values: Array, axes: tuple[int, ...], state: Array, arg: Any) -> None:
+        """Two passes over a block that lies in cache."""
+        n = math.prod(values.shape[axis] for axis in axes)
+        mean = np.add.reduce(values, axis=axes, dtype=self.mean, keepdims=True) / n
+        state["n"] = n
+        state["mean"] = mean
+        state["m2"] = np.add.reduce(_square(values - mean), axis=axes, keepdims=True)
+
+    def merge(self, into: Array, other: Array) -> None:
+        """Join by the distance of the two means."""
+        n1, n2 = into["n"].copy(), other["n"]
+        distance = other["mean"] - into["mean"]
+        n = n1 + n2
+        into["n"] = n
+        into["mean"] += distance * (n2 / n)
+        into["m2"] += other["m2"] + _square(distance) * (n1 * n2 / n)
+
+    def finish(self, state: Array, out: Array) -> None:
+        """Divide by n - ddof; 0 where that is negative, as NumPy does."""
+        value = state["m2"] / np.maximum(state["n"] - self.ddof, 0)
+        np.copyto(out, np.sqrt(value) if self.root else value, casting="unsafe")
+
+
+@dataclass(frozen=True)
+class PositionReducer:
+    """argmin and argmax: states of (value, index in the whole array); the first of equals, NaN before all.
+
+    A leaf's argument says where its chunk begins: its offset on `axis`, or with axis None its corner in `shape`.
+    """
+
+    name: str  # "argmin" or "argmax"
+    dtype: np.dtype[Any]
+    axis: int | None
+    shape: tuple[int, ...]  # of the whole array
+    blocked = False
+
+    @property
+    def state(self) -> np.dtype[Any]:
+        """Fields value, index."""
+        return np.dtype([("value", self.dtype), ("index", np.int64)])
+
+    def leaf(self, values: Array, axes: tuple[int, ...], state: Array, arg: Any) -> None:
+        """NumPy's position within the chunk, moved to where the chunk lies."""
+        if self.axis is None:
+            local = int(getattr(np, self.name)(values))
+            corner = np.unravel_index(local, values.shape)
+            whole = tuple(int(c) + start for c, start in zip(corner, arg))
+            state["value"] = values[corner]
+            state["index"] = np.ravel_multi_index(whole, self.shape) if self.shape else 0
+        else:
+            at = getattr(np, self.name)(values, axis=self.axis, keepdims=True)
+            state["value"] = np.take_along_axis(values, at, self.axis)
+            state["index"] = at + arg
+
+    def merge(self, into: Array, other: Array) -> None:
+        """Take the other where it wins, or ties with a smaller index."""
+        mine, theirs = into["value"], other["value"]
+        wins = theirs < mine if self.name == "argmin" else theirs > mine
+        lost, won = np.isnan(mine), np.isnan(theirs)
+        earlier = other["index"] < into["index"]
+        tie = (theirs == mine) | (lost & won)
+        np.copyto(into, other, where=(wins & ~lost) | (won & ~lost) | (tie & earlier))
+
+    def finish(self, state: Array, out: Array) -> None:
+        """The index."""
+        np.copyto(out, state["index"])
+
+
+def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.empty(0, dtype).real.dtype
+
+
+def _square(values: Array) -> Array:
+    """Squared absolute values."""
+    if values.dtype.kind == "c":
+        return np.asarray(values.real * values.real + values.imag * values.imag)
+    return np.asarray(values * values)
+
+
+def state_shape(reducer: Reducer, shape: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of the chunk that holds `shape` states: plain values, or the bytes of records on a last axis."""
+    if reducer.state.names is None:
+        return shape, reducer.state
+    return (*shape, reducer.state.itemsize), np.dtype(np.uint8)
+
+
+def states(reducer: Reducer, chunk: Array) -> Array:
+    """The states that lie in a (C-contiguous) chunk, as a view."""
+    return chunk if reducer.state.names is None else chunk.view(reducer.state)[..., 0]
