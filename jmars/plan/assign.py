@@ -86,13 +86,13 @@ def shares(count: int, workers: Sequence[int]) -> list[int]:
     Examples
     --------
     >>> shares(10, [1, 3]), shares(5, [1, 1, 1])
-    ([3, 7], [2, 2, 1])
+    ([2, 8], [2, 2, 1])
     """
     total = sum(workers)
     if count and total <= 0:
         raise GraphError(f"{count} operands to place and no worker has a slot; start a worker first")
     quota = [count * slots // total for slots in workers] if count else [0] * len(workers)
-    largest = sorted(range(len(quota)), key=lambda worker: (-quota[worker], worker))
+    largest = sorted(range(len(quota)), key=lambda worker: (-quota[worker], -workers[worker], worker))
     for worker in [worker for worker in largest if workers[worker]][: count - sum(quota)]:
         quota[worker] += 1
     return quota

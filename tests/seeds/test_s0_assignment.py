@@ -1,0 +1,76 @@
+"""Seed 000, "Initial Worker Assignment"; seed 001 says the same, seed 003 with a depth-first search."""
+
+import numpy as np
+import pytest
+
+from jmars.graph import Dag
+from jmars.plan import assign_initial, make_plan
+from tests.graph.examples import random_dag, tree, wavefront
+from tests.seeds.worked import follow_inputs, moved
+
+
+@pytest.mark.parametrize("search", ["bfs", "dfs"])
+def test_s0_11_only_initial_operands_get_workers(search):
+    for seed in range(20):
+        dag = random_dag(seed)
+        plan = make_plan(dag, np.arange(dag.n), [1, 1, 1], search=search)
+        assert np.array_equal(plan.assign >= 0, dag.in_degree == 0)
+
+
+@pytest.mark.parametrize("search", ["bfs", "dfs"])
+def test_s0_12_equal_workers_get_equally_many_on_200_random_graphs(search):
+    for seed in range(200):
+        dag = random_dag(seed)
+        workers = [1] * (2 + seed % 7)
+        assigned = assign_initial(dag, dag.sources(), workers, search)
+        counts = np.bincount(assigned[dag.sources()], minlength=len(workers))
+        assert counts.sum() == len(dag.sources()) and counts.max() - counts.min() <= 1
+        assert np.array_equal(assigned, assign_initial(dag, dag.sources(), workers, search))
+
+
+def two_input_map(n: int) -> Dag:
+    """z[i] = x[i] + y[i]: all of x, then all of y, then all of z."""
+    return Dag.from_edges(3 * n, np.arange(2 * n), np.tile(np.arange(2 * n, 3 * n), 2))
+
+
+def matmul(g: int) -> Dag:
+    """g x g blocks: products of a[i, k] and b[k, j], summed over k."""
+    a, b, product = np.arange(g * g).reshape(g, g), g * g + np.arange(g * g).reshape(g, g), 2 * g * g + np.arange(g**3)
+    i, j, k = (axis.ravel() for axis in np.indices((g, g, g)))
+    total = 2 * g * g + g**3 + np.arange(g * g).reshape(g, g)
+    src, dst = [a[i, k], b[k, j], product], [product, product, total[i, j]]
+    return Dag.from_edges(3 * g * g + g**3, np.concatenate(src), np.concatenate(dst))
+
+
+def stencil(cells: int, steps: int) -> Dag:
+    """Each cell reads itself and its two neighbours a step ago."""
+    now = np.arange(cells * steps).reshape(steps, cells)
+    pairs = [(now[:-1], now[1:]), (now[:-1, 1:], now[1:, :-1]), (now[:-1, :-1], now[1:, 1:])]
+    return Dag.from_edges(
+        cells * steps, np.concatenate([a.ravel() for a, _ in pairs]), np.concatenate([b.ravel() for _, b in pairs])
+    )
+
+
+GRAPHS = {"tree": tree(64), "map": two_input_map(40), "stencil": stencil(32, 8), "matmul": matmul(6)}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("search", ["bfs", "dfs"])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_s0_13_no_more_bytes_move_than_with_workers_drawn_at_random(name, search, workers):
+    dag = GRAPHS[name]
+    nbytes = np.full(dag.n, 8)
+
+    def bytes_moved(search, seed=0):
+        first = assign_initial(dag, dag.sources(), [1] * workers, search, seed)
+        return moved(dag, follow_inputs(dag, first, nbytes, workers), nbytes)
+
+    drawn = [bytes_moved("random", seed) for seed in range(5)]
+    assert bytes_moved(search) <= min(drawn)
+
+
+def test_s0_14_a_worker_with_three_cores_gets_three_times_as_many():
+    dag = wavefront(1)
+    assert assign_initial(dag, [0], [1, 3]).tolist() == [1]
+    dag = tree(64)
+    assert np.bincount(assign_initial(dag, range(64), [1, 3])[:64]).tolist() == [16, 48]
