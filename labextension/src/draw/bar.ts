@@ -1,0 +1,30 @@
+// The bar of states and its legend.
+import { count } from '../model/format';
+import { BAR_ORDER, LETTERS, sentence } from '../model/states';
+import { STATE_NAMES } from '../model/view';
+import { h, morph } from './dom';
+
+/** Parts of a bar; the widths are shares of `n`. */
+export function stack(counts: ArrayLike<number>, n: number): HTMLElement[] {
+  return BAR_ORDER.map(state =>
+    h('i', { class: `jm-s${state}`, style: `width:${n ? ((100 * counts[state]) / n).toFixed(3) : 0}%` })
+  );
+}
+
+/** A small bar for a table's row. */
+export function smallBar(counts: ArrayLike<number>, n: number): HTMLElement {
+  return h('span', { class: 'jm-stack', role: 'img', 'aria-label': sentence(counts) }, ...stack(counts, n));
+}
+
+export function drawBar(el: HTMLElement, counts: number[], n: number): void {
+  morph(el, stack(counts, n));
+}
+
+export function drawLegend(el: HTMLElement, counts: number[]): void {
+  morph(
+    el,
+    BAR_ORDER.filter(state => counts[state]).map(state =>
+      h('li', {}, h('i', { class: `jm-chip jm-s${state}`, 'aria-hidden': 'true' }, LETTERS[state]), `${STATE_NAMES[state]} `, h('b', {}, count(counts[state])))
+    )
+  );
+}

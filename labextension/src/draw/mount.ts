@@ -1,0 +1,293 @@
+// The view of a cell's jobs, the same under the cell, in the side bar and in a saved notebook. It draws what the host
+// gives and asks the host for what is clicked; what it shows changes only when the host's picture does.
+import { bytes, count, plural, seconds } from '../model/format';
+import { boxAt, neighbour } from '../model/geometry';
+import { asBytes, Boxes, boxes, partners, Side, story } from '../model/picture';
+import { done } from '../model/states';
+import { Picture, Snap } from '../model/view';
+import { drawBar, drawLegend } from './bar';
+import { h, morph } from './dom';
+import { drawGraph, palette, placeOf } from './graph';
+import { drawInspector } from './inspector';
+import { drawMemory } from './memory';
+import { drawOperands, drawWorkers } from './tables';
+
+/** What the view stands in. */
+export interface Host {
+  get<K extends keyof Picture>(name: K): Picture[K] | null | undefined;
+  /** Call `changed` after the picture has changed; returns what undoes it. */
+  watch(changed: () => void): () => void;
+  cancel?: (job: string) => void; // no Cancel without
+  background?: () => void; // no "To background" without
+  drawn?: (hidden: boolean) => void; // a frame has been drawn
+}
+
+const TABS = [
+  ['graph', 'Graph'],
+  ['workers', 'Workers'],
+  ['operands', 'Operands'],
+  ['memory', 'Memory & spill']
+] as const;
+type Tab = (typeof TABS)[number][0];
+const SIDES: Side[] = ['before', 'after'];
+const ASK_AGAIN = 3000; // ms after which Cancel may be clicked again
+let mounted = 0;
+
+/** Draw the view into `el`; returns what removes it. */
+export function mount(el: HTMLElement, host: Host): () => void {
+  const id = `jm${++mounted}`;
+  const state = h('span', { class: 'jm-state', role: 'status' });
+  const times = h('span', { class: 'jm-time' });
+  const background = h('button', { type: 'button', class: 'jm-button', title: 'Give the prompt back and go on computing' }, 'To background') as HTMLButtonElement;
+  const cancel = h('button', { type: 'button', class: 'jm-button jm-cancel', title: 'Cancel this job; the kernel stays usable' }, 'Cancel') as HTMLButtonElement;
+  const error = h('pre', { class: 'jm-error', tabindex: 0, 'aria-label': 'error' });
+  const bar = h('div', { class: 'jm-bar', role: 'progressbar', 'aria-label': 'operands done', 'aria-valuemin': 0, 'aria-valuemax': 100 });
+  const legend = h('ul', { class: 'jm-legend' });
+  const parts = h('ol', { class: 'jm-parts', 'aria-label': 'jobs of this cell' });
+  const tabs = TABS.map(([name, word], i) =>
+    h('button', { type: 'button', role: 'tab', id: `${id}-${name}`, 'aria-controls': `${id}-${name}-panel`, 'aria-selected': i ? 'false' : 'true', tabindex: i ? -1 : 0 }, word)
+  );
+  const panels = Object.fromEntries(
+    TABS.map(([name], i) => [name, h('div', { role: 'tabpanel', id: `${id}-${name}-panel`, 'aria-labelledby': `${id}-${name}`, class: 'jm-panel', tabindex: 0, hidden: i > 0 })])
+  ) as Record<Tab, HTMLElement>;
+  const tablist = h('div', { role: 'tablist', 'aria-label': 'parts of the view', class: 'jm-tabs' }, ...tabs);
+  const hues = h('div', { class: 'jm-hues', role: 'group', 'aria-label': 'colour of the boxes' });
+  const captions = SIDES.map(() => h('figcaption', {}));
+  const canvases = SIDES.map(() => h('canvas', { role: 'img', tabindex: 0, class: 'jm-canvas' }) as HTMLCanvasElement);
+  const figures = SIDES.map((_, i) => h('figure', { class: 'jm-figure' }, captions[i], h('div', { class: 'jm-scroll' }, canvases[i])));
+  const inspector = h('div', { class: 'jm-inspector', 'aria-live': 'polite' });
+  panels.graph.append(hues, h('div', { class: 'jm-two' }, ...figures), inspector);
+  const root = h(
+    'section',
+    { class: 'jm', 'aria-label': 'jmars job' },
+    h('header', { class: 'jm-head' }, h('b', {}, 'jmars'), state, times, h('span', { class: 'jm-space' }), background, cancel),
+    error,
+    bar,
+    legend,
+    parts,
+    tablist,
+    ...Object.values(panels)
+  );
+  el.append(root);
+
+  let tab: Tab = 'graph';
+  let byWorker = false;
+  let worker = -1;
+  let selection: { side: Side; at: number } | null = null;
+  let theme = 0;
+  let colours = palette(root, theme);
+  let asked = 0;
+  let waiting = false;
+  let gone = false;
+
+  const picture = (): Picture => Object.fromEntries(PICTURE.map(name => [name, host.get(name) ?? null])) as unknown as Picture;
+
+  function draw(): void {
+    waiting = false;
+    if (gone) {
+      return;
+    }
+    const now = picture();
+    drawHead(now.snap);
+    drawTab(now);
+    host.drawn?.(document.hidden);
+  }
+  function later(): void {
+    if (!waiting) {
+      waiting = true;
+      requestAnimationFrame(draw);
+    }
+  }
+
+  function drawHead(snap: Snap | null): void {
+    if (!snap || !snap.counts) {
+      state.textContent = 'preparing';
+      background.hidden = cancel.hidden = error.hidden = parts.hidden = true;
+      return;
+    }
+    if (state.textContent !== snap.state) {
+      state.textContent = snap.state; // a live region: written only when it says something new
+    }
+    root.dataset.state = snap.state;
+    const finished = done(snap.counts);
+    times.textContent = [
+      snap.n ? `${count(finished)} of ${plural(snap.n, 'operand')}` : '',
+      seconds(snap.elapsed),
+      snap.eta !== null && snap.live ? `about ${seconds(snap.eta)} left` : ''
+    ]
+      .filter(Boolean)
+      .join(' · ');
+    cancel.hidden = !host.cancel || !snap.live;
+    background.hidden = !host.background || !snap.live || !snap.attached;
+    const busy = snap.state === 'cancelling' || Date.now() - asked < ASK_AGAIN;
+    cancel.disabled = busy;
+    cancel.textContent = busy ? 'Cancelling…' : 'Cancel';
+    error.hidden = !snap.error;
+    error.textContent = snap.error || '';
+    bar.setAttribute('aria-valuenow', String(snap.n ? Math.round((100 * finished) / snap.n) : 0));
+    bar.setAttribute('aria-valuetext', `${finished} of ${plural(snap.n, 'operand')}`);
+    drawBar(bar, snap.counts, snap.n);
+    drawLegend(legend, snap.counts);
+    parts.hidden = snap.parts.length < 2;
+    morph(
+      parts,
+      snap.parts.slice(-6).map((part, i, shown) =>
+        h('li', { value: snap.parts.length - shown.length + i + 1, 'data-state': part.state }, `${part.name || part.job}: ${part.state}, ${plural(part.n, 'operand')}, ${seconds(part.elapsed)}`)
+      )
+    );
+  }
+
+  function drawTab(now: Picture): void {
+    if (tab === 'workers') {
+      drawWorkers(panels.workers, now.workers || [], now.series?.limit || 0);
+    } else if (tab === 'operands') {
+      drawOperands(panels.operands, now.graph, now.stages || []);
+    } else if (tab === 'memory') {
+      drawMemory(panels.memory, now.series);
+    } else {
+      drawGraphs(now);
+    }
+  }
+
+  function drawGraphs(now: Picture): void {
+    const graph = now.graph;
+    hues.hidden = !graph || graph.aggregated || !now.workers?.length;
+    figures.forEach(figure => (figure.hidden = !graph));
+    if (!graph || !graph.before) {
+      drawInspector(inspector, null);
+      inspector.hidden = true;
+      return;
+    }
+    inspector.hidden = false;
+    drawHues(now);
+    const colouring: Record<Side, Boxes> = boxes(now);
+    const fused = graph.n_before - graph.n_pruned - graph.n_after;
+    const words: Record<Side, string> = {
+      before: graph.aggregated
+        ? `Before fusion: ${plural(graph.n_before, 'operand')} in ${plural(graph.before.n, 'stage')}`
+        : `Before fusion: ${plural(graph.n_before, 'operand')}, ${plural(graph.before.src.length, 'edge')}`,
+      after:
+        (graph.aggregated ? `After fusion: ${plural(graph.n_after, 'operand')} in ${plural(graph.after.n, 'kind')}` : `After fusion: ${plural(graph.n_after, 'operand')}, ${plural(graph.after.src.length, 'edge')}`) +
+        (fused > 0 ? ` (${count(fused)} fused away` : ' (none fused away') +
+        (graph.n_pruned ? `, ${count(graph.n_pruned)} not needed)` : ')')
+    };
+    SIDES.forEach((side, i) => {
+      captions[i].textContent = words[side];
+      canvases[i].setAttribute('aria-label', `${words[side]}. Arrow keys walk from box to box; the Operands tab has the same as a table.`);
+      const at = selection?.side === side ? selection.at : -1;
+      const marked = selection && selection.side !== side ? partners(graph, selection.side, selection.at) : [];
+      drawGraph(canvases[i], { layer: graph[side], aggregated: graph.aggregated, boxes: colouring[side], byWorker, worker, selected: at, marked }, colours);
+    });
+    drawInspector(inspector, selection && story(now, selection.side, selection.at, bytes));
+  }
+
+  function drawHues(now: Picture): void {
+    const many = asBytes(now.operand_workers).length > 0;
+    morph(hues, [
+      h('button', { type: 'button', class: 'jm-toggle', 'data-hue': 'state', 'aria-pressed': String(!byWorker) }, 'by state'),
+      h('button', { type: 'button', class: 'jm-toggle', 'data-hue': 'worker', 'aria-pressed': String(byWorker), disabled: !many }, 'by worker'),
+      ...now.workers.slice(0, 32).map((row, i) =>
+        h('button', { type: 'button', class: 'jm-toggle jm-who', 'data-worker': i, 'aria-pressed': String(worker === i), title: `Point out the operands of ${row.name}` }, h('i', { class: `jm-dot jm-w${i % 8}`, 'aria-hidden': 'true' }), row.name)
+      )
+    ]);
+  }
+
+  function open(name: Tab): void {
+    tab = name;
+    TABS.forEach(([other], i) => {
+      tabs[i].setAttribute('aria-selected', String(other === name));
+      tabs[i].tabIndex = other === name ? 0 : -1;
+      panels[other].hidden = other !== name;
+    });
+    draw();
+  }
+
+  tabs.forEach((button, i) => button.addEventListener('click', () => open(TABS[i][0])));
+  tablist.addEventListener('keydown', event => {
+    const at = tabs.indexOf(document.activeElement as HTMLElement);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+    if (at >= 0 && to !== undefined) {
+      event.preventDefault();
+      const next = tabs[(to + tabs.length) % tabs.length];
+      next.focus();
+      next.click();
+    }
+  });
+  hues.addEventListener('click', event => {
+    const button = (event.target as Element).closest('button');
+    if (button?.dataset.hue) {
+      byWorker = button.dataset.hue === 'worker';
+    } else if (button?.dataset.worker) {
+      worker = worker === Number(button.dataset.worker) ? -1 : Number(button.dataset.worker);
+    }
+    draw();
+  });
+  SIDES.forEach((side, i) => {
+    const canvas = canvases[i];
+    const select = (at: number) => {
+      selection = at < 0 ? null : { side, at };
+      draw();
+    };
+    const under = (event: MouseEvent) => {
+      const place = placeOf(canvas);
+      return place ? boxAt(place, event.offsetX, event.offsetY) : -1;
+    };
+    canvas.addEventListener('click', event => select(under(event)));
+    canvas.addEventListener('mousemove', event => {
+      const at = under(event);
+      const graph = host.get('graph');
+      canvas.style.cursor = at < 0 ? 'default' : 'pointer';
+      canvas.title = at < 0 || !graph ? '' : graph[side].labels[graph[side].label[at]] || '';
+    });
+    canvas.addEventListener('keydown', event => {
+      const place = placeOf(canvas);
+      const at = selection?.side === side ? selection.at : -1;
+      const to = event.key === 'Escape' ? -1 : place ? neighbour(place, at, event.key) : -1;
+      if (to >= 0 || (event.key === 'Escape' && selection)) {
+        event.preventDefault();
+        select(to);
+        if (to >= 0 && place?.named) {
+          const box = canvas.parentElement as HTMLElement;
+          box.scrollTop = Math.min(Math.max(box.scrollTop, place.y[to] + place.h[to] - box.clientHeight + 8), place.y[to] - 8);
+        }
+      }
+      if (['Arrow', 'Home', 'End', 'Escape'].some(key => event.key.startsWith(key))) {
+        event.stopPropagation(); // the notebook has its own meaning for these
+      }
+    });
+  });
+  cancel.addEventListener('click', () => {
+    asked = Date.now();
+    window.setTimeout(later, ASK_AGAIN + 50);
+    host.cancel?.(host.get('snap')?.job || host.get('job_id') || '');
+    draw();
+  });
+  background.addEventListener('click', () => host.background?.());
+
+  const rethemed = () => {
+    colours = palette(root, ++theme);
+    later();
+  };
+  const themes = new MutationObserver(rethemed);
+  themes.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light', 'data-jp-theme-name', 'class', 'data-theme'] });
+  themes.observe(document.documentElement, { attributes: true, attributeFilter: ['class', 'data-theme'] });
+  const dark = window.matchMedia?.('(prefers-color-scheme: dark)');
+  dark?.addEventListener?.('change', rethemed);
+  const sizes = typeof ResizeObserver === 'undefined' ? null : new ResizeObserver(later);
+  sizes?.observe(root);
+  const unwatch = host.watch(later);
+  const seen = () => host.drawn?.(document.hidden);
+  document.addEventListener('visibilitychange', seen);
+  draw();
+  return () => {
+    gone = true;
+    unwatch();
+    themes.disconnect();
+    sizes?.disconnect();
+    dark?.removeEventListener?.('change', rethemed);
+    document.removeEventListener('visibilitychange', seen);
+    root.remove();
+  };
+}
+
+const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'stages', 'workers', 'series'];

@@ -1,0 +1,85 @@
+// The tables: workers and operands. They are also what a reader has who cannot see the canvas.
+import { bytes, count, plural } from '../model/format';
+import { LETTERS } from '../model/states';
+import { Graph, STATE_NAMES, WorkerRow } from '../model/view';
+import { smallBar } from './bar';
+import { Child, h, morph } from './dom';
+
+const head = (...names: Child[]) => h('thead', {}, h('tr', {}, ...names.map(name => h('th', { scope: 'col' }, name))));
+const number = (value: number) => h('td', { class: value ? null : 'jm-0' }, count(value));
+
+/** Bytes with a bar: how much of `most` they are. */
+function meter(value: number, most: number, label: string): HTMLElement {
+  const share = most > 0 ? Math.min(1, value / most) : 0;
+  return h(
+    'span',
+    {
+      class: 'jm-meter',
+      role: 'meter',
+      'aria-label': label,
+      'aria-valuemin': 0,
+      'aria-valuemax': Math.max(1, Math.round(most)),
+      'aria-valuenow': Math.round(Math.min(value, most)),
+      'aria-valuetext': `${bytes(value)} of ${bytes(most)}`
+    },
+    h('i', { style: `width:${(100 * share).toFixed(1)}%` })
+  );
+}
+
+/** Workers: what was first assigned to each, what it runs, what it holds. */
+export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number): void {
+  if (!workers.length) {
+    morph(el, [h('p', { class: 'jm-note' }, 'No worker has been named yet.')]);
+    return;
+  }
+  const most = limit || Math.max(1, ...workers.map(worker => worker.memory));
+  const rows = workers.map((worker, i) =>
+    h(
+      'tr',
+      {},
+      h('th', { scope: 'row' }, h('i', { class: `jm-dot jm-w${i % 8}`, 'aria-hidden': 'true' }), worker.name),
+      h('td', { class: 'jm-word' }, worker.state),
+      h('td', {}, worker.pid ? String(Number(worker.pid)) : '–'),
+      number(worker.assigned),
+      number(worker.running),
+      number(worker.done),
+      h('td', {}, bytes(worker.stored)),
+      h('td', { class: 'jm-cell' }, h('span', {}, bytes(worker.memory)), meter(worker.memory, most, `memory of ${worker.name}`))
+    )
+  );
+  morph(el, [
+    h(
+      'table',
+      { class: 'jm-t' },
+      h('caption', {}, limit ? `Workers; memory as a share of the cluster's ${bytes(limit)}` : 'Workers'),
+      head('worker', 'state', 'pid', 'first assigned', 'running', 'done', 'chunks', 'memory'),
+      h('tbody', {}, ...rows)
+    )
+  ]);
+}
+
+/** Operands before fusion by the line of the cell that made them. */
+export function drawOperands(el: HTMLElement, graph: Graph | null, counts: number[][]): void {
+  if (!graph) {
+    morph(el, [h('p', { class: 'jm-note' }, 'The graph is being built.')]);
+    return;
+  }
+  const rows = graph.stages.map((stage, i) =>
+    h(
+      'tr',
+      {},
+      h('th', { scope: 'row', title: stage.name }, h('span', { class: 'jm-name' }, stage.name)),
+      h('td', { class: 'jm-line', title: stage.text }, stage.line ? h('b', {}, `${Number(stage.line)}`) : null, h('code', {}, stage.text || '–')),
+      number(stage.n),
+      h('td', { class: 'jm-cell' }, smallBar(counts[i] || [], stage.n)),
+      ...STATE_NAMES.map((_, state) => number(counts[i]?.[state] || 0))
+    )
+  );
+  const states = STATE_NAMES.map((name, state) =>
+    h('abbr', { class: `jm-chip jm-s${state}`, title: name, 'aria-label': name }, LETTERS[state])
+  );
+  const note = `${plural(graph.n_before, 'operand')} before fusion, by the line that made them; one that was fused moves with the others.`;
+  morph(el, [
+    h('table', { class: 'jm-t' }, h('caption', {}, note), head('operand', 'line', 'count', 'progress', ...states), h('tbody', {}, ...rows))
+  ]);
+}

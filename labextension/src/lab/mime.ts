@@ -1,0 +1,30 @@
+// A saved job opens as the full view: no kernel, no trust needed, since all texts of the picture are written as text.
+import { IRenderMime } from '@jupyterlab/rendermime-interfaces';
+import { Widget } from '@lumino/widgets';
+import { mount } from '../draw/mount';
+import { fromJson } from '../model/picture';
+import { MIME_TYPE } from '../model/view';
+
+class SavedJob extends Widget implements IRenderMime.IRenderer {
+  private _unmount: () => void = () => undefined;
+
+  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    const picture = fromJson(model.data[MIME_TYPE] as Record<string, unknown>);
+    this._unmount();
+    this._unmount = mount(this.node, { get: name => picture[name] as never, watch: () => () => undefined });
+  }
+
+  override dispose(): void {
+    this._unmount();
+    super.dispose();
+  }
+}
+
+const extension: IRenderMime.IExtension = {
+  id: 'jmars-lab:mime',
+  rendererFactory: { safe: true, mimeTypes: [MIME_TYPE], createRenderer: () => new SavedJob() },
+  rank: 0,
+  dataType: 'json'
+};
+
+export default extension;

@@ -1,0 +1,32 @@
+// Numbers as people read them. Whatever comes in is made a number first, so the text holds nothing else.
+
+/** Bytes: 1536 is "1.5 KiB". */
+export function bytes(value: number): string {
+  let size = Number(value) || 0;
+  for (const unit of ['B', 'KiB', 'MiB', 'GiB']) {
+    if (Math.abs(size) < 1000) {
+      return `${unit === 'B' || size >= 100 ? size.toFixed(0) : size.toFixed(1)} ${unit}`;
+    }
+    size /= 1024;
+  }
+  return `${size.toFixed(1)} TiB`;
+}
+
+/** Seconds: "0.4 s", "12 s", "3 min 5 s". */
+export function seconds(value: number): string {
+  const time = Math.max(0, Number(value) || 0);
+  if (time < 10) {
+    return `${time.toFixed(1)} s`;
+  }
+  return time < 60 ? `${time.toFixed(0)} s` : `${Math.floor(time / 60)} min ${Math.floor(time % 60)} s`;
+}
+
+/** A whole number with thin groups: 12345 is "12 345". */
+export function count(value: number): string {
+  return String(Math.round(Number(value) || 0)).replace(/\B(?=(\d{3})+$)/g, '\u202f');
+}
+
+/** "1 operand", "2 operands". */
+export function plural(value: number, word: string): string {
+  return `${count(value)} ${word}${Number(value) === 1 ? '' : 's'}`;
+}

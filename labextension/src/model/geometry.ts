@@ -1,0 +1,112 @@
+// Boxes of a laid out graph in pixels. Few boxes are drawn with their names, in rows from top to bottom; many are drawn
+// as small marks, in columns from left to right, where a long layer takes several columns.
+import { layered } from './layout';
+import { Layer } from './view';
+
+export interface Geometry {
+  named: boolean; // boxes with names, top to bottom
+  width: number;
+  height: number;
+  x: Float32Array; // left edge
+  y: Float32Array; // top edge
+  w: Float32Array;
+  h: Float32Array;
+  order: number[][]; // boxes by row or column, for the arrow keys
+}
+
+export const NAMED_MAX = 40; // operands; an aggregated graph is always named
+const ROW = { height: 30, gap: 16, most: 240, least: 84, between: 10, margin: 8 };
+const MARK = { rows: 48, margin: 10, least: 72, most: 288, pitch: 9 };
+
+export function geometry(graph: Layer, width: number, aggregated: boolean): Geometry {
+  const named = aggregated || graph.n <= NAMED_MAX;
+  const { order } = layered(graph);
+  const lines = named ? wrap(order, Math.max(1, Math.floor((width - ROW.margin) / (ROW.least + ROW.between)))) : wrap(order, MARK.rows);
+  const [x, y, w, h] = [0, 1, 2, 3].map(() => new Float32Array(graph.n));
+  let height: number;
+  if (named) {
+    lines.forEach((boxes, row) => {
+      const room = (width - 2 * ROW.margin + ROW.between) / boxes.length - ROW.between;
+      const size = Math.min(ROW.most, room);
+      boxes.forEach((box, i) => {
+        x[box] = ROW.margin + i * (room + ROW.between) + (room - size) / 2;
+        y[box] = ROW.margin + row * (ROW.height + ROW.gap);
+        w[box] = size;
+        h[box] = ROW.height;
+      });
+    });
+    height = 2 * ROW.margin + lines.length * ROW.height + Math.max(0, lines.length - 1) * ROW.gap;
+  } else {
+    const tallest = Math.max(...lines.map(line => line.length));
+    height = Math.max(MARK.least, Math.min(MARK.most, 2 * MARK.margin + tallest * MARK.pitch));
+    const column = (width - 2 * MARK.margin) / lines.length;
+    const pitch = (height - 2 * MARK.margin) / tallest;
+    const across = Math.max(2, Math.min(16, column * 0.5));
+    const high = Math.max(1.5, Math.min(8, pitch * 0.72));
+    lines.forEach((boxes, col) => {
+      const step = Math.max(pitch, Math.min((height - 2 * MARK.margin) / boxes.length, 5 * pitch));
+      const top = (height - step * boxes.length) / 2;
+      boxes.forEach((box, i) => {
+        x[box] = MARK.margin + column * (col + 0.5) - across / 2;
+        y[box] = top + step * (i + 0.5) - high / 2;
+        w[box] = across;
+        h[box] = high;
+      });
+    });
+  }
+  return { named, width, height, x, y, w, h, order: lines };
+}
+
+/** Layers in lines of at most `most` boxes. */
+function wrap(order: number[][], most: number): number[][] {
+  return order.flatMap(boxes => {
+    const lines = Math.ceil(boxes.length / most);
+    const each = Math.ceil(boxes.length / lines);
+    return Array.from({ length: lines }, (_, i) => boxes.slice(i * each, (i + 1) * each)).filter(line => line.length);
+  });
+}
+
+/** The box under a point, -1 for none; marks are easier to hit than they are large. */
+export function boxAt(place: Geometry, px: number, py: number): number {
+  const slack = place.named ? 0 : 3;
+  let best = -1;
+  let near = Infinity;
+  for (let i = 0; i < place.x.length; i++) {
+    const dx = Math.max(place.x[i] - px, 0, px - place.x[i] - place.w[i]);
+    const dy = Math.max(place.y[i] - py, 0, py - place.y[i] - place.h[i]);
+    const distance = Math.max(dx, dy);
+    if (distance <= slack && distance < near) {
+      best = i;
+      near = distance;
+    }
+  }
+  return best;
+}
+
+/** The box that an arrow key leads to from `at`. */
+export function neighbour(place: Geometry, at: number, key: string): number {
+  if (!place.x.length) {
+    return -1;
+  }
+  if (at < 0) {
+    return place.order[0][0];
+  }
+  const line = place.order.findIndex(boxes => boxes.includes(at));
+  const within = place.order[line].indexOf(at);
+  const along = place.named ? ['ArrowLeft', 'ArrowRight'] : ['ArrowUp', 'ArrowDown'];
+  const across = place.named ? ['ArrowUp', 'ArrowDown'] : ['ArrowLeft', 'ArrowRight'];
+  if (key === 'Home' || key === 'End') {
+    const end = place.order[key === 'Home' ? 0 : place.order.length - 1];
+    return end[0];
+  }
+  if (along.includes(key)) {
+    const next = within + (key === along[1] ? 1 : -1);
+    return place.order[line][Math.max(0, Math.min(place.order[line].length - 1, next))];
+  }
+  if (across.includes(key)) {
+    const other = place.order[Math.max(0, Math.min(place.order.length - 1, line + (key === across[1] ? 1 : -1)))];
+    const share = (within + 0.5) / place.order[line].length;
+    return other[Math.min(other.length - 1, Math.floor(share * other.length))];
+  }
+  return -1;
+}

@@ -1,0 +1,122 @@
+// What follows from a picture: states of boxes, the story of one operand.
+import { N_STATES } from './states';
+import { Graph, Picture, StageRow, STATE_NAMES } from './view';
+
+/** Colours of a layer's boxes: a state each, or counts by state each. */
+export interface Boxes {
+  states: Uint8Array | null; // per box; 255 for an operand that nobody needs
+  counts: Uint32Array | null; // N_STATES per box
+  workers: Uint8Array | null; // worker + 1 per box, 0 none
+}
+
+export type Side = 'before' | 'after';
+export const PRUNED = 255;
+const NONE: Boxes = { states: null, counts: null, workers: null };
+
+/** States of the boxes of both graphs; where the bytes do not fit the graph (a frame between), there are none. */
+export function boxes(picture: Picture): Record<Side, Boxes> {
+  const graph = picture.graph;
+  const raw = asBytes(picture.operand_states);
+  if (!graph) {
+    return { before: NONE, after: NONE };
+  }
+  if (graph.aggregated) {
+    const split = graph.before.n * N_STATES;
+    if (raw.length !== (graph.before.n + graph.after.n) * N_STATES * 4) {
+      return { before: NONE, after: NONE };
+    }
+    const view = new DataView(raw.buffer, raw.byteOffset, raw.byteLength);
+    const counts = Uint32Array.from({ length: raw.length / 4 }, (_, i) => view.getUint32(4 * i, true));
+    return {
+      before: { ...NONE, counts: counts.subarray(0, split) },
+      after: { ...NONE, counts: counts.subarray(split) }
+    };
+  }
+  if (raw.length !== graph.after.n) {
+    return { before: NONE, after: NONE };
+  }
+  const ran = asBytes(picture.operand_workers);
+  const workers = ran.length === raw.length ? ran : null;
+  const back = (values: Uint8Array, none: number) => Uint8Array.from(graph.group, at => (at < 0 ? none : values[at]));
+  return {
+    before: { ...NONE, states: back(raw, PRUNED), workers: workers && back(workers, 0) },
+    after: { ...NONE, states: raw, workers }
+  };
+}
+
+/** What the inspector tells about one box. */
+export interface Story {
+  title: string;
+  facts: [string, string][];
+  lines: StageRow[]; // the lines of the cell that it came from
+}
+
+/** Tell about box `at` of one side; null when there is none. */
+export function story(picture: Picture, side: Side, at: number, format: (bytes: number) => string): Story | null {
+  const graph = picture.graph;
+  if (!graph || at < 0 || at >= graph[side].n) {
+    return null;
+  }
+  const layer = graph[side];
+  const mine = boxes(picture)[side];
+  const facts: [string, string][] = [];
+  if (mine.states) {
+    facts.push(['state', mine.states[at] === PRUNED ? 'not needed, so not run' : STATE_NAMES[mine.states[at]] || '?']);
+  }
+  if (mine.counts) {
+    const counts = mine.counts.subarray(at * N_STATES, (at + 1) * N_STATES);
+    STATE_NAMES.forEach((name, state) => counts[state] && facts.push([name, String(counts[state])]));
+  }
+  if (mine.workers) {
+    const row = picture.workers[mine.workers[at] - 1];
+    const first = side === 'after' && graph.assigned[at] >= 0 ? graph.assigned[at] : -1;
+    facts.push(['worker', row ? row.name : 'none yet']);
+    if (first >= 0 && first !== mine.workers[at] - 1) {
+      facts.push(['first assigned to', picture.workers[first]?.name ?? String(first)]);
+    }
+  }
+  if (side === 'after' && graph.nbytes.length === layer.n) {
+    facts.push(['output', format(graph.nbytes[at])]);
+  }
+  if (side === 'after') {
+    facts.push([graph.aggregated ? 'operands' : 'operands fused', String(layer.size[at])]);
+  } else if (!graph.aggregated && graph.group[at] >= 0) {
+    const into = graph.after;
+    facts.push(['runs in', into.labels[into.label[graph.group[at]]]]);
+  }
+  return { title: layer.labels[layer.label[at]] || 'operand', facts, lines: sources(graph, side, at) };
+}
+
+/** Boxes of the other side that box `at` stands for. */
+export function partners(graph: Graph, side: Side, at: number): number[] {
+  if (graph.aggregated || at < 0) {
+    return [];
+  }
+  if (side === 'before') {
+    return graph.group[at] >= 0 ? [graph.group[at]] : [];
+  }
+  return graph.group.flatMap((into, i) => (into === at ? [i] : []));
+}
+
+function sources(graph: Graph, side: Side, at: number): StageRow[] {
+  const from = side === 'before' ? [at] : partners(graph, side, at);
+  const rows = [...new Set(from.map(box => graph.stage[box]))].sort((a, b) => a - b);
+  return rows.map(row => graph.stages[row]).filter(Boolean);
+}
+
+/** The bytes of a trait, however it arrived. */
+export function asBytes(value: DataView | null | undefined): Uint8Array {
+  return value && value.byteLength ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array();
+}
+
+/** A picture, or a part of one, that came as JSON: its bytes are base64 text. */
+export function fromJson(json: Record<string, unknown>): Partial<Picture> {
+  const picture: Record<string, unknown> = { ...json };
+  for (const name of ['operand_states', 'operand_workers']) {
+    if (typeof picture[name] === 'string') {
+      const text = atob(picture[name] as string);
+      picture[name] = new DataView(Uint8Array.from(text, c => c.charCodeAt(0)).buffer);
+    }
+  }
+  return picture as Partial<Picture>;
+}

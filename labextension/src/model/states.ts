@@ -1,0 +1,22 @@
+// The states of an operand as the view names them. Colours are Okabe and Ito's, in style/index.css as --jm-s0 to --jm-s8;
+// each state also has a letter, so that no one needs the colour.
+import { STATE_NAMES } from './view';
+
+export const N_STATES = STATE_NAMES.length;
+export const LETTERS = ['U', 'R', '▶', 'F', '–', 'S', 'c', 'C', '!'];
+
+/** Order in a bar: done first, then what runs, then what waits, then what failed. */
+export const BAR_ORDER = [4, 3, 5, 2, 6, 1, 0, 7, 8];
+
+const DONE = [3, 4, 5];
+
+/** Operands that are done. */
+export function done(counts: number[]): number {
+  return DONE.reduce((sum, state) => sum + (counts[state] || 0), 0);
+}
+
+/** "3 running, 2 ready": the counts as a sentence. */
+export function sentence(counts: ArrayLike<number>): string {
+  const parts = BAR_ORDER.filter(state => counts[state]).map(state => `${counts[state]} ${STATE_NAMES[state]}`);
+  return parts.length ? parts.join(', ') : 'none';
+}

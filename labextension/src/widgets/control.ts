@@ -1,0 +1,42 @@
+// A request of our own on the kernel's control channel: it is answered while the kernel is busy. Where the front end
+// has no such channel (VS Code, classic), there is only the comm.
+
+interface Kernel {
+  clientId?: string;
+  username?: string;
+  sendControlMessage?: (message: unknown, reply: boolean, disposable: boolean) => { done: Promise<unknown> };
+}
+
+/** Ask the kernel by `jmars_request`; false when there is no control channel. */
+export function ask(kernel: unknown, content: Record<string, unknown>): boolean {
+  const it = kernel as Kernel | null | undefined;
+  if (!it || typeof it.sendControlMessage !== 'function') {
+    return false;
+  }
+  const message = {
+    channel: 'control',
+    header: {
+      msg_id: identifier(),
+      msg_type: 'jmars_request',
+      session: it.clientId || '',
+      username: it.username || '',
+      date: new Date().toISOString(),
+      version: '5.4'
+    },
+    parent_header: {},
+    metadata: {},
+    content,
+    buffers: []
+  };
+  try {
+    it.sendControlMessage(message, true, true).done.catch(() => undefined); // the event that follows is the answer
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function identifier(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16)); // randomUUID is missing on plain http
+  return Array.from(bytes, byte => byte.toString(16).padStart(2, '0')).join('');
+}

@@ -1,0 +1,51 @@
+// The anywidget entry: the view on a widget's traits. Cancel goes by the comm and by the control channel at once.
+import { Host, mount } from '../draw/mount';
+import { Picture } from '../model/view';
+import { ask } from './control';
+
+/** What anywidget gives of a widget's model. */
+export interface Model {
+  get(name: string): unknown;
+  on(event: string, call: () => void): void;
+  off(event: string, call: () => void): void;
+  send(content: unknown): void;
+  widget_manager?: { kernel?: unknown };
+}
+
+const WATCHED: (keyof Picture | 'frame')[] = ['graph', 'snap', 'operand_states', 'operand_workers', 'stages', 'workers', 'series', 'frame'];
+const ANSWER_EVERY = 1000; // ms
+
+/** The host that a widget's model is. */
+export function hostOf(model: Model, now: () => number = Date.now): Host {
+  let last = 0;
+  let wasHidden = false;
+  return {
+    get: name => model.get(name) as never,
+    watch: changed => {
+      WATCHED.forEach(name => model.on(`change:${name}`, changed));
+      return () => WATCHED.forEach(name => model.off(`change:${name}`, changed));
+    },
+    cancel: job => {
+      ask(model.widget_manager?.kernel, { op: 'cancel', job });
+      model.send({ type: 'cancel', job });
+    },
+    background: () => {
+      ask(model.widget_manager?.kernel, { op: 'background', job: model.get('job_id') });
+      model.send({ type: 'background' });
+    },
+    drawn: hidden => {
+      const live = (model.get('snap') as { live?: boolean } | null)?.live;
+      if (live && (hidden !== wasHidden || now() - last >= ANSWER_EVERY)) {
+        last = now();
+        wasHidden = hidden;
+        model.send({ type: 'answer', frame: model.get('frame'), hidden });
+      }
+    }
+  };
+}
+
+export default {
+  render({ model, el }: { model: Model; el: HTMLElement }): () => void {
+    return mount(el, hostOf(model));
+  }
+};
