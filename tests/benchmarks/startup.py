@@ -1,0 +1,58 @@
+"""From `Cluster()` to a first result: python tests/benchmarks/startup.py [--check].
+
+Each round is a new Python, so nothing is warm but the file cache. Goal: at most 0.5 s, best of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+
+from machine import describe, this_machine
+
+GOAL = 0.5  # seconds
+
+PROGRAM = """
+import json, time
+import numpy
+before = time.perf_counter()
+import jmars, jmars.tensor as mt
+start = time.perf_counter()
+cluster = jmars.Cluster(n_workers=2)
+ready = time.perf_counter()
+value = mt.ones(10).sum().fetch()
+first = time.perf_counter()
+mt.ones(10).sum().fetch()
+second = time.perf_counter()
+cluster.close()
+end = time.perf_counter()
+assert value == 10
+print(json.dumps({
+    "import jmars": start - before, "Cluster()": ready - start, "first result": first - ready,
+    "Cluster() to first result": first - start, "a second result": second - first, "close()": end - second,
+}))
+"""
+
+
+def main() -> int:
+    """Measure, print, and with --check judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--check", action="store_true", help="exit 1 when the goal is missed")
+    given = parser.parse_args()
+    print(f"machine: {this_machine()}")
+    rounds: list[dict[str, float]] = []
+    for _ in range(given.rounds):
+        answer = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True, timeout=60)
+        rounds.append(json.loads(answer.stdout))
+    for name in rounds[0]:
+        print(f"{name:26s}{describe([1e3 * one[name] for one in rounds], 'ms')}")
+    best = min(one["Cluster() to first result"] for one in rounds)
+    print(f"goal (at most {GOAL:g} s, best of {given.rounds}): {'met' if best <= GOAL else 'MISSED'}")
+    return 1 if given.check and best > GOAL else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
