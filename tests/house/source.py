@@ -21,6 +21,7 @@ class Import:
     target: str  # dotted name: the module, or the module and the name taken from it
     names: tuple[str, ...]  # taken from `target` by `from target import ...`
     deferred: bool  # inside a function
+    typing: bool  # inside `if TYPE_CHECKING`
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,16 @@ class Module:
         kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
         functions = [node for node in ast.walk(self.tree()) if isinstance(node, kinds)]
         inside = {id(node) for function in functions for node in ast.walk(function)}
+        ifs = [node for node in ast.walk(self.tree()) if isinstance(node, ast.If)]
+        typing = {id(n) for node in ifs if "TYPE_CHECKING" in ast.unparse(node.test) for n in ast.walk(node)}
         for node in ast.walk(self.tree()):
+            where = (id(node) in inside, id(node) in typing)
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    yield Import(node.lineno, alias.name, (), id(node) in inside)
+                    yield Import(node.lineno, alias.name, (), *where)
             elif isinstance(node, ast.ImportFrom):
                 names = tuple(alias.name for alias in node.names)
-                yield Import(node.lineno, "." * node.level + (node.module or ""), names, id(node) in inside)
+                yield Import(node.lineno, "." * node.level + (node.module or ""), names, *where)
 
 
 @cache
