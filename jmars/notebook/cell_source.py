@@ -49,10 +49,10 @@ class CellSource:
         with shell.compile.extra_flags(ast.PyCF_ALLOW_TOP_LEVEL_AWAIT):
             tree = shell.compile.ast_parse(python, filename)
             tree = ipython.transform_ast(tree)
-            tree = ast.fix_missing_locations(_NumPyImports().visit(tree))
+            tree = _NumPyImports().visit(tree)
             quiet = DisplayHook.semicolon_at_end_of_expression(body)  # type: ignore[no-untyped-call]
             shows = _capture_last(tree, shell.ast_node_interactivity) and not quiet
-            code = ipython.compile(tree, filename, "exec")
+            code = ipython.compile(ast.fix_missing_locations(tree), filename, "exec")
         return cls(code, filename, f"In [{number}]", frozenset(re.findall(r"[^\W\d]\w*", body)), shows)
 
 
@@ -60,9 +60,9 @@ def _place(shell: InteractiveShell, line: str, body: str) -> tuple[int, str]:
     """Number of the cell, and as comments the lines that stand above the body in the user's cell."""
     history = shell.history_manager
     inputs = history.input_hist_raw if history is not None else [""]
-    raw = inputs[-1]
-    above = raw[: len(raw) - len(body.rstrip())] if raw.rstrip().endswith(body.rstrip()) and body.strip() else ""
-    if "%%" in above:
+    raw, typed = inputs[-1].rstrip(), body.rstrip()
+    above = raw[: len(raw) - len(typed)]
+    if raw.endswith(typed) and "%%" in above:
         return len(inputs) - 1, "".join(f"# {text}\n" for text in above.splitlines())
     return shell.execution_count, f"# %%jmars {line}".rstrip() + "\n"  # called by hand, or not kept in the history
 

@@ -1,0 +1,79 @@
+"""How an error looks under a `%%jmars` cell: the user's lines, none of ours.
+
+A traceback begins at the cell and ends where the user's code called ours; an error that comes from the cluster, whose
+traceback never passed the user's line, is raised again at the line that built the operand. IPython asks an exception
+for `_render_traceback_`; its debugger skips frames with `__tracebackhide__`. Used by cell.py, live.py and magic.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from jmars.errors import JmarsError
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__all__ = ["raise_at", "shorten", "shown_as"]
+
+E = TypeVar("E", bound=BaseException)
+_OURS = str(Path(__file__).parents[1])  # the package's folder
+# What NumPy raises about its arguments, also where we ask it for a shape or dtype. Of others (an AssertionError of
+# ours, say) every frame is shown.
+_ABOUT_ARGUMENTS = (JmarsError, ValueError, TypeError, IndexError, ArithmeticError, OSError)
+
+
+def shown_as(error: E, text: str | None = None) -> E:
+    """`error`, shown by IPython as one line without a traceback."""
+    line = text or f"{type(error).__name__}: {error}"
+    error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]
+    return error
+
+
+def shorten(shell: InteractiveShell, error: BaseException, files: Container[str]) -> None:
+    """Let IPython show `error` from its first frame in `files` on, and without our frames at its end."""
+    if hasattr(error, "_render_traceback_") or isinstance(error, SyntaxError):
+        return
+    links: list[TracebackType] = []
+    link = error.__traceback__
+    while link is not None:
+        links.append(link)
+        link = link.tb_next
+    first = next((i for i, link in enumerate(links) if link.tb_frame.f_code.co_filename in files), None)
+    if first is None:
+        return
+    links = links[first:]
+    while isinstance(error, _ABOUT_ARGUMENTS) and links[-1].tb_frame.f_code.co_filename.startswith(_OURS):
+        links.pop()
+    shown: TracebackType | None = None
+    for link in reversed(links):
+        shown = TracebackType(shown, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    formatter: Any = shell.InteractiveTB  # it carries no types
+
+    def render() -> Any:
+        return formatter.structured_traceback(type(error), error, shown, tb_offset=0)
+
+    try:
+        error._render_traceback_ = render  # type: ignore[attr-defined]
+    except AttributeError:
+        pass  # an exception with slots: it is shown with our frames
+
+
+def raise_at(error: BaseException, filename: str, lineno: int) -> NoReturn:
+    """Raise `error` as if the code on that line had raised it.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise_at(ValueError("no"), "cell.py", 7)
+    ... except ValueError as error:
+    ...     place = error.__traceback__.tb_next.tb_next
+    >>> place.tb_frame.f_code.co_filename, place.tb_lineno
+    ('cell.py', 7)
+    """
+    __tracebackhide__ = True
+    exec(compile("\n" * (lineno - 1) + "raise error", filename, "exec"), {"error": error})
+    raise AssertionError("the line above raises")

@@ -1,0 +1,118 @@
+"""The flags of a `%%jmars` line. Used by magic.py."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from IPython.core.error import UsageError
+
+from jmars.units import parse_bytes
+
+__all__ = ["USAGE", "Flags"]
+
+USAGE = """Run a cell of plain NumPy as one graph on a local cluster.
+
+    %%jmars [-w WORKERS] [--memory LIMIT] [--chunk SIZE] [-b] [-o NAME] [--lazy]
+    %jmars [status | stop]
+
+-w, --workers WORKERS
+    Worker processes; the cores of this machine when the flag is absent.
+--memory LIMIT
+    Memory that all processes of the cluster may take together, as "2GiB"; what is more goes to disk.
+--chunk SIZE
+    Bytes of the chunks of arrays that give no chunk size, as "16MiB".
+-b, --background
+    Return at once; the names are lazy tensors that wait for the job when their values are asked for.
+-o, --output NAME
+    Bind the Job to NAME.
+--lazy
+    Compute only what the cell shows; the names stay lazy.
+
+Flags other than those of the running cluster start another one, which is the default from then on. `np` and whatever
+was imported from NumPy mean jmars.tensor inside the cell; names that the cell assigns are tensors afterwards.
+`%jmars` shows the clusters of this kernel, `%jmars stop` closes them.
+"""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What a `%%jmars` line asks for; None where it does not say.
+
+    Examples
+    --------
+    >>> Flags.parse("-w 2 --memory 1GiB -o job")
+    Flags(workers=2, memory=1073741824, chunk=None, background=False, output='job', lazy=False)
+    """
+
+    workers: int | None = None
+    memory: int | None = None  # bytes
+    chunk: int | None = None  # bytes
+    background: bool = False
+    output: str | None = None
+    lazy: bool = False
+
+    @classmethod
+    def parse(cls, line: str) -> Flags:
+        """Read a line.
+
+        Raises
+        ------
+        UsageError
+            IPython shows it as one line.
+        """
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError as error:
+            raise UsageError(f"%%jmars {line}: {error}") from None
+        return cls(**vars(_parser().parse_args(words)))
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of `jmars.config` that hold for the cell."""
+        return {} if self.chunk is None else {"chunk_size_limit": self.chunk}
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The parser of the line."""
+    parser = _Parser(prog="%%jmars", add_help=False)
+    parser.add_argument("-w", "--workers", type=_count)
+    parser.add_argument("--memory", type=_size)
+    parser.add_argument("--chunk", type=_chunk)
+    parser.add_argument("-b", "--background", action="store_true")
+    parser.add_argument("-o", "--output", type=_name)
+    parser.add_argument("--lazy", action="store_true")
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; `%%jmars?` lists the flags")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of workers; give 1 or more")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _chunk(text: str) -> int:
+    if text.isdecimal():  # elements, as in `chunk_size=1000`? bytes? so neither
+        raise argparse.ArgumentTypeError(f"{text!r} needs a unit, as in --chunk 16MiB")
+    return _size(text)
+
+
+def _name(text: str) -> str:
+    if not text.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is no Python name")
+    return text

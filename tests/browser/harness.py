@@ -1,0 +1,285 @@
+"""A real JupyterLab and a headless Chromium to drive it, as a person behind a hub would see them.
+
+The server stands under `/user/ann/` and asks for a token; the page is driven by Playwright from Python with the
+system's Chromium ($JMARS_CHROMIUM or on the PATH), so no browser and no node is downloaded. Screenshots go to
+`$JMARS_SCREENS` when that is set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+from tests.notebook.kernels import write_kernelspec
+
+ROOT = Path(__file__).parents[2]
+BASE = "/user/ann/"
+TOKEN = "a-token-for-tests"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
+
+
+def find_chromium() -> str:
+    """The browser's path; skips the test where there is none."""
+    names = (os.environ.get("JMARS_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+    for name in names:
+        path = shutil.which(name) if name else None
+        if path:
+            return path
+    pytest.skip("no Chromium: install the package `chromium` or set JMARS_CHROMIUM to its path")
+
+
+@dataclass
+class Lab:
+    """A running JupyterLab."""
+
+    url: str  # with the base URL and a slash at its end
+    folder: Path  # holds the notebooks
+    log: Path
+    specs: Path  # kernelspecs
+
+    def write(self, name: str, cells: list[str], kernel: str = "python3") -> None:
+        """Write a notebook of code cells."""
+        notebook = nbformat.v4.new_notebook()
+        notebook.metadata["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
+        notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+        nbformat.write(notebook, self.folder / name)
+
+    def read(self, name: str) -> Any:
+        """A saved notebook."""
+        return nbformat.read(self.folder / name, as_version=4)
+
+    def get(self, path: str, token: str | None = TOKEN) -> tuple[int, bytes]:
+        """Status and body of a request below the base URL."""
+        headers = {"Authorization": f"token {token}"} if token else {}
+        try:
+            with urllib.request.urlopen(urllib.request.Request(self.url + path, headers=headers), timeout=10) as reply:
+                return reply.status, reply.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+
+@contextlib.contextmanager
+def running_lab(folder: Path, env: dict[str, str] | None = None) -> Iterator[Lab]:
+    """JupyterLab with this checkout's jmars and its extension, ended with the block."""
+    work, data, specs = folder / "work", folder / "data", folder / "data" / "kernels"
+    for made in (work, specs, folder / "config", folder / "run"):
+        made.mkdir(parents=True, exist_ok=True)
+    write_kernelspec(specs, "python3", "newest")
+    _write_settings(folder / "settings")
+    (folder / "run").chmod(0o700)
+    extensions = folder / "labextensions"
+    extensions.mkdir()
+    built = ROOT / "jmars" / "_labextension"
+    if not (built / "package.json").exists():
+        pytest.skip("the JupyterLab extension is not built: run `jlpm && jlpm build:prod` in labextension/")
+    (extensions / "jmars-lab").symlink_to(built)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    places = {
+        "JUPYTER_CONFIG_DIR": folder / "config",
+        "JUPYTER_CONFIG_PATH": ROOT / "jupyter-config",
+        "JUPYTER_DATA_DIR": data,
+        "JUPYTER_RUNTIME_DIR": folder / "run",
+        "JUPYTERLAB_WORKSPACES_DIR": folder / "workspaces",
+        "JUPYTERLAB_SETTINGS_DIR": folder / "settings",
+        "IPYTHONDIR": folder / "ipython",
+    }
+    (folder / "config" / "jupyter_server_config.json").write_text(
+        json.dumps({"ServerApp": {"jpserver_extensions": {"jmars.notebook.server": True}}})
+    )
+    settings = {
+        "ServerApp.ip": "127.0.0.1",
+        "ServerApp.port": port,
+        "ServerApp.port_retries": 0,
+        "ServerApp.base_url": BASE,
+        "ServerApp.root_dir": work,
+        "ServerApp.open_browser": False,
+        "IdentityProvider.token": TOKEN,
+        "LabApp.news_url": "None",
+        "LabApp.check_for_updates_class": "jupyterlab.handlers.announcements.NeverCheckForUpdate",
+        "LabApp.expose_app_in_browser": True,
+        "LabApp.extra_labextensions_path": f"['{extensions}']",
+    }
+    arguments = [f"--{name}={value}" for name, value in settings.items()]
+    environment = os.environ | {name: str(path) for name, path in places.items()} | (env or {})
+    environment["PYTHONPATH"] = str(ROOT)
+    url = f"http://127.0.0.1:{port}{BASE}"
+    log = folder / "lab.log"
+    with log.open("w") as output:
+        command = [sys.executable, "-m", "jupyterlab", "--allow-root", *arguments]
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
+    try:
+        lab = Lab(url, work, log, specs)
+        _wait_until_up(lab, process)
+        yield lab
+    finally:
+        process.send_signal(signal.SIGTERM)  # it ends its kernels, and they their clusters
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _write_settings(folder: Path) -> None:
+    """No toast about news may cover a corner of the page."""
+    place = folder / "@jupyterlab" / "apputils-extension"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+
+
+def _wait_until_up(lab: Lab, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if lab.get("api/status")[0] == 200:
+                return
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)  # polled: a server that starts tells nobody
+    raise RuntimeError(f"JupyterLab does not answer:\n{lab.log.read_text()[-3000:]}")
+
+
+@contextlib.contextmanager
+def running_browser() -> Iterator[Browser]:
+    """Headless Chromium, ended with the block."""
+    path = find_chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class NotebookPage:
+    """One notebook, open in JupyterLab."""
+
+    page: Page
+    lab: Lab
+    console: list[str] = field(default_factory=list)  # errors that the page printed
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(
+        cls, browser: Browser, lab: Lab, name: str, width: int = 1250, height: int = 900
+    ) -> Iterator[NotebookPage]:
+        """Open `name` in a fresh profile; the block's end closes it and ends its kernel."""
+        context = browser.new_context(viewport={"width": width, "height": height})
+        page = context.new_page()
+        notebook = cls(page, lab)
+        page.on("console", lambda m: notebook.console.append(m.text[:500]) if m.type == "error" else None)
+        page.on("pageerror", lambda error: notebook.console.append(str(error)[:500]))
+        try:
+            page.goto(f"{lab.url}lab/tree/{name}?reset&token={TOKEN}")
+            notebook.wait_until_ready()
+            yield notebook
+        finally:
+            with contextlib.suppress(Exception):  # a page that is stuck must not hide the test's own failure
+                notebook.command("kernelmenu:shutdown")
+            context.close()
+
+    def wait_until_ready(self) -> None:
+        """The notebook is drawn and its kernel is known."""
+        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+        self.page.wait_for_function(
+            "window.jupyterapp?.shell.currentWidget?.context?.sessionContext?.session?.kernel != null"
+        )
+
+    def run(self, cell: int, wait: bool = False) -> None:
+        """Run a cell by JupyterLab's own command; `wait` for its end."""
+        self.page.evaluate(
+            """async ([cell, wait]) => {
+              const notebook = window.jupyterapp.shell.currentWidget;
+              notebook.content.activeCellIndex = cell;
+              const context = notebook.context.sessionContext;
+              await context.ready;
+              await context.session.kernel.info;
+              const ended = window.jupyterapp.commands.execute('notebook:run-cell');
+              if (wait) await ended;
+            }""",
+            [cell, wait],
+        )
+
+    def command(self, name: str, arguments: dict[str, Any] | None = None) -> None:
+        """Execute one of JupyterLab's commands."""
+        self.page.evaluate(
+            "([name, arguments]) => window.jupyterapp.commands.execute(name, arguments).then(() => 1)",
+            [name, arguments or {}],
+        )
+
+    def theme(self, name: str) -> None:
+        """ "light" or "dark"."""
+        self.command("apputils:change-theme", {"theme": f"JupyterLab {name.capitalize()}"})
+        self.page.wait_for_function(f"document.body.dataset.jpThemeLight === '{str(name == 'light').lower()}'")
+
+    def outputs(self, cell: int) -> list[dict[str, Any]]:
+        """The outputs of a cell as the notebook's model holds them."""
+        found: list[dict[str, Any]] = self.page.evaluate(
+            "cell => window.jupyterapp.shell.currentWidget.content.model.sharedModel.toJSON().cells[cell].outputs", cell
+        )
+        return found
+
+    def text(self, cell: int) -> str:
+        """The text that a cell has put out."""
+        parts = []
+        for output in self.outputs(cell):
+            if "text" in output:
+                parts.append("".join(output["text"]))
+            elif "data" in output:
+                parts.append("".join(output["data"].get("text/plain", "")))
+            else:
+                parts.append("\n".join(output.get("traceback", [])))
+        return "\n".join(parts)
+
+    def wait_for_text(self, cell: int, text: str, timeout: float = 15) -> None:
+        """Wait until a cell has put out `text`."""
+        self.page.wait_for_function(
+            """([cell, text]) => JSON.stringify(window.jupyterapp.shell.currentWidget.content.model
+              .sharedModel.toJSON().cells[cell].outputs).includes(text)""",
+            arg=[cell, text],
+            timeout=timeout * 1000,
+        )
+
+    def wait_until_idle(self, timeout: float = 60) -> None:
+        """No cell runs or waits."""
+        self.page.wait_for_function(
+            "() => ![...document.querySelectorAll('.jp-InputPrompt')].some(it => it.textContent.includes('[*]'))",
+            timeout=timeout * 1000,
+        )
+
+    def view(self, cell: int) -> Locator:
+        """The live view under a cell."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".jp-OutputArea-output")
+
+    def save(self) -> None:
+        """Save the notebook."""
+        self.command("docmanager:save")
+
+    def screenshot(self, name: str) -> None:
+        """Keep what is seen in $JMARS_SCREENS, when that is set."""
+        folder = os.environ.get("JMARS_SCREENS")
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(path=str(Path(folder) / f"{name}.png"))
