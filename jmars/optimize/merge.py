@@ -1,0 +1,52 @@
+"""Tensors that must be equal are computed once.
+
+Two operands with equal tokens and the same inputs give equal values: `(x + 1) * (x + 1)` adds once. First pass of
+`pipeline`, on tensors, so its cost does not grow with their chunks.
+Source: hash-consing, Ershov 1958; PLANNING 7, "merge equal".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from jmars.tensor.graph import TensorGraph
+
+__all__ = ["merge_equal"]
+
+
+def merge_equal(graph: TensorGraph) -> TensorGraph:
+    """The graph with one operand for each distinct (token, inputs, chunks); `graph` itself if all differ.
+
+    Of equal operands the first stays, with its source line; if one of them is a result, what stays takes its key. Two
+    results stay two, since each is held and dropped on its own, but what reads either reads the first.
+
+    Operands whose token is None (random numbers without a seed, user functions) equal nothing.
+    """
+    results = set(graph.results)
+    first: dict[Hashable, int] = {}  # (token, inputs, shape, dtype, chunks): the operand that stays
+    stands_for = list(range(len(graph.operands)))
+    metas = list(graph.metas)
+    gone: set[int] = set()
+    for k, (operand, inputs, meta) in enumerate(zip(graph.operands, graph.inputs, graph.metas, strict=True)):
+        token = operand.token()
+        if token is None:
+            continue
+        known = (token, tuple(stands_for[i] for i in inputs), meta.shape, meta.dtype, meta.chunks)
+        stays = first.setdefault(known, k)
+        stands_for[k] = stays
+        if stays == k or (k in results and stays in results):
+            continue
+        gone.add(k)
+        if k in results:
+            metas[stays] = meta
+            results = results - {k} | {stays}
+    if not gone and stands_for == list(range(len(stands_for))):
+        return graph
+    kept = [k for k in range(len(graph.operands)) if k not in gone]
+    new = {k: row for row, k in enumerate(kept)}
+    return TensorGraph(
+        operands=[graph.operands[k] for k in kept],
+        inputs=[tuple(new[stands_for[i]] for i in graph.inputs[k]) for k in kept],
+        metas=[metas[k] for k in kept],
+        results=[new[stands_for[k] if k in gone else k] for k in graph.results],
+    )

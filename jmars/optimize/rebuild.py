@@ -1,0 +1,75 @@
+"""A chunk graph with rows dropped or joined: what pruning and fusing have in common.
+
+Used by `prune` and `chains`, which decide what goes; here the flat arrays are renumbered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.graph.dag import gather_rows
+from jmars.kernels.program import Program
+from jmars.tensor.chunk import ChunkGraph
+
+__all__ = ["is_result", "rebuilt"]
+
+
+def rebuilt(
+    graph: ChunkGraph,
+    group: NDArray[np.int32],
+    heads: NDArray[np.int64],
+    tails: NDArray[np.int64],
+    programs: Sequence[Program],
+    program: NDArray[np.int32],
+    args: list[tuple[object, ...]] | None,
+) -> ChunkGraph:
+    """The graph of `len(heads)` rows, each of them a chain of rows of `graph`.
+
+    Parameters
+    ----------
+    graph
+        The rows as they are now.
+    group
+        New row of each row, shape (graph.n,), -1 where it is dropped; ascending along `tails`.
+    heads, tails
+        First and last member of each new row, shape (rows,): it has the head's inputs, and the tail's output and stage.
+    programs, program
+        Programs, used or not, and the one of each new row, shape (rows,); -1 for a stored chunk.
+    args
+        Arguments of each new row, or None if no row takes any.
+    """
+    used = np.zeros(len(programs) + 1, np.bool_)  # the last entry stands for -1
+    used[program] = True
+    number = np.cumsum(used, dtype=np.int32) - 1
+    number[-1] = -1
+    input_ptr = np.zeros(len(heads) + 1, np.int64)
+    np.cumsum(graph.input_ptr[heads + 1] - graph.input_ptr[heads], out=input_ptr[1:])
+    kept_programs = [programs[k] for k in np.flatnonzero(used[:-1]).tolist()]
+    work = np.array([p.work for p in kept_programs] + [0], np.int64)
+    new_program = number[program]
+    rows = group.tolist() if graph.stored else []
+    return ChunkGraph(
+        n=len(heads),
+        programs=kept_programs,
+        program=new_program,
+        input_ptr=input_ptr,
+        input_idx=group[gather_rows(graph.input_ptr, graph.input_idx, heads)].astype(np.int64),
+        args=args,
+        stage=graph.stage[tails],
+        stages=graph.stages,
+        nbytes=graph.nbytes[tails],
+        work=work[new_program],
+        stored={rows[k]: where for k, where in graph.stored.items() if rows[k] >= 0},
+        results={key: group[ids].astype(np.int64) for key, ids in graph.results.items()},
+    )
+
+
+def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
+    """Which rows are chunks of a result, shape (n,)."""
+    kept = np.zeros(graph.n, np.bool_)
+    for ids in graph.results.values():
+        kept[ids.ravel()] = True
+    return kept
