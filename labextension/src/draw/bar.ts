@@ -4,6 +4,8 @@ import { BAR_ORDER, LETTERS, sentence } from '../model/states';
 import { STATE_NAMES } from '../model/view';
 import { h, morph } from './dom';
 
+const FIRST_UNUSUAL = 6; // cancelling, cancelled, fatal
+
 /** Parts of a bar; the widths are shares of `n`. */
 export function stack(counts: ArrayLike<number>, n: number): HTMLElement[] {
   return BAR_ORDER.map(state =>
@@ -20,11 +22,12 @@ export function drawBar(el: HTMLElement, counts: number[], n: number): void {
   morph(el, stack(counts, n));
 }
 
+/** The usual states always stand there, so that lines do not come and go below them. */
 export function drawLegend(el: HTMLElement, counts: number[]): void {
   morph(
     el,
-    BAR_ORDER.filter(state => counts[state]).map(state =>
-      h('li', {}, h('i', { class: `jm-chip jm-s${state}`, 'aria-hidden': 'true' }, LETTERS[state]), `${STATE_NAMES[state]} `, h('b', {}, count(counts[state])))
+    BAR_ORDER.filter(state => counts[state] || state < FIRST_UNUSUAL).map(state =>
+      h('li', { class: counts[state] ? null : 'jm-0' }, h('i', { class: `jm-chip jm-s${state}`, 'aria-hidden': 'true' }, LETTERS[state]), `${STATE_NAMES[state]} `, h('b', {}, count(counts[state])))
     )
   );
 }

@@ -23,10 +23,10 @@ export interface Host {
 }
 
 const TABS = [
-  ['graph', 'Graph'],
-  ['workers', 'Workers'],
-  ['operands', 'Operands'],
-  ['memory', 'Memory & spill']
+  ['graph', 'Graph', ''],
+  ['workers', 'Workers', ''],
+  ['operands', 'Operands', ''],
+  ['memory', 'Memory', ' & spill'] // the second word only where there is room
 ] as const;
 type Tab = (typeof TABS)[number][0];
 const SIDES: Side[] = ['before', 'after'];
@@ -44,8 +44,8 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const bar = h('div', { class: 'jm-bar', role: 'progressbar', 'aria-label': 'operands done', 'aria-valuemin': 0, 'aria-valuemax': 100 });
   const legend = h('ul', { class: 'jm-legend' });
   const parts = h('ol', { class: 'jm-parts', 'aria-label': 'jobs of this cell' });
-  const tabs = TABS.map(([name, word], i) =>
-    h('button', { type: 'button', role: 'tab', id: `${id}-${name}`, 'aria-controls': `${id}-${name}-panel`, 'aria-selected': i ? 'false' : 'true', tabindex: i ? -1 : 0 }, word)
+  const tabs = TABS.map(([name, word, more], i) =>
+    h('button', { type: 'button', role: 'tab', id: `${id}-${name}`, 'aria-controls': `${id}-${name}-panel`, 'aria-selected': i ? 'false' : 'true', tabindex: i ? -1 : 0 }, word, more && h('span', { class: 'jm-wide' }, more))
   );
   const panels = Object.fromEntries(
     TABS.map(([name], i) => [name, h('div', { role: 'tabpanel', id: `${id}-${name}-panel`, 'aria-labelledby': `${id}-${name}`, class: 'jm-panel', tabindex: 0, hidden: i > 0 })])
@@ -74,6 +74,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   let byWorker = false;
   let worker = -1;
   let selection: { side: Side; at: number } | null = null;
+  let drawn: string | undefined; // the job whose graph is drawn
   let theme = 0;
   let colours = palette(root, theme);
   let asked = 0;
@@ -151,6 +152,10 @@ export function mount(el: HTMLElement, host: Host): () => void {
 
   function drawGraphs(now: Picture): void {
     const graph = now.graph;
+    if (graph?.job !== drawn) {
+      drawn = graph?.job;
+      selection = null; // its number means another box now
+    }
     hues.hidden = !graph || graph.aggregated || !now.workers?.length;
     figures.forEach(figure => (figure.hidden = !graph));
     if (!graph || !graph.before) {

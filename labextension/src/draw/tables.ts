@@ -5,7 +5,9 @@ import { Graph, STATE_NAMES, WorkerRow } from '../model/view';
 import { smallBar } from './bar';
 import { Child, h, morph } from './dom';
 
-const head = (...names: Child[]) => h('thead', {}, h('tr', {}, ...names.map(name => h('th', { scope: 'col' }, name))));
+const WORDS = ['worker', 'state', 'operand', 'line', 'progress']; // columns of words stand left
+const head = (...names: Child[]) =>
+  h('thead', {}, h('tr', {}, ...names.map(name => h('th', { scope: 'col', class: WORDS.includes(name as string) ? 'jm-word' : null }, name))));
 const number = (value: number) => h('td', { class: value ? null : 'jm-0' }, count(value));
 
 /** Bytes with a bar: how much of `most` they are. */
@@ -71,7 +73,7 @@ export function drawOperands(el: HTMLElement, graph: Graph | null, counts: numbe
       h('th', { scope: 'row', title: stage.name }, h('span', { class: 'jm-name' }, stage.name)),
       h('td', { class: 'jm-line', title: stage.text }, stage.line ? h('b', {}, `${Number(stage.line)}`) : null, h('code', {}, stage.text || '–')),
       number(stage.n),
-      h('td', { class: 'jm-cell' }, smallBar(counts[i] || [], stage.n)),
+      h('td', { class: 'jm-cell jm-word' }, smallBar(counts[i] || [], stage.n)),
       ...STATE_NAMES.map((_, state) => number(counts[i]?.[state] || 0))
     )
   );

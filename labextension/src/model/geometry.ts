@@ -15,13 +15,13 @@ export interface Geometry {
 }
 
 export const NAMED_MAX = 40; // operands; an aggregated graph is always named
-const ROW = { height: 30, gap: 16, most: 240, least: 84, between: 10, margin: 8 };
+const ROW = { height: 30, gap: 16, most: 240, least: 74, between: 10, margin: 8 };
 const MARK = { rows: 48, margin: 10, least: 72, most: 288, pitch: 9 };
 
 export function geometry(graph: Layer, width: number, aggregated: boolean): Geometry {
   const named = aggregated || graph.n <= NAMED_MAX;
   const { order } = layered(graph);
-  const lines = named ? wrap(order, Math.max(1, Math.floor((width - ROW.margin) / (ROW.least + ROW.between)))) : wrap(order, MARK.rows);
+  const lines = wrap(order, named ? Math.max(1, Math.floor((width - ROW.margin) / (ROW.least + ROW.between))) : rows(order));
   const [x, y, w, h] = [0, 1, 2, 3].map(() => new Float32Array(graph.n));
   let height: number;
   if (named) {
@@ -57,12 +57,20 @@ export function geometry(graph: Layer, width: number, aggregated: boolean): Geom
   return { named, width, height, x, y, w, h, order: lines };
 }
 
-/** Layers in lines of at most `most` boxes. */
+/** Rows of marks: halved until they fit, so that a layer of half the size fills as many rows in half the columns. */
+function rows(order: number[][]): number {
+  let most = Math.max(1, ...order.map(boxes => boxes.length));
+  while (most > MARK.rows) {
+    most = Math.ceil(most / 2);
+  }
+  return most;
+}
+
+/** Layers in lines of at most `most` boxes. Neighbours go to different lines, so that they stay beside each other. */
 function wrap(order: number[][], most: number): number[][] {
   return order.flatMap(boxes => {
     const lines = Math.ceil(boxes.length / most);
-    const each = Math.ceil(boxes.length / lines);
-    return Array.from({ length: lines }, (_, i) => boxes.slice(i * each, (i + 1) * each)).filter(line => line.length);
+    return Array.from({ length: lines }, (_, line) => boxes.filter((_, i) => i % lines === line));
   });
 }
 

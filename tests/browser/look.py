@@ -1,0 +1,99 @@
+"""Takes screenshots of the view for people to look at: `python -m tests.browser.look FOLDER [WIDTH]`.
+
+The built widget on a bare page, fed with simulated events; no kernel and no JupyterLab are needed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+
+from jmars.notebook.run_state import RunState
+from jmars.notebook.view import as_json
+from tests.browser.simulated import simulate
+
+ROOT = Path(__file__).parents[2]
+STATIC = ROOT / "jmars" / "notebook" / "static"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+TABS = ("Graph", "Workers", "Operands", "Memory")
+DARK = """--jp-ui-font-color1:#eee;--jp-ui-font-color2:#bbb;--jp-layout-color1:#212121;--jp-layout-color2:#424242;
+--jp-layout-color3:#616161;--jp-border-color1:#616161;--jp-border-color2:#424242"""
+HOST = """
+async ([source, dark]) => {
+  document.body.dataset.jpThemeLight = dark ? 'false' : 'true';
+  const module = await import(URL.createObjectURL(new Blob([source], {type: 'text/javascript'})));
+  const traits = {}, calls = {};
+  window.sent = [];
+  window.put = json => {
+    for (const [name, value] of Object.entries(json)) {
+      const bytes = name.startsWith('operand_') && Uint8Array.from(atob(value), c => c.charCodeAt(0));
+      traits[name] = bytes ? new DataView(bytes.buffer) : value;
+    }
+    for (const name of Object.keys(json)) (calls['change:' + name] || []).forEach(f => f());
+    return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  };
+  const on = (n, f) => (calls[n] = calls[n] || []).push(f);
+  const model = {get: n => traits[n], send: m => window.sent.push(m), off: () => {}, on};
+  window.unmount = module.default.render({model, el: document.getElementById('el')});
+}
+"""
+
+
+def open_view(page: Page, dark: bool = False) -> None:
+    """The view on a bare page; `window.put(picture)` feeds it."""
+    css = (STATIC / "widget.css").read_text()
+    body = f"body{{margin:10px;background:{'#111' if dark else '#fff'};{DARK if dark else ''}}}"
+    page.set_content(
+        f"<!doctype html><html lang=en><title>view</title><style>{css}{body}</style><body><main id=el></main>"
+    )
+    page.evaluate(HOST, [(STATIC / "widget.js").read_text(), dark])
+
+
+def picture_at(events: list[list[Any]], t: float, attached: bool = True) -> dict[str, Any]:
+    """What is shown `t` seconds after the first event."""
+    run = RunState(attached=attached)
+    run.follow(events[0][3])
+    now = events[0][1] + t
+    run.fold([event for event in events if event[1] <= now])
+    return as_json(run.picture(now))
+
+
+def main(folder: Path, width: int = 1000) -> None:
+    scenes = {
+        "running": picture_at(simulate(32), 3.5),
+        "small": picture_at(simulate(3, seconds=4), 2.0),
+        "big": picture_at(simulate(1000, seconds=20), 9.0),
+        "cancelled": picture_at(simulate(32, cancel_at=4.0), 9.0),
+        "failed": picture_at(simulate(60, fail_at=4.0), 9.0),
+        "done": picture_at(simulate(32), 60.0),
+    }
+    with sync_playwright() as pw:
+        browser = pw.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=FLAGS)
+        for dark in (False, True):
+            page = browser.new_page(viewport={"width": width, "height": 700})
+            page.on("pageerror", lambda error: print("page error:", error))
+            open_view(page, dark)
+            for name, picture in scenes.items():
+                page.evaluate("p => window.put(p)", json.loads(json.dumps(picture)))
+                for tab in TABS if name in ("running", "big") else TABS[:1]:
+                    page.get_by_role("tab", name=tab).click()
+                    if tab == "Graph" and name == "running":
+                        page.locator("canvas").last.press("End")
+                        page.locator("canvas").last.press("ArrowLeft")
+                        page.locator("canvas").last.press("ArrowLeft")
+                    page.wait_for_timeout(200)
+                    path = folder / f"{name}-{tab.split()[0].lower()}-{'dark' if dark else 'light'}-{width}.png"
+                    page.screenshot(path=path, full_page=True)
+                page.get_by_role("tab", name="Graph").click()
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    main(out, int(sys.argv[2]) if len(sys.argv) > 2 else 1000)
