@@ -1,0 +1,61 @@
+"""What users install: one wheel with the package, the built front end and Jupyter's configuration, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import PACKAGE, ROOT, modules
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from this tree with the front end that is in it."""
+    assert (PACKAGE / "_labextension" / "package.json").exists(), "no front end here: run .ci/environment test"
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, f"--wheel-dir={folder}", ROOT], check=True, timeout=110)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> set[str]:
+    """Its files."""
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_it_has_every_module(names: set[str]) -> None:
+    assert {str(module.path.relative_to(ROOT)) for module in modules()} <= names
+
+
+def test_it_has_the_built_front_end(names: set[str]) -> None:
+    assert "jmars/notebook/static/widget.js" in names
+    lab = {name.partition("/data/")[2] for name in names if "/data/" in name}
+    assert "share/jupyter/labextensions/jmars-lab/package.json" in lab
+    assert "share/jupyter/labextensions/jmars-lab/install.json" in lab
+    assert any(name.startswith("share/jupyter/labextensions/jmars-lab/static/remoteEntry") for name in lab)
+
+
+def test_jupyter_loads_the_server_part(names: set[str]) -> None:
+    assert any(name.endswith("etc/jupyter/jupyter_server_config.d/jmars.json") for name in names)
+
+
+def test_it_has_nothing_else(names: set[str]) -> None:
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.startswith("jmars-")} == {"jmars"}
+    assert not {name for name in names if "node_modules" in name or name.endswith((".pyc", ".ts", ".map", ".ipynb"))}
+
+
+def test_its_metadata_states_the_licence(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = Parser().parsestr(archive.read(path).decode())
+    assert metadata["License-Expression"] == "BSD-3-Clause"
+    assert metadata["Requires-Python"] == ">=3.11"
