@@ -30,7 +30,7 @@ def pack(message: Any) -> bytes:
 def unpack(body: bytes | bytearray | memoryview) -> Any:
     """The message of one body; lists come back as tuples."""
     try:
-        return msgpack.unpackb(body, use_list=False, strict_map_key=False, max_buffer_size=MAX_FRAME)
+        return msgpack.unpackb(body, use_list=False, strict_map_key=False)
     except (ValueError, TypeError, UnicodeDecodeError, msgpack.UnpackException) as error:
         raise ProtocolError(
             f"a frame of {len(body)} bytes is not msgpack ({error}); the peer is no jmars of this version"

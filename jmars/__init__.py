@@ -1,0 +1,33 @@
+"""jmars: a Jupyter-first distributed NumPy.
+
+In a notebook `%load_ext jmars`, then a `%%jmars` cell holds ordinary NumPy code; from Python `jmars.Cluster` and
+`jmars.tensor`. This file only re-exports, and nothing inside imports it.
+
+client/      what users hold: Cluster, Job, Session
+tensor/      lazy NumPy
+errors.py    everything that can go wrong
+config.py    what can be set
+"""
+
+from typing import Any
+
+from jmars import errors, tensor
+from jmars.client import Cluster, Job, Session, execute, new_session
+from jmars.config import config
+
+__all__ = ["Cluster", "Job", "Session", "config", "errors", "execute", "new_session", "tensor"]
+__version__ = "0.1.0"
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext jmars`: the magics `%%jmars` and `%jmars`."""
+    from jmars.notebook.magic import load_ipython_extension as load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext jmars`."""
+    from jmars.notebook.magic import unload_ipython_extension as unload
+
+    unload(shell)

@@ -1,0 +1,19 @@
+"""What users hold: clusters, jobs and sessions; the engine behind every tensor.
+
+connection.py   a channel to a cluster, used from any thread
+shared.py       arrays to and from the cluster's shared memory
+job.py          a submitted graph (Job)
+cluster.py      a cluster of workers (Cluster) and the default one
+session.py      run tensors on the default cluster (Session, execute)
+native.py       the engine that tensors call when they need a value
+"""
+
+from jmars.client.cluster import Cluster, default_cluster
+from jmars.client.job import Job
+from jmars.client.native import NativeEngine
+from jmars.client.session import Session, execute, new_session
+from jmars.tensor.engine import set_engine
+
+__all__ = ["Cluster", "Job", "NativeEngine", "Session", "default_cluster", "execute", "new_session"]
+
+set_engine(NativeEngine())

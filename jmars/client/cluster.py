@@ -1,0 +1,352 @@
+"""A cluster of workers, and the default one.
+
+Source: the issue's Python interface; seed 003, "架构"; Mars's `new_cluster`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import threading
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from jmars.actors import Mailbox
+from jmars.client.connection import Connection
+from jmars.client.job import Job
+from jmars.client.shared import SharedMemory
+from jmars.config import config
+from jmars.deploy import LocalHost
+from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
+from jmars.model.events import Event
+from jmars.tensor.graph import TensorGraph
+from jmars.tensor.operand import TensorData
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["Cluster", "default_cluster", "usable_cores"]
+
+_open: list[Cluster] = []  # newest last
+_open_lock = threading.RLock()
+
+
+class Cluster:
+    """Worker processes on this machine that share memory; a context manager.
+
+    The newest open cluster is the default: tensors are computed there unless they are submitted elsewhere.
+
+    Parameters
+    ----------
+    n_workers
+        Worker processes, 1 or more; None for one per usable core.
+    threads_per_worker
+        Threads that BLAS and numexpr may use inside a worker, 1 or more.
+    memory_limit
+        Bytes, or a text such as "2GiB", for all processes of the cluster on this host together; None for half of the
+        memory that the machine or container has available.
+    spill_dir
+        Folder for chunks that do not fit in memory; None for the system's temporary folder.
+    name
+        What lists of clusters show.
+
+    Raises
+    ------
+    ValueError
+        If a number is below 1 or a size cannot be read.
+    MemoryLimitError
+        If the limit leaves less than 64 MiB for arrays beside what the processes themselves take.
+    ClusterStartError
+        If the processes do not come up.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> with jmars.Cluster(n_workers=2, memory_limit="1GiB") as cluster:
+    ...     float(mt.arange(10, chunk_size=4).sum())
+    45.0
+    """
+
+    def __init__(
+        self,
+        n_workers: int | None = None,
+        threads_per_worker: int = 1,
+        memory_limit: str | int | None = None,
+        spill_dir: str | os.PathLike[str] | None = None,
+        name: str = "",
+    ) -> None:
+        self.n_workers = _at_least_one("n_workers", usable_cores() if n_workers is None else n_workers)
+        threads = _at_least_one("threads_per_worker", threads_per_worker)
+        self._pid = os.getpid()
+        self._jobs: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()
+        self._held: set[str] = set()  # keys of tensors that lie on the cluster
+        self._early: dict[str, dict[str, Any]] = {}  # reports of jobs whose `submit` has not returned yet
+        self._lock = threading.RLock()
+        self._closed = False
+        self._host = LocalHost(self.n_workers, threads, memory_limit, spill_dir and str(Path(spill_dir)), name)
+        try:
+            mailbox = Mailbox()
+            mailbox.add("jobs", _JobsActor(self))
+            self._connection = _patient_connection(self._host, mailbox, self._lost)
+            ready = self._connection.ask("host", "ready")
+            self._shared = SharedMemory(self._connection, self._host.arena, ready["arena"], ready["capacity"])
+        except ClusterLostError as error:
+            self._host.close()
+            raise ClusterStartError(f"the cluster did not come up; its last words:\n{self._host.words}") from error
+        except BaseException:
+            self._host.close()
+            raise
+        with _open_lock:
+            _open.append(self)
+
+    # -- what users call
+    @property
+    def id(self) -> str:
+        """Eight hexadecimal digits."""
+        return self._host.id
+
+    @property
+    def name(self) -> str:
+        """What lists of clusters show."""
+        return self._host.name
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes for all processes of the cluster together."""
+        return self._host.limit
+
+    @property
+    def closed(self) -> bool:
+        """Whether it can be used no more."""
+        return self._closed
+
+    def submit(self, *tensors: Tensor, name: str = "") -> Job:
+        """Start computing tensors; returns at once with a handle.
+
+        NumPy arrays that the tensors were made from enter with the value that they have now.
+
+        Raises
+        ------
+        ClusterClosedError
+            If the cluster was closed.
+        TypeError
+            If something is no tensor.
+        """
+        for one in tensors:
+            if not isinstance(one, Tensor):
+                raise TypeError(f"cannot compute a {type(one).__name__}; make it a tensor with jmars.tensor.asarray")
+        return self.submit_data([one.data for one in tensors], name, single=len(tensors) == 1)
+
+    def submit_data(self, data: Sequence[TensorData], name: str = "", single: bool = False) -> Job:
+        """`submit` for nodes of the tensor graph."""
+        self._check_open()
+        with self._lock:
+            self._bring_here(data)
+            graph = TensorGraph.of(data, self._held)
+            uploaded = []
+            for number, array, splits in graph.arrays():
+                key = f"{graph.metas[number].key}-{len(uploaded)}-{os.urandom(4).hex()}"
+                self._shared.upload(key, array, splits)
+                graph.replace_by_stored(number, key)
+                uploaded.append(key)
+            settings = {**config.task, "combine_size": config.combine_size}
+            job = self.ask("session", "submit", cloudpickle.dumps(graph), name, settings)
+            handle = Job(self, job, name or job, data, single)
+            self._jobs[job] = handle
+            if uploaded:  # the job holds them by now, and lets go of them when it ends
+                handle.when_done(lambda _: self.tell("session", "drop", uploaded))
+            early = self._early.pop(job, None)
+        if early is not None:
+            handle.ended(early)
+        return handle
+
+    def fetch(self, data: TensorData, copy: bool = True) -> Any:
+        """The value of a node that lies here: an owned array, or with `copy=False` a read-only view if it is one chunk."""
+        self._check_open()
+        if not copy and all(len(axis) == 1 for axis in data.chunks):
+            return self._shared.view(data.key, data.dtype, data.shape)
+        value = self._shared.download(data.key, data.dtype, data.chunks)
+        if not copy:
+            value.flags.writeable = False
+        return value if data.shape or not copy else value[()]
+
+    def info(self) -> dict[str, Any]:
+        """How the cluster stands.
+
+        Returns
+        -------
+        dict
+            `workers` (list) and `scheduler`, each with `pid`, `state` and `memory` (bytes); `memory` with `limit`, `resident`,
+            `peak` and what was spilled, in bytes.
+        """
+        found: dict[str, Any] = self.ask("host", "info")
+        return found | {"workers": list(found["workers"])}
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Jobs that the cluster remembers, oldest first."""
+        return list(self.ask("session", "jobs"))
+
+    def events(self, since: int = 0, job: str | None = None) -> tuple[list[Event], int]:
+        """Events after number `since`, at most some thousands, and the number to read on from."""
+        found, last = self.ask("events", "read", since, job or "")
+        return list(found), last
+
+    def close(self) -> None:
+        """End all processes, and remove all memory and files; tensors that lie there are computed anew when needed."""
+        with _open_lock:
+            if self in _open:
+                _open.remove(self)
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._closed = True
+        self._connection.tell("host", "close")
+        self._connection.close()
+        self._host.close()
+        self._held.clear()
+        for job in list(self._jobs.values()):
+            job.lost(f"{self.name} was closed before {job.name} ended; start a new cluster and run it again")
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self.n_workers} workers"
+        return f"<Cluster {self.name}: {state}>"
+
+    # -- for the rest of the client
+    def ask(self, actor: str, method: str, *args: Any) -> Any:
+        """Call an actor of the cluster and wait for its answer."""
+        self._check_open()
+        return self._connection.ask(actor, method, *args)
+
+    def tell(self, actor: str, method: str, *args: Any) -> None:
+        """Call an actor without waiting."""
+        if not self._closed:
+            self._connection.tell(actor, method, *args)
+
+    def holds(self, data: TensorData) -> bool:
+        """Whether the node's value lies here."""
+        return not self._closed and data.key in self._held
+
+    def hold(self, data: Sequence[TensorData]) -> None:
+        """The values of these nodes lie here now; each is dropped when nobody refers to the node any more."""
+        for one in data:
+            if one.key not in self._held:
+                self._held.add(one.key)
+                weakref.finalize(one, self._drop, one.key).atexit = False
+
+    def _drop(self, key: str) -> None:
+        if key in self._held:
+            self._held.discard(key)
+            self.tell("session", "drop", [key])
+
+    def _bring_here(self, data: Sequence[TensorData]) -> None:
+        """Move what these nodes need and another open cluster holds."""
+        with _open_lock:
+            others = [cluster for cluster in _open if cluster is not self and cluster._held]
+        if not others:
+            return
+        seen: set[int] = set()
+        stack = list(data)
+        while stack:
+            node = stack.pop()
+            if id(node) in seen or node.key in self._held:
+                continue
+            seen.add(id(node))
+            owner = next((cluster for cluster in others if cluster.holds(node)), None)
+            if owner is None:
+                stack += node.op.inputs
+            else:
+                self._shared.move(node.key, owner._shared, node.dtype, node.chunks)
+                self.hold([node])
+
+    def job_ended(self, report: dict[str, Any]) -> None:
+        """The cluster reports the end of a job."""
+        job = self._jobs.get(report["job"])
+        if job is not None:
+            job.ended(report)
+        else:
+            self._early[report["job"]] = report
+            for old in list(self._early)[:-100]:
+                del self._early[old]
+
+    def _lost(self) -> None:
+        """The connection is cut."""
+        if not self._closed:
+            for job in list(self._jobs.values()):
+                job.lost(f"the control process of {self.name} went away while {job.name} ran; run it on a new cluster")
+            with _open_lock:
+                if self in _open:
+                    _open.remove(self)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClusterClosedError(f"{self.name} is closed; start a new one with jmars.Cluster()")
+        if os.getpid() != self._pid:
+            raise ClusterClosedError(f"{self.name} belongs to process {self._pid}; start one in this process")
+
+
+class _JobsActor:
+    """What the cluster tells this process."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = weakref.ref(cluster)
+
+    def ended(self, report: dict[str, Any]) -> None:
+        """A job has ended."""
+        cluster = self._cluster()
+        if cluster is not None:
+            cluster.job_ended(report)
+
+
+def default_cluster(start: bool = True) -> Cluster | None:
+    """The newest open cluster; with `start`, a new one where there is none."""
+    with _open_lock:
+        mine = [cluster for cluster in _open if cluster._pid == os.getpid()]
+        if mine:
+            return mine[-1]
+        return Cluster() if start else None
+
+
+def usable_cores() -> int:
+    """Cores that this process may use, a container's quota counted."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        cores = min(cores, max(1, int(quota) // int(period))) if quota != "max" else cores
+    except (OSError, ValueError):
+        pass  # no cgroup v2, or no quota
+    return cores
+
+
+def _at_least_one(what: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{what} must be a whole number of 1 or more, not {value!r}")
+    return int(value)
+
+
+def _patient_connection(host: LocalHost, mailbox: Mailbox, lost: Any) -> Connection:
+    """Connect as soon as the control process listens."""
+    while True:
+        try:
+            return Connection(host.folders.socket, host.token, mailbox, lost)
+        except ClusterLostError:
+            if not host.is_alive():
+                raise
+            select.poll().poll(2)  # ms; it listens as soon as its children are forked
+
+
+@atexit.register
+def _close_all() -> None:
+    for cluster in list(_open):
+        cluster.close()

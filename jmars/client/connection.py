@@ -1,0 +1,118 @@
+"""A channel to a cluster, used from any thread.
+
+All clusters of a process share one daemon thread with an event loop of its own, never the kernel's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from jmars.actors import Channel, Mailbox, connect
+from jmars.errors import ClusterLostError
+
+__all__ = ["Connection"]
+
+_loops: dict[int, tuple[asyncio.AbstractEventLoop, int]] = {}  # process: its loop and how many use it
+_lock = threading.Lock()
+
+
+def _acquire_loop() -> asyncio.AbstractEventLoop:
+    """The loop of this process's jmars thread, started when it is first needed."""
+    with _lock:
+        loop, users = _loops.get(os.getpid(), (None, 0))
+        if loop is None:
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=_run, args=(loop,), name="jmars", daemon=True).start()
+        _loops[os.getpid()] = loop, users + 1
+        return loop
+
+
+def _release_loop() -> None:
+    """The last user stops the thread."""
+    with _lock:
+        loop, users = _loops[os.getpid()]
+        if users > 1:
+            _loops[os.getpid()] = loop, users - 1
+            return
+        del _loops[os.getpid()]
+    loop.call_soon_threadsafe(loop.stop)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+class Connection:
+    """Calls to the actors of one cluster, from threads that may block."""
+
+    def __init__(self, path: Path, token: str, mailbox: Mailbox, lost: Callable[[], None]) -> None:
+        self._loop = _acquire_loop()
+        self._lost = lost
+        self._closed = False
+        try:
+            self._channel: Channel = self._await(connect(path, token, mailbox, lambda _: lost()))
+        except BaseException:
+            _release_loop()
+            raise
+
+    def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
+        """What `actor.method(*args)` returns on the cluster.
+
+        Raises
+        ------
+        ClusterLostError
+            If the cluster is gone, or does not answer within `timeout` seconds.
+        """
+        return self._await(self._channel.ask(actor, method, *args), timeout)
+
+    def tell(self, actor: str, method: str, *args: Any) -> None:
+        """Call without waiting; from any thread, a finalizer too."""
+        if not self._closed:
+            try:
+                self._loop.call_soon_threadsafe(self._channel.tell, actor, method, *args)
+            except RuntimeError:
+                pass  # the loop is closed: the cluster is gone, and with it what this was about
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._closed:
+            return
+        self._closed = True
+        done = threading.Event()
+
+        async def hang_up() -> None:
+            self._channel.close()
+            await asyncio.sleep(0)  # the transport closes its socket in the loop's next round
+            await asyncio.sleep(0)
+            done.set()
+
+        asyncio.run_coroutine_threadsafe(hang_up(), self._loop)
+        done.wait(5)
+        _release_loop()
+
+    def _await(self, call: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
+        if self._closed:
+            call.close()
+            raise ClusterLostError("the cluster was closed; start a new one with jmars.Cluster()")
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result(timeout)
+        except TimeoutError as error:
+            if not future.done():
+                future.cancel()
+                raise ClusterLostError(
+                    f"the cluster did not answer within {timeout} s; close it and start a new one"
+                ) from error
+            raise
+        except BaseException:
+            future.cancel()
+            raise

@@ -1,0 +1,160 @@
+"""A submitted graph: ask how it stands, wait for it, cancel it, take its values.
+
+Made by `Cluster.submit`. Source: seed 003, "作业提交" and "取消作业".
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jmars.errors import ClusterLostError, JobCancelledError, OperandError
+from jmars.model.events import Event
+from jmars.model.states import JobState
+from jmars.tensor.operand import TensorData
+
+if TYPE_CHECKING:
+    from jmars.client.cluster import Cluster
+
+__all__ = ["Job"]
+
+
+class Job:
+    """One run of a graph on a cluster.
+
+    Attributes
+    ----------
+    id, name
+        "job-<n>", and what people see.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> with jmars.Cluster(n_workers=1) as cluster:
+    ...     job = cluster.submit(mt.ones(10, chunk_size=5).sum())
+    ...     job.result()
+    np.float64(10.0)
+    """
+
+    def __init__(self, cluster: Cluster, job: str, name: str, data: Sequence[TensorData], single: bool) -> None:
+        self.id, self.name = job, name
+        self.cluster = cluster
+        self._data = list(data)  # the results live on the cluster at least as long as the job does here
+        self._single = single
+        self._report: dict[str, Any] | None = None
+        self._done = threading.Event()
+        self._callbacks: list[Callable[[Job], None]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def state(self) -> str:
+        """preparing, running, cancelling, succeeded, failed or cancelled."""
+        if self._report is not None:
+            return str(self._report["state"])
+        return str(self.describe()["state"])
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why it failed or was cancelled; None while it runs and when it succeeded."""
+        if self._report is None or self._report["state"] == JobState.SUCCEEDED:
+            return None
+        if self._report["state"] == JobState.CANCELLED:
+            return JobCancelledError(f"{self.name} was cancelled; run it again for its result")
+        return _revive(self._report["error"])
+
+    def describe(self) -> dict[str, Any]:
+        """State, operands, counts by state, elapsed seconds and error, from the cluster."""
+        found: dict[str, Any] = self.cluster.ask("session", "describe", self.id)
+        return found
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the job has ended; returns whether it has.
+
+        Parameters
+        ----------
+        timeout
+            Longest wait in seconds; None waits as long as it takes.
+        """
+        return self._done.wait(timeout)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The values, as NumPy arrays (or NumPy scalars): one for one tensor, else a list.
+
+        Raises
+        ------
+        TimeoutError
+            If the job has not ended within `timeout` seconds; it runs on.
+        JobCancelledError
+            If it was cancelled.
+        ExecutionError
+            If it failed for a reason of ours; a user's own exception is raised as itself, with a note about where.
+        """
+        if not self.wait(timeout):
+            raise TimeoutError(f"{self.name} has not ended within {timeout} s; it runs on, ask again or cancel it")
+        error = self.error
+        if error is not None:
+            raise error
+        values = [self.cluster.fetch(data) for data in self._data]
+        return values[0] if self._single else values
+
+    def cancel(self) -> None:
+        """Ask the cluster to stop the job; returns at once, from any thread, and may be called again."""
+        if not self._done.is_set():
+            self.cluster.tell("session", "cancel", self.id)
+
+    def events(self, since: int = 0) -> list[Event]:
+        """What happened to the job after event number `since`, and to the cluster meanwhile; see docs/reference/events.md."""
+        return self.cluster.events(since, self.id)[0]
+
+    def when_done(self, call: Callable[[Job], None]) -> None:
+        """Call `call(job)` once it has ended, at once if it has; from another thread."""
+        with self._lock:
+            if not self._done.is_set():
+                self._callbacks.append(call)
+                return
+        call(self)
+
+    def ended(self, report: dict[str, Any]) -> None:
+        """The cluster says that it has ended (called by the cluster)."""
+        with self._lock:
+            if self._done.is_set():
+                return
+            self._report = report
+            if report["state"] == JobState.SUCCEEDED:
+                self.cluster.hold(self._data)
+            self._done.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for call in callbacks:
+            call(self)
+
+    def lost(self, why: str) -> None:
+        """The cluster is gone before the job has ended (called by the cluster)."""
+        blob = pickle.dumps(ClusterLostError(why))
+        self.ended({"state": str(JobState.FAILED), "error": ("ClusterLostError", why, "", blob, "")})
+
+    def __repr__(self) -> str:
+        state = self._report["state"] if self._report else "running"
+        return f"<Job {self.id} {state}>"
+
+
+def _revive(error: tuple[str, str, str, bytes, str]) -> BaseException:
+    """The exception of a report, with a note about where it came from."""
+    name, text, trace, blob, where = error
+    revived: BaseException | None = None
+    if blob:
+        try:
+            loaded = pickle.loads(blob)
+            revived = loaded if isinstance(loaded, BaseException) else None
+        except Exception:  # its class is not known here: name and text are
+            revived = None
+    if revived is None:
+        revived = OperandError(f"{name}: {text}")
+    if not isinstance(revived, Exception):  # a user's SystemExit must not end the kernel
+        revived = OperandError(f"{name}: {text}")
+    if where:
+        revived.add_note(f"in {where}")
+    if trace:
+        revived.add_note(f"on the worker:\n{trace.rstrip()}")
+    return revived

@@ -1,0 +1,60 @@
+"""The engine that tensors call when they need a value: it runs them on the default cluster.
+
+Put into `tensor.engine`'s slot when `jmars.client` is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jmars.client.cluster import Cluster, default_cluster, usable_cores
+from jmars.deploy.memory import default_limit
+from jmars.tensor.operand import TensorData
+
+__all__ = ["NativeEngine"]
+
+
+class NativeEngine:
+    """Runs nodes of the tensor graph on a cluster: the default one, started when it is first needed."""
+
+    def execute(self, data: Sequence[TensorData]) -> None:
+        """Compute what does not lie on the cluster yet; raises what the job raises."""
+        cluster = self._cluster()
+        missing = [one for one in data if not cluster.holds(one)]
+        if missing:
+            run(cluster, missing)
+
+    def fetch(self, data: TensorData, copy: bool = True) -> Any:
+        """The value of a node, computed where it is not held."""
+        self.execute([data])
+        return self._cluster().fetch(data, copy)
+
+    def limits(self) -> tuple[int, int]:
+        """Memory limit in bytes and workers of the default cluster, or of the one that would be started."""
+        cluster = default_cluster(start=False)
+        return (cluster.memory_limit, cluster.n_workers) if cluster else (default_limit(), usable_cores())
+
+    def held(self, data: TensorData) -> bool:
+        """Whether the default cluster holds the value."""
+        cluster = default_cluster(start=False)
+        return cluster is not None and cluster.holds(data)
+
+    def _cluster(self) -> Cluster:
+        cluster = default_cluster()
+        assert cluster is not None
+        return cluster
+
+
+def run(cluster: Cluster, data: Sequence[TensorData]) -> None:
+    """Compute nodes and wait; an interrupt cancels the job."""
+    job = cluster.submit_data(data)
+    try:
+        job.wait()
+    except BaseException:
+        job.cancel()
+        job.wait(5)
+        raise
+    error = job.error
+    if error is not None:
+        raise error

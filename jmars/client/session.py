@@ -1,0 +1,91 @@
+"""Run tensors on a cluster, as Mars's sessions do.
+
+Source: seed 003, "作业提交" (`session.run(tensor)`); Mars's `new_session` and `execute`.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from jmars.client.cluster import Cluster, default_cluster
+from jmars.client.native import run
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["Session", "execute", "new_session"]
+
+
+class Session:
+    """A cluster, seen as something that runs tensors.
+
+    Parameters
+    ----------
+    cluster
+        Where to run; None for the default cluster at each call.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> with jmars.new_session(n_workers=1) as session:
+    ...     session.run(mt.ones((2, 2)) + 1)
+    array([[2., 2.],
+           [2., 2.]])
+    """
+
+    def __init__(self, cluster: Cluster | None = None) -> None:
+        self._given = cluster
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where it runs."""
+        cluster = self._given or default_cluster()
+        assert cluster is not None
+        return cluster
+
+    def run(self, *tensors: Tensor) -> Any:
+        """Compute tensors together; returns their values, one for one tensor, else a list."""
+        return self.cluster.submit(*tensors).result()
+
+    def execute(self, *tensors: Tensor) -> Any:
+        """Compute tensors together and leave the values on the cluster; returns the tensors."""
+        missing = [one.data for one in tensors if not self.cluster.holds(one.data)]
+        if missing:
+            run(self.cluster, missing)
+        return tensors[0] if len(tensors) == 1 else tensors
+
+    def fetch(self, *tensors: Tensor) -> Any:
+        """The values of tensors, computed where they are not held."""
+        self.execute(*tensors)
+        values = [self.cluster.fetch(one.data) for one in tensors]
+        return values[0] if len(values) == 1 else values
+
+    def close(self) -> None:
+        """Close the cluster that was made for this session."""
+        if self._given is not None:
+            self._given.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def new_session(**cluster: Any) -> Session:
+    """A session on a new cluster, which becomes the default one; takes what `Cluster` takes."""
+    return Session(Cluster(**cluster))
+
+
+def execute(*tensors: Tensor) -> Any:
+    """Compute tensors together on the default cluster; returns them, one for one tensor, else a tuple.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> total, biggest = jmars.execute((x := mt.arange(6)).sum(), x.max())
+    >>> int(total), int(biggest)
+    (15, 5)
+    """
+    return Session().execute(*tensors)

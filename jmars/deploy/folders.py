@@ -1,0 +1,118 @@
+"""The private folder, registry file and spill folder of one cluster.
+
+    <runtime_dir>/<id>.json        0600: where the cluster listens, and its token; the Jupyter server part reads it
+    <tmp>/jmars-<random>/          0700: the socket, the log and a lock that the janitor holds
+    <spill_dir>/jmars-<id>-<random>/  0700: spilled chunks; made when the first one is spilled
+
+Whoever finds a registry file whose lock is free removes what it names: its cluster was killed, janitor and all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from jmars.config import runtime_dir
+from jmars.errors import StorageError
+
+__all__ = ["Folders", "sweep"]
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Paths of one cluster, as text."""
+
+    registry: str
+    folder: str
+    spill: str
+
+    @classmethod
+    def make(cls, cluster: str, spill_dir: str | os.PathLike[str] | None) -> Folders:
+        """Make the private folder; the others are made when they are needed.
+
+        Raises
+        ------
+        StorageError
+            If `spill_dir` is no folder that we may write to.
+        """
+        parent = Path(spill_dir) if spill_dir is not None else Path(tempfile.gettempdir())
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            raise StorageError(f"spill_dir {parent} is no folder that can be written to; make it, or give another")
+        folder = tempfile.mkdtemp(prefix="jmars-")  # 0700
+        spill = parent.resolve() / f"jmars-{cluster}-{secrets.token_hex(8)}"
+        return cls(str(runtime_dir() / f"{cluster}.json"), folder, str(spill))
+
+    @property
+    def socket(self) -> Path:
+        """Where the control process listens."""
+        return Path(self.folder) / "control"
+
+    @property
+    def log(self) -> Path:
+        """What the cluster's processes print."""
+        return Path(self.folder) / "log"
+
+    def make_spill(self) -> str:
+        """The spill folder, made if it is not there."""
+        try:
+            os.makedirs(self.spill, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"cannot make the spill folder {self.spill}: {error.strerror}; give another spill_dir"
+            ) from error
+        return self.spill
+
+    def register(self, entry: dict[str, Any]) -> None:
+        """Write the registry file, all at once, for nobody else to read."""
+        temporary = f"{self.registry}.{secrets.token_hex(4)}"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(fd, "w") as file:
+            json.dump({**entry, "folders": asdict(self), "started": time.time()}, file)
+        os.replace(temporary, self.registry)
+
+    def lock(self) -> int:
+        """Hold the cluster's lock until the returned descriptor closes."""
+        fd = os.open(Path(self.folder) / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return fd
+
+    def remove(self) -> None:
+        """Remove everything; what is gone already does not matter."""
+        shutil.rmtree(self.spill, ignore_errors=True)
+        Path(self.registry).unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def sweep() -> list[str]:
+    """Remove what clusters left whose every process was killed; returns their ids."""
+    swept = []
+    for path in runtime_dir().glob("*.json"):
+        try:
+            folders = Folders(**json.loads(path.read_text())["folders"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # being written, or not ours
+        if Path(folders.registry) != path:
+            continue
+        try:
+            fd = os.open(Path(folders.folder) / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            fd = -1
+        try:
+            if fd >= 0:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue  # alive
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        folders.remove()
+        swept.append(path.stem)
+    return swept

@@ -1,0 +1,279 @@
+"""The control process: scheduler, workers and their store in one event loop.
+
+`main` is what `python -m jmars host` runs. It reads its orders as one JSON line from standard input, whose end is the
+kernel's. First it forks the janitor and the zygote, while there is no thread; then it listens.
+Source: the design's processes of a host; seed 003, "架构".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from typing import Any
+
+import numexpr
+
+from jmars.actors import Channel, Mailbox, serve
+from jmars.deploy.folders import Folders
+from jmars.deploy.janitor import start_janitor
+from jmars.deploy.memory import private_bytes
+from jmars.errors import MemoryLimitError
+from jmars.model import events
+from jmars.scheduler import EventLog, SessionActor
+from jmars.storage import Arena
+from jmars.units import format_bytes
+from jmars.worker import ExecutionActor, Zygote, start_zygote
+from jmars.worker.links import Children
+from jmars.worker.store import StoreActor
+
+__all__ = ["Host", "main"]
+
+log = logging.getLogger("jmars.host")
+
+MB = 2**20
+WATCH_SECONDS = 0.2  # between two readings of the memory while a job runs
+CONTROL_BYTES = 24 * MB  # that the control process grows by while it compiles and runs
+WORKER_BYTES = 10 * MB  # that an executor, the zygote, the mover or the janitor takes for itself
+LEAST_BYTES = 64 * MB  # that a limit must leave for chunks and scratch
+
+
+class Host:
+    """All that the control process serves; clients reach it as the actor "host".
+
+    Parameters
+    ----------
+    orders
+        What `LocalHost` wrote: id, name, token, workers, threads, limit, arena, kernel, folders.
+    """
+
+    def __init__(
+        self, orders: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena, scratch: int
+    ):
+        self.orders, self.folders, self.arena = orders, folders, arena
+        self.log = EventLog()
+        self.peak = 0
+        self.ended = asyncio.Event()
+        self.children = Children(zygote, self.ended.set)
+        self._zygote, self._janitor = zygote, janitor
+        workers = orders["workers"]
+        self.execution = ExecutionActor(arena, self.children, workers, orders["threads"], scratch, folders.make_spill)
+        names = [worker.name for worker in self.execution.workers]
+        self.session = SessionActor(self.execution, names, self.log, self._job_ended)
+        self.execution.scheduler = self.session
+        self.mailbox = Mailbox()
+        self.mailbox.add("host", self)
+        self.mailbox.add("session", self.session)
+        self.mailbox.add("events", self.session)
+        self.mailbox.add("cluster", ClusterActor(self))
+        self.mailbox.add("store", StoreActor(self.execution))
+        self._channels: set[Channel] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self._private: dict[str, int] = {}
+
+    # -- for clients
+    def info(self) -> dict[str, Any]:
+        """Processes, memory and limits; see Cluster.info."""
+        pids = self.children.pids()
+        private = {name: private_bytes(pid) for name, pid in self._all_pids().items()}
+        workers = [
+            {
+                "name": worker.name,
+                "pid": pids.get(worker.name, 0),
+                "state": "running" if worker.batches else "idle" if worker.name in pids else "starting",
+                "memory": private.get(worker.name, 0),
+                "running": worker.running,
+                "done": worker.done,
+                "restarts": worker.restarts,
+            }
+            for worker in self.execution.workers
+        ]
+        resident = self.arena.resident
+        return {
+            "id": self.orders["id"],
+            "name": self.orders["name"],
+            "scheduler": {"pid": os.getpid(), "state": "running", "memory": private["control"]},
+            "workers": workers,
+            "janitor": {"pid": self._janitor},
+            "memory": {
+                "limit": self.orders["limit"],
+                "resident": sum(private.values()) + resident,
+                "peak": max(self.peak, sum(private.values()) + resident),
+                "arena": {"capacity": self.arena.capacity, "used": self.arena.used, "resident": resident},
+                "processes": private,
+                "spilled": self.execution.chunks.on_disk,
+                "spilled_total": self.execution.chunks.spilled,
+                "reloaded_total": self.execution.chunks.reloaded,
+                "chunks": len(self.execution.chunks.memory) + len(self.execution.chunks.disk),
+            },
+        }
+
+    async def ready(self) -> dict[str, Any]:
+        """What a client needs to map the arena; answers when the executors are forked."""
+        while len(self.children.pids()) < len(self.execution.workers):
+            await asyncio.sleep(0.001)
+        return {"arena": self.arena.size, "capacity": self.arena.capacity, "janitor": self._janitor, "pid": os.getpid()}
+
+    def close(self) -> None:
+        """End the cluster."""
+        self.ended.set()
+
+    # -- the life of the process
+    async def run(self, kernel_end: int) -> None:
+        """Serve until told to end, the kernel is gone (`kernel_end` closes), or the zygote is."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(kernel_end, self._kernel_spoke, kernel_end)
+        server = await serve(
+            self.folders.socket, self.mailbox, self.orders["token"], self._channels.add, self._channels.discard
+        )
+        self.execution.start()
+        for worker in self.execution.workers:
+            self.session.worker_moved(worker.index, worker.name, 0, "starting")
+        self.folders.register(
+            {
+                "id": self.orders["id"],
+                "name": self.orders["name"],
+                "socket": str(self.folders.socket),
+                "token": self.orders["token"],
+                "pid": os.getpid(),
+                "kernel_pid": self.orders["kernel"],
+            }
+        )
+        self._watching = asyncio.ensure_future(self._watch_memory())
+        await self.ended.wait()
+        self._watching.cancel()
+        server.close()
+        self.execution.close()
+        self.children.close()
+        for channel in list(self._channels):
+            channel.close()
+        self.folders.remove()
+
+    def _kernel_spoke(self, kernel_end: int) -> None:
+        if not os.read(kernel_end, 1024):
+            asyncio.get_running_loop().remove_reader(kernel_end)
+            self.ended.set()
+
+    def _job_ended(self, report: dict[str, Any]) -> None:
+        self._log_memory()
+        for channel in self._channels:
+            channel.tell("jobs", "ended", report)
+
+    # -- memory
+    async def _watch_memory(self) -> None:
+        known: dict[str, int] = {}
+        while True:
+            pids = self._all_pids()
+            self._private = await asyncio.to_thread(lambda: {name: private_bytes(pid) for name, pid in pids.items()})
+            for worker in self.execution.workers:
+                if pids.get(worker.name) != known.get(worker.name):
+                    self.session.worker_moved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
+            known = pids
+            self._log_memory()
+            await asyncio.sleep(WATCH_SECONDS if self.session.active else 5 * WATCH_SECONDS)
+
+    def _all_pids(self) -> dict[str, int]:
+        return {"control": os.getpid(), "zygote": self._zygote.pid, "janitor": self._janitor, **self.children.pids()}
+
+    def _log_memory(self) -> None:
+        resident = sum(self._private.values()) + self.arena.resident
+        self.peak = max(self.peak, resident)
+        pids = self.children.pids()
+        chunks = self.execution.chunks
+        workers = [
+            {
+                "name": worker.name,
+                "pid": pids.get(worker.name, 0),
+                "pss": self._private.get(worker.name, 0),
+                "running": worker.running,
+                "done": worker.done,
+                "bytes": 0,
+            }
+            for worker in self.execution.workers
+        ]
+        self.log.append(
+            events.MEMORY_CHANGED,
+            "",
+            {
+                "used": self.arena.used,
+                "resident": resident,
+                "spilled": chunks.on_disk,
+                "spilled_total": chunks.spilled,
+                "reloaded_total": chunks.reloaded,
+                "limit": self.orders["limit"],
+                "peak": self.peak,
+                "workers": workers,
+            },
+        )
+
+
+class ClusterActor:
+    """What lists of clusters ask: a summary, the jobs, cancel."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def summary(self) -> dict[str, Any]:
+        """Name, workers, jobs and memory in a few numbers."""
+        jobs = self._host.session.jobs()
+        return {
+            "id": self._host.orders["id"],
+            "name": self._host.orders["name"],
+            "workers": len(self._host.execution.workers),
+            "jobs": len(jobs),
+            "active": sum(job["state"] in ("preparing", "running", "cancelling") for job in jobs),
+            "limit": self._host.orders["limit"],
+            "peak": self._host.peak,
+        }
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """All remembered jobs."""
+        return self._host.session.jobs()
+
+    def cancel(self, job: str) -> None:
+        """Stop a job."""
+        self._host.session.cancel(job)
+
+
+def main() -> None:
+    """Be a control process until the cluster ends."""
+    orders = json.loads(sys.stdin.buffer.readline())
+    kernel_end = os.dup(0)  # closes when the kernel ends; children get an empty standard input instead
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    sys.path[:] = orders["path"]
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    numexpr.set_num_threads(1)
+    folders = Folders(**orders["folders"])
+    arena_fd = orders["arena"]
+    try:
+        capacity, scratch = _divide(orders)
+    except MemoryLimitError as error:
+        print(json.dumps({"error": str(error)}), flush=True)
+        return
+    janitor, alive = start_janitor(folders, orders["kernel"], [kernel_end, arena_fd])
+    arena = Arena(arena_fd, capacity)
+    zygote = start_zygote(arena_fd, arena.size, [kernel_end, alive])
+    print(json.dumps({"pid": os.getpid(), "janitor": janitor}), flush=True)
+
+    async def serve_until_the_end() -> None:
+        await Host(orders, folders, zygote, janitor, arena, scratch).run(kernel_end)
+
+    asyncio.run(serve_until_the_end())
+
+
+def _divide(orders: dict[str, Any]) -> tuple[int, int]:
+    """Bytes of the arena and of scratch, out of the limit less what the processes themselves take."""
+    processes = orders["workers"] + 3  # and zygote, mover, janitor
+    base = private_bytes(os.getpid()) + CONTROL_BYTES + processes * WORKER_BYTES
+    left = orders["limit"] - base
+    if left < LEAST_BYTES:
+        raise MemoryLimitError(
+            f"memory_limit {format_bytes(orders['limit'])} is too small: {orders['workers']} workers and their control "
+            f"process take about {format_bytes(base)} and {format_bytes(LEAST_BYTES)} must be left for arrays; "
+            f"give {format_bytes(base + LEAST_BYTES)} or more, or fewer workers"
+        )
+    scratch = left // 5
+    return left - scratch, scratch

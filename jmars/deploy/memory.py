@@ -1,0 +1,91 @@
+"""What processes really take, and what the machine or container allows.
+
+The memory of a cluster is the sum of what its processes have for themselves (proportional set size, without shared memory)
+and the pages of the arena. Source: the design's "Memory limit"; Linux's proc(5), cgroups v1 and v2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+from jmars.units import format_bytes, parse_bytes
+
+__all__ = ["available", "default_limit", "private_bytes"]
+
+
+def private_bytes(pid: int) -> int:
+    """Proportional set size of a process in bytes, shared memory left out; 0 when it is gone."""
+    total = 0
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as rollup:
+            for line in rollup:
+                if line.startswith((b"Pss_Anon:", b"Pss_File:")):
+                    total += int(line.split()[1]) * 1024
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return 0
+    return total
+
+
+def available() -> int:
+    """Bytes that this machine, or the container that we are in, still has to give."""
+    free = int(psutil.virtual_memory().available)
+    return min([free, *_container_free()])
+
+
+def default_limit() -> int:
+    """Half of what is available, in bytes."""
+    return available() // 2
+
+
+def _container_free() -> Iterable[int]:
+    """Bytes left below each memory limit of cgroup v2 or v1 that holds for us."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            base, limit_name, usage_name = Path("/sys/fs/cgroup"), "memory.max", "memory.current"
+        elif "memory" in controllers.split(","):
+            base, limit_name, usage_name = (
+                Path("/sys/fs/cgroup/memory"),
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
+            )
+        else:
+            continue
+        folder = base / path.lstrip("/")
+        while True:
+            try:
+                limit = (folder / limit_name).read_text().strip()
+                if limit != "max" and int(limit) < 1 << 60:
+                    yield max(0, int(limit) - int((folder / usage_name).read_text()))
+            except OSError:
+                pass  # this level sets no limit, or is not shown inside the container
+            if folder == base:
+                break
+            folder = folder.parent
+
+
+def chosen_limit(given: str | int | None) -> int:
+    """The memory limit in bytes: what was given, or the default.
+
+    Raises
+    ------
+    ValueError
+        If the machine has less than what was given.
+    """
+    if given is None:
+        return default_limit()
+    limit = parse_bytes(given)
+    total = int(psutil.virtual_memory().total)
+    if limit > total:
+        raise ValueError(
+            f"memory_limit {format_bytes(limit)} is more than this machine's {format_bytes(total)}; give less, "
+            "or leave it out for half of what is available"
+        )
+    return limit

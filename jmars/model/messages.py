@@ -1,0 +1,83 @@
+"""What the scheduler and a host's workers say to each other.
+
+Neither imports the other: each holds the other's port, a protocol below. Every call is an order or a report, may come in
+batches, and names job and operands by dense numbers.
+Source: seed 003, "执行控制" (submit to a worker, report back, stop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = ["JobTable", "SchedulerPort", "WorkerPort"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobTable:
+    """What a worker must know to run the operands of one job; lists are indexed by operand.
+
+    Chunks are numbered over the whole cluster: operand `i` gives chunk `chunk[i]`, which is `base + i` unless it was
+    stored before the job.
+    """
+
+    job: str
+    number: int  # grows by one per job: earlier jobs go first
+    programs: list[Any]  # kernels.Program
+    program: list[int]  # row in `programs`, -1 for a stored chunk
+    inputs: list[list[int]]  # operands, in the order of the program's inputs
+    args: list[tuple[Any, ...]] | None
+    base: int
+    chunk: list[int]
+    nbytes: list[int]
+    work: list[int]  # bytes of scratch
+    rank: list[int]  # lower first
+    last_use: list[int]  # rank of the last operand that reads the chunk
+
+
+class WorkerPort(Protocol):
+    """The workers of a host, as the scheduler sees them."""
+
+    def open_job(self, table: JobTable) -> None:
+        """Take the operands of a job; nothing runs yet."""
+
+    def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
+        """Run these ready operands, each on the worker chosen for it. Source: seed 003, `enqueue_graph`."""
+
+    def stop_execution(self, job: str) -> None:
+        """Drop what is queued of a job and stop what runs; every running operand is reported as interrupted or done."""
+
+    def close_job(self, job: str) -> None:
+        """Forget a job that has no running operand."""
+
+    def free_chunks(self, chunks: Sequence[int]) -> None:
+        """Give the memory or file of these chunks back."""
+
+
+class SchedulerPort(Protocol):
+    """The scheduler, as a host's workers see it."""
+
+    def started(self, job: str, operands: list[int], worker: int) -> None:
+        """A worker took these operands."""
+
+    def finished(self, job: str, operands: list[int], worker: int) -> None:
+        """Their chunks are stored."""
+
+    def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes]) -> None:
+        """An operand raised: class name, text, traceback, pickle."""
+
+    def interrupted(self, job: str, operands: list[int], worker: int) -> None:
+        """These were stopped before they were done, as ordered."""
+
+    def lost(self, job: str, operands: list[int], worker: int, why: str) -> None:
+        """The worker died while it held these; none of them is done. The first one was running."""
+
+    def spilled(self, job: str, operands: list[int], on_disk: bool) -> None:
+        """Their chunks went to disk, or came back."""
+
+    def refused(self, job: str, operand: int, error: Exception) -> None:
+        """This operand can never run here."""
+
+    def worker_moved(self, worker: int, name: str, pid: int, state: str) -> None:
+        """A worker process came, went or was replaced."""

@@ -1,0 +1,16 @@
+"""From a tensor graph to finished chunks: decides what runs where and when; computes nothing.
+
+lifecycle.py   the legal moves of an operand from state to state
+assigner.py    which worker runs an operand whose inputs are there (AssignerActor)
+operand.py     OperandActor: the operands of one job as rows of lists
+picture.py     what the live view is told of a graph
+event_log.py   what happened, numbered and bounded (EventLog)
+chunk_meta.py  which chunks make up a tensor that is kept (ChunkMetaActor)
+graph.py       GraphActor: one job from submission to its end
+service.py     SessionActor: jobs of a cluster, and the port that workers report to
+"""
+
+from jmars.scheduler.event_log import EventLog
+from jmars.scheduler.service import SessionActor
+
+__all__ = ["EventLog", "SessionActor"]

@@ -1,0 +1,56 @@
+"""Which chunks make up a tensor that is kept, and who still needs a chunk.
+
+A chunk may belong to several tensors (a reshape that moves nothing) and to jobs that read it, so holders are counted; who
+drops the last hold frees it. Source: the design's `ChunkMetaActor`; seed 003, "Operand 状态" (results stay).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from jmars.errors import ClusterError
+
+__all__ = ["ChunkMetaActor"]
+
+
+class ChunkMetaActor:
+    """Kept tensors by key, and the number of holders of each chunk."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, list[int]] = {}  # key: chunks in C order of the grid
+        self._holders: dict[int, int] = {}
+
+    def keep(self, key: str, chunks: Sequence[int]) -> list[int]:
+        """Make `chunks` the tensor `key`; returns chunks that an earlier tensor of that key alone held."""
+        self.hold(chunks)
+        free = self.drop(key)
+        self.tensors[key] = list(chunks)
+        return free
+
+    def chunks(self, key: str) -> list[int]:
+        """Chunks of a kept tensor; raises ClusterError when it is not here."""
+        known = self.tensors.get(key)
+        if known is None:
+            raise ClusterError(f"tensor {key} is no longer on the cluster; compute it again")
+        return known
+
+    def drop(self, key: str) -> list[int]:
+        """Forget a tensor; returns the chunks that nobody holds now."""
+        return self.release(self.tensors.pop(key, ()))
+
+    def hold(self, chunks: Iterable[int]) -> None:
+        """Count one holder more for each chunk."""
+        for chunk in chunks:
+            self._holders[chunk] = self._holders.get(chunk, 0) + 1
+
+    def release(self, chunks: Iterable[int]) -> list[int]:
+        """Count one holder less; returns the chunks that nobody holds now."""
+        free = []
+        for chunk in chunks:
+            left = self._holders[chunk] - 1
+            if left:
+                self._holders[chunk] = left
+            else:
+                del self._holders[chunk]
+                free.append(chunk)
+        return free

@@ -1,0 +1,68 @@
+"""What happened, numbered and bounded.
+
+Appended to by the scheduler and the host alone; readers hold the last number that they saw. Who falls behind the oldest
+event kept is given what stands instead, as events: the graph, and every operand's state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+from jmars.model.events import Event
+
+__all__ = ["EventLog"]
+
+
+class EventLog:
+    """The last events of a cluster, at most `limit` of them and about `budget` bytes.
+
+    Examples
+    --------
+    >>> log = EventLog(now=lambda: 0.0)
+    >>> log.append("JobMoved", "job-1", {"state": "running"})
+    >>> log.read(since=0)
+    ([[1, 0.0, 'JobMoved', 'job-1', {'state': 'running'}]], 1)
+    """
+
+    def __init__(self, limit: int = 50_000, budget: int = 32 * 2**20, now: Callable[[], float] = time.time) -> None:
+        self.last = 0  # number of the newest event
+        self.standing: Callable[[str], Sequence[tuple[str, str, dict[str, Any]]]] = lambda job: ()
+        self._events: deque[tuple[Event, int]] = deque()
+        self._limit, self._budget, self._now = limit, budget, now
+        self._held = 0  # bytes, about
+
+    def append(self, kind: str, job: str, data: dict[str, Any]) -> None:
+        """Write down that something happened."""
+        self.last += 1
+        size = 100 + sum(len(value) for value in data.values() if isinstance(value, bytes))
+        self._events.append(([self.last, self._now(), kind, job, data], size))
+        self._held += size
+        while len(self._events) > self._limit or (self._held > self._budget and len(self._events) > 1):
+            self._held -= self._events.popleft()[1]
+
+    def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[Event], int]:
+        """Events after number `since`, oldest first, at most `limit`; and the number to read on from.
+
+        Parameters
+        ----------
+        job
+            Only this job's events and those of the cluster; "" for all.
+        """
+        first = self.last - len(self._events) + 1
+        if since + 1 < first:
+            now, standing = self._now(), self.standing(job)
+            start = self.last + 1 - len(standing)  # numbered as the newest, so that a reader takes them for news
+            return [[start + i, now, *record] for i, record in enumerate(standing)], self.last
+        found: list[Event] = []
+        upto = since
+        for event, _ in islice(self._events, since + 1 - first, None):
+            upto = event[0]
+            if not job or event[3] in (job, ""):
+                found.append(event)
+                if len(found) >= limit:
+                    break
+        return found, upto

@@ -1,0 +1,348 @@
+"""GraphActor: one job from submission to its end.
+
+It compiles the tensor graph (in a thread, so that a cancel is heard meanwhile), makes the plan, keeps the operands' rows
+and acts on what they decide: orders to the workers, events to the log. It ends as succeeded, failed or cancelled exactly
+once, and then holds nothing but the results. Source: seed 003, "作业提交", "取消作业" and "执行控制".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from jmars.errors import JobCancelledError, WorkerLostError
+from jmars.flow import FlowGraph, Pool
+from jmars.graph import Dag
+from jmars.model import events
+from jmars.model.messages import JobTable, WorkerPort
+from jmars.model.states import STATE_NAMES, TERMINAL, JobState
+from jmars.model.states import OperandState as S
+from jmars.optimize import Compiled, compile_graph
+from jmars.plan import Plan, make_plan
+from jmars.scheduler.chunk_meta import ChunkMetaActor
+from jmars.scheduler.event_log import EventLog
+from jmars.scheduler.operand import OperandActor
+from jmars.scheduler.picture import graph_built
+
+__all__ = ["GraphActor"]
+
+_NEVER = 1 << 62  # rank of a use that lies beyond the job
+
+
+class GraphActor:
+    """One job. Its public attributes are what `describe` tells; everything else is its own.
+
+    Parameters
+    ----------
+    job, number, name
+        Id, running number and the name that people see.
+    workers
+        Names of the workers, by index.
+    take_chunks
+        Gives the first of so many fresh chunk numbers.
+    ended
+        Called once, when the job has ended.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        number: int,
+        name: str,
+        workers: Sequence[str],
+        port: WorkerPort,
+        meta: ChunkMetaActor,
+        log: EventLog,
+        take_chunks: Callable[[int], int],
+        ended: Callable[[GraphActor], None],
+    ) -> None:
+        self.job, self.number, self.name = job, number, name
+        self.state = JobState.PREPARING
+        self.error: tuple[str, str, str, bytes, str] | None = None  # class, text, traceback, pickle, where
+        self.submitted = time.monotonic()
+        self.elapsed = 0.0
+        self.results: list[str] = []
+        self._workers, self._port, self._meta, self._log = workers, port, meta, log
+        self._take_chunks, self._ended = take_chunks, ended
+        self._stop_as: JobState | None = None  # how it will end once nothing runs
+        self._picture: dict[str, Any] | None = None
+        self._operands: OperandActor | None = None
+        self._compiled: Compiled | None = None
+        self._table: JobTable | None = None
+        self._given: list[int] = []  # chunks of other tensors that this job reads
+        self._running = 0
+        self._log.append(events.JOB_SUBMITTED, job, {"name": name})
+        self._log_job()
+
+    # -- preparing
+    async def run(self, blob: bytes, settings: dict[str, Any]) -> None:
+        """Compile, plan and start; returns when operands run, or the job has ended already."""
+        try:
+            compiled, plan, picture = await asyncio.to_thread(self._prepare, blob, settings)
+            if self._stop_as is not None:
+                raise JobCancelledError("cancelled while it was prepared")
+            self._begin(compiled, plan, picture)
+        except JobCancelledError:
+            self._end(JobState.CANCELLED)
+        except Exception as error:  # whatever is wrong with the graph belongs to who submitted it
+            self._fail(error, "while the graph was prepared")
+            self._end(JobState.FAILED)
+
+    def _prepare(self, blob: bytes, settings: dict[str, Any]) -> tuple[Compiled, Plan, dict[str, Any]]:
+        graph = cloudpickle.loads(blob)
+        compiled = compile_graph(graph, settings, self._check)
+        after = compiled.after
+        self._check()
+        dag = Dag.from_inputs(after.input_ptr, after.input_idx)
+        stored = after.program < 0
+        plan = make_plan(dag, compiled.rank, [1] * len(self._workers), stored, settings.get("assigner", "bfs"))
+        self._check()
+        return compiled, plan, graph_built(compiled, plan, self._workers)
+
+    def _check(self) -> None:
+        if self._stop_as is not None:
+            raise JobCancelledError("cancelled while it was prepared")
+
+    def _begin(self, compiled: Compiled, plan: Plan, picture: dict[str, Any]) -> None:
+        after = compiled.after
+        chunk = list(range(base := self._take_chunks(after.n), base + after.n))
+        for operand, (key, index) in after.stored.items():
+            chunk[operand] = self._meta.chunks(key)[index]
+        self._given = [chunk[operand] for operand in after.stored]
+        self._meta.hold(self._given)
+        kept = np.unique(np.concatenate([ids.ravel() for ids in after.results.values()] or [np.zeros(0, np.int64)]))
+        flow = FlowGraph(plan.dag, given=np.flatnonzero(after.program < 0), kept=kept)
+        self._compiled, self._picture = compiled, picture
+        nbytes = after.nbytes.tolist()
+        self._operands = OperandActor(Pool(flow, 1).acquire(), nbytes, plan.assign.tolist(), len(self._workers))
+        ptr, idx = after.input_ptr.tolist(), after.input_idx.tolist()
+        self._table = JobTable(
+            job=self.job,
+            number=self.number,
+            programs=after.programs,
+            program=after.program.tolist(),
+            inputs=[idx[a:b] for a, b in zip(ptr, ptr[1:])],
+            args=after.args,
+            base=base,
+            chunk=chunk,
+            nbytes=nbytes,
+            work=after.work.tolist(),
+            rank=plan.rank.tolist(),
+            last_use=_last_use(compiled, plan, kept),
+        )
+        self._log.append(events.GRAPH_BUILT, self.job, picture)
+        self._port.open_job(self._table)
+        self._move(JobState.RUNNING)
+        if self._operands.is_done:
+            self._end(JobState.SUCCEEDED)
+            return
+        ready, workers = self._operands.start()
+        self._moved(S.READY, ready)
+        self._port.enqueue_graph(self.job, ready, workers)
+
+    # -- reports of the workers
+    def started(self, operands: list[int], worker: int) -> None:
+        """A worker took operands."""
+        assert self._operands is not None
+        taken = self._operands.started(operands, worker)
+        self._running += len(operands)
+        self._moved(S.RUNNING, taken, worker)
+
+    def finished(self, operands: list[int], worker: int) -> None:
+        """Chunks are stored: what waited for them is ready, what only they needed is freed."""
+        assert self._operands is not None and self._table is not None
+        self._running -= len(operands)
+        ready, workers, freed = self._operands.finished(operands, worker)
+        self._moved(S.FINISHED, operands, worker)
+        if freed:
+            self._moved(S.FREED, freed)
+            program, chunk = self._table.program, self._table.chunk
+            self._port.free_chunks([chunk[one] for one in freed if program[one] >= 0])
+        if self._stop_as is not None:
+            self._moved(S.CANCELLED, self._operands.move(ready, S.CANCELLED))
+            self._end_if_still()
+        elif ready:
+            self._moved(S.READY, ready)
+            self._port.enqueue_graph(self.job, ready, workers)
+        elif self._operands.is_done:
+            self._end(JobState.SUCCEEDED)
+
+    def failed(self, operand: int, worker: int, error: tuple[str, str, str, bytes]) -> None:
+        """An operand raised: it and what depends on it are FATAL, the rest stops."""
+        self._running -= 1
+        if self._stop_as is None:
+            self.error = (*error, self._where(operand))
+            self._fatal(operand)
+        self._end_if_still()
+
+    def refused(self, operand: int, error: Exception) -> None:
+        """An operand can never run on this host."""
+        if self._stop_as is None:
+            self._fail(error, self._where(operand))
+            self._fatal(operand)
+        self._end_if_still()
+
+    def interrupted(self, operands: list[int], worker: int) -> None:
+        """Operands were stopped before they were done, as ordered; those still queued were not counted as running."""
+        assert self._operands is not None
+        if worker >= 0:
+            self._running -= len(operands)
+        if self._stop_as is not None:
+            self._moved(S.CANCELLED, self._operands.move(operands, S.CANCELLED))
+            self._end_if_still()
+        elif worker >= 0:  # the executor dropped them behind one that failed; nobody asked for that
+            self._again(operands, None, "")
+
+    def lost(self, operands: list[int], worker: int, why: str) -> None:
+        """The worker died: what it held runs again elsewhere, unless the first has ended too many workers."""
+        self._running -= len(operands)
+        if self._stop_as is None:
+            self._again(operands, operands[0] if operands else None, why)
+        self._end_if_still()
+
+    def spilled(self, operands: list[int], on_disk: bool) -> None:
+        """Chunks went to disk or came back: shown like a state, though it is none."""
+        self._moved(S.SPILLED if on_disk else S.FINISHED, operands)
+
+    def _again(self, operands: list[int], suspect: int | None, why: str) -> None:
+        assert self._operands is not None
+        workers, poison = self._operands.again(operands, suspect)
+        if poison is None:
+            self._moved(S.READY, operands)
+            self._port.enqueue_graph(self.job, operands, workers)
+            return
+        tries = self._operands.attempts[poison]
+        self._fail(
+            WorkerLostError(
+                f"{self._where(poison)} ended {tries} workers, the last one {why}; run it on smaller data, "
+                "or look for what it does that ends a process"
+            ),
+            self._where(poison),
+        )
+        self._fatal(poison)
+
+    # -- ending
+    def cancel(self) -> None:
+        """Stop the job; no effect when it has ended or is about to."""
+        if self.state not in TERMINAL and self._stop_as is None:
+            self._stop(JobState.CANCELLED)
+
+    def _fatal(self, operand: int) -> None:
+        assert self._operands is not None
+        fatal = self._operands.move([operand, *self._operands.descendants(operand)], S.FATAL)
+        self._moved(S.FATAL, fatal)
+        self._stop(JobState.FAILED)
+
+    def _stop(self, ends_as: JobState) -> None:
+        self._stop_as = ends_as
+        if self._operands is None:
+            self._move(JobState.CANCELLING)  # `run` finds out between two phases
+            return
+        waiting = self._operands.those_in(S.UNSCHEDULED, S.READY)
+        running = self._operands.those_in(S.RUNNING)
+        self._moved(S.CANCELLED, self._operands.move(waiting, S.CANCELLED))
+        self._moved(S.CANCELLING, self._operands.move(running, S.CANCELLING))
+        self._move(JobState.CANCELLING)
+        self._port.stop_execution(self.job)
+        self._end_if_still()
+
+    def _end_if_still(self) -> None:
+        if self._stop_as is not None and not self._running and self.state not in TERMINAL:
+            self._end(self._stop_as)
+
+    def _fail(self, error: Exception, where: str) -> None:
+        try:
+            blob = cloudpickle.dumps(error)
+        except Exception:  # an exception that cannot travel does so as its name and text
+            blob = b""
+        self.error = (type(error).__name__, str(error), "", blob, where)
+
+    def _end(self, state: JobState) -> None:
+        if self._table is not None and self._operands is not None and self._compiled is not None:
+            chunk = self._table.chunk
+            if state is JobState.SUCCEEDED:
+                for key, ids in self._compiled.after.results.items():
+                    chunks = [chunk[i] for i in ids.ravel().tolist()]
+                    self._port.free_chunks(self._meta.keep(key, chunks))
+                    self.results.append(key)
+            else:
+                program = self._table.program
+                stored = [i for i in self._operands.those_in(S.FINISHED) if program[i] >= 0]
+                self._moved(S.FREED, self._operands.move(stored, S.FREED))
+                self._port.free_chunks([chunk[i] for i in stored])
+            self._port.free_chunks(self._meta.release(self._given))
+            self._port.close_job(self.job)
+        self._final_states = bytes(self._operands.state) if self._operands is not None else b""
+        self._operands = self._table = self._compiled = None
+        self._move(state)
+        self._ended(self)
+
+    _final_states = b""
+
+    # -- telling
+    def describe(self) -> dict[str, Any]:
+        """What a list of jobs shows."""
+        states = self._operands.state if self._operands is not None else self._final_states
+        counts = np.bincount(np.frombuffer(states, np.uint8), minlength=len(STATE_NAMES)).tolist()
+        return {
+            "id": self.job,
+            "name": self.name,
+            "state": str(self.state),
+            "error": self.error[1] if self.error else None,
+            "elapsed": self.elapsed if self.state in TERMINAL else time.monotonic() - self.submitted,
+            "operands": len(states),
+            "counts": dict(zip(STATE_NAMES, counts, strict=True)),
+        }
+
+    def standing(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """How it stands, as events: for a reader who missed some."""
+        found: list[tuple[str, str, dict[str, Any]]] = [(events.JOB_SUBMITTED, self.job, {"name": self.name})]
+        if self._picture is not None:
+            found.append((events.GRAPH_BUILT, self.job, self._picture))
+            states = np.frombuffer(self._operands.state if self._operands is not None else self._final_states, np.uint8)
+            for state in np.unique(states).tolist():
+                ids = np.flatnonzero(states == state).astype("<u4").tobytes()
+                found.append((events.OPERANDS_MOVED, self.job, {"state": state, "ids": ids, "worker": -1}))
+        found.append((events.JOB_MOVED, self.job, self._job_data()))
+        return found
+
+    def _where(self, operand: int) -> str:
+        """An operand in words: what it does and the line that asked for it."""
+        assert self._compiled is not None
+        after = self._compiled.after
+        name = after.programs[after.program[operand]].name if after.program[operand] >= 0 else "a stored chunk"
+        line = after.stages[after.stage[operand]].line
+        return f"operand {name}" + (f" of line {line.lineno} ({line.text.strip()})" if line is not None else "")
+
+    def _move(self, state: JobState) -> None:
+        self.state = state
+        self.elapsed = time.monotonic() - self.submitted
+        self._log_job()
+
+    def _log_job(self) -> None:
+        self._log.append(events.JOB_MOVED, self.job, self._job_data())
+
+    def _job_data(self) -> dict[str, Any]:
+        error = f"{self.error[0]}: {self.error[1]}" if self.error else None
+        return {"state": str(self.state), "error": error, "elapsed": self.elapsed}
+
+    def _moved(self, state: S, operands: Sequence[int], worker: int = -1) -> None:
+        if operands:
+            ids = np.array(operands, "<u4").tobytes()
+            self._log.append(events.OPERANDS_MOVED, self.job, {"state": int(state), "ids": ids, "worker": worker})
+
+
+def _last_use(compiled: Compiled, plan: Plan, kept: Any) -> list[int]:
+    """Rank of the last operand that reads each chunk; results are used beyond the job."""
+    after = compiled.after
+    users = np.repeat(np.arange(after.n), np.diff(after.input_ptr))
+    last = np.full(after.n, -1, np.int64)
+    np.maximum.at(last, after.input_idx, plan.rank[users])
+    last[kept] = _NEVER
+    ranks: list[int] = last.tolist()
+    return ranks

@@ -1,0 +1,81 @@
+"""What the live view is told of a graph: the chunk graph before and after fusion, and the stages between.
+
+`graph_built` gives the data of a GraphBuilt event. Small graphs travel edge by edge; of large ones only the graph of
+stages (one box per tensor operand before, one per kind of fused operand after) travels, and which operand is in which box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.optimize.pipeline import Compiled
+from jmars.plan.plan import Plan
+from jmars.tensor.chunk import ChunkGraph
+
+__all__ = ["SMALL", "graph_built"]
+
+SMALL = 1500  # operands up to which every edge is drawn
+_NAME = 80  # characters of a label
+
+
+def graph_built(compiled: Compiled, plan: Plan, workers: Sequence[str]) -> dict[str, Any]:
+    """The data of a GraphBuilt event; docs/reference/events.md explains the fields."""
+    before, after = compiled.before, compiled.after
+    small = before.n <= SMALL
+    before_src, before_dst = _edges(before)
+    after_src, after_dst = _edges(after)
+    counts = np.bincount(before.stage, minlength=len(before.stages)).tolist()
+    labels = [_label(after, k) for k in range(-1, len(after.programs))]
+    kinds, after_group = np.unique(np.stack([after.stage, after.program]), axis=1, return_inverse=True)
+    group = after_group.reshape(-1)
+    return {
+        "stages": [_stage(stage, count) for stage, count in zip(before.stages, counts)],
+        "n_before": before.n,
+        "n_after": after.n,
+        "workers": list(workers),
+        "before_src": _u4(before_src) if small else b"",
+        "before_dst": _u4(before_dst) if small else b"",
+        "before_stage": _u4(before.stage),
+        "before_group": _u4(compiled.group),
+        "after_src": _u4(after_src) if small else b"",
+        "after_dst": _u4(after_dst) if small else b"",
+        "after_labels": [labels[k + 1] for k in after.program.tolist()] if small else [],
+        "after_group": _u4(group),
+        "after_nbefore": _u4(np.bincount(compiled.group[compiled.group >= 0], minlength=after.n)),
+        "stage_edges": _between(before.stage, before_src, before_dst),
+        "group_labels": [labels[k + 1] for k in kinds[1].tolist()],
+        "group_edges": _between(group, after_src, after_dst),
+        "assigned": plan.assign.astype("<i2").tobytes(),
+        "after_nbytes": after.nbytes.astype("<i8").tobytes() if small else b"",
+    }
+
+
+def _edges(graph: ChunkGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    users = np.repeat(np.arange(graph.n), np.diff(graph.input_ptr))
+    return graph.input_idx, users
+
+
+def _between(box: NDArray[Any], src: NDArray[np.int64], dst: NDArray[np.int64]) -> list[list[int]]:
+    """Distinct edges between different boxes."""
+    if not len(src):
+        return []
+    pairs = np.unique(box[src].astype(np.int64) << 32 | box[dst].astype(np.int64))
+    return [[a, b] for a, b in zip((pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist()) if a != b]
+
+
+def _label(graph: ChunkGraph, program: int) -> str:
+    return "stored" if program < 0 else graph.programs[program].name[:_NAME]
+
+
+def _stage(stage: Any, count: int) -> list[Any]:
+    line = stage.line
+    where = [line.filename, line.lineno, line.text[:200]] if line is not None else ["", 0, ""]
+    return [stage.name[:_NAME], *where, count]
+
+
+def _u4(values: NDArray[Any]) -> bytes:
+    return values.astype(np.int64).astype("<u4").tobytes()  # -1 becomes 0xffffffff

@@ -1,0 +1,150 @@
+"""SessionActor: the jobs of a cluster, and the port that workers report to.
+
+Clients reach it by name over a channel (`submit`, `cancel`, `jobs` …); the host's workers call the port's methods.
+Source: seed 003, "作业提交" (SessionActor creates a GraphActor for each graph).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jmars.errors import ClusterError
+from jmars.model import events
+from jmars.model.messages import WorkerPort
+from jmars.model.states import TERMINAL
+from jmars.scheduler.chunk_meta import ChunkMetaActor
+from jmars.scheduler.event_log import EventLog
+from jmars.scheduler.graph import GraphActor
+
+__all__ = ["SessionActor"]
+
+REMEMBERED = 50  # ended jobs that can still be asked about
+
+
+class SessionActor:
+    """All jobs of one cluster. The methods up to `chunks` are for clients, the rest is the `SchedulerPort`."""
+
+    def __init__(
+        self, port: WorkerPort, workers: Sequence[str], log: EventLog, job_ended: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self.meta = ChunkMetaActor()
+        self.log = log
+        log.standing = self._standing
+        self._port, self._workers, self._job_ended = port, workers, job_ended
+        self._jobs: dict[str, GraphActor] = {}
+        self._number = 0
+        self._chunk = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- for clients
+    def submit(self, blob: bytes, name: str, settings: dict[str, Any]) -> str:
+        """Take a pickled TensorGraph; returns the job's id at once. `settings` are seed 000's task configuration."""
+        self._number += 1
+        job = f"job-{self._number}"
+        graph = GraphActor(
+            job,
+            self._number,
+            name or job,
+            self._workers,
+            self._port,
+            self.meta,
+            self.log,
+            self.take_chunks,
+            self._ended,
+        )
+        self._jobs[job] = graph
+        task = asyncio.ensure_future(graph.run(blob, settings))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return job
+
+    def cancel(self, job: str) -> None:
+        """Stop a job; no effect on one that has ended."""
+        self._job(job).cancel()
+
+    def describe(self, job: str) -> dict[str, Any]:
+        """State, counts of operands by state, seconds, error."""
+        return self._job(job).describe()
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """All jobs that are remembered, oldest first."""
+        return [job.describe() for job in self._jobs.values()]
+
+    def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[events.Event], int]:
+        """Events after `since`; see EventLog.read."""
+        return self.log.read(since, job, limit)
+
+    def take_chunks(self, count: int) -> int:
+        """The first of `count` fresh chunk numbers."""
+        first, self._chunk = self._chunk, self._chunk + count
+        return first
+
+    def keep(self, key: str, first: int, count: int) -> None:
+        """Chunks that a client has stored are the tensor `key`."""
+        self._port.free_chunks(self.meta.keep(key, range(first, first + count)))
+
+    def drop(self, keys: Sequence[str]) -> None:
+        """Nobody needs these tensors any more."""
+        for key in keys:
+            self._port.free_chunks(self.meta.drop(key))
+
+    def chunks(self, key: str) -> list[int]:
+        """Chunk numbers of a kept tensor, in C order of its grid."""
+        return self.meta.chunks(key)
+
+    # -- for workers
+    def started(self, job: str, operands: list[int], worker: int) -> None:
+        """A worker took these operands."""
+        self._jobs[job].started(operands, worker)
+
+    def finished(self, job: str, operands: list[int], worker: int) -> None:
+        """Their chunks are stored."""
+        self._jobs[job].finished(operands, worker)
+
+    def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes]) -> None:
+        """An operand raised."""
+        self._jobs[job].failed(operand, worker, error)
+
+    def interrupted(self, job: str, operands: list[int], worker: int) -> None:
+        """These were stopped before they were done."""
+        self._jobs[job].interrupted(operands, worker)
+
+    def lost(self, job: str, operands: list[int], worker: int, why: str) -> None:
+        """The worker died while it held these."""
+        self._jobs[job].lost(operands, worker, why)
+
+    def refused(self, job: str, operand: int, error: Exception) -> None:
+        """This operand can never run here."""
+        self._jobs[job].refused(operand, error)
+
+    def spilled(self, job: str, operands: list[int], on_disk: bool) -> None:
+        """Their chunks went to disk, or came back."""
+        self._jobs[job].spilled(operands, on_disk)
+
+    def worker_moved(self, worker: int, name: str, pid: int, state: str) -> None:
+        """A worker process came, went or was replaced."""
+        self.log.append(events.WORKER_MOVED, "", {"worker": worker, "name": name, "pid": pid, "state": state})
+
+    # -- own
+    @property
+    def active(self) -> bool:
+        """Whether some job has not ended."""
+        return any(job.state not in TERMINAL for job in self._jobs.values())
+
+    def _job(self, job: str) -> GraphActor:
+        known = self._jobs.get(job)
+        if known is None:
+            raise ClusterError(f"there is no job {job!r} here; `Cluster.jobs()` lists those that are remembered")
+        return known
+
+    def _ended(self, graph: GraphActor) -> None:
+        ended = [name for name, job in self._jobs.items() if job.state in TERMINAL]
+        for name in ended[:-REMEMBERED]:
+            del self._jobs[name]
+        self._job_ended({"job": graph.job, "state": str(graph.state), "error": graph.error, "results": graph.results})
+
+    def _standing(self, job: str) -> list[tuple[str, str, dict[str, Any]]]:
+        graphs = [self._jobs[job]] if job in self._jobs else list(self._jobs.values()) if not job else []
+        return [record for graph in graphs for record in graph.standing()]

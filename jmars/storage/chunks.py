@@ -1,0 +1,123 @@
+"""Which chunk lies where on this host, and which one to spill.
+
+A chunk is a whole number that is never used twice in a cluster. `Chunks` decides and keeps the books; the worker's
+storing actor moves the bytes. Source: seed 003, "内存管理" (spill what is not in use; what is in use stays).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from jmars.errors import StorageError
+from jmars.storage.arena import Allocator
+
+__all__ = ["Chunks", "Place"]
+
+
+class Place(NamedTuple):
+    """A file that holds a chunk."""
+
+    name: str
+    checksum: int
+    size: int  # bytes
+
+
+class Chunks:
+    """The chunks of one host: in a slot, in a file, or on the way between the two."""
+
+    def __init__(self, allocator: Allocator, next_use: Callable[[int], int]) -> None:
+        self.allocator = allocator
+        self.next_use = next_use  # rank of a chunk's last use; the highest is spilled first
+        self.memory: dict[int, int] = {}  # chunk: offset of its slot
+        self.disk: dict[int, Place] = {}
+        self.moving: set[int] = set()  # chunks being written or read; neither usable nor to be freed
+        self.pins: dict[int, int] = {}  # chunk: how many hold it in place (uploads, fetches)
+        self.doomed: set[int] = set()  # freed while moving
+        self.spilled = self.reloaded = 0  # bytes moved since the start
+
+    def size(self, chunk: int) -> int:
+        """Bytes of a chunk's slot, in memory or as it will be; raises StorageError when the chunk is not here."""
+        offset = self.memory.get(chunk)
+        if offset is not None:
+            return self.allocator.size(offset)
+        place = self.disk.get(chunk)
+        if place is None:
+            raise StorageError(f"chunk {chunk} is not on this host; compute its tensor again")
+        return place.size
+
+    def free(self, chunk: int) -> Place | None:
+        """Forget a chunk and give its slot back; returns the file to delete, if any."""
+        if chunk in self.moving:
+            self.doomed.add(chunk)
+            return None
+        offset = self.memory.pop(chunk, None)
+        if offset is not None:
+            self.allocator.free(offset)
+            return None
+        return self.disk.pop(chunk, None)
+
+    def pin(self, chunk: int) -> None:
+        """Hold a chunk in its slot."""
+        self.pins[chunk] = self.pins.get(chunk, 0) + 1
+
+    def unpin(self, chunk: int) -> None:
+        """Let go of what `pin` held."""
+        left = self.pins[chunk] - 1
+        if left:
+            self.pins[chunk] = left
+        else:
+            del self.pins[chunk]
+
+    def victims(self, size: int, in_use: Collection[int]) -> list[int]:
+        """Chunks to spill until `size` bytes are free: those used last go first; fewer when there are no more."""
+        free = self.allocator.capacity - self.allocator.used - size
+        movable = [c for c in self.memory if c not in self.moving and c not in self.pins and c not in in_use]
+        movable.sort(key=self.next_use, reverse=True)
+        chosen: list[int] = []
+        for chunk in movable:
+            if free >= 0:
+                break
+            chosen.append(chunk)
+            free += self.allocator.size(self.memory[chunk])
+        return chosen or movable[:1]  # enough bytes but in pieces: one more may join two of them
+
+    def start_spill(self, chunk: int) -> tuple[int, int]:
+        """Begin to write a chunk; returns offset and bytes of its slot."""
+        self.moving.add(chunk)
+        offset = self.memory[chunk]
+        return offset, self.allocator.size(offset)
+
+    def spill_done(self, chunk: int, place: Place | None) -> Place | None:
+        """A write ended, with a file or (None) in vain; returns a file to delete when the chunk was freed meanwhile."""
+        self.moving.discard(chunk)
+        if place is not None:
+            self.allocator.free(self.memory.pop(chunk))
+            self.spilled += place.size
+            self.disk[chunk] = place
+        return self._bury(chunk)
+
+    def start_load(self, chunk: int, offset: int) -> Place:
+        """Begin to read a chunk into a slot; returns its file."""
+        self.moving.add(chunk)
+        place = self.disk.pop(chunk)
+        self.memory[chunk] = offset
+        return place
+
+    def load_done(self, chunk: int, place: Place) -> Place | None:
+        """A read ended; returns its file, which is no longer needed."""
+        self.moving.discard(chunk)
+        self.reloaded += place.size
+        self._bury(chunk)
+        return place
+
+    def _bury(self, chunk: int) -> Place | None:
+        if chunk in self.doomed:
+            self.doomed.discard(chunk)
+            return self.free(chunk)
+        return None
+
+    @property
+    def on_disk(self) -> int:
+        """Bytes spilled now."""
+        return sum(place.size for place in self.disk.values())

@@ -1,0 +1,17 @@
+"""The workers of one host.
+
+zygote.py      a single-threaded child that forks executors, so that a new one takes milliseconds
+executor.py    the executor process: runs kernels on shared memory, batch by batch
+mover.py       the mover process: writes chunks to disk and reads them back
+queue.py       operands that wait, by rank (TaskQueue)
+quota.py       scratch memory promised to running operands (Quota)
+estimate.py    how long an operand will run, learnt from those that ran; how many go in one batch
+links.py       the control process's end of each child process
+storing.py     brings inputs into memory and makes room for outputs
+execution.py   ExecutionActor: coordinates the above for every operand
+"""
+
+from jmars.worker.execution import ExecutionActor
+from jmars.worker.zygote import Zygote, start_zygote
+
+__all__ = ["ExecutionActor", "Zygote", "start_zygote"]

@@ -1,0 +1,427 @@
+"""ExecutionActor: coordinates every operand on a host; it computes and moves nothing itself.
+
+An operand waits in the queue by rank; when a worker has less than two batches it is taken, gets the slot of its output,
+its inputs in memory and its scratch promised, joins a batch and is sent. What an executor reports goes to the scheduler,
+whose answer (more ready operands, chunks to free) arrives before the next batch is made.
+Source: seed 003, "执行控制" (ExecutionActor) and "Worker 中的执行细节"; the states ALLOCATING, PREPARING_INPUTS,
+CALCULATING and STORING are the line of `storing`, its reads, a batch, and `chunks.memory`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cloudpickle
+
+from jmars.errors import MemoryLimitError
+from jmars.model.messages import JobTable, SchedulerPort
+from jmars.storage.arena import HEADER, Arena
+from jmars.storage.chunks import Chunks
+from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS, Estimate
+from jmars.worker.executor import INTERRUPTED
+from jmars.worker.links import ChildLink, Children
+from jmars.worker.queue import TaskQueue
+from jmars.worker.quota import Quota
+from jmars.worker.storing import Request, Storing
+
+__all__ = ["ExecutionActor"]
+
+WINDOW = 2  # batches that an executor holds: one that runs, one that waits beside it
+GRACE_SECONDS = 0.5  # for which a running operand may ignore that it was told to stop
+
+
+class _Batch:
+    """Operands of one job that one executor was sent, in order."""
+
+    __slots__ = ("operands", "outs", "table")
+
+    def __init__(self, table: JobTable) -> None:
+        self.table = table
+        self.operands: deque[int] = deque()
+        self.outs: deque[int] = deque()
+
+
+class _Worker:
+    """One executor process, as the control process sees it."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.name = f"worker-{index}"
+        self.link: ChildLink
+        self.batches: deque[_Batch] = deque()
+        self.known: set[int] = set()  # programs that the process has
+        self.done = 0
+        self.restarts = 0
+        self.up = False
+
+    @property
+    def running(self) -> int:
+        """Operands sent and not reported yet."""
+        return sum(len(batch.operands) for batch in self.batches)
+
+
+class ExecutionActor:
+    """The workers of this host: a `WorkerPort` for the scheduler.
+
+    Parameters
+    ----------
+    arena
+        Shared memory of the host.
+    children
+        Starts processes.
+    workers
+        Executor processes, each with `threads` threads.
+    scratch
+        Bytes of process memory that operands may take beside their inputs and outputs, all together.
+    spill_folder
+        Where chunks go when the arena is full; called when the first one must go.
+    """
+
+    def __init__(
+        self,
+        arena: Arena,
+        children: Children,
+        workers: int,
+        threads: int,
+        scratch: int,
+        spill_folder: Callable[[], str],
+    ) -> None:
+        self.scheduler: SchedulerPort
+        self.chunks = Chunks(arena, self._next_use)
+        self.quota = Quota(scratch)
+        self.queue = TaskQueue(workers)
+        self.workers = [_Worker(index) for index in range(workers)]
+        self.storing = Storing(arena, self.chunks, self._start_mover, self._in_use, self._idle, self._moved)
+        self._arena, self._children, self._threads, self._spill_folder = arena, children, threads, spill_folder
+        self._flags = memoryview(arena.memory)[:HEADER].cast("I")
+        self._estimate = Estimate()
+        self._jobs: dict[int, JobTable] = {}  # by number
+        self._names: dict[str, JobTable] = {}
+        self._given: dict[int, dict[int, int]] = {}  # job number: last use of chunks that were there before the job
+        self._stopping: set[int] = set()
+        self._program_ids: dict[Any, int] = {}
+        self._programs: dict[int, list[int]] = {}  # job number: program ids of its table's programs
+        self._staged: deque[tuple[JobTable, int, int]] = deque()  # (job, operand, slot) with all memory at hand
+        self._preparing: set[Request] = set()
+        self.clients = 0  # slots that a client fills or reads just now
+        self._closing = False
+        self._dispatching = False
+
+    # -- orders of the scheduler
+    def open_job(self, table: JobTable) -> None:
+        """Take the operands of a job; nothing runs yet."""
+        self._jobs[table.number] = self._names[table.job] = table
+        ids = self._program_ids
+        self._programs[table.number] = [ids.setdefault(program, len(ids)) for program in table.programs]
+        self._given[table.number] = {
+            table.chunk[i]: table.last_use[i] for i, program in enumerate(table.program) if program < 0
+        }
+        self._flags[self._flag(table)] = 0
+
+    def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
+        """Run these ready operands, each on the worker chosen for it."""
+        table = self._names[job]
+        push, rank, number = self.queue.push, table.rank, table.number
+        for operand, worker in zip(operands, workers, strict=True):
+            push(worker, number, rank[operand], operand)
+        if not self._dispatching:
+            self.dispatch()
+
+    def stop_execution(self, job: str) -> None:
+        """Drop what is queued of a job, tell what runs to stop, and replace an executor that does not."""
+        table = self._names[job]
+        self._flags[self._flag(table)] = 1
+        self._stopping.add(table.number)
+        dropped = self.queue.drop(table.number)
+        mine = [item for item in self._staged if item[0] is table]
+        self._staged = deque(item for item in self._staged if item[0] is not table)
+        for _, operand, slot in mine:
+            self._arena.free(slot)
+            self.quota.release(job, operand)
+            dropped.append(operand)
+        withdrawn = {request for request in self._preparing if getattr(request, "owner", (None,))[0] is table}
+        for request in withdrawn:
+            dropped.append(request.owner[1])  # type: ignore[attr-defined]
+        self._preparing -= withdrawn
+        self.storing.withdraw(withdrawn.__contains__)
+        if dropped:
+            self.scheduler.interrupted(job, dropped, -1)
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._replace_stuck, table)
+        self.dispatch()
+
+    def close_job(self, job: str) -> None:
+        """Forget a job that has no running operand."""
+        table = self._names.pop(job)
+        del self._jobs[table.number], self._programs[table.number], self._given[table.number]
+        self._stopping.discard(table.number)
+
+    def free_chunks(self, chunks: Sequence[int]) -> None:
+        """Give the memory or file of these chunks back."""
+        free = self.chunks.free
+        for chunk in chunks:
+            place = free(chunk)
+            if place is not None:
+                self.storing.delete(place)
+        if self.storing.blocked:
+            self.storing.advance()
+
+    # -- processes
+    def start(self) -> None:
+        """Fork the executors."""
+        for worker in self.workers:
+            self._start_worker(worker)
+
+    def _start_worker(self, worker: _Worker) -> None:
+        worker.known = set()
+        worker.link = ChildLink(
+            worker.name,
+            lambda _, message: self._reported(worker, message),
+            lambda _, why: self._worker_gone(worker, why),
+        )
+        self._children.start(worker.link, "executor", self._threads)
+        worker.up = True
+
+    def _start_mover(self, storing: Storing) -> ChildLink:
+        link = ChildLink("mover", storing.heard, storing.mover_gone)
+        self._children.start(link, "mover", self._spill_folder())
+        return link
+
+    def _worker_gone(self, worker: _Worker, why: str) -> None:
+        if self._closing:
+            return
+        worker.restarts += 1
+        lost = list(worker.batches)
+        worker.batches.clear()
+        pid = worker.link.pid
+        self._start_worker(worker)
+        self.scheduler.worker_moved(worker.index, worker.name, pid, "replaced")
+        for batch in lost:
+            for slot in batch.outs:
+                self._arena.free(slot)
+            table, operands = batch.table, list(batch.operands)
+            for operand in operands:
+                self.quota.release(table.job, operand)
+            if table.number in self._stopping:
+                self.scheduler.interrupted(table.job, operands, worker.index)
+            else:
+                self.scheduler.lost(table.job, operands, worker.index, why)
+        self.storing.advance()
+        self.dispatch()
+
+    def _replace_stuck(self, table: JobTable) -> None:
+        """End executors that still run an operand of a job that was stopped."""
+        if table.number in self._stopping:
+            for worker in self.workers:
+                if worker.batches and worker.batches[0].table is table:
+                    worker.link.kill()
+
+    def close(self) -> None:
+        """Nothing that ends from now on is replaced."""
+        self._closing = True
+        self._flags.release()
+
+    # -- what executors report
+    def _reported(self, worker: _Worker, message: Any) -> None:
+        count, elapsed, error = message
+        batch = worker.batches[0]
+        table = batch.table
+        if count:
+            done = []
+            operands, outs = batch.operands, batch.outs
+            memory, chunk, program = self.chunks.memory, table.chunk, table.program
+            ids, learn, work = self._programs[table.number], self._estimate.learn, table.work
+            for microseconds in elapsed:
+                operand = operands.popleft()
+                memory[chunk[operand]] = outs.popleft()
+                learn(ids[program[operand]], microseconds * 1e-6)
+                if work[operand]:
+                    self.quota.release(table.job, operand)
+                done.append(operand)
+            worker.done += count
+        if error is not None or not batch.operands:
+            worker.batches.popleft()
+        self._dispatching = True  # the scheduler's answer comes before the next batch is made
+        try:
+            if count:
+                self.scheduler.finished(table.job, done, worker.index)
+            if error is not None:
+                self._stopped_short(worker, batch, error)
+        finally:
+            self._dispatching = False
+        if self.storing.blocked:
+            self.storing.advance()
+        self.dispatch()
+
+    def _stopped_short(self, worker: _Worker, batch: _Batch, error: tuple[str, str, str, str, bytes]) -> None:
+        """The executor dropped the rest of a batch."""
+        table, operands = batch.table, list(batch.operands)
+        for operand, slot in zip(operands, batch.outs, strict=True):
+            self._arena.free(slot)
+            self.quota.release(table.job, operand)
+        if error[0] == INTERRUPTED:
+            self.scheduler.interrupted(table.job, operands, worker.index)
+        else:
+            self.scheduler.failed(table.job, operands[0], worker.index, error[1:])
+            if len(operands) > 1:
+                self.scheduler.interrupted(table.job, operands[1:], worker.index)
+
+    # -- sending
+    def dispatch(self) -> None:
+        """Fill the workers' windows, the emptiest first, until there is nothing to send."""
+        if self._dispatching or self._closing:
+            return
+        self._dispatching = True
+        try:
+            for depth in range(WINDOW):
+                for worker in self.workers:
+                    if len(worker.batches) <= depth and worker.up and (self.queue or self._staged):
+                        self._send_batch(worker)
+        finally:
+            self._dispatching = False
+
+    def _send_batch(self, worker: _Worker) -> None:
+        batch: _Batch | None = None
+        wire: list[tuple[int, int, list[int], tuple[Any, ...]]] = []
+        seconds = 0.0
+        memory, seconds_of = self.chunks.memory, self._estimate.seconds
+        limit = min(BATCH_OPERANDS, 1 + (len(self.queue) + len(self._staged)) // (WINDOW * len(self.workers)))
+        while len(wire) < limit and seconds < BATCH_SECONDS:
+            if self._staged:
+                table, operand, slot = self._staged.popleft()
+                if batch is not None and batch.table is not table:
+                    self._staged.appendleft((table, operand, slot))
+                    break
+            else:
+                taken = self.queue.pop(worker.index)
+                if taken is None:
+                    break
+                number, operand = taken
+                table = self._jobs[number]
+                if batch is not None and batch.table is not table:
+                    self.queue.push(worker.index, number, table.rank[operand], operand)
+                    break
+                slot = self._admit(table, operand, worker)
+                if slot < 0:
+                    if slot == _LATER:
+                        break
+                    continue
+            chunk = table.chunk
+            program = self._programs[table.number][table.program[operand]]
+            if program not in worker.known:
+                worker.known.add(program)
+                worker.link.send(("program", program, cloudpickle.dumps(table.programs[table.program[operand]])))
+            if batch is None:
+                batch = _Batch(table)
+            batch.operands.append(operand)
+            batch.outs.append(slot)
+            args = table.args[operand] if table.args is not None else ()
+            wire.append((program, slot, [memory[chunk[i]] for i in table.inputs[operand]], args))
+            seconds += seconds_of(program)
+        if batch is not None and (batch.table.number in self._stopping or batch.table.job not in self._names):
+            for operand, slot in zip(batch.operands, batch.outs, strict=True):  # stopped while the batch was made
+                self._arena.free(slot)
+                self.quota.release(batch.table.job, operand)
+        elif batch is not None:
+            worker.batches.append(batch)
+            worker.link.send(("run", self._flag(batch.table), wire))
+            self.scheduler.started(batch.table.job, list(batch.operands), worker.index)
+
+    def _admit(self, table: JobTable, operand: int, worker: _Worker) -> int:
+        """The slot of the operand's output when it can run now; _WAITS when it stands in line, _LATER for no scratch."""
+        work = table.work[operand]
+        if work:
+            try:
+                if not self.quota.request(table.job, operand, work):
+                    self.queue.push(worker.index, table.number, table.rank[operand], operand)
+                    return _LATER
+            except MemoryLimitError as error:
+                self.scheduler.refused(table.job, operand, error)
+                return _WAITS
+        memory, moving, chunk = self.chunks.memory, self.chunks.moving, table.chunk
+        inputs = table.inputs[operand]
+        if not self.storing.blocked:
+            for i in inputs:
+                one = chunk[i]
+                if one not in memory or one in moving:
+                    break
+            else:
+                slot = self._arena.allocate(table.nbytes[operand])
+                if slot is not None:
+                    return slot
+        self._prepare(table, operand, [chunk[i] for i in inputs])
+        return _WAITS
+
+    def _prepare(self, table: JobTable, operand: int, chunks: list[int]) -> None:
+        """Let an operand stand in line for its memory."""
+        what = f"the operand {table.programs[table.program[operand]].name}"
+
+        def granted(slot: int) -> None:
+            self._preparing.discard(request)
+            self._staged.append((table, operand, slot))
+            self.dispatch()
+
+        def refused(error: Exception) -> None:
+            self._preparing.discard(request)
+            self.quota.release(table.job, operand)
+            self.scheduler.refused(table.job, operand, error)
+
+        request = _OperandRequest(chunks, table.nbytes[operand], granted, refused, what)
+        request.owner = (table, operand)
+        self._preparing.add(request)
+        try:
+            inputs = table.inputs[operand]
+            self.storing.refuse_too_large([table.nbytes[operand]] + [table.nbytes[i] for i in inputs], what)
+        except MemoryLimitError as error:
+            refused(error)
+            return
+        self.storing.ask(request)
+
+    # -- what the storage asks
+    def _in_use(self) -> set[int]:
+        """Chunks that something on its way reads."""
+        used: set[int] = set()
+        for worker in self.workers:
+            for batch in worker.batches:
+                table = batch.table
+                for operand in batch.operands:
+                    used.update(table.chunk[i] for i in table.inputs[operand])
+        for table, operand, _ in self._staged:
+            used.update(table.chunk[i] for i in table.inputs[operand])
+        return used
+
+    def _idle(self) -> bool:
+        """Whether no operand runs or is about to, so that none will free memory."""
+        return not self._staged and not self.clients and not any(worker.batches for worker in self.workers)
+
+    def _moved(self, chunk: int, on_disk: bool) -> None:
+        """A chunk went to disk or came back: tell the job that it belongs to."""
+        for table in self._jobs.values():
+            operand = chunk - table.base
+            if 0 <= operand < len(table.chunk) and table.program[operand] >= 0:
+                self.scheduler.spilled(table.job, [operand], on_disk)
+
+    def _next_use(self, chunk: int) -> int:
+        soonest = 1 << 62  # a result that lies here for later
+        for number, table in self._jobs.items():
+            operand = chunk - table.base
+            if 0 <= operand < len(table.chunk) and table.program[operand] >= 0:
+                soonest = min(soonest, table.last_use[operand])
+            else:
+                soonest = min(soonest, self._given[number].get(chunk, soonest))
+        return soonest
+
+    def _flag(self, table: JobTable) -> int:
+        """The word of the arena's header that tells this job to stop."""
+        return table.number % (HEADER // 4)
+
+
+class _OperandRequest(Request):
+    """A request for an operand's memory."""
+
+    owner: tuple[JobTable, int]
+
+
+_WAITS, _LATER = -1, -2

@@ -1,0 +1,160 @@
+"""The executor process: runs kernels on shared memory, batch by batch.
+
+It is forked by the zygote, speaks with the control process over one socket and ends when that closes. Messages in:
+`("program", number, pickle)` makes a program known; `("run", flag, operands)` runs a batch, where an operand is
+`(program, output offset, input offsets, args)`. Message out: `(count, microseconds, error)`: so many more operands of the
+oldest batch are done; `error` is None, or `(kind, class name, text, traceback, pickle)` of the next one, and then the rest
+of the batch is dropped. `flag` is the word of the arena's header that tells this job to stop.
+Source: seed 003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import os
+import pickle
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from jmars.actors.frames import pack, recv_message
+from jmars.errors import ExecutionInterrupted
+from jmars.kernels import compile_program
+from jmars.storage.arena import HEADER
+
+__all__ = ["FAILED", "INTERRUPTED", "run_executor"]
+
+FAILED, INTERRUPTED = "failed", "interrupted"
+REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
+TRIM_BYTES = 2**20  # scratch from which freed memory is handed back to the system when idle
+
+
+class _Ready:
+    """A program compiled in this process."""
+
+    __slots__ = ("dtype", "inputs", "kernel", "shape", "work")
+
+    def __init__(self, blob: bytes) -> None:
+        program = cloudpickle.loads(blob)
+        self.kernel = compile_program(program)
+        self.shape, self.dtype = program.output.shape, program.output.dtype
+        self.inputs = [(one.shape, one.dtype) for one in program.inputs]
+        self.work: int = program.work
+
+
+class _Broken:
+    """A program that cannot be compiled here: every operand of it fails with the reason."""
+
+    shape: tuple[int, ...] = ()
+    dtype = np.dtype(bool)
+    inputs: tuple[Any, ...] = ()
+    work = 0
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def kernel(self, *_: Any) -> None:
+        """Raise what compiling raised."""
+        raise self.error
+
+
+def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: int) -> None:
+    """Serve until the control process hangs up."""
+    memory = mmap.mmap(arena_fd, arena_size)
+    chunks = mmap.mmap(arena_fd, arena_size, access=mmap.ACCESS_READ)  # inputs: who writes there gets an error
+    flags = memoryview(memory)[:HEADER].cast("I")
+    programs: dict[int, _Ready | _Broken] = {}
+    read = link.makefile("rb", 1 << 16).read
+    np.seterr(all="ignore")  # a chunk's warning would be printed where nobody looks
+    gc.freeze()
+    trim = False
+    while True:
+        if trim:
+            _trim_heap()
+            trim = False
+        try:
+            message = recv_message(read)
+        except (EOFError, ConnectionError):
+            os._exit(0)
+        if message[0] == "program":
+            try:
+                programs[message[1]] = _Ready(message[2])
+            except Exception as error:  # a user's function may raise anything when it is unpickled
+                programs[message[1]] = _Broken(error)
+            continue
+        _, flag, operands = message
+        trim = _run_batch(link, programs, memory, chunks, flags, flag, operands)
+
+
+def _run_batch(
+    link: socket.socket,
+    programs: dict[int, _Ready | _Broken],
+    memory: mmap.mmap,
+    chunks: mmap.mmap,
+    flags: memoryview,
+    flag: int,
+    operands: tuple[Any, ...],
+) -> bool:
+    """Run one batch and report it; returns whether much scratch was used."""
+    elapsed: list[int] = []
+    array = np.ndarray
+    scratch = 0
+    stop: Callable[[], bool] = lambda: bool(flags[flag])  # noqa: E731  (a closure over two locals, called between blocks)
+    before = reported = perf_counter()
+    for number, out, ins, args in operands:
+        program = programs[number]
+        try:
+            if flags[flag]:
+                raise ExecutionInterrupted("the job was told to stop")
+            views = [array(shape, dtype, chunks, at) for (shape, dtype), at in zip(program.inputs, ins, strict=False)]
+            program.kernel(array(program.shape, program.dtype, memory, out), views, args, stop)
+        except ExecutionInterrupted:
+            link.sendall(pack((len(elapsed), elapsed, (INTERRUPTED, "", "", "", b""))))
+            return False
+        except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
+            link.sendall(pack((len(elapsed), elapsed, (FAILED, *describe(error)))))
+            return False
+        scratch = max(scratch, program.work)
+        now = perf_counter()
+        elapsed.append(int((now - before) * 1e6))
+        before = now
+        if now - reported > REPORT_SECONDS and len(elapsed) < len(operands):
+            link.sendall(pack((len(elapsed), elapsed, None)))
+            operands = operands[len(elapsed) :]
+            elapsed = []
+            reported = now
+    link.sendall(pack((len(elapsed), elapsed, None)))
+    return scratch > TRIM_BYTES
+
+
+def describe(error: BaseException) -> tuple[str, str, str, bytes]:
+    """Class name, text, traceback and pickle of an exception; none of them raises."""
+    try:
+        text = str(error)
+    except Exception as problem:  # an exception whose own __str__ raises
+        text = f"(its text cannot be shown: {type(problem).__name__})"
+    trace = "".join(traceback.format_tb(error.__traceback__, limit=-8))
+    try:
+        blob = cloudpickle.dumps(error)
+        pickle.loads(blob)
+    except Exception:  # it cannot travel: name and text do
+        blob = b""
+    return type(error).__name__, text[:10_000], trace[:20_000], blob
+
+
+def _trim_heap() -> None:
+    """Hand freed memory back to the system."""
+    if sys.platform == "linux":
+        _libc().malloc_trim(0)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)

@@ -1,0 +1,239 @@
+"""Brings inputs into memory and makes room for outputs.
+
+What does not fit at once stands in one line, first come, first served: an operand with its inputs and output, a chunk
+that the client uploads, chunks that it fetches. Only the head of the line takes room; once it has all its slots it leaves
+the line and waits for its reads alone, so nobody can hold memory that another needs to go on. Chunks are moved by the
+mover process. Source: seed 003, "内存管理"; the worker states ALLOCATING and PREPARING_INPUTS.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jmars.errors import ChecksumError, MemoryLimitError, StorageError
+from jmars.storage.arena import PAGE, Arena
+from jmars.storage.chunks import Chunks, Place
+from jmars.units import format_bytes
+from jmars.worker.links import ChildLink
+
+__all__ = ["Request", "Storing"]
+
+
+@dataclass(eq=False)
+class Request:
+    """Chunks that must lie in memory, and perhaps a new slot, together."""
+
+    chunks: Sequence[int]
+    size: int | None  # bytes of the new slot; None for none
+    granted: Callable[[int], None]  # called with the slot's offset, or -1
+    refused: Callable[[Exception], None]
+    what: str  # for errors: "the operand add"
+    slot: int = -1
+    loading: set[int] = field(default_factory=set)
+
+
+class Storing:
+    """The line of those who wait for memory, and the chunks on their way."""
+
+    def __init__(
+        self,
+        arena: Arena,
+        chunks: Chunks,
+        start_mover: Callable[[Storing], ChildLink],
+        in_use: Callable[[], set[int]],
+        idle: Callable[[], bool],
+        moved: Callable[[int, bool], None],
+    ) -> None:
+        self.arena = arena
+        self.chunks = chunks
+        self.line: deque[Request] = deque()
+        self.loading: list[Request] = []  # have their slots, wait for reads
+        self._start_mover, self._mover = start_mover, None  # type: ChildLink | None
+        self._in_use, self._idle, self._moved = in_use, idle, moved
+        self._spills: set[int] = set()
+        self._loads: dict[int, tuple[Place, int]] = {}  # chunk: its file and slot
+        self._full: StorageError | None = None  # the disk refused the last spill
+        self._advancing = False
+
+    @property
+    def blocked(self) -> bool:
+        """Whether somebody waits for room, so that nobody else may take any."""
+        return bool(self.line)
+
+    def refuse_too_large(self, sizes: Sequence[int], what: str) -> None:
+        """Raise MemoryLimitError when slots of these sizes never fit together."""
+        pages = sum(max(1, -(-size // PAGE)) for size in sizes) * PAGE
+        if pages > self.arena.capacity:
+            raise MemoryLimitError(
+                f"{what} needs {format_bytes(pages)} in memory at once (inputs and output) and the memory limit leaves "
+                f"{format_bytes(self.arena.capacity)} for chunks; use a smaller chunk_size or raise memory_limit"
+            )
+
+    def ask(self, request: Request) -> None:
+        """Stand in line; `granted` or `refused` is called, perhaps before this returns."""
+        self.line.append(request)
+        self.advance()
+
+    def withdraw(self, wanted: Callable[[Request], bool]) -> None:
+        """Take requests out, and give back what they hold."""
+        for request in [r for r in self.line if wanted(r)]:
+            self.line.remove(request)
+            self._give_back(request)
+        for request in [r for r in self.loading if wanted(r)]:
+            self.loading.remove(request)
+            self._give_back(request)
+        self.advance()
+
+    def advance(self) -> None:
+        """Serve the head of the line as long as there is room."""
+        if self._advancing:
+            return
+        self._advancing = True
+        try:
+            while self.line:
+                request = self.line[0]
+                lacking = self._take_slots(request)
+                if lacking:
+                    if not self._make_room(request, lacking):
+                        return
+                    continue
+                self.line.popleft()
+                if request.loading:
+                    self.loading.append(request)
+                else:
+                    request.granted(request.slot)
+        finally:
+            self._advancing = False
+
+    def _take_slots(self, request: Request) -> int:
+        """Allocate what `request` misses; returns the bytes for which there is no room, 0 when it has all slots."""
+        if any(chunk in self._spills for chunk in request.chunks):
+            return 1  # they must land before they can be read back; taking slots now would scatter them
+        lacking = 0
+        chunks, arena = self.chunks, self.arena
+        if request.size is not None and request.slot < 0:
+            slot = arena.allocate(request.size)
+            if slot is None:
+                lacking += max(request.size, PAGE)
+            else:
+                request.slot = slot
+        for chunk in request.chunks:
+            if chunk in self._loads:
+                request.loading.add(chunk)
+            elif chunk not in chunks.memory:
+                place = chunks.disk[chunk]
+                slot = arena.allocate(place.size)
+                if slot is None:
+                    lacking += place.size
+                else:
+                    request.loading.add(chunk)
+                    self._loads[chunk] = (chunks.start_load(chunk, slot), slot)
+                    self._tell_mover("load", chunk, slot, place.size, place.name, place.checksum)
+        return lacking
+
+    def _make_room(self, request: Request, lacking: int) -> bool:
+        """Start spilling for the head of the line; True when it should try again at once."""
+        if self._spills:
+            return False  # wait for these first
+        in_use = self._in_use() | set(request.chunks)
+        for other in self.loading:
+            in_use.update(other.chunks)
+        victims = [] if self._full else self.chunks.victims(lacking, in_use)
+        if victims:
+            self._spill(victims)
+            return False
+        if not self._idle() or self.loading or request.loading:
+            return False  # something will end and free memory
+        if self._full:
+            error, self._full = self._full, None
+            self._drop_head(error)
+            return True
+        own = [chunk for chunk in request.chunks if chunk in self.chunks.memory]
+        if own or request.slot >= 0:  # free memory lies in pieces between its own slots: start from nothing
+            self._give_back(request)
+            self._spill(own)
+            return not own
+        self._drop_head(
+            MemoryLimitError(
+                f"{request.what} needs {format_bytes(lacking)} more than the {format_bytes(self.arena.capacity)} that "
+                "the memory limit leaves for chunks; use a smaller chunk_size or raise memory_limit"
+            )
+        )
+        return True
+
+    def _drop_head(self, error: Exception) -> None:
+        request = self.line.popleft()
+        self._give_back(request)
+        request.refused(error)
+
+    def _give_back(self, request: Request) -> None:
+        if request.slot >= 0:
+            self.arena.free(request.slot)
+            request.slot = -1
+
+    def _spill(self, victims: list[int]) -> None:
+        for chunk in victims:
+            self._spills.add(chunk)
+            offset, size = self.chunks.start_spill(chunk)
+            self._tell_mover("spill", chunk, offset, size)
+
+    # -- the mover
+    def _tell_mover(self, *message: Any) -> None:
+        if self._mover is None:
+            self._mover = self._start_mover(self)
+        self._mover.send(message)
+
+    def delete(self, place: Place | None) -> None:
+        """Remove a file that is no longer needed."""
+        if place is not None:
+            self._tell_mover("delete", place.name)
+
+    def heard(self, link: ChildLink, message: Any) -> None:
+        """The mover did something."""
+        if message[0] == "spilled":
+            _, chunk, name, checksum, error = message
+            self._spills.discard(chunk)
+            place = None if error else Place(name, checksum, self.arena.size(self.chunks.memory[chunk]))
+            self._full = StorageError(error) if error else None
+            self.delete(self.chunks.spill_done(chunk, place))
+            if place is not None and chunk in self.chunks.disk:
+                self._moved(chunk, True)
+        else:
+            _, chunk, error = message
+            place, _ = self._loads.pop(chunk)
+            self.delete(self.chunks.load_done(chunk, place))
+            if chunk in self.chunks.memory and not error:
+                self._moved(chunk, False)
+            for request in [r for r in self.loading if chunk in r.loading]:
+                request.loading.discard(chunk)
+                if error:
+                    self.loading.remove(request)
+                    self._give_back(request)
+                    request.refused(ChecksumError(error))
+                elif not request.loading:
+                    self.loading.remove(request)
+                    request.granted(request.slot)
+            for request in self.line:
+                if chunk in request.loading:
+                    request.loading.discard(chunk)
+                    if error:
+                        self.line.remove(request)
+                        self._give_back(request)
+                        request.refused(ChecksumError(error))
+                        break
+            if error:
+                self.chunks.free(chunk)
+        self.advance()
+
+    def mover_gone(self, link: ChildLink, why: str) -> None:
+        """The mover process ended: another one does its work anew; files it may have left go with the folder."""
+        self._mover = None
+        for chunk in list(self._spills):
+            self._spills.discard(chunk)
+            self.chunks.spill_done(chunk, None)
+        for chunk, (place, slot) in self._loads.items():
+            self._tell_mover("load", chunk, slot, place.size, place.name, place.checksum)
+        self.advance()

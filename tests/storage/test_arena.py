@@ -1,0 +1,58 @@
+"""Arena: slots never overlap, and everything given back can be given out again."""
+
+import os
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jmars.storage.arena import HEADER, PAGE, Allocator, Arena
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 300_000)), max_size=120))
+def test_slots_never_overlap_and_all_memory_comes_back(steps):
+    allocator = Allocator(256 * PAGE, base=PAGE)
+    live = {}
+    for take, number in steps:
+        if take or not live:
+            offset = allocator.allocate(number)
+            if offset is None:
+                continue
+            size = allocator.size(offset)
+            assert size >= number
+            assert size < PAGE or offset % PAGE == 0
+            assert allocator.base <= offset and offset + size <= allocator.base + allocator.capacity
+            assert all(offset + size <= o or o + s <= offset for o, s in live.items())
+            live[offset] = size
+        else:
+            offset = list(live)[number % len(live)]
+            del live[offset]
+            allocator.free(offset)
+        assert allocator.used == sum(live.values())
+    for offset in live:
+        allocator.free(offset)
+    assert allocator.used == 0
+    assert allocator.allocate(allocator.capacity) == allocator.base
+
+
+def test_what_does_not_fit_is_none_and_changes_nothing():
+    allocator = Allocator(4 * PAGE)
+    assert allocator.allocate(3 * PAGE) == 0
+    assert allocator.allocate(2 * PAGE) is None
+    assert allocator.used == 3 * PAGE
+    assert allocator.largest == PAGE
+
+
+def test_the_arena_is_memory_that_two_mappings_share():
+    fd = os.memfd_create("test")
+    arena = Arena(fd, 16 * PAGE)
+    offset = arena.allocate(PAGE)
+    arena.memory[offset : offset + 3] = b"abc"
+    assert os.pread(fd, 3, offset) == b"abc"
+    assert 0 < arena.resident <= 4 * PAGE
+    arena.free(offset)
+    arena.give_back()
+    assert os.pread(fd, 3, offset) == b"\0\0\0"
+    assert arena.size == HEADER + 16 * PAGE
+    arena.close()
+    os.close(fd)

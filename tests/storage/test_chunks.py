@@ -1,0 +1,44 @@
+"""Chunks: the one used last is spilled first, and nothing in use moves."""
+
+from jmars.storage.arena import PAGE, Allocator
+from jmars.storage.chunks import Chunks, Place
+
+
+def _filled(count):
+    allocator = Allocator(count * PAGE)
+    chunks = Chunks(allocator, next_use=lambda chunk: chunk)
+    for chunk in range(count):
+        chunks.memory[chunk] = allocator.allocate(PAGE)
+    return chunks
+
+
+def test_the_chunk_used_last_goes_first_and_those_in_use_stay():
+    chunks = _filled(8)
+    chunks.pin(7)
+    assert chunks.victims(2 * PAGE, in_use={6}) == [5, 4]
+    assert chunks.victims(20 * PAGE, in_use=()) == [6, 5, 4, 3, 2, 1, 0]
+    chunks.unpin(7)
+    assert chunks.victims(PAGE, in_use=()) == [7]
+
+
+def test_a_spilled_chunk_comes_back_and_its_file_goes():
+    chunks = _filled(2)
+    offset, size = chunks.start_spill(1)
+    assert chunks.victims(2 * PAGE, ()) == [0]  # 1 is on its way
+    place = Place("f", 1, size)
+    assert chunks.spill_done(1, place) is None
+    assert (chunks.on_disk, chunks.allocator.used) == (PAGE, PAGE)
+    assert chunks.start_load(1, chunks.allocator.allocate(PAGE)) == place
+    assert chunks.load_done(1, place) == place
+    assert (chunks.on_disk, chunks.memory[1]) == (0, offset)
+
+
+def test_a_chunk_freed_while_it_moves_leaves_no_file_and_no_slot():
+    chunks = _filled(2)
+    _, size = chunks.start_spill(0)
+    assert chunks.free(0) is None
+    assert chunks.spill_done(0, Place("f", 1, size)) == Place("f", 1, size)
+    chunks.start_spill(1)
+    chunks.free(1)
+    assert chunks.spill_done(1, None) is None  # the write failed, the slot is free all the same
+    assert chunks.allocator.used == 0

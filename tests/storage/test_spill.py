@@ -1,0 +1,50 @@
+"""Spill: the bytes come back, or a clear error."""
+
+import os
+
+import pytest
+
+from jmars.errors import ChecksumError, StorageError
+from jmars.storage.spill import read_chunk, write_chunk
+
+
+def test_what_is_written_comes_back(tmp_path):
+    data = os.urandom(5 * 2**20 + 17)
+    name, checksum = write_chunk(str(tmp_path), memoryview(data))
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+    into = bytearray(len(data))
+    read_chunk(str(tmp_path), name, checksum, memoryview(into))
+    assert into == data
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "empty"])
+def test_a_damaged_file_is_refused(tmp_path, damage):
+    data = os.urandom(10_000)
+    name, checksum = write_chunk(str(tmp_path), memoryview(data))
+    bad = {"flip": data[:5000] + bytes([data[5000] ^ 1]) + data[5001:], "truncate": data[:9000], "empty": b""}[damage]
+    (tmp_path / name).write_bytes(bad)
+    with pytest.raises(ChecksumError, match="damaged"):
+        read_chunk(str(tmp_path), name, checksum, memoryview(bytearray(len(data))))
+
+
+def test_a_missing_file_or_folder_is_a_clear_error(tmp_path):
+    with pytest.raises(StorageError, match="cannot read"):
+        read_chunk(str(tmp_path), "gone", 0, memoryview(bytearray(8)))
+    with pytest.raises(StorageError, match="cannot spill 8 B"):
+        write_chunk(str(tmp_path / "no"), memoryview(b"12345678"))
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path):
+    import resource
+    import signal
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(StorageError, match="cannot spill"):
+            write_chunk(str(tmp_path), memoryview(bytes(100_000)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert list(tmp_path.iterdir()) == []
