@@ -110,6 +110,13 @@ class RunState:
         """Something runs or may still come."""
         return self.failure is None and (self.open or (self.job is not None and self.job.state not in TERMINAL))
 
+    @property
+    def since(self) -> int:
+        """The number to read on from, for the newest job: its own events begin after the first of the job before."""
+        if not self.jobs:
+            return 0
+        return self.jobs[-1].seq or (self.jobs[-2].first_seq if len(self.jobs) > 1 else 0)
+
     def follow(self, job: str, name: str = "") -> None:
         """Show `job` from now on; the one before becomes a line."""
         if self.job is not None:
@@ -263,6 +270,9 @@ class RunState:
         assert self.job is not None
         self.job.state = str(data["state"])
         self.job.error = plain_text(data["error"], 4000, keep="\n") if data.get("error") else None
+        if data.get("elapsed"):  # its submission may have left the bounded log
+            begun = time - float(data["elapsed"])
+            self.job.submitted = begun if self.job.submitted is None else min(self.job.submitted, begun)
         if self.job.state in TERMINAL:
             self.job.ended = time
         self._changed("snap", "workers")

@@ -21,7 +21,7 @@ from jmars.model.events import Event
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import TRAITS, Picture
 
-__all__ = ["Frame", "Frames", "Pace", "Sampler"]
+__all__ = ["Frame", "Frames", "Pace", "Sampler", "catch_up"]
 
 Frame = dict[str, Any]  # some fields of Picture
 
@@ -114,6 +114,19 @@ class Frames:
         return frame or None
 
 
+def catch_up(read: Callable[[int, str], tuple[list[Event], int]], run: RunState) -> None:
+    """Fold all that the log has of the newest job of `run`; `read` as for `Sampler`."""
+    if run.job is None:
+        return
+    since = run.since
+    while True:
+        events, upto = read(since, run.job.id)
+        run.fold(events)
+        if upto <= since:
+            return
+        since = upto
+
+
 class Sampler:
     """The thread that shows a run while it goes on.
 
@@ -159,9 +172,8 @@ class Sampler:
     def follow(self, job: str, name: str = "") -> None:
         """Show `job` from now on; starts the thread at the first one."""
         with self._lock:
-            # The events of a job begin after those of the one before it; what was read since then held only the latter.
-            self._since = self.run.job.first_seq if self.run.job else 0
             self.run.follow(job, name)
+            self._since = self.run.since  # what was read until now may have left out this job's first events
         if not self._thread.is_alive() and not self._done.is_set():
             self._thread.start()
         self._wake.set()

@@ -7,7 +7,7 @@ import numpy as np
 from jmars.errors import ClusterLostError
 from jmars.model.states import OperandState as S
 from jmars.notebook.run_state import RunState
-from jmars.notebook.sampler import FRAME_LIMIT, Frames, Pace, Sampler
+from jmars.notebook.sampler import FRAME_LIMIT, Frames, Pace, Sampler, catch_up
 from jmars.notebook.view import TRAITS
 from tests.notebook.events_for_tests import started
 
@@ -112,6 +112,19 @@ def test_the_next_job_of_a_cell_is_read_from_its_first_event():
     assert sampler.picture()["snap"]["name"] == "second"
 
 
+def test_catching_up_reads_part_by_part_until_nothing_is_left():
+    log = started(4).memory(1, 2).moved(S.FINISHED, range(5), 0)
+    log.job = "job-2"
+    log.add("JobSubmitted", name="second").memory(3, 4).add("JobMoved", state="running", error=None, elapsed=0.1)
+    run = RunState()
+    for job in ("job-1", "job-2"):
+        run.follow(job)
+        catch_up(lambda since, job: _part(log, since, job), run)
+    assert [part["state"] for part in run.snap(log.time)["parts"]] == ["running", "running"]
+    assert run.snap(log.time)["name"] == "second"
+    catch_up(lambda since, job: _part(log, since, job), RunState())  # nothing is followed
+
+
 def test_a_lost_cluster_ends_the_thread_and_is_shown():
     def read(since, job):
         raise ClusterLostError("the cluster has gone; start another")
@@ -127,6 +140,11 @@ def test_a_cell_without_any_job_ends_too():
     sampler = Sampler(lambda since, job: ([], since), lambda frame: None, RunState(open=True))
     sampler.close()
     assert sampler.join(5)
+
+
+def _part(log, since, job):
+    events = [event for event in log.events if event[0] > since and event[3] in ("", job)][:2]
+    return events, events[-1][0] if events else max(since, len(log.events))
 
 
 def _of(log, since, job):
