@@ -14,6 +14,7 @@ from jmars.errors import ClusterLostError, JobCancelledError, OperandError
 from jmars.model.events import Event
 from jmars.model.states import JobState
 from jmars.tensor.operand import TensorData
+from jmars.tensor.source_line import SourceLine
 
 if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
@@ -63,6 +64,12 @@ class Job:
         if self._report["state"] == JobState.CANCELLED:
             return JobCancelledError(f"{self.name} was cancelled; run it again for its result")
         return _revive(self._report["error"])
+
+    @property
+    def line(self) -> SourceLine | None:
+        """The user's line whose operand failed; None where none did."""
+        line = (self._report or {}).get("line")
+        return SourceLine(*line) if line else None
 
     def describe(self) -> dict[str, Any]:
         """State, operands, counts by state, elapsed seconds and error, from the cluster."""

@@ -28,6 +28,7 @@ from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.operand import OperandActor
 from jmars.scheduler.picture import graph_built
+from jmars.tensor.source_line import SourceLine
 
 __all__ = ["GraphActor"]
 
@@ -64,6 +65,7 @@ class GraphActor:
         self.job, self.number, self.name = job, number, name
         self.state = JobState.PREPARING
         self.error: tuple[str, str, str, bytes, str] | None = None  # class, text, traceback, pickle, where
+        self.line: SourceLine | None = None  # the user's line whose operand failed
         self.submitted = time.monotonic()
         self.elapsed = 0.0
         self.results: list[str] = []
@@ -176,14 +178,14 @@ class GraphActor:
         """An operand raised: it and what depends on it are FATAL, the rest stops."""
         self._running -= 1
         if self._stop_as is None:
-            self.error = (*error, self._where(operand))
+            self.error = (*error, self._blame(operand))
             self._fatal(operand)
         self._end_if_still()
 
     def refused(self, operand: int, error: Exception) -> None:
         """An operand can never run on this host."""
         if self._stop_as is None:
-            self._fail(error, self._where(operand))
+            self._fail(error, self._blame(operand))
             self._fatal(operand)
         self._end_if_still()
 
@@ -219,10 +221,10 @@ class GraphActor:
         tries = self._operands.attempts[poison]
         self._fail(
             WorkerLostError(
-                f"{self._where(poison)} ended {tries} workers, the last one {why}; run it on smaller data, "
+                f"{self._blame(poison)} ended {tries} workers, the last one {why}; run it on smaller data, "
                 "or look for what it does that ends a process"
             ),
-            self._where(poison),
+            self._blame(poison),
         )
         self._fatal(poison)
 
@@ -311,12 +313,12 @@ class GraphActor:
         found.append((events.JOB_MOVED, self.job, self._job_data()))
         return found
 
-    def _where(self, operand: int) -> str:
-        """An operand in words: what it does and the line that asked for it."""
+    def _blame(self, operand: int) -> str:
+        """The operand that failed in words: what it does and the line that asked for it, which is noted."""
         assert self._compiled is not None
         after = self._compiled.after
         name = after.programs[after.program[operand]].name if after.program[operand] >= 0 else "a stored chunk"
-        line = after.stages[after.stage[operand]].line
+        line = self.line = after.stages[after.stage[operand]].line
         return f"operand {name}" + (f" of line {line.lineno} ({line.text.strip()})" if line is not None else "")
 
     def _move(self, state: JobState) -> None:

@@ -143,7 +143,8 @@ class SessionActor:
         ended = [name for name, job in self._jobs.items() if job.state in TERMINAL]
         for name in ended[:-REMEMBERED]:
             del self._jobs[name]
-        self._job_ended({"job": graph.job, "state": str(graph.state), "error": graph.error, "results": graph.results})
+        report = {"job": graph.job, "state": str(graph.state), "error": graph.error, "line": graph.line}
+        self._job_ended(report | {"results": graph.results})
 
     def _standing(self, job: str) -> list[tuple[str, str, dict[str, Any]]]:
         graphs = [self._jobs[job]] if job in self._jobs else list(self._jobs.values()) if not job else []
