@@ -47,7 +47,7 @@ class SharedMemory:
         boxes = list(_boxes(splits))
         first = connection.ask("session", "take_chunks", len(boxes))
         for chunk, box in enumerate(boxes, start=first):
-            part = array[box]
+            part = array[(*box, ...)]
             offset = connection.ask("store", "reserve", chunk, part.nbytes)
             try:
                 np.ndarray(part.shape, part.dtype, self._memory, offset)[...] = part
@@ -67,7 +67,7 @@ class SharedMemory:
             offsets = connection.ask("store", "pin", held)
             try:
                 for offset, (_, box) in zip(offsets, group, strict=True):
-                    part = result[box]
+                    part = result[(*box, ...)]
                     part[...] = np.ndarray(part.shape, dtype, self._memory, offset)
             finally:
                 connection.ask("store", "unpin", held)

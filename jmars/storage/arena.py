@@ -73,7 +73,7 @@ class Allocator:
         else:
             self._add_run(offset, slot)
 
-    def size(self, offset: int) -> int:
+    def size_of(self, offset: int) -> int:
         """Bytes of a slot given out."""
         return self._sizes[offset]
 

@@ -40,7 +40,7 @@ class Chunks:
         """Bytes of a chunk's slot, in memory or as it will be; raises StorageError when the chunk is not here."""
         offset = self.memory.get(chunk)
         if offset is not None:
-            return self.allocator.size(offset)
+            return self.allocator.size_of(offset)
         place = self.disk.get(chunk)
         if place is None:
             raise StorageError(f"chunk {chunk} is not on this host; compute its tensor again")
@@ -79,14 +79,14 @@ class Chunks:
             if free >= 0:
                 break
             chosen.append(chunk)
-            free += self.allocator.size(self.memory[chunk])
+            free += self.allocator.size_of(self.memory[chunk])
         return chosen or movable[:1]  # enough bytes but in pieces: one more may join two of them
 
     def start_spill(self, chunk: int) -> tuple[int, int]:
         """Begin to write a chunk; returns offset and bytes of its slot."""
         self.moving.add(chunk)
         offset = self.memory[chunk]
-        return offset, self.allocator.size(offset)
+        return offset, self.allocator.size_of(offset)
 
     def spill_done(self, chunk: int, place: Place | None) -> Place | None:
         """A write ended, with a file or (None) in vain; returns a file to delete when the chunk was freed meanwhile."""

@@ -196,7 +196,7 @@ class Storing:
         if message[0] == "spilled":
             _, chunk, name, checksum, error = message
             self._spills.discard(chunk)
-            place = None if error else Place(name, checksum, self.arena.size(self.chunks.memory[chunk]))
+            place = None if error else Place(name, checksum, self.arena.size_of(self.chunks.memory[chunk]))
             self._full = StorageError(error) if error else None
             self.delete(self.chunks.spill_done(chunk, place))
             if place is not None and chunk in self.chunks.disk:

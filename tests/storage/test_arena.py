@@ -18,7 +18,7 @@ def test_slots_never_overlap_and_all_memory_comes_back(steps):
             offset = allocator.allocate(number)
             if offset is None:
                 continue
-            size = allocator.size(offset)
+            size = allocator.size_of(offset)
             assert size >= number
             assert size < PAGE or offset % PAGE == 0
             assert allocator.base <= offset and offset + size <= allocator.base + allocator.capacity
