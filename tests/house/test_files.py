@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import jmars
 from tests.house.source import ROOT, tracked
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -45,7 +46,7 @@ def test_what_is_built_is_not_committed() -> None:
 
 def test_versions_agree() -> None:
     package = json.loads((ROOT / "labextension" / "package.json").read_text())
-    assert package["version"] == PROJECT["project"]["version"] == version("jmars")
+    assert package["version"] == PROJECT["project"]["version"] == version("jmars") == jmars.__version__
     changelog = (ROOT / "docs" / "changelog.md").read_text()
     assert f"## {PROJECT['project']['version']}" in changelog
 
