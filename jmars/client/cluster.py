@@ -238,6 +238,11 @@ class Cluster:
         """Whether the node's value lies here."""
         return not self._closed and data.key in self._held
 
+    def computing(self, data: Sequence[TensorData]) -> list[Job]:
+        """Jobs that run now and will leave some of these nodes' values here."""
+        keys = {one.key for one in data} - self._held
+        return [job for job in list(self._jobs.values()) if job.gives(keys)] if keys else []
+
     def hold(self, data: Sequence[TensorData]) -> None:
         """The values of these nodes lie here now; each is dropped when nobody refers to the node any more."""
         for one in data:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from jmars.errors import ClusterLostError, JobCancelledError, OperandError
@@ -114,6 +114,10 @@ class Job:
     def events(self, since: int = 0) -> list[Event]:
         """What happened to the job after event number `since`, and to the cluster meanwhile; see docs/reference/events.md."""
         return self.cluster.events(since, self.id)[0]
+
+    def gives(self, keys: Set[str]) -> bool:
+        """Whether it runs still and will leave a node of one of these keys on the cluster."""
+        return not self._done.is_set() and any(one.key in keys for one in self._data)
 
     def when_done(self, call: Callable[[Job], None]) -> None:
         """Call `call(job)` once it has ended, at once if it has; from another thread."""

@@ -21,6 +21,8 @@ class NativeEngine:
     def execute(self, data: Sequence[TensorData]) -> None:
         """Compute what does not lie on the cluster yet; raises what the job raises."""
         cluster = self._cluster()
+        for job in cluster.computing(data):  # in the background; if it fails, the nodes are computed here
+            job.wait()
         missing = [one for one in data if not cluster.holds(one)]
         if missing:
             run(cluster, missing)
