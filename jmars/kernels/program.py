@@ -25,6 +25,7 @@ __all__ = [
     "ChunkType",
     "Combine",
     "Elementwise",
+    "Fill",
     "Generate",
     "Program",
     "Reduce",
@@ -88,10 +89,7 @@ class Elementwise:
     work = 0
 
 
-class Fill(Protocol):
-    """Writes elements [start, start + out.size) of a chunk in C order; called with growing `start`."""
-
-    def __call__(self, out: Array, start: int) -> None: ...
+Fill = Callable[[Array, int], None]  # writes elements [start, start + out.size) of a chunk, C order; `start` grows
 
 
 @dataclass(frozen=True)

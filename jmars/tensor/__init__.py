@@ -1,0 +1,73 @@
+"""Lazy, distributed NumPy: what `np` means in a `%%jmars` cell. Names are NumPy's.
+
+In reading order:
+
+- source_line.py: the user's line behind an operand
+- operand.py: `Operand`, `TensorData`, `TensorMeta`
+- chunk.py: `ChunkGraphBuilder`, `ChunkGraph`, `ChunkGrid`
+- from_array.py: NumPy arrays from outside
+- graph.py: `TensorGraph`, what a client submits
+- engine.py: the slot for what computes tensors
+- splits.py: chunk sizes
+- infer.py: dtypes by NumPy's own rules
+- protocols.py: the table of functions
+- display.py: a tensor as NumPy prints it
+- methods.py, tensor.py: `Tensor`, the handle
+- ops: the operands
+"""
+
+from typing import Any
+
+import numpy as _np
+
+from jmars.tensor import ops
+from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
+from jmars.tensor.engine import Engine, get_engine, set_engine
+from jmars.tensor.graph import TensorGraph
+from jmars.tensor.operand import Operand, TensorData, TensorMeta
+from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = [
+    "ChunkGraph",
+    "ChunkGraphBuilder",
+    "ChunkGrid",
+    "Engine",
+    "Operand",
+    "Stage",
+    "Tensor",
+    "TensorData",
+    "TensorGraph",
+    "TensorMeta",
+    "as_tensor",
+    "get_engine",
+    "ops",
+    "set_engine",
+]
+
+# NumPy's own, as they are: constants, dtypes, and what concerns no array's elements
+_PASSED_ON = """
+    pi e inf nan newaxis euler_gamma dtype finfo iinfo errstate seterr geterr printoptions set_printoptions
+    get_printoptions ndarray generic number integer signedinteger unsignedinteger inexact floating complexfloating
+    bool bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 intp uintp byte short intc int_ long longlong ubyte
+    ushort uintc uint ulong ulonglong float16 float32 float64 longdouble half single double complex64 complex128
+    clongdouble csingle cdouble datetime64 timedelta64 s_ index_exp ndindex broadcast_shapes promote_types
+    issubdtype isdtype isscalar typecodes exceptions testing typing
+""".split()  # noqa: SIM905
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    if name in _PASSED_ON and hasattr(_np, name):
+        return getattr(_np, name)
+    if hasattr(_np, name):
+        raise AttributeError(
+            f"np.{name} is not in jmars yet, and nothing is computed behind your back; "
+            f"import numpy and call numpy.{name} on the value, x.fetch()"
+        )
+    raise AttributeError(f"module 'jmars.tensor' has no attribute {name!r}, and neither has NumPy")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_PASSED_ON, *(name for name in _FUNCTIONS if "." not in name)})

@@ -1,0 +1,252 @@
+"""Chunks and the operands on them, in flat arrays: `ChunkGrid`, `ChunkGraphBuilder`, `ChunkGraph`.
+
+Operands tile themselves into a builder (tensor/ops, driven by optimize/tile.py); optimize works on the graph that it
+gives. Operands are dense numbers in topological order, and each has one output chunk of the same number. A hundred
+thousand of them cost microseconds each in all: programs are shared, and `add_many` takes them as arrays.
+Source: seed 000, "Graph Preparation" (chunk graph).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Program, share_inputs
+from jmars.tensor.operand import Splits
+from jmars.tensor.source_line import SourceLine
+
+__all__ = ["ChunkGraph", "ChunkGraphBuilder", "ChunkGrid", "Stage", "shape_classes"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ChunkGrid:
+    """The chunks of one tensor."""
+
+    ids: Ints  # shape = chunks on each axis
+    splits: Splits
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One operand of the tensor graph, as the view shows it."""
+
+    name: str
+    line: SourceLine | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkGraph:
+    """Operands on chunks in topological order; an input's id is smaller than its user's."""
+
+    n: int
+    programs: list[Program]
+    program: NDArray[np.int32]  # (n,) row in `programs`; -1 for a stored chunk
+    input_ptr: Ints  # (n + 1,) where each operand's inputs begin
+    input_idx: Ints  # inputs in the order of the program's; none twice for one operand
+    args: list[tuple[Any, ...]] | None  # (n,) what each operand brings; None where none brings anything
+    stage: NDArray[np.int32]  # (n,) row in `stages`
+    stages: list[Stage]
+    nbytes: Ints  # (n,) bytes of the output chunk
+    work: Ints  # (n,) bytes of scratch
+    stored: dict[int, tuple[str, int]]  # id: (tensor key, number of the chunk in C order)
+    results: dict[str, Ints]  # tensor key: ids in grid shape
+
+    def inputs(self, i: int) -> Ints:
+        """Inputs of operand `i`."""
+        return self.input_idx[self.input_ptr[i] : self.input_ptr[i + 1]]
+
+
+class ChunkGraphBuilder:
+    """Takes operands, one by one or by the thousand, and gives their numbers.
+
+    Examples
+    --------
+    >>> from jmars.kernels.program import Call, ChunkType, single
+    >>> chunk = ChunkType((2,), np.dtype("f8"))
+    >>> make = single("make", (), Call(print, (), (), chunk))
+    >>> builder = ChunkGraphBuilder()
+    >>> builder.add(make), builder.add(make)
+    (0, 1)
+    >>> builder.finish({}).nbytes.tolist()
+    [16, 16]
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.programs: list[Program] = []
+        self._number: dict[Program, int] = {}
+        self._stages: list[Stage] = []
+        self._program: list[NDArray[np.int32]] = []  # parts, each of many operands
+        self._degree: list[Ints] = []
+        self._inputs: list[Ints] = []
+        self._stage: list[tuple[int, int]] = []  # (row, operands)
+        self._args: list[tuple[Any, ...]] | None = None
+        self._stored: dict[int, tuple[str, int]] = {}
+        self._stored_bytes: list[tuple[Ints, Ints]] = []  # (ids, bytes)
+        self._ones: list[tuple[int, Sequence[int]]] = []  # added one by one, not yet a part
+
+    def begin(self, stage: Stage) -> None:
+        """What is added from here on belongs to `stage`."""
+        self._flush()
+        self._stages.append(stage)
+
+    def add(self, program: Program, inputs: Sequence[int] = (), args: tuple[Any, ...] = ()) -> int:
+        """One operand; a chunk that it reads twice becomes one input."""
+        if len(set(inputs)) < len(inputs):
+            unique = list(dict.fromkeys(inputs))
+            program, inputs = share_inputs(program, [unique.index(i) for i in inputs]), unique
+        assert len(program.inputs) == len(inputs), (program.name, inputs)
+        self._ones.append((self._row(program), inputs))
+        self._note_args(1, [args] if args else None)
+        self.n += 1
+        return self.n - 1
+
+    def add_many(
+        self,
+        programs: Sequence[Program],
+        which: Ints,
+        inputs: Ints,
+        args: Sequence[tuple[Any, ...]] | None = None,
+    ) -> Ints:
+        """Many operands of as many inputs each.
+
+        Parameters
+        ----------
+        programs
+            The different ones.
+        which : shape (n,)
+            Row in `programs` of each operand.
+        inputs : shape (n, k)
+            Chunks that each reads, in the order of the program's inputs.
+        args
+            What each brings, n tuples.
+
+        Returns
+        -------
+        array of int64, shape (n,)
+            Their ids, ascending.
+        """
+        n, k = inputs.shape
+        assert all(len(program.inputs) == k for program in programs), (k, [p.name for p in programs])
+        if k > 1 and n and _reads_twice(inputs):
+            rows, kinds = inputs.tolist(), which.tolist()
+            return np.array(
+                [self.add(programs[kinds[i]], rows[i], args[i] if args else ()) for i in range(n)], np.int64
+            )
+        self._flush()
+        rows_of = np.array([self._row(program) for program in programs], np.int32)
+        self._program.append(rows_of[which] if len(rows_of) > 1 else np.full(n, rows_of[0] if n else 0, np.int32))
+        self._degree.append(np.full(n, k, np.int64))
+        self._inputs.append(np.ascontiguousarray(inputs, np.int64).reshape(-1))
+        self._note_args(n, args)
+        self._note_stage(n)
+        self.n += n
+        return np.arange(self.n - n, self.n, dtype=np.int64)
+
+    def stored(self, key: str, grid_shape: tuple[int, ...], nbytes: Ints | None = None) -> Ints:
+        """Chunks held on the cluster already: ids in grid shape. `nbytes` are theirs in C order."""
+        self._flush()
+        n = int(np.prod(grid_shape, dtype=np.int64))
+        ids = np.arange(self.n, self.n + n, dtype=np.int64)
+        self._program.append(np.full(n, -1, np.int32))
+        self._degree.append(np.zeros(n, np.int64))
+        self._stored.update(zip(ids.tolist(), ((key, i) for i in range(n))))
+        if nbytes is not None:
+            self._stored_bytes.append((ids, np.asarray(nbytes, np.int64).reshape(-1)))
+        self._note_args(n, None)
+        self._note_stage(n)
+        self.n += n
+        return ids.reshape(grid_shape)
+
+    def finish(self, results: dict[str, Ints]) -> ChunkGraph:
+        """The graph of all that was added."""
+        self._flush()
+        program = np.concatenate([np.empty(0, np.int32), *self._program])
+        degree = np.concatenate([np.empty(0, np.int64), *self._degree])
+        # one more row, so that -1, a stored chunk, reads zeros
+        nbytes = np.array([p.output.nbytes for p in self.programs] + [0], np.int64)[program]
+        work = np.array([p.work for p in self.programs] + [0], np.int64)[program]
+        for ids, sizes in self._stored_bytes:
+            nbytes[ids] = sizes
+        stages = np.array([row for row, _ in self._stage], np.int32)
+        return ChunkGraph(
+            n=self.n,
+            programs=self.programs,
+            program=program,
+            input_ptr=np.concatenate([[0], np.cumsum(degree)]).astype(np.int64),
+            input_idx=np.concatenate([np.empty(0, np.int64), *self._inputs]),
+            args=self._args,
+            stage=np.repeat(stages, [count for _, count in self._stage]).astype(np.int32),
+            stages=self._stages or [Stage("")],
+            nbytes=nbytes,
+            work=work,
+            stored=self._stored,
+            results=results,
+        )
+
+    def _row(self, program: Program) -> int:
+        row = self._number.get(program)
+        if row is None:
+            row = self._number[program] = len(self.programs)
+            self.programs.append(program)
+        return row
+
+    def _note_stage(self, n: int) -> None:
+        self._stage.append((max(len(self._stages) - 1, 0), n))
+
+    def _note_args(self, n: int, args: Sequence[tuple[Any, ...]] | None) -> None:
+        """Called before `n` operands are counted."""
+        if args is not None:
+            assert len(args) == n
+            if self._args is None:
+                self._args = [()] * self.n
+            self._args += args
+        elif self._args is not None:
+            self._args += [()] * n
+
+    def _flush(self) -> None:
+        """Make a part of what was added one by one."""
+        if self._ones:
+            self._program.append(np.array([row for row, _ in self._ones], np.int32))
+            self._degree.append(np.array([len(inputs) for _, inputs in self._ones], np.int64))
+            self._inputs.append(np.array(list(itertools.chain.from_iterable(i for _, i in self._ones)), np.int64))
+            self._note_stage(len(self._ones))
+            self._ones = []
+
+
+def _reads_twice(inputs: Ints) -> bool:
+    """Whether some row holds a chunk twice."""
+    if inputs.shape[1] == 2:
+        return bool((inputs[:, 0] == inputs[:, 1]).any())
+    ordered = np.sort(inputs, axis=1)
+    return bool((ordered[:, 1:] == ordered[:, :-1]).any())
+
+
+def shape_classes(splits: Splits) -> tuple[list[tuple[int, ...]], Ints]:
+    """The different chunk shapes of a grid, and which of them each chunk has.
+
+    Returns
+    -------
+    list of tuple of int, array of int64 of the grid's shape
+
+    Examples
+    --------
+    >>> shapes, which = shape_classes(((3, 3, 1),))
+    >>> shapes, which.tolist()
+    ([(1,), (3,)], [1, 1, 0])
+    """
+    lengths: list[list[int]] = []
+    which: Ints = np.zeros((), np.int64)
+    for axis in splits:
+        different, kind = np.unique(np.asarray(axis, np.int64), return_inverse=True)
+        lengths.append(different.tolist())
+        which = which[..., None] * len(different) + kind
+    return [tuple(shape) for shape in itertools.product(*lengths)], np.asarray(which, np.int64)

@@ -1,0 +1,65 @@
+"""dtypes and values by NumPy's own rules: asked of NumPy, never re-stated. Used by tensor/ops.
+
+Source: NEP 50 (Python scalars are weak).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+
+__all__ = ["Kind", "check_dtype", "kind_of", "result_type", "ufunc_dtypes"]
+
+Kind = Any  # a dtype, or int, float or complex for a Python scalar, which takes the others' dtype
+_WEAK = (int, float, complex)
+_SUPPORTED = "biufcmM"  # kinds of dtype that a chunk may have
+
+
+def kind_of(value: Any) -> Kind:
+    """The dtype of an array, tensor or NumPy scalar; the type of a Python number."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None:
+        return dtype
+    return np.dtype(bool) if type(value) is bool else type(value) if type(value) in _WEAK else np.asarray(value).dtype
+
+
+def check_dtype(wanted: Any) -> np.dtype[Any]:
+    """`wanted` as a NumPy dtype that chunks can have.
+
+    Raises
+    ------
+    UnsupportedError
+        For objects, text and records: chunks are plain bytes that any process may read.
+    """
+    dtype: np.dtype[Any] = np.dtype(wanted)
+    if dtype.kind not in _SUPPORTED:
+        raise UnsupportedError(
+            f"dtype {dtype} cannot be distributed: chunks hold numbers, booleans and times; convert it with astype"
+        )
+    return dtype
+
+
+@lru_cache(maxsize=4096)
+def ufunc_dtypes(name: str, kinds: tuple[Kind, ...], dtype: Any = None) -> tuple[np.dtype[Any], ...]:
+    """dtypes of the loop that a ufunc takes: inputs, then outputs; `dtype` is what the user asked to compute in.
+
+    Examples
+    --------
+    >>> ufunc_dtypes("add", (np.dtype("f4"), float))[-1]
+    dtype('float32')
+    """
+    ufunc = getattr(np, name)
+    fixed = {} if dtype is None else {"signature": (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout}
+    found: tuple[np.dtype[Any], ...] = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout, **fixed)
+    if any(loop.kind == "O" for loop in found):
+        raise UnsupportedError(f"np.{name} of {kinds} gives objects, which cannot be distributed; convert with astype")
+    return found
+
+
+def result_type(*kinds: Kind) -> np.dtype[Any]:
+    """`np.result_type` with Python numbers as weak as their type."""
+    return np.result_type(*(kind(0) if isinstance(kind, type) else kind for kind in kinds))  # dtype(int) == int!

@@ -1,0 +1,186 @@
+"""NumPy's array methods, as one-line calls of the functions of the same name. `Tensor` inherits them.
+
+What tensor/ops does not offer raises `UnsupportedError` by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.protocols import call
+
+__all__ = ["Methods"]
+
+
+class Methods:
+    """Methods of `Tensor`; each does what NumPy's does, lazily."""
+
+    __slots__ = ()
+
+    # Elementwise
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:
+        """The elements with another dtype."""
+        return call("method.astype", self, dtype, casting=casting)
+
+    def copy(self, order: str = "C") -> Any:
+        """A handle of its own: writing to it does not touch this one."""
+        return call("copy", self)
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+        """Elements moved into [min, max]."""
+        return call("clip", self, min, max, out=out, **kwargs)
+
+    def round(self, decimals: int = 0, out: Any = None) -> Any:
+        """Elements rounded to `decimals`."""
+        return call("round", self, decimals, out=out)
+
+    def conj(self) -> Any:
+        """Complex conjugates."""
+        return call("conjugate", self)
+
+    conjugate = conj
+
+    @property
+    def real(self) -> Any:
+        """Real parts."""
+        return call("real", self)
+
+    @property
+    def imag(self) -> Any:
+        """Imaginary parts."""
+        return call("imag", self)
+
+    # Reductions
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+        """Sum along axes."""
+        return call("sum", self, axis, dtype, out, keepdims, **kwargs)
+
+    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+        """Product along axes."""
+        return call("prod", self, axis, dtype, out, keepdims, **kwargs)
+
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Mean along axes."""
+        return call("mean", self, axis, dtype, out, keepdims)
+
+    def var(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Variance along axes, over n - ddof."""
+        return call("var", self, axis, dtype, out, ddof, keepdims, **kwargs)
+
+    def std(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Standard deviation along axes, over n - ddof."""
+        return call("std", self, axis, dtype, out, ddof, keepdims, **kwargs)
+
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+        """Least element along axes."""
+        return call("min", self, axis, out, keepdims, **kwargs)
+
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+        """Greatest element along axes."""
+        return call("max", self, axis, out, keepdims, **kwargs)
+
+    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether some element is true."""
+        return call("any", self, axis, out, keepdims)
+
+    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether all elements are true."""
+        return call("all", self, axis, out, keepdims)
+
+    def argmin(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        """Position of the least element."""
+        return call("argmin", self, axis, out, keepdims=keepdims)
+
+    def argmax(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        """Position of the greatest element."""
+        return call("argmax", self, axis, out, keepdims=keepdims)
+
+    def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        """Running sums."""
+        return call("cumsum", self, axis, dtype, out)
+
+    # Shape
+
+    @property
+    def T(self) -> Any:
+        """Axes in reverse order."""
+        return call("transpose", self)
+
+    @property
+    def mT(self) -> Any:
+        """The last two axes swapped."""
+        return call("swapaxes", self, -1, -2)
+
+    def transpose(self, *axes: Any) -> Any:
+        """Axes in another order."""
+        order = axes[0] if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], int)) else axes or None
+        return call("transpose", self, order)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """Two axes swapped."""
+        return call("swapaxes", self, axis1, axis2)
+
+    def reshape(self, *shape: Any, order: str = "C", **kwargs: Any) -> Any:
+        """The elements in C order in another shape."""
+        return call("reshape", self, shape[0] if len(shape) == 1 else shape, order=order, **kwargs)
+
+    def ravel(self, order: str = "C") -> Any:
+        """All elements on one axis."""
+        return call("ravel", self, order)
+
+    def flatten(self, order: str = "C") -> Any:
+        """All elements on one axis, as a value of its own."""
+        return call("copy", call("ravel", self, order))
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """Without axes of length 1."""
+        return call("squeeze", self, axis)
+
+    def repeat(self, repeats: Any, axis: Any = None) -> Any:
+        """Elements repeated."""
+        return call("repeat", self, repeats, axis)
+
+    def rechunk(self, chunk_size: Any = None, chunks: Any = None) -> Any:
+        """The same array cut differently."""
+        return call("rechunk", self, chunk_size, chunks)
+
+    # Other
+
+    def dot(self, other: Any, out: Any = None) -> Any:
+        """Matrix product."""
+        return call("dot", self, other, **({"out": out} if out is not None else {}))
+
+    def map_blocks(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """A function of chunks applied to every chunk."""
+        return call("map_blocks", function, self, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(_missing(name))
+
+
+def _missing(name: str) -> str:
+    if hasattr(np.ndarray, name):
+        return f"ndarray.{name} is not in jmars yet; call it on the value, x.fetch().{name}"
+    return f"'Tensor' object has no attribute {name!r}"

@@ -1,0 +1,139 @@
+"""`TensorData`, an immutable node of the tensor graph, and `Operand`, what gives it.
+
+Operands are made by tensor/ops, gathered by graph.py and tiled by optimize/tile.py. Source: seed 000, "Graph
+Preparation" (tileables, operands).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.source_line import SourceLine, source_line
+
+if TYPE_CHECKING:
+    from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+
+__all__ = ["Operand", "Splits", "TensorData", "TensorMeta", "new_data"]
+
+Splits = tuple[tuple[int, ...], ...]
+_numbers = itertools.count()
+_prefix = os.urandom(4).hex()
+
+
+def _forked() -> None:
+    global _prefix
+    _prefix = os.urandom(4).hex()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+@dataclass(frozen=True)
+class TensorMeta:
+    """What is known of a tensor beside its operand."""
+
+    key: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunks: Splits  # lengths of the chunks on each axis
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Chunks on each axis."""
+        return tuple(map(len, self.chunks))
+
+
+class TensorData:
+    """One value of the tensor graph: what an operand gives. Immutable; compared by identity."""
+
+    __slots__ = ("__weakref__", "chunks", "dtype", "key", "op", "shape")
+
+    def __init__(self, op: Operand, shape: tuple[int, ...], dtype: np.dtype[Any], chunks: Splits) -> None:
+        self.op = op
+        self.shape = shape
+        self.dtype = dtype
+        self.chunks = chunks
+        self.key = f"t-{next(_numbers)}-{_prefix}"
+
+    @property
+    def meta(self) -> TensorMeta:
+        """The same without the operand."""
+        return TensorMeta(self.key, self.shape, self.dtype, self.chunks)
+
+    def __repr__(self) -> str:
+        return f"<{self.op.label} {self.key} shape={self.shape} dtype={self.dtype}>"
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError(
+            "a tensor's graph is sent as a TensorGraph, which knows no recursion; use TensorGraph.of"
+        )
+
+
+Self = TypeVar("Self", bound="Operand")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Operand:
+    """What gives a tensor. A subclass is a frozen dataclass of picklable parameters with a `tile`.
+
+    Examples
+    --------
+    `tensor/ops/creation.py` holds the simplest ones.
+    """
+
+    name: ClassVar[str] = "operand"
+    inputs: tuple[TensorData, ...] = ()
+    line: SourceLine | None = None
+
+    @property
+    def label(self) -> str:
+        """What the view calls it."""
+        return self.name
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Add the operands on chunks.
+
+        Parameters
+        ----------
+        builder
+            Takes programs and gives chunk ids.
+        inputs
+            The chunks of each input.
+        output
+            What comes out; its `chunks` were settled when the tensor was made.
+
+        Returns
+        -------
+        array of int64, shape = chunks on each axis
+            Ids of the output's chunks.
+        """
+        raise NotImplementedError
+
+    def token(self) -> Hashable | None:
+        """Operands of equal tokens and equal inputs give equal values; None: never assume so."""
+        return None
+
+    def unlinked(self: Self) -> Self:
+        """The same without its inputs, as a TensorGraph holds it."""
+        if not self.inputs:
+            return self
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.__dict__["inputs"] = ()
+        return copy
+
+
+def new_data(op: Operand, shape: tuple[int, ...], dtype: np.dtype[Any], chunks: Splits) -> TensorData:
+    """A node with the user's line noted on its operand."""
+    if op.line is None:
+        object.__setattr__(op, "line", source_line())
+    assert tuple(map(sum, chunks)) == shape, (op.label, shape, chunks)
+    return TensorData(op, shape, dtype, chunks)

@@ -1,0 +1,67 @@
+"""Which of our functions answers which NumPy name: the table behind `jmars.tensor.*`, NumPy's protocols and methods.
+
+tensor/ops fills it by `@offers(...)`; tensor.py looks methods and operators up in it; `__array_ufunc__` and
+`__array_function__` come in through it. What is not in the table raises `UnsupportedError` by name.
+Source: NEP 13, NEP 18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+
+__all__ = ["FUNCTIONS", "call", "find", "offers", "unsupported"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # name in jmars.tensor, or "method.<name>" for what is only a method
+_BY_NUMPY: dict[Any, Callable[..., Any]] = {}  # NumPy's function: ours
+
+
+def offers(*names: str) -> Callable[[F], F]:
+    """Put a function into the table under `names`, and under NumPy's functions of these names ("linalg.norm" too).
+
+    Examples
+    --------
+    >>> @offers("method.example")
+    ... def example(x):
+    ...     return x
+    >>> call("method.example", 1)
+    1
+    """
+
+    def register(function: F) -> F:
+        for name in names:
+            FUNCTIONS[name] = function
+            theirs: Any = np
+            for part in name.split("."):
+                theirs = getattr(theirs, part, None)
+            if theirs is not None:
+                _BY_NUMPY[theirs] = function
+        return function
+
+    return register
+
+
+def call(name: str, *args: Any, **kwargs: Any) -> Any:
+    """What the function of that name gives."""
+    function = FUNCTIONS.get(name)
+    if function is None:
+        raise unsupported(name.removeprefix("method."))
+    return function(*args, **kwargs)
+
+
+def find(theirs: Any) -> Callable[..., Any] | None:
+    """Our function for NumPy's, or None."""
+    return _BY_NUMPY.get(theirs)
+
+
+def unsupported(name: str) -> UnsupportedError:
+    """The error for a NumPy function that jmars lacks."""
+    return UnsupportedError(
+        f"np.{name} is not in jmars yet, and nothing is computed behind your back; "
+        f"call it on the value, np.{name}(x.fetch()), or on chunks with map_blocks"
+    )

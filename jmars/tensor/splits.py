@@ -1,0 +1,169 @@
+"""How an array is cut: int, per-axis tuple, explicit splits, or by the memory that there is.
+
+Used by every operand that makes chunks of its own. Source: seed 000, "Graph Preparation" (`chunk_size`); Mars
+`decide_chunk_sizes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.config import config
+from jmars.errors import ChunkSizeError
+from jmars.tensor.engine import current_engine
+from jmars.tensor.operand import Splits
+
+__all__ = ["ChunkSize", "chunk_bytes", "common_splits", "decide_splits", "split_axis"]
+
+ChunkSize = Any  # int | None | tuple of (int | None | tuple of int), one per axis
+
+
+def split_axis(length: int, chunk_size: int) -> tuple[int, ...]:
+    """Lengths of the chunks that cover one axis.
+
+    Parameters
+    ----------
+    length
+        Elements on the axis, 0 or more.
+    chunk_size
+        Elements in each chunk, 1 or more; the last chunk may be shorter.
+
+    Returns
+    -------
+    tuple of int, shape (max(1, ceil(length / chunk_size)),)
+        Chunk lengths in elements, in axis order; they sum to `length`.
+
+    Raises
+    ------
+    ChunkSizeError
+        If `chunk_size` is below 1.
+
+    Examples
+    --------
+    >>> split_axis(10, 4)
+    (4, 4, 2)
+
+    Source: seed 000, "Graph Preparation".
+    """
+    if chunk_size < 1:
+        raise ChunkSizeError(f"a chunk of {chunk_size} elements cuts no axis; give 1 or more, or -1 for the whole axis")
+    full, rest = divmod(length, chunk_size)
+    return (chunk_size,) * full + ((rest,) if rest or not full else ())
+
+
+def chunk_bytes() -> int:
+    """Bytes of a chunk where the user gives no size: min(128 MiB, memory limit / (8 workers))."""
+    engine = current_engine()
+    if engine is None:
+        return config.chunk_size_limit
+    memory, workers = engine.limits()
+    return max(1, min(config.chunk_size_limit, memory // (8 * max(workers, 1))))
+
+
+def decide_splits(
+    shape: tuple[int, ...], dtype: np.dtype[Any], chunk_size: ChunkSize = None, chunks: ChunkSize = None
+) -> Splits:
+    """Lengths of the chunks on every axis.
+
+    Parameters
+    ----------
+    shape
+        Elements on each axis.
+    dtype
+        Of the elements, for the automatic size.
+    chunk_size, chunks
+        Two names of one setting: an int for all axes; a tuple with an int, None or -1 (the whole axis), or the lengths
+        themselves for each axis; for one axis also its lengths; None: automatic.
+
+    Returns
+    -------
+    tuple of tuple of int
+        One tuple per axis; each sums to the axis's length.
+
+    Raises
+    ------
+    ChunkSizeError
+        If both are given, or what is given cuts no array of this shape.
+
+    Examples
+    --------
+    >>> f8 = np.dtype("f8")
+    >>> decide_splits((100,), f8, 30)
+    ((30, 30, 30, 10),)
+    >>> decide_splits((4, 6), f8, (2, 3))
+    ((2, 2), (3, 3))
+    >>> decide_splits((4, 6), f8, ((1, 3), -1))
+    ((1, 3), (6,))
+    """
+    if chunk_size is not None and chunks is not None:
+        raise ChunkSizeError("chunk_size and chunks are two names of one setting and both are given; give one of them")
+    given = chunk_size if chunk_size is not None else chunks
+    if given is None or (isinstance(given, str) and given == "auto"):
+        return _automatic(shape, dtype)
+    if isinstance(given, int | np.integer):
+        given = (given,) * len(shape)
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise ChunkSizeError(f"{given!r} is no chunk size; give an int, a tuple with one entry per axis, or nothing")
+    if len(shape) == 1 and len(given) != 1 and all(isinstance(n, int | np.integer) for n in given):
+        given = (tuple(given),)
+    if len(given) != len(shape):
+        raise ChunkSizeError(
+            f"{given!r} has {len(given)} entries and the array {len(shape)} axes; give one entry per axis"
+        )
+    return tuple(_axis(length, entry, given) for length, entry in zip(shape, given))
+
+
+def _axis(length: int, entry: Any, given: Any) -> tuple[int, ...]:
+    """Splits of one axis as the user gave them."""
+    if entry is None or (isinstance(entry, int | np.integer) and entry == -1):
+        return (length,)
+    if isinstance(entry, int | np.integer) and not isinstance(entry, bool):
+        return split_axis(length, min(int(entry), max(length, 1)))
+    if isinstance(entry, Sequence | np.ndarray) and all(isinstance(n, int | np.integer) for n in entry):
+        lengths = tuple(int(n) for n in entry)
+        if sum(lengths) == length and all(n > 0 for n in lengths) or lengths == (length,):
+            return lengths
+        raise ChunkSizeError(f"splits {lengths} do not cover an axis of {length}; give positive lengths that sum to it")
+    raise ChunkSizeError(
+        f"{entry!r} in chunk size {given!r} is no int and no tuple of ints; give one of those per axis"
+    )
+
+
+def _automatic(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Splits:
+    """Even chunks of at most `chunk_bytes()`, as near to cubes as the shape allows."""
+    limit = max(1, chunk_bytes() // max(dtype.itemsize, 1))  # elements
+    side = dict(enumerate(shape))
+    if math.prod(shape) > limit:
+        room, open_axes = float(limit), sorted(range(len(shape)), key=lambda axis: shape[axis])
+        for taken, axis in enumerate(open_axes):  # short axes stay whole and leave their room to the others
+            length = max(1, min(shape[axis], int(room ** (1 / (len(open_axes) - taken)) + 1e-9)))
+            side[axis] = length
+            room = max(1.0, room / length)
+    return tuple(_evenly(length, side[axis]) for axis, length in enumerate(shape))
+
+
+def _evenly(length: int, most: int) -> tuple[int, ...]:
+    """Chunks of nearly one length, none above `most`."""
+    if length <= most:
+        return (length,)
+    parts = -(-length // most)
+    each, longer = divmod(length, parts)
+    return (each + 1,) * longer + (each,) * (parts - longer)
+
+
+def common_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The coarsest splits that cut nowhere inside a chunk of any of `axes` (all of one length).
+
+    Examples
+    --------
+    >>> common_splits([(30, 30, 40), (50, 50)])
+    (30, 20, 10, 40)
+    """
+    if all(axis == axes[0] for axis in axes):
+        return axes[0]
+    ends = np.unique(np.concatenate([np.cumsum(axis) for axis in axes]))
+    return tuple(int(n) for n in np.diff(ends, prepend=0) if n) or (0,)

@@ -1,0 +1,355 @@
+"""`Tensor`: the handle that a user holds, NumPy's protocols on it, and its value semantics.
+
+A handle names a node of the graph (`data`). `x += 1`, `x[i] = v` and `out=x` make a new node and rebind the handle, so
+a write never reaches other handles: where NumPy would share it between a view and its base, writing raises
+`ViewWriteError`. What is computed stands in tensor/ops and is looked up in protocols.py; methods.py holds the methods.
+Source: ARCHITECTURE "The cell" (value semantics).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, SupportsIndex, cast
+
+import numpy as np
+
+from jmars.errors import UnsupportedError, ViewWriteError
+from jmars.tensor.display import summary
+from jmars.tensor.engine import current_engine, get_engine
+from jmars.tensor.from_array import FromArray
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.methods import Methods
+from jmars.tensor.operand import Splits, TensorData, new_data
+from jmars.tensor.protocols import call, find, unsupported
+from jmars.tensor.source_line import stores_subscript
+from jmars.tensor.splits import ChunkSize, decide_splits
+
+__all__ = ["Tensor", "as_tensor"]
+
+Array = np.ndarray[Any, Any]
+
+
+def _forward(name: str) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return call(name, self, other) if _is_operand(other) else NotImplemented
+
+    return method
+
+
+def _reflected(name: str) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return call(name, other, self) if _is_operand(other) else NotImplemented
+
+    return method
+
+
+def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        if self._sharers() and stores_subscript():  # x[i] += v: what follows is x[i] = ..., which checks for itself
+            return call(name, self, other, out=Tensor(self.data))
+        return call(name, self, other, out=self)
+
+    return method
+
+
+class Tensor(Methods):
+    """A lazy, distributed array; made by the functions of `jmars.tensor`, used like a NumPy array.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.creation import ones
+    >>> x = ones((4, 6), chunk_size=(2, 3))
+    >>> x.shape, x.dtype, x.chunks
+    ((4, 6), dtype('float64'), ((2, 2), (3, 3)))
+    """
+
+    __slots__ = ("__weakref__", "_family", "data")
+    __array_priority__ = 1000.0
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, data: TensorData) -> None:
+        self.data = data  # the node; another one after each write
+        self._family: list[weakref.ref[Tensor]] | None = None  # handles that NumPy would let share memory
+
+    # What it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements on each axis."""
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        return self.data.dtype
+
+    @property
+    def chunks(self) -> Splits:
+        """Lengths of the chunks on each axis."""
+        return self.data.chunks
+
+    @property
+    def ndim(self) -> int:
+        """Axes."""
+        return len(self.data.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.data.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.data.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.data.dtype.itemsize
+
+    # Values
+
+    def execute(self) -> Tensor:
+        """Compute on the cluster and keep the chunks there; gives the tensor itself."""
+        get_engine().execute([self.data])
+        return self
+
+    def fetch(self, copy: bool = True) -> Array:
+        """The value as a NumPy array, computed where that is not done yet.
+
+        Parameters
+        ----------
+        copy
+            True: an array of the caller's own. False: a read-only view that stays valid as long as it is held.
+        """
+        return get_engine().fetch(self.data, copy)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        value = self.fetch()
+        return value if dtype is None else value.astype(dtype, copy=False)
+
+    def item(self, *args: Any) -> Any:
+        """One element as a Python number."""
+        return self.fetch().item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self.fetch().tolist()
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            self._refuse_truth()
+        return bool(self.fetch())
+
+    def _refuse_truth(self) -> None:
+        bool(np.broadcast_to(np.zeros((), bool), self.shape))  # NumPy's own words
+        raise ValueError("the truth value of an empty array is ambiguous; use x.size > 0")
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        if self.ndim or self.dtype.kind not in "iu":
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+        return operator.index(self.fetch()[()])
+
+    def _scalar(self, kind: str) -> Any:
+        if self.ndim:
+            raise TypeError(f"only 0-dimensional arrays can be converted to {kind}; this one has shape {self.shape}")
+        return self.fetch()[()]
+
+    def __format__(self, spec: str) -> str:
+        return format(self.fetch()[()] if not self.ndim else self, spec) if spec else str(self)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __str__(self) -> str:
+        return str(summary(self, str))
+
+    def __repr__(self) -> str:
+        engine = current_engine()
+        if engine is not None and engine.held(self.data):
+            return summary(self, repr)
+        return f"Tensor(shape={self.shape}, dtype={self.dtype}, chunks={self.chunks}, op={self.data.op.label!r})"
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError("a tensor lives on its cluster and does not pickle; pickle its value, x.fetch()")
+
+    # Reading and writing parts
+
+    def __getitem__(self, index: Any) -> Tensor:
+        part = cast(Tensor, call("method.getitem", self, index))
+        return part._view_of(self) if _shares_memory(index, part) else part
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._check_write()
+        self._rebind(call("method.setitem", self, index, value))
+
+    def _view_of(self, base: Tensor) -> Tensor:
+        """Note that NumPy would let this handle share memory with `base`."""
+        if base._family is None:
+            base._family = [weakref.ref(base)]
+        self._family = base._family
+        self._family.append(weakref.ref(self))
+        return self
+
+    def _sharers(self) -> list[Tensor]:
+        """Other living handles that NumPy would let share memory with this one."""
+        if self._family is None:
+            return []
+        self._family[:] = [r for r in self._family if r() is not None]
+        return [other for r in self._family if (other := r()) is not None and other is not self]
+
+    def _check_write(self) -> None:
+        """Refuse a write that NumPy would show in other arrays."""
+        if self._sharers():
+            raise ViewWriteError(
+                "this array and another one still in use are views of each other (a slice, transpose or reshape), so "
+                "NumPy would write to both; jmars arrays are values. Write to a copy, x.copy(), or to the whole array, "
+                "x[i] = v, after deleting its views"
+            )
+
+    def _rebind(self, value: Tensor) -> None:
+        """Name another node of the same shape and dtype."""
+        assert value.shape == self.shape and value.dtype == self.dtype
+        self.data = value.data
+        self._family = None
+
+    def _assign(self, value: Tensor, casting: str = "same_kind", ufunc: str = "copyto") -> Tensor:
+        """Take `value`, cast and broadcast to what this handle is, as `out=` does."""
+        if not np.can_cast(value.dtype, self.dtype, cast(Any, casting)):
+            raise TypeError(
+                f"Cannot cast ufunc {ufunc!r} output from {value.dtype!r} to {self.dtype!r} "
+                f"with casting rule {casting!r}"
+            )
+        if value.shape != self.shape and np.broadcast_shapes(value.shape, self.shape) != self.shape:
+            raise ValueError(
+                f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape "
+                f"{value.shape}"
+            )
+        self._check_write()
+        self._rebind(call("method.fitted", value, self.dtype, self.shape, self.chunks))
+        return self
+
+    # NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "reduce":
+            return call("method.reduce", ufunc, *inputs, **kwargs)
+        ours = find(ufunc)
+        if method != "__call__" or ours is None:
+            raise unsupported(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
+        out = kwargs.get("out")
+        if out is not None:
+            kwargs["out"] = out[0] if len(out) == 1 else out
+        return ours(*inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        ours = find(function)
+        if ours is None:
+            module = function.__module__.removeprefix("numpy").lstrip(".")
+            raise unsupported(f"{module}.{function.__name__}" if module else function.__name__)
+        return ours(*args, **kwargs)
+
+    __add__, __radd__, __iadd__ = _forward("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__, __isub__ = _forward("subtract"), _reflected("subtract"), _in_place("subtract")
+    __mul__, __rmul__, __imul__ = _forward("multiply"), _reflected("multiply"), _in_place("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _forward("divide"), _reflected("divide"), _in_place("divide")
+    __floordiv__, __rfloordiv__ = _forward("floor_divide"), _reflected("floor_divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __mod__, __rmod__, __imod__ = _forward("remainder"), _reflected("remainder"), _in_place("remainder")
+    __divmod__, __rdivmod__ = _forward("divmod"), _reflected("divmod")
+    __pow__, __rpow__, __ipow__ = _forward("method.pow"), _reflected("method.pow"), _in_place("method.pow")
+    __matmul__, __rmatmul__, __imatmul__ = _forward("matmul"), _reflected("matmul"), _in_place("matmul")
+    __and__, __rand__, __iand__ = _forward("bitwise_and"), _reflected("bitwise_and"), _in_place("bitwise_and")
+    __or__, __ror__, __ior__ = _forward("bitwise_or"), _reflected("bitwise_or"), _in_place("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _forward("bitwise_xor"), _reflected("bitwise_xor"), _in_place("bitwise_xor")
+    __lshift__, __rlshift__, __ilshift__ = _forward("left_shift"), _reflected("left_shift"), _in_place("left_shift")
+    __rshift__, __rrshift__, __irshift__ = _forward("right_shift"), _reflected("right_shift"), _in_place("right_shift")
+    __lt__, __le__ = _forward("less"), _forward("less_equal")
+    __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
+    __eq__, __ne__ = _forward("equal"), _forward("not_equal")
+
+    def __neg__(self) -> Tensor:
+        return cast(Tensor, call("negative", self))
+
+    def __pos__(self) -> Tensor:
+        return cast(Tensor, call("positive", self))
+
+    def __abs__(self) -> Tensor:
+        return cast(Tensor, call("absolute", self))
+
+    def __invert__(self) -> Tensor:
+        return cast(Tensor, call("invert", self))
+
+    def __round__(self, digits: SupportsIndex | None = None) -> Any:
+        return call("round", self, 0 if digits is None else operator.index(digits))
+
+    def __copy__(self) -> Tensor:
+        return Tensor(self.data)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return Tensor(self.data)
+
+
+def as_tensor(value: Any, dtype: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
+    """A tensor as it is; an array, list or number as a tensor that refers to it.
+
+    Raises
+    ------
+    UnsupportedError
+        For objects, text and records.
+    """
+    if isinstance(value, Tensor):
+        changed = value if dtype is None or value.dtype == np.dtype(dtype) else value.astype(dtype)
+        cut = chunk_size is not None or chunks is not None
+        return cast(Tensor, call("rechunk", changed, chunk_size, chunks)) if cut else changed
+    array = np.asarray(value, dtype)
+    check_dtype(array.dtype)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
+    return Tensor(new_data(FromArray(array=array), array.shape, array.dtype, splits))
+
+
+def _is_operand(value: Any) -> bool:
+    """Whether arithmetic with `value` is ours; others get their turn, as Python wants it."""
+    if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex):
+        return True
+    return isinstance(value, list | tuple) or (hasattr(value, "__array__") and not hasattr(value, "__array_ufunc__"))
+
+
+def _shares_memory(index: Any, part: Tensor) -> bool:
+    """Whether NumPy gives a view for this index: only slices, None, Ellipsis and ints, and not one element."""
+    entries = index if isinstance(index, tuple) else (index,)
+    basic = all(
+        entry is None
+        or entry is Ellipsis
+        or isinstance(entry, slice | int | np.integer)
+        and not isinstance(entry, bool)
+        for entry in entries
+    )
+    return basic and (part.ndim > 0 or any(entry is Ellipsis for entry in entries))
