@@ -1,0 +1,67 @@
+"""Real tensors, compiled with every switch on and off: NumPy's values each time."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.optimize import compile_graph
+from jmars.tensor.graph import TensorGraph
+from tests.tensor import engine
+
+CONFIGS = [
+    dict(zip(("optimize_tileable_graph", "optimize_chunk_graph", "fuse_enabled"), on, strict=True))
+    for on in itertools.product([True, False], repeat=3)
+]
+
+UNARY = [lambda np, x: -x, lambda np, x: np.sqrt(np.abs(x)), lambda np, x: x * 2, lambda np, x: x.sum(0, keepdims=True)]
+BINARY = [lambda np, x, y: x + y, lambda np, x, y: np.maximum(x, y), lambda np, x, y: x * x - y]
+
+
+@st.composite
+def expressions(draw):
+    """(steps, results): each step a function and the numbers of the values that it reads; 0 and 1 are the inputs."""
+    steps = []
+    for n in range(2, 2 + draw(st.integers(1, 8))):
+        value = st.integers(0, n - 1)
+        if draw(st.booleans()):
+            steps.append((draw(st.sampled_from(UNARY)), (draw(value),)))
+        else:
+            steps.append((draw(st.sampled_from(BINARY)), (draw(value), draw(value))))
+    return steps, draw(st.lists(st.integers(2, len(steps) + 1), min_size=1, max_size=3, unique=True))
+
+
+def evaluate(numpy, steps, results, x, y):
+    values = [x, y]
+    for function, read in steps:
+        values.append(function(numpy, *(values[k] for k in read)))
+    return [values[k] for k in results]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: "".join("01"[on] for on in config.values()))
+@given(expression=expressions(), chunk_size=st.sampled_from([2, 3, 7]))
+@settings(max_examples=15)
+def test_every_way_gives_numpys_values(config, expression, chunk_size):
+    x, y = np.arange(28.0).reshape(7, 4) - 5, np.linspace(-1, 1, 28).reshape(7, 4)
+    steps, results = expression
+    expected = evaluate(np, steps, results, x, y)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "tiled", lambda graph: compile_graph(graph, config).after)
+        compiled = engine.OneByOne()
+        tensors = evaluate(mt, steps, results, *(mt.array(a, chunk_size=chunk_size) for a in (x, y)))
+        compiled.execute([tensor.data for tensor in tensors])
+        for tensor, value in zip(tensors, expected, strict=True):
+            got = compiled.fetch(tensor.data)
+            assert got.dtype == value.dtype and got.shape == value.shape
+            np.testing.assert_allclose(got, value, rtol=1e-12)
+
+
+def test_a_tensor_that_is_held_is_read_and_not_computed_again():
+    x = mt.ones(10, chunk_size=5) + 1
+    graph = TensorGraph.of([(x * x).sum().data], held={x.data.key})
+    compiled = compile_graph(graph, {})
+    assert (compiled.after.program < 0).sum() == 2
+    assert compiled.dag.sources().tolist() == sorted(compiled.after.stored)
