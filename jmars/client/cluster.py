@@ -150,10 +150,12 @@ class Cluster:
             graph = TensorGraph.of(data, self._held)
             uploaded = []
             for number, array, splits in graph.arrays():
-                key = f"{graph.metas[number].key}-{len(uploaded)}-{os.urandom(4).hex()}"
+                key = graph.metas[number].key  # an array that is itself a result keeps its name
+                if number not in graph.results:
+                    key = f"{key}-{os.urandom(4).hex()}"
+                    uploaded.append(key)
                 self._shared.upload(key, array, splits)
                 graph.replace_by_stored(number, key)
-                uploaded.append(key)
             settings = {**config.task, "combine_size": config.combine_size}
             job = self.ask("session", "submit", cloudpickle.dumps(graph), name, settings)
             handle = Job(self, job, name or job, data, single)
@@ -166,7 +168,7 @@ class Cluster:
         return handle
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
-        """The value of a node that lies here: an owned array, or with `copy=False` a read-only view if it is one chunk."""
+        """The value of a node that lies here: an owned array, or with `copy=False` read-only, a view if it is one chunk."""
         self._check_open()
         if not copy and all(len(axis) == 1 for axis in data.chunks):
             return self._shared.view(data.key, data.dtype, data.shape)
@@ -181,8 +183,8 @@ class Cluster:
         Returns
         -------
         dict
-            `workers` (list) and `scheduler`, each with `pid`, `state` and `memory` (bytes); `memory` with `limit`, `resident`,
-            `peak` and what was spilled, in bytes.
+            `workers` (list) and `scheduler`, each with `pid`, `state` and `memory` (bytes); `memory` with `limit`,
+            `resident`, `peak` and what was spilled, in bytes.
         """
         found: dict[str, Any] = self.ask("host", "info")
         return found | {"workers": list(found["workers"])}
@@ -206,6 +208,7 @@ class Cluster:
         self._closed = True
         self._connection.tell("host", "close")
         self._connection.close()
+        self._shared.close()
         self._host.close()
         self._held.clear()
         for job in list(self._jobs.values()):

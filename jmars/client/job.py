@@ -112,7 +112,10 @@ class Job:
             self.cluster.tell("session", "cancel", self.id)
 
     def events(self, since: int = 0) -> list[Event]:
-        """What happened to the job after event number `since`, and to the cluster meanwhile; see docs/reference/events.md."""
+        """What happened to the job after event number `since`, and to the cluster meanwhile.
+
+        docs/reference/events.md lists the fields.
+        """
         return self.cluster.events(since, self.id)[0]
 
     def gives(self, keys: Set[str]) -> bool:

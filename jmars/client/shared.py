@@ -100,6 +100,13 @@ class SharedMemory:
         array.flags.writeable = False
         return array
 
+    def close(self) -> None:
+        """Unmap, now or when the last view of it is gone."""
+        try:
+            self._memory.close()
+        except BufferError:
+            del self._memory  # the views hold it
+
     def _groups(self, parts: Iterator[tuple[int, tuple[slice, ...]]], itemsize: int) -> Iterator[list[tuple[int, Any]]]:
         """Chunks with their boxes, in groups that take a quarter of the memory at most, or one chunk."""
         group: list[tuple[int, Any]] = []

@@ -33,7 +33,7 @@ class Chunks:
         self.disk: dict[int, Place] = {}
         self.moving: set[int] = set()  # chunks being written or read; neither usable nor to be freed
         self.pins: dict[int, int] = {}  # chunk: how many hold it in place (uploads, fetches)
-        self.doomed: set[int] = set()  # freed while moving
+        self.doomed: set[int] = set()  # freed while moving or pinned
         self.spilled = self.reloaded = 0  # bytes moved since the start
 
     def size(self, chunk: int) -> int:
@@ -48,7 +48,7 @@ class Chunks:
 
     def free(self, chunk: int) -> Place | None:
         """Forget a chunk and give its slot back; returns the file to delete, if any."""
-        if chunk in self.moving:
+        if chunk in self.moving or chunk in self.pins:
             self.doomed.add(chunk)
             return None
         offset = self.memory.pop(chunk, None)
@@ -62,12 +62,13 @@ class Chunks:
         self.pins[chunk] = self.pins.get(chunk, 0) + 1
 
     def unpin(self, chunk: int) -> None:
-        """Let go of what `pin` held."""
+        """Let go of what `pin` held; a chunk that was freed meanwhile goes now."""
         left = self.pins[chunk] - 1
         if left:
             self.pins[chunk] = left
         else:
             del self.pins[chunk]
+            self._bury(chunk)
 
     def victims(self, size: int, in_use: Collection[int]) -> list[int]:
         """Chunks to spill until `size` bytes are free: those used last go first; fewer when there are no more."""
@@ -112,7 +113,7 @@ class Chunks:
         return place
 
     def _bury(self, chunk: int) -> Place | None:
-        if chunk in self.doomed:
+        if chunk in self.doomed and chunk not in self.moving and chunk not in self.pins:
             self.doomed.discard(chunk)
             return self.free(chunk)
         return None

@@ -15,7 +15,7 @@ from jmars.tensor.operand import Operand, TensorData, new_data
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Apply(Operand):
-    """`function(out, inputs, chunk number)` on each chunk; inputs have the chunks of the output, or are all gathered."""
+    """`function(out, inputs, chunk number)` on each chunk; inputs have the chunks of the output, or all."""
 
     name: ClassVar[str] = "apply"
     function: Callable

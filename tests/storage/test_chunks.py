@@ -42,3 +42,14 @@ def test_a_chunk_freed_while_it_moves_leaves_no_file_and_no_slot():
     chunks.free(1)
     assert chunks.spill_done(1, None) is None  # the write failed, the slot is free all the same
     assert chunks.allocator.used == 0
+
+
+def test_a_chunk_freed_while_somebody_looks_at_it_stays_until_they_let_go():
+    chunks = _filled(1)
+    chunks.pin(0)
+    chunks.pin(0)
+    chunks.free(0)
+    chunks.unpin(0)
+    assert 0 in chunks.memory
+    chunks.unpin(0)
+    assert chunks.allocator.used == 0

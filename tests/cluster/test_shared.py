@@ -1,0 +1,58 @@
+"""Arrays go in and out through shared memory."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from jmars.client import Cluster
+from jmars.tensor.from_array import FromArray
+from jmars.tensor.operand import new_data
+from tests.cluster.operands import apply, numbers, total
+
+
+def outside(array, splits):
+    return new_data(FromArray(array=array), array.shape, array.dtype, splits)
+
+
+def test_a_view_pins_its_slot_and_stays_valid_after_close():
+    with Cluster(n_workers=1) as cluster:
+        node = numbers(1, 1000)
+        cluster.submit_data([node]).wait(30)
+        view = cluster.fetch(node, copy=False)
+        part = view[10:20]
+        del view
+        with pytest.raises(ValueError, match="read-only"):
+            part[0] = 1
+        del node  # dropped on the cluster, but the slot is pinned
+        cluster.submit_data([total(numbers(20, 1000))]).wait(30)
+        assert np.array_equal(part, np.zeros(10))
+    assert np.array_equal(part, np.zeros(10))
+    del part
+    gc.collect()
+
+
+def test_an_outside_array_enters_with_the_value_of_its_submission():
+    array = np.arange(60.0).reshape(6, 10)
+
+    def same(out, inputs, number):
+        out[...] = inputs[0]
+
+    with Cluster(n_workers=1) as cluster:
+        node = outside(array, ((4, 2), (3, 3, 3, 1)))
+        for _ in range(3):
+            job = cluster.submit_data([apply(same, node)], single=True)
+            array += 1
+            assert np.array_equal(job.result(30), array - 1)
+        job = cluster.submit_data([node], single=True)
+        assert np.array_equal(job.result(30), array)
+        del node, job
+        assert cluster.info()["memory"]["chunks"] == 0
+
+
+def test_tensors_move_to_the_cluster_where_they_are_used():
+    with Cluster(n_workers=1) as first, Cluster(n_workers=1) as second:
+        node = numbers(4, 1000)
+        first.submit_data([node]).wait(30)
+        assert second.submit_data([total(node)], single=True).result(30) == 6000
+        assert second.holds(node)
