@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+import numpy as np
+
 from jmars.errors import JmarsError
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ __all__ = ["raise_at", "shorten", "shown_as"]
 
 E = TypeVar("E", bound=BaseException)
 _OURS = str(Path(__file__).parents[1])  # the package's folder
+_NUMPYS = str(Path(np.__file__).parent)
 # What NumPy raises about its arguments, also where we ask it for a shape or dtype. Of others (an AssertionError of
 # ours, say) every frame is shown.
 _ABOUT_ARGUMENTS = (JmarsError, ValueError, TypeError, IndexError, ArithmeticError, OSError)
@@ -46,8 +49,11 @@ def shorten(shell: InteractiveShell, error: BaseException, files: Container[str]
     if first is None:
         return
     links = links[first:]
-    while isinstance(error, _ABOUT_ARGUMENTS) and links[-1].tb_frame.f_code.co_filename.startswith(_OURS):
-        links.pop()
+    if isinstance(error, _ABOUT_ARGUMENTS):
+        places = [link.tb_frame.f_code.co_filename for link in links]
+        end = max(i for i, place in enumerate(places) if not place.startswith((_OURS, _NUMPYS)))
+        if any(place.startswith(_OURS) for place in places[end + 1 :]):
+            del links[end + 1 :]
     shown: TracebackType | None = None
     for link in reversed(links):
         shown = TracebackType(shown, link.tb_frame, link.tb_lasti, link.tb_lineno)

@@ -1,0 +1,167 @@
+"""What a cell shows of its jobs: a live widget, one line of text, or nothing.
+
+`choose_display` takes `jmars.config.display` ($JMARS_DISPLAY): "widget", "text", "none", or "" for a widget in a
+Jupyter kernel and text in a terminal. Each display follows the cell's jobs one after another and ends with a picture
+that needs no kernel. Used by `jmars.notebook.live`.
+Source: shared design, "Persistence" and "Tests" (nbval wants one line that is the same on every run).
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import TYPE_CHECKING, Any, Protocol
+
+from IPython.display import DisplayHandle, display
+
+from jmars.config import config
+from jmars.notebook import kernel_access
+from jmars.notebook.run_state import RunState
+from jmars.notebook.sampler import Sampler
+from jmars.notebook.static_view import final_bundle, text_line
+from jmars.notebook.view import Picture
+from jmars.notebook.widget import JobView
+
+if TYPE_CHECKING:
+    from jmars.client.cluster import Cluster
+    from jmars.client.job import Job
+
+__all__ = ["CellDisplay", "NoDisplay", "TextDisplay", "WidgetDisplay", "choose_display"]
+
+_LAST_FRAME = 3.0  # seconds that a cell waits for its last picture
+
+
+class CellDisplay(Protocol):
+    """How one cell shows its jobs."""
+
+    detached: bool  # "To background" was clicked: the cell need not wait for its last job
+
+    def follow(self, job: Job) -> None:
+        """Show `job` from now on."""
+
+    def background(self) -> None:
+        """The cell ends before its job does."""
+
+    def close(self) -> None:
+        """The cell submits no more jobs; its last one has ended or goes on in the background."""
+
+
+class NoDisplay:
+    """Shows nothing."""
+
+    detached = False
+
+    def follow(self, job: Job) -> None:
+        """Nothing to show."""
+
+    def background(self) -> None:
+        """Nothing to show."""
+
+    def close(self) -> None:
+        """Nothing to show."""
+
+
+class TextDisplay:
+    """Prints one line at the end, the same on every run: no times, no bytes."""
+
+    detached = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._jobs: list[Job] = []
+        self._background = False
+
+    def follow(self, job: Job) -> None:
+        """Show `job` from now on."""
+        self._jobs.append(job)
+
+    def background(self) -> None:
+        """The line then says only that the job goes on."""
+        self._background = True
+
+    def close(self) -> None:
+        """Print the line, if there was a job."""
+        if not self._jobs:
+            return
+        if self._background:
+            print("jmars: running in the background")  # noqa: T201  (this is what the cell shows)
+            return
+        run = RunState()
+        for job in self._jobs:
+            run.follow(job.id, job.name)
+            run.fold(self._cluster.events(run.seq, job.id)[0])
+        print(text_line(run.picture(time.time())))  # noqa: T201
+
+
+class WidgetDisplay:
+    """The live view; when nothing more will come, the static picture takes its place."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.detached = False
+        self._background = False
+        self._jobs: dict[str, Job] = {}
+        self._view = JobView(on_cancel=self._cancel, on_background=self._detach, on_answer=self._answered)
+        kernel_access.unpin(self._view.comm)
+        self._sampler = Sampler(cluster.events, self._view.show, RunState(open=True, attached=True), self._replace)
+        self._handle: DisplayHandle | None = None
+
+    def follow(self, job: Job) -> None:
+        """Show `job` from now on."""
+        self._jobs[job.id] = job
+        if self._handle is None:
+            self._handle = display(self._view, display_id=True)  # type: ignore[no-untyped-call]
+        self._sampler.follow(job.id, job.name)
+
+    def background(self) -> None:
+        """The cell no longer waits."""
+        self._background = True
+        self._sampler.detach()
+
+    def close(self) -> None:
+        """Let the sampler show its last picture, now or when the job in the background ends."""
+        self._sampler.close()
+        if not self._jobs:
+            self._view.close()
+        elif not self._background:
+            self._sampler.join(_LAST_FRAME)
+
+    def _cancel(self, job: str) -> None:
+        if job in self._jobs:
+            self._jobs[job].cancel()
+
+    def _detach(self) -> None:
+        self.detached = True
+
+    def _answered(self, number: int, hidden: bool) -> None:
+        self._sampler.answered(number, hidden)
+
+    def _replace(self, picture: Picture) -> None:
+        """Put the static picture where the live view was, and let go of the widget."""
+        assert self._handle is not None
+        self._handle.update(final_bundle(picture), raw=True)  # type: ignore[no-untyped-call]
+        self._view.close()
+
+
+def choose_display(cluster: Cluster) -> CellDisplay:
+    """The display for a cell that begins now.
+
+    Raises
+    ------
+    ValueError
+        If `jmars.config.display` is none of its values.
+    """
+    wanted = config.display
+    if wanted not in ("", "none", "text", "widget"):
+        raise ValueError(f"JMARS_DISPLAY={wanted!r} is no display; use none, text or widget")
+    if wanted == "none":
+        return NoDisplay()
+    kernel: Any = kernel_access.current_kernel()
+    if wanted == "text" or (not wanted and getattr(kernel, "comm_manager", None) is None):
+        return TextDisplay(cluster)
+    try:
+        return WidgetDisplay(cluster)
+    except FileNotFoundError as error:
+        if wanted:
+            raise
+        warnings.warn(f"{error}; this cell shows text instead", stacklevel=2)
+        return TextDisplay(cluster)

@@ -1,0 +1,115 @@
+"""`%load_ext jmars`: the cell magic `%%jmars` and the line magic `%jmars`.
+
+Reads the flags, finds or starts the cluster, and runs the cell (`jmars.notebook.cell`) with its display. Loaded by
+IPython through `jmars.load_ipython_extension`.
+Source: shared design, "The cell".
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, line_cell_magic, magics_class
+
+from jmars.client.cluster import Cluster, default_cluster
+from jmars.config import config
+from jmars.notebook import kernel_access
+from jmars.notebook.cell import run_cell
+from jmars.notebook.cell_source import CellSource
+from jmars.notebook.display import choose_display
+from jmars.notebook.flags import USAGE, Flags
+from jmars.notebook.live import CellCancelled, CellEngine, answer_control
+from jmars.tensor.engine import get_engine
+from jmars.units import format_bytes
+
+__all__ = ["JmarsMagics", "load_ipython_extension", "unload_ipython_extension"]
+
+
+@magics_class
+class JmarsMagics(Magics):
+    """`%%jmars` and `%jmars`."""
+
+    @line_cell_magic
+    def jmars(self, line: str, cell: str | None = None) -> Any:  # noqa: D102  (its docstring is USAGE, below)
+        __tracebackhide__ = True
+        shell = self.shell
+        assert isinstance(shell, InteractiveShell)
+        return run_magic_cell(shell, line, cell) if cell is not None else run_magic_line(line)
+
+    jmars.__doc__ = USAGE
+
+
+def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
+    """Run `cell` under `%%jmars line`; what the cell shows.
+
+    Raises
+    ------
+    UsageError
+        If the line is not understood.
+    BaseException
+        What the cell raises.
+    """
+    __tracebackhide__ = True
+    flags = Flags.parse(line)
+    source = CellSource.read(shell, line, cell)
+    cluster = find_cluster(flags)
+    display = choose_display(cluster)
+    engine = CellEngine(cluster, get_engine(), display, source.label, flags.background)
+    try:
+        with config.using(**flags.settings()):
+            return run_cell(shell, source, engine, flags.lazy)
+    except CellCancelled:
+        print(f"{source.label} was cancelled; names keep their old values", file=sys.stderr)  # noqa: T201
+        return None
+    finally:
+        if flags.output and engine.job is not None:
+            shell.user_ns[flags.output] = engine.job
+        display.close()
+
+
+def find_cluster(flags: Flags) -> Cluster:
+    """The default cluster, or a new one where there is none or the flags ask for another."""
+    cluster = default_cluster(start=False)
+    if cluster is not None:
+        same_workers = flags.workers in (None, cluster.n_workers)
+        if same_workers and flags.memory in (None, cluster.memory_limit):
+            return cluster
+    if flags.workers is None and flags.memory is None:
+        cluster = default_cluster(start=True)
+        assert cluster is not None
+        return cluster
+    return Cluster(n_workers=flags.workers, memory_limit=flags.memory)
+
+
+def run_magic_line(line: str) -> None:
+    """`%jmars` or `%jmars status` shows the default cluster, `%jmars stop` closes it."""
+    word = line.strip() or "status"
+    if word not in ("status", "stop"):
+        raise UsageError(f"%jmars {word}: use `%jmars status`, `%jmars stop`, or `%%jmars` above a cell")
+    cluster = default_cluster(start=False)
+    if cluster is None:
+        print("jmars: no cluster; the next %%jmars cell starts one")  # noqa: T201
+        return
+    if word == "stop":
+        cluster.close()
+        print(f"jmars: {cluster.name} is closed")  # noqa: T201
+        return
+    info = cluster.info()
+    jobs = [f"{job['name']} {job['state']}" for job in cluster.jobs()]
+    limit = format_bytes(cluster.memory_limit)
+    print(f"jmars: {cluster.name}, {len(info['workers'])} workers, memory limit {limit}", *jobs[-10:], sep="\n  ")  # noqa: T201
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """`%load_ext jmars`."""
+    shell.register_magics(JmarsMagics)
+    kernel_access.serve_control(answer_control)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """`%unload_ext jmars`: the magics go, the clusters stay."""
+    for magics in (shell.magics_manager.magics["line"], shell.magics_manager.magics["cell"]):
+        magics.pop("jmars", None)

@@ -1,0 +1,117 @@
+"""The user's names while one `%%jmars` cell runs: lazy in it, as they were after an error, kept after success.
+
+NumPy's names mean jmars.tensor, NumPy arrays that the cell's text mentions are tensors that refer to them. Afterwards
+whatever the cell did not rebind or write to is exactly what it was. Used by `jmars.notebook.cell`.
+Source: shared design, "The cell".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.notebook.numpy_names import given_names, meaning_or_refusal, path_of
+from jmars.tensor.operand import TensorData
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["Namespace", "tensors_in"]
+
+# What IPython itself binds while a cell runs: its output and input caches, `!`'s exit status.
+_IPYTHON = re.compile(r"_+|_(i+|ih|oh|dh|\d+|i\d+|exit_code|exception)|In|Out|__jmars_\w+")
+
+_SHORT = 1000  # containers with more in them are not searched for tensors; what is there stays lazy
+_NOTHING = object()
+
+
+@dataclass
+class Namespace:
+    """One cell's view of the namespace; `enter` first, then `leave` or `roll_back`.
+
+    Examples
+    --------
+    >>> names = {"np": np, "x": np.arange(3)}
+    >>> inside = Namespace.enter(names, {"np", "x", "y"})
+    >>> names["y"] = names["x"]  # the cell assigns a tensor
+    >>> sorted(inside.leave())
+    ['y']
+    >>> names["np"] is np, type(names["x"]).__name__, type(names["y"]).__name__
+    (True, 'ndarray', 'Tensor')
+    """
+
+    names: dict[str, Any]  # the user's namespace itself
+    before: dict[str, Any]  # what every name meant before the cell
+    given: dict[str, Any] = field(default_factory=dict)  # what was put under a name for the cell
+    data: dict[int, tuple[Tensor, TensorData]] = field(default_factory=dict)  # what every tensor held at the start
+
+    @classmethod
+    def enter(cls, names: dict[str, Any], words: Container[str]) -> Namespace:
+        """Put the lazy meanings into `names`; arrays only where `words` has the name."""
+        inside = cls(names, dict(names))
+        entered: dict[int, Tensor] = {}  # an array under two names is one tensor
+        for name, value in inside.before.items():
+            if _IPYTHON.fullmatch(name):
+                continue
+            path = path_of(value)
+            if path is not None:
+                inside.given[name] = meaning_or_refusal(path)
+            elif name in words and type(value) in (np.ndarray, np.memmap):
+                try:
+                    if id(value) not in entered:
+                        entered[id(value)] = as_tensor(value)
+                    inside.given[name] = entered[id(value)]
+                except UnsupportedError:
+                    continue  # text, records, objects: they stay arrays
+        names.update(inside.given)
+        for tensor in tensors_in(value for name, value in names.items() if not _IPYTHON.fullmatch(name)):
+            inside.data[id(tensor)] = tensor, tensor.data
+        return inside
+
+    def leave(self) -> dict[str, Any]:
+        """Give the names back what the cell left alone; what it assigned or wrote to, by name."""
+        assigned: dict[str, Any] = {}
+        for name, value in list(self.names.items()):
+            if _IPYTHON.fullmatch(name):
+                continue
+            untouched = self.given.get(name, self.before.get(name, _NOTHING)) is value
+            if isinstance(value, Tensor) and id(value) in self.data:  # `x[0] = 1` changes what a tensor holds
+                untouched = untouched and value.data is self.data[id(value)][1]
+            if untouched:
+                self.names[name] = self.before[name]
+            elif id(value) in given_names and given_names[id(value)][0] is value:
+                self.names[name] = given_names[id(value)][1]  # bound by an import inside the cell
+            else:
+                assigned[name] = value
+        return assigned
+
+    def roll_back(self) -> None:
+        """Every name and every tensor as before the cell."""
+        for name in [name for name in self.names if name not in self.before and not _IPYTHON.fullmatch(name)]:
+            del self.names[name]
+        for name, value in self.before.items():
+            if not _IPYTHON.fullmatch(name):
+                self.names[name] = value
+        for tensor, data in self.data.values():
+            tensor.data = data
+
+
+def tensors_in(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among `values` and in short lists, tuples, sets and dicts there; each once, in order."""
+    found: dict[int, Tensor] = {}
+    todo = list(values)
+    seen: set[int] = set()
+    for value in todo:  # grows while it is read
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Tensor):
+            found[id(value)] = value
+        elif type(value) in (list, tuple, set, frozenset) and len(value) <= _SHORT:
+            todo.extend(value)
+        elif type(value) is dict and len(value) <= _SHORT:
+            todo.extend(value.values())
+    return list(found.values())

@@ -1,0 +1,74 @@
+"""A notebook without a kernel, whose cells run in this process or on a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from jmars.notebook.cell import run_cell
+from jmars.notebook.cell_source import CellSource
+from jmars.notebook.flags import Flags
+from jmars.tensor import Tensor, TensorData, get_engine, set_engine
+from tests.notebook.shells import Notebook, new_shell
+from tests.tensor.engine import OneByOne
+
+
+class InProcess:
+    """A cell's engine (`jmars.notebook.live.CellEngine`) without jobs: remembers what would have been one."""
+
+    job = None
+
+    def __init__(self, engine: OneByOne, jobs: list[Sequence[TensorData]]) -> None:
+        self._engine, self._jobs = engine, jobs
+
+    def execute(self, data: Sequence[TensorData]) -> None:
+        missing = [one for one in data if not self._engine.held(one)]
+        if missing:
+            self._jobs.append(missing)
+            self._engine.execute(missing)
+
+    def fetch(self, data: TensorData, copy: bool = True) -> Any:
+        self.execute([data])
+        return self._engine.fetch(data, copy)
+
+    def held(self, data: TensorData) -> bool:
+        return self._engine.held(data)
+
+    def limits(self) -> tuple[int, int]:
+        return self._engine.limits()
+
+    def finish(self, results: Sequence[Tensor]) -> None:
+        self.execute([tensor.data for tensor in results])
+
+
+class CellNotebook(Notebook):
+    """Cells whose jobs can be counted."""
+
+    jobs: list[Sequence[TensorData]]
+
+    def held(self, name: str) -> bool:
+        return get_engine().held(self[name].data)
+
+
+@pytest.fixture
+def notebook() -> Iterator[CellNotebook]:
+    """A notebook whose `%%jmars` cells run in this process."""
+    before = get_engine()
+    engine = OneByOne()
+    with new_shell() as shell:
+        ran = CellNotebook(shell)
+        ran.jobs = []
+
+        def magic(line: str, cell: str) -> Any:
+            __tracebackhide__ = True
+            source = CellSource.read(shell, line, cell)
+            return run_cell(shell, source, InProcess(engine, ran.jobs), Flags.parse(line).lazy)
+
+        shell.register_magic_function(magic, "cell", "jmars")
+        set_engine(engine)
+        try:
+            yield ran
+        finally:
+            set_engine(before)

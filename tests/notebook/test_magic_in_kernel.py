@@ -1,0 +1,140 @@
+"""A `%%jmars` cell in a real kernel: seen while it runs, stopped in every way, cells behind it in order."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from jmars.notebook.view import MIME_TYPE
+from jmars.notebook.widget import STATIC
+from tests.notebook.kernels import VERSIONS, Client, running_kernel
+
+SLOW = """%%jmars -w 2 --memory 512MiB -o job {flags}
+import time
+def slow(block):
+    time.sleep(0.2)
+    return block + 1
+
+x = map_blocks(slow, np.zeros({chunks}, chunk_size=1), dtype=float)
+x.sum()
+"""
+
+
+def slow(flags: str = "", chunks: int = 300) -> str:
+    """A cell of `chunks` times 0.2 s on two workers."""
+    return SLOW.format(flags=flags, chunks=chunks)
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def kernel(request, tmp_path_factory):
+    if not (STATIC / "widget.js").exists():
+        pytest.skip("the front end is not built: run `jlpm && jlpm build:prod` in labextension/")
+    with running_kernel(tmp_path_factory.mktemp("kernel"), request.param, {"JMARS_DISPLAY": "widget"}) as client:
+        client.run("%load_ext jmars\nimport numpy as np\nfrom jmars.tensor import map_blocks\nx = 'old'")
+        client.run("%%jmars -w 2 --memory 512MiB\nnp.ones(3).sum()")
+        yield client
+        client.run("%jmars stop")
+
+
+@pytest.fixture(autouse=True)
+def _forget(kernel):
+    kernel.iopub.clear()
+    kernel.run("x = 'old'")
+    kernel.iopub.clear()
+
+
+def running_view(kernel: Client) -> tuple[str, str]:
+    """Comm id and job id of the view, once its job runs."""
+    comm = kernel.wait_for(lambda m: m["msg_type"] == "comm_open" and "job_id" in m["content"]["data"]["state"])
+    name = comm["content"]["comm_id"]
+
+    def runs(message):
+        if message["msg_type"] != "comm_msg" or message["content"]["comm_id"] != name:
+            return False
+        snap = message["content"]["data"].get("state", {}).get("snap") or {}
+        return snap.get("state") == "running" and sum(snap.get("counts", [])[3:5]) > 0
+
+    found = kernel.wait_for(runs)
+    return name, found["content"]["data"]["state"]["snap"]["job"]
+
+
+def test_the_view_moves_and_a_static_picture_replaces_it(kernel):
+    cell = kernel.send(slow(chunks=10))
+    running_view(kernel)
+    assert kernel.reply(cell)["status"] == "ok"
+    kernel.text(cell)
+    mine = [m for m in kernel.iopub if m["parent_header"].get("msg_id") == cell]
+    shown = next(m for m in mine if m["msg_type"] == "display_data")
+    assert "application/vnd.jupyter.widget-view+json" in shown["content"]["data"]
+    last = [m for m in kernel.iopub if m["msg_type"] == "update_display_data"][-1]
+    assert last["content"]["transient"] == shown["content"]["transient"]
+    assert last["content"]["data"].keys() == {MIME_TYPE, "text/html", "text/plain"}
+    assert last["content"]["data"][MIME_TYPE]["snap"]["state"] == "succeeded"
+    assert kernel.run("float(x.sum())") == "10.0"
+
+
+@pytest.mark.parametrize("way", ["control", "comm"])
+def test_cancel_while_the_cell_blocks_ends_it_and_the_next_cell_runs(kernel, way):
+    cell = kernel.send(slow())
+    behind = [kernel.send("print('behind', x)"), kernel.send("print('further', job.state)")]
+    comm, job = running_view(kernel)
+    begun = time.monotonic()
+    if way == "control":
+        assert kernel.control("jmars_request", {"op": "cancel", "job": job})["status"] == "ok"
+    else:
+        kernel.shell(
+            "comm_msg", {"comm_id": comm, "data": {"method": "custom", "content": {"type": "cancel", "job": job}}}
+        )
+    assert kernel.reply(cell, 10)["status"] == "ok"
+    assert time.monotonic() - begun < 1
+    assert [kernel.reply(each)["status"] for each in behind] == ["ok", "ok"]
+    assert "was cancelled; names keep their old values" in kernel.text(cell)
+    assert kernel.text(behind[0]) == "behind old"
+    assert kernel.text(behind[1]) == "further cancelled"
+    assert kernel.run("%%jmars\nfloat(np.ones(4).sum())") == "4.0"
+
+
+def test_the_stop_button_cancels_the_job_and_what_is_queued(kernel):
+    cell = kernel.send(slow())
+    queued = kernel.send("x = 'must not run'")
+    running_view(kernel)
+    begun = time.monotonic()
+    kernel.manager.interrupt_kernel()
+    reply = kernel.reply(cell, 10)
+    assert time.monotonic() - begun < 2
+    assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
+    assert "\n".join(reply["traceback"]).count("\n") < 3
+    assert kernel.reply(queued)["status"] == "aborted"
+    assert kernel.run("print(x, job.state)") == "old cancelled"
+    assert kernel.run("%%jmars\nfloat(np.ones(4).sum())") == "4.0"
+
+
+def test_a_reloaded_page_finds_its_widget_while_the_cell_waits(kernel):
+    cell = kernel.send(slow())
+    comm, job = running_view(kernel)
+    assert comm in kernel.reply(kernel.shell("comm_info_request", {"target_name": "jupyter.widget"}), 5)["comms"]
+    kernel.shell("comm_msg", {"comm_id": comm, "data": {"method": "request_state"}})
+    kernel.wait_for(
+        lambda m: "workers" in m["content"].get("data", {}).get("state", {}) and "snap" in m["content"]["data"]["state"]
+    )
+    kernel.control("jmars_request", {"op": "cancel", "job": job})
+    kernel.reply(cell)
+
+
+def test_to_background_gives_the_prompt_back_and_the_job_goes_on(kernel):
+    cell = kernel.send(slow(chunks=20))
+    _, job = running_view(kernel)
+    assert kernel.control("jmars_request", {"op": "background", "job": job})["status"] == "ok"
+    assert kernel.reply(cell, 5)["status"] == "ok"
+    assert kernel.run("print(job.state)") == "running"
+    assert kernel.run("float(x.sum())") == "20.0"
+    assert kernel.run("print(job.state)") == "succeeded"
+
+
+def test_a_background_cell_returns_at_once(kernel):
+    begun = time.monotonic()
+    kernel.run(slow("-b", chunks=20))
+    assert time.monotonic() - begun < 1
+    assert kernel.run("print(job.state in ('preparing', 'running'))") == "True"
+    assert kernel.run("float(x.sum())") == "20.0"
