@@ -2,9 +2,10 @@
 
 import pytest
 
+from jmars.config import Config
 from jmars.optimize import compile_graph
 from jmars.tensor.graph import TensorGraph
-from tests.optimize.examples import labels, tensor
+from tests.optimize.examples import labels, last_chunk, tensor
 
 
 def rand():
@@ -66,3 +67,19 @@ def test_s0_4_nodes_before_and_after_are_counted_by_hand(make, before, after):
 
 def test_s1_2_composing_can_be_switched_off():
     assert fused(tensor("sum", a_plus_b()), fuse_enabled=False) == ["rand", "rand", "add", "sum"]
+
+
+def test_s0_15_each_switch_of_the_configuration_changes_the_graph_as_it_says():
+    x = tensor("x")
+    unequal = tensor("pair", tensor("add", x), tensor("add", x))  # twice the same
+    part = last_chunk(tensor("x", chunks=2))  # one of two chunks
+
+    def operands(result, **switches):
+        config = Config()
+        config.load({"task": {"default_config": switches}})
+        return fused(result, **config.task)
+
+    assert operands(unequal) == ["x+add+pair"]
+    assert operands(unequal, optimize_tileable_graph=False) == ["x", "add", "add", "pair"]
+    assert operands(unequal, fuse_enabled=False) == ["x", "add", "pair"]
+    assert operands(part) == ["x"] and operands(part, optimize_chunk_graph=False) == ["x", "x"]

@@ -1,6 +1,7 @@
 """Seed 002: dependency counters and instances that are used again."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -47,3 +48,19 @@ def test_s2_5_an_instance_is_used_by_one_run_at_a_time():
     pool.release(run)
     with pytest.raises(GraphError, match="went back to its pool"):
         run.finish([0])
+
+
+def test_s2_6_a_pool_serves_8_threads_1000_runs_each_and_never_builds_more_than_its_limit():
+    pool = Pool(FlowGraph(wavefront(3)), limit=3)
+
+    def client(_):
+        for _ in range(1_000):
+            with pool.lent() as run:
+                ready = run.graph.initial
+                while ready:
+                    ready, _released = run.finish(ready)
+                assert run.is_done
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(client, range(8)))
+    assert pool.built <= 3
