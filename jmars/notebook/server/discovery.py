@@ -1,0 +1,130 @@
+"""Clusters of this user, found by their registry files, and one connection to each.
+
+The browser never sees a socket or a token. Used by handlers.py.
+Source: shared design, "labextension and server extension" (discovery without touching the kernel).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jmars.actors.channel import Channel, connect
+from jmars.config import runtime_dir
+from jmars.errors import ClusterError, ClusterLostError
+
+__all__ = ["Entry", "Finder", "read_entry"]
+
+_ID = re.compile(r"[\w.-]{1,100}")
+_ANSWER = 3.0  # seconds that a cluster may take to answer
+_LARGEST = 64 * 1024  # bytes of a registry file
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a registry file says of a cluster."""
+
+    id: str
+    name: str
+    socket: str
+    token: str  # never shown, never sent on
+
+    def __repr__(self) -> str:
+        return f"Entry({self.id!r})"
+
+
+def read_entry(path: Path) -> Entry | None:
+    """The cluster of one registry file; None for a file that is not ours, is open to others, or says something else."""
+    if not _ID.fullmatch(path.stem):
+        return None
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None  # ended meanwhile
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            return None
+        try:
+            fields = json.loads(file.read(_LARGEST))
+            entry = Entry(*(str(fields[name]) for name in ("id", "name", "socket", "token")))
+        except (ValueError, KeyError, TypeError):
+            return None
+    return entry if entry.id == path.stem else None
+
+
+class Finder:
+    """Clusters by id, and what they answer. One per Jupyter server; used on its event loop alone."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, Channel] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def entries(self) -> list[Entry]:
+        """The clusters that are registered, by id."""
+        try:
+            paths = sorted(runtime_dir().glob("*.json"))
+        except ClusterError:
+            return []  # a folder that others may enter is not ours to believe
+        return [entry for entry in map(read_entry, paths) if entry is not None]
+
+    async def ask(self, cluster: str, actor: str, method: str, *args: Any) -> Any:
+        """What `actor.method(*args)` gives on a cluster.
+
+        Raises
+        ------
+        KeyError
+            If no such cluster is registered.
+        ClusterLostError
+            If it does not answer in time.
+        """
+        entry = next((entry for entry in self.entries() if entry.id == cluster), None)
+        if entry is None:
+            raise KeyError(cluster)
+        try:
+            async with asyncio.timeout(_ANSWER):
+                kept = self._channels.get(cluster)
+                channel = await self._channel(entry)
+                try:
+                    return await channel.ask(actor, method, *args)
+                except ClusterLostError:
+                    if channel is not kept:
+                        raise
+                # The kept connection had ended without our knowing: a new one may do.
+                self._drop(cluster)
+                return await (await self._channel(entry)).ask(actor, method, *args)
+        except TimeoutError:
+            self._drop(cluster)
+            raise ClusterLostError(
+                f"cluster {cluster} has not answered for {_ANSWER:g} s; it may be stopped or very busy: try again"
+            ) from None
+
+    def close(self) -> None:
+        """Cut all connections."""
+        for cluster in list(self._channels):
+            self._drop(cluster)
+
+    async def _channel(self, entry: Entry) -> Channel:
+        """The connection to a cluster, made when there is none."""
+        async with self._locks.setdefault(entry.id, asyncio.Lock()):
+            channel = self._channels.get(entry.id)
+            if channel is None or channel.closed:
+                self._forget_ended()
+                channel = self._channels[entry.id] = await connect(entry.socket, entry.token)
+            return channel
+
+    def _forget_ended(self) -> None:
+        for cluster in [cluster for cluster, channel in self._channels.items() if channel.closed]:
+            del self._channels[cluster]
+        self._locks = {cluster: lock for cluster, lock in self._locks.items() if lock.locked()}
+
+    def _drop(self, cluster: str) -> None:
+        channel = self._channels.pop(cluster, None)
+        if channel is not None:
+            channel.close()

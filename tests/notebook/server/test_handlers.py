@@ -1,0 +1,232 @@
+"""REST and websocket in a real Jupyter server, under a base URL and with a token."""
+
+import asyncio
+import http.cookiejar
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import websocket_connect
+
+from jmars.model.states import OperandState as S
+from tests.notebook.events_for_tests import started
+from tests.notebook.server.fake_cluster import TOKEN, FakeCluster
+
+ROOT = Path(__file__).parents[3]
+LOGIN = "login-token-of-jupyter"
+BASE = "/user/ann/"
+
+
+class Server(NamedTuple):
+    """A running Jupyter server with our extension."""
+
+    port: int
+    log: Path
+    clusters: Path  # its runtime folder of jmars
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """One server for all tests here: it takes seconds to start."""
+    folder = tmp_path_factory.mktemp("server")
+    clusters = folder / "jmars"
+    clusters.mkdir(mode=0o700)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = {"ServerApp": {"jpserver_extensions": {"jmars.notebook.server": True}, "base_url": BASE}}
+    settings["ServerApp"] |= {"root_dir": str(folder), "port": port, "port_retries": 0, "open_browser": False}
+    settings |= {"IdentityProvider": {"token": LOGIN}}
+    (folder / "config.json").write_text(json.dumps(settings))
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "JMARS_RUNTIME_DIR": str(clusters)}
+    environment |= {f"JUPYTER_{name}_DIR": str(folder / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+    command = [sys.executable, "-m", "jupyter_server", f"--config={folder / 'config.json'}", "--allow-root"]
+    log = folder / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment, cwd=folder)
+        try:
+            wait_for(process, port, log)
+            yield Server(port, log, clusters)
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def wait_for(process, port, log):
+    """Until the server answers; its log when it ended."""
+    while True:
+        if process.poll() is not None:
+            raise RuntimeError(log.read_text())
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}{BASE}api?token={LOGIN}", timeout=10).close()
+            return
+        except urllib.error.URLError:
+            try:
+                process.wait(0.1)
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def call(port, path, method="GET", **headers):
+    """Status and JSON of a request; the login token goes in a header unless `Authorization` is given."""
+    given = {"Authorization": f"token {LOGIN}"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{BASE}jmars/{path}", method=method, headers=given)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def logged_in(port):
+    """A browser that has logged in: what opens pages, and its cookies."""
+    jar = http.cookiejar.CookieJar()
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
+    for page in ("login", f"api/status?token={LOGIN}"):
+        opener.open(f"http://127.0.0.1:{port}{BASE}{page}").close()
+    assert len(jar) >= 2
+    return opener, jar
+
+
+async def connect(port, cluster, token=LOGIN, **headers):
+    query = f"?token={token}" if token else ""
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    url = f"ws://127.0.0.1:{port}{BASE}jmars/stream/{cluster}{query}"
+    return await websocket_connect(HTTPRequest(url, headers=given, request_timeout=10))
+
+
+def test_clusters_are_listed_without_their_secrets(server):
+    with FakeCluster(server.clusters, started(4).events):
+        status, rows = call(server.port, "clusters")
+        assert status == 200
+        assert rows == [
+            {
+                "id": "fake-1",
+                "name": "local",
+                "alive": True,
+                "workers": 2,
+                "jobs": [{"id": "job-1", "name": "cell 1", "state": "running", "elapsed": 1.0}],
+            }
+        ]
+        assert TOKEN not in json.dumps(rows)
+    assert call(server.port, "clusters") == (200, [])
+    assert TOKEN not in server.log.read_text()
+    assert LOGIN not in server.log.read_text().replace(f"?token={LOGIN}", "", 2)  # Jupyter prints its own address
+
+
+def test_a_cluster_that_does_not_answer_is_listed_as_such(server):
+    with FakeCluster(server.clusters, []) as cluster:
+        kept = cluster.registry.read_text()
+    path = server.clusters / "fake-1.json"
+    path.touch(mode=0o600)
+    path.write_text(kept)
+    try:
+        row = call(server.port, "clusters")[1][0]
+        assert (row["alive"], row["workers"]) == (False, 0)
+        assert "no cluster answers" in row["error"]
+    finally:
+        path.unlink()
+
+
+def test_a_job_is_cancelled(server):
+    with FakeCluster(server.clusters, started(4).events) as cluster:
+        answer = call(server.port, "clusters/fake-1/jobs/job-1/cancel", "POST")
+        assert answer == (202, {"cluster": "fake-1", "job": "job-1"})
+        assert cluster.actor.cancelled == ["job-1"]
+        assert call(server.port, "clusters/fake-1/jobs/job-9/cancel", "POST")[0] == 409
+        assert call(server.port, "clusters/other/jobs/job-1/cancel", "POST")[0] == 404
+        assert call(server.port, "clusters/fake-1/jobs/job-1/cancel", "GET")[0] == 405
+
+
+@pytest.mark.parametrize(("path", "method"), [("clusters", "GET"), ("clusters/fake-1/jobs/job-1/cancel", "POST")])
+def test_nobody_gets_in_without_the_token(server, path, method):
+    with FakeCluster(server.clusters, started(4).events) as cluster:
+        assert call(server.port, path, method, Authorization="token wrong")[0] == 403
+        assert call(server.port, path, method, Host="evil.example")[0] == 403
+        assert cluster.actor.cancelled == []
+
+
+def test_a_cookie_alone_cannot_cancel(server):
+    """A page of another site makes the browser send the cookie, but cannot read it to send the XSRF header."""
+    opener, jar = logged_in(server.port)
+    with FakeCluster(server.clusters, started(4).events) as cluster:
+        url = f"http://127.0.0.1:{server.port}{BASE}jmars/clusters/fake-1/jobs/job-1/cancel"
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            opener.open(urllib.request.Request(url, method="POST", data=b""))
+        refused.value.close()
+        assert refused.value.code == 403
+        xsrf = next(cookie.value for cookie in jar if cookie.name == "_xsrf")
+        request = urllib.request.Request(url, method="POST", data=b"", headers={"X-XSRFToken": xsrf})
+        with opener.open(request) as answer:
+            assert answer.status == 202
+        request.add_header("Origin", "http://evil.example")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            opener.open(request)
+        refused.value.close()
+        assert cluster.actor.cancelled == ["job-1"]
+
+
+def test_the_stream_sends_the_picture_and_then_what_changes(server):
+    log = started(4)
+
+    async def listen():
+        with FakeCluster(server.clusters, log.events):
+            page = await connect(server.port, "fake-1")
+            first = json.loads(await page.read_message())
+            assert first["job"] == "job-1"
+            assert first["picture"]["graph"]["n_after"] == 5
+            log.moved(S.RUNNING, [0, 1], 1)
+            while True:
+                counts = json.loads(await page.read_message()).get("picture", {}).get("snap", {}).get("counts")
+                if counts and counts[S.RUNNING] == 2:
+                    break
+            page.close()
+            await page.read_message()
+
+    asyncio.run(asyncio.wait_for(listen(), 20))
+
+
+def test_the_stream_of_no_cluster_says_so_and_is_not_to_be_opened_again(server):
+    async def listen():
+        page = await connect(server.port, "nothing")
+        assert await page.read_message() is None
+        assert page.close_code == 4404
+
+    asyncio.run(asyncio.wait_for(listen(), 20))
+
+
+def test_the_stream_is_refused_before_the_upgrade(server):
+    async def refused(**headers):
+        with pytest.raises(HTTPClientError) as error:
+            await connect(server.port, "fake-1", **headers)
+        return error.value.code
+
+    async def listen():
+        assert await refused(token="") == 403
+        assert await refused(token="wrong") == 403
+        assert await refused(token="", Origin="http://evil.example") == 403
+
+    asyncio.run(asyncio.wait_for(listen(), 20))
+
+
+def test_a_page_of_another_site_cannot_listen_with_the_cookie(server):
+    _, jar = logged_in(server.port)
+    cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
+
+    async def listen():
+        page = await connect(server.port, "nothing", token="", Cookie=cookies)
+        assert await page.read_message() is None  # it was let in, and told that there is no such cluster
+        with pytest.raises(HTTPClientError) as error:
+            await connect(server.port, "nothing", token="", Cookie=cookies, Origin="http://evil.example")
+        assert error.value.code == 403
+
+    asyncio.run(asyncio.wait_for(listen(), 20))
