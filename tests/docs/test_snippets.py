@@ -34,7 +34,6 @@ def _execute(notebook: NotebookNode, folder: Path) -> None:
         await client.async_execute()
 
     asyncio.run(run())
-    client.km.context.destroy()
     gc.collect()
 
 
