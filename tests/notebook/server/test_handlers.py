@@ -200,6 +200,7 @@ def test_the_stream_of_no_cluster_says_so_and_is_not_to_be_opened_again(server):
         page = await connect(server.port, "nothing")
         assert await page.read_message() is None
         assert page.close_code == 4404
+        page.close()
 
     asyncio.run(asyncio.wait_for(listen(), 20))
 
@@ -225,6 +226,7 @@ def test_a_page_of_another_site_cannot_listen_with_the_cookie(server):
     async def listen():
         page = await connect(server.port, "nothing", token="", Cookie=cookies)
         assert await page.read_message() is None  # it was let in, and told that there is no such cluster
+        page.close()
         with pytest.raises(HTTPClientError) as error:
             await connect(server.port, "nothing", token="", Cookie=cookies, Origin="http://evil.example")
         assert error.value.code == 403
