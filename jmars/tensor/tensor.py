@@ -24,7 +24,7 @@ from jmars.tensor.infer import check_dtype
 from jmars.tensor.methods import Methods
 from jmars.tensor.operand import Splits, TensorData, new_data
 from jmars.tensor.protocols import call, find, unsupported
-from jmars.tensor.source_line import stores_subscript
+from jmars.tensor.source_line import SourceLine, stores_subscript
 from jmars.tensor.splits import ChunkSize, decide_splits
 
 __all__ = ["Tensor", "as_tensor"]
@@ -315,8 +315,14 @@ class Tensor(Methods):
         return Tensor(self.data)
 
 
-def as_tensor(value: Any, dtype: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
-    """A tensor as it is; an array, list or number as a tensor that refers to it.
+def as_tensor(
+    value: Any,
+    dtype: Any = None,
+    chunk_size: ChunkSize = None,
+    chunks: ChunkSize = None,
+    line: SourceLine | None = None,
+) -> Tensor:
+    """A tensor as it is; an array, list or number as a tensor that refers to it, asked for by `line`.
 
     Raises
     ------
@@ -332,7 +338,7 @@ def as_tensor(value: Any, dtype: Any = None, chunk_size: ChunkSize = None, chunk
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
-    return Tensor(new_data(FromArray(array=array), array.shape, array.dtype, splits))
+    return Tensor(new_data(FromArray(array=array, line=line), array.shape, array.dtype, splits))
 
 
 def _is_operand(value: Any) -> bool:
