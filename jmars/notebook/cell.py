@@ -52,7 +52,7 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine, la
     """
     __tracebackhide__ = True
     names: dict[str, Any] = shell.user_ns
-    inside = Namespace.enter(names, source.words)
+    inside = Namespace.enter(names, source.line_of)
     try:
         with lazy_names(), _engine_is(engine):
             result: Any = eval(source.code, names)

@@ -10,12 +10,15 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import InteractiveShell
+
+from jmars.tensor.source_line import SourceLine
 
 __all__ = ["LAST_VALUE", "CellSource"]
 
@@ -30,7 +33,8 @@ class CellSource:
     code: CodeType  # may be a coroutine (top-level await); binds LAST_VALUE when `shows`
     filename: str  # in tracebacks IPython writes it as `Cell In[n]`
     label: str  # "In [n]", the job's name
-    words: frozenset[str]  # every identifier in the text: the names that the cell may read
+    lines: tuple[str, ...]  # as in tracebacks, the `%%jmars` line included
+    words: Mapping[str, int]  # every identifier in the text (the names that the cell may read): its first line, from 1
     shows: bool  # the last statement is an expression whose value is to be shown
 
     @classmethod
@@ -53,7 +57,17 @@ class CellSource:
             quiet = DisplayHook.semicolon_at_end_of_expression(body)  # type: ignore[no-untyped-call]
             shows = _capture_last(tree, shell.ast_node_interactivity) and not quiet
             code = ipython.compile(ast.fix_missing_locations(tree), filename, "exec")
-        return cls(code, filename, f"In [{number}]", frozenset(re.findall(r"[^\W\d]\w*", body)), shows)
+        words: dict[str, int] = {}
+        for at, text in enumerate((before + body).splitlines(), start=1):
+            for word in re.findall(r"[^\W\d]\w*", text) if not text.startswith("# %%") else ():
+                words.setdefault(word, at)
+        return cls(code, filename, f"In [{number}]", tuple(python.splitlines()), words, shows)
+
+    def line_of(self, word: str) -> SourceLine | None:
+        """The first line that mentions `word`; None when the cell does not."""
+        at = self.words.get(word)
+        text = self.lines[at - 1].strip() if at is not None and at <= len(self.lines) else ""
+        return SourceLine(self.filename, at, text) if at is not None else None
 
 
 def _place(shell: InteractiveShell, line: str, body: str) -> tuple[int, str]:

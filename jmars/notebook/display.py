@@ -17,7 +17,7 @@ from IPython.display import DisplayHandle, display
 from jmars.config import config
 from jmars.notebook import kernel_access
 from jmars.notebook.run_state import RunState
-from jmars.notebook.sampler import Sampler
+from jmars.notebook.sampler import Sampler, catch_up
 from jmars.notebook.static_view import final_bundle, text_line
 from jmars.notebook.view import Picture
 from jmars.notebook.widget import JobView
@@ -89,7 +89,7 @@ class TextDisplay:
         run = RunState()
         for job in self._jobs:
             run.follow(job.id, job.name)
-            run.fold(self._cluster.events(run.seq, job.id)[0])
+            catch_up(self._cluster.events, run)
         print(text_line(run.picture(time.time())))  # noqa: T201
 
 

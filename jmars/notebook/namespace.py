@@ -8,7 +8,7 @@ Source: shared design, "The cell".
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.notebook.numpy_names import given_names, meaning_or_refusal, path_of
 from jmars.tensor.operand import TensorData
+from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["Namespace", "tensors_in"]
@@ -35,7 +36,7 @@ class Namespace:
     Examples
     --------
     >>> names = {"np": np, "x": np.arange(3)}
-    >>> inside = Namespace.enter(names, {"np", "x", "y"})
+    >>> inside = Namespace.enter(names, lambda name: SourceLine("cell", 2, "y = x"))
     >>> names["y"] = names["x"]  # the cell assigns a tensor
     >>> sorted(inside.leave())
     ['y']
@@ -49,8 +50,8 @@ class Namespace:
     data: dict[int, tuple[Tensor, TensorData]] = field(default_factory=dict)  # what every tensor held at the start
 
     @classmethod
-    def enter(cls, names: dict[str, Any], words: Container[str]) -> Namespace:
-        """Put the lazy meanings into `names`; arrays only where `words` has the name."""
+    def enter(cls, names: dict[str, Any], line_of: Callable[[str], SourceLine | None]) -> Namespace:
+        """Put the lazy meanings into `names`; arrays only where `line_of` knows a line that mentions the name."""
         inside = cls(names, dict(names))
         entered: dict[int, Tensor] = {}  # an array under two names is one tensor
         for name, value in inside.before.items():
@@ -59,10 +60,10 @@ class Namespace:
             path = path_of(value)
             if path is not None:
                 inside.given[name] = meaning_or_refusal(path)
-            elif name in words and type(value) in (np.ndarray, np.memmap):
+            elif type(value) in (np.ndarray, np.memmap) and (line := line_of(name)) is not None:
                 try:
                     if id(value) not in entered:
-                        entered[id(value)] = as_tensor(value)
+                        entered[id(value)] = as_tensor(value, line=line)
                     inside.given[name] = entered[id(value)]
                 except UnsupportedError:
                     continue  # text, records, objects: they stay arrays

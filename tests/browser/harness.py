@@ -86,7 +86,7 @@ def running_lab(folder: Path, env: dict[str, str] | None = None) -> Iterator[Lab
     write_kernelspec(specs, "python3", "newest")
     _write_settings(folder / "settings")
     (folder / "run").chmod(0o700)
-    extensions = folder / "labextensions"
+    extensions = data / "labextensions"
     extensions.mkdir()
     built = ROOT / "jmars" / "_labextension"
     if not (built / "package.json").exists():
@@ -118,7 +118,6 @@ def running_lab(folder: Path, env: dict[str, str] | None = None) -> Iterator[Lab
         "LabApp.news_url": "None",
         "LabApp.check_for_updates_class": "jupyterlab.handlers.announcements.NeverCheckForUpdate",
         "LabApp.expose_app_in_browser": True,
-        "LabApp.extra_labextensions_path": f"['{extensions}']",
     }
     arguments = [f"--{name}={value}" for name, value in settings.items()]
     environment = os.environ | {name: str(path) for name, path in places.items()} | (env or {})

@@ -61,6 +61,13 @@ def test_arrays_enter_by_reference_and_stay_arrays(notebook):
     assert notebook["a"] is notebook["same"]
 
 
+def test_an_array_from_outside_belongs_to_the_line_that_mentions_it(notebook):
+    notebook("import numpy as np\na = np.ones(3)")
+    notebook("%%jmars\nb = 1\nc = a + b")
+    (array,) = notebook["c"].data.op.inputs
+    assert array.op.line[1:] == (3, "c = a + b")
+
+
 def test_what_the_cell_does_not_mention_stays_as_it_is(notebook):
     notebook("import numpy as np\na = np.ones(3)\nnames = globals()")
     assert notebook("%%jmars\ntype(names['' + chr(97)])") is np.ndarray
@@ -217,12 +224,3 @@ def test_after_an_error_names_and_tensors_are_as_before(notebook, end):
     assert notebook("%%jmars\nfloat(a.sum())") == 2
 
 
-@pytest.mark.skip
-def test_a_failing_job_names_the_line_that_made_the_operand(notebook):
-    notebook("import numpy as np\nfrom jmars.tensor import map_blocks")
-    body = "def f(block):\n    if block[0] == 1:\n        raise ValueError('bad block')\n    return block\n"
-    ran = notebook.run(f"%%jmars\n{body}x = np.ones(4)\ny = map_blocks(f, x, dtype=float)\nz = y + 1")
-    assert isinstance(ran.error, JmarsError)
-    assert "bad block" in ran.text
-    assert f"Cell In[{len(notebook.cells)}], line 7" in ran.text
-    assert "y" not in notebook

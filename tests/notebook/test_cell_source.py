@@ -70,7 +70,10 @@ def test_a_syntax_error_has_the_users_line(shell):
 
 
 def test_words_are_all_identifiers_also_in_magics_and_strings(shell):
-    assert {"a", "b", "größe", "c"} <= read(shell, "%time a\nprint(f'{b}')\n!ls {größe}\nc").words
+    source = read(shell, "%time a\nprint(f'{b}')\n!ls {größe}\nc + b")
+    assert {"a": 2, "b": 3, "größe": 4, "c": 5}.items() <= source.words.items()
+    assert source.line_of("c") == (source.filename, 5, "c + b")
+    assert source.line_of("jmars") is None
 
 
 def test_ipythons_magics_are_transformed(shell):

@@ -1,0 +1,170 @@
+"""`%load_ext jmars` and the magics, on a real cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from jmars.client.cluster import default_cluster
+from jmars.config import config
+from tests.notebook.shells import Notebook, new_shell
+
+FLAGS = "-w 2 --memory 512MiB"
+SLOW = f"""%%jmars {FLAGS} -o job
+import time
+def slow(block):
+    time.sleep(0.2)
+    return block + 1
+
+x = map_blocks(slow, np.zeros(200, chunk_size=1), dtype=float)
+"""
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    with new_shell() as shell, config.using(display="text"):
+        started = Notebook(shell)
+        started("%load_ext jmars\nimport numpy as np\nfrom jmars.tensor import map_blocks")
+        yield started
+        while default_cluster(start=False) is not None:
+            started("%jmars stop")
+
+
+def test_a_cell_starts_the_cluster_and_the_next_one_finds_it(notebook):
+    ran = notebook.run(f"%%jmars {FLAGS}\nx = np.arange(1000.0)\nx.sum()")
+    assert float(ran.value) == 499500
+    assert ran.text.startswith("jmars: succeeded")
+    cluster = default_cluster(start=False)
+    assert (cluster.n_workers, cluster.memory_limit) == (2, 512 * 2**20)
+    notebook("%%jmars\ny = x + 1")
+    notebook(f"%%jmars {FLAGS}\nz = y + x")
+    assert default_cluster(start=False) is cluster
+    np.testing.assert_array_equal(notebook["z"].fetch(), np.arange(1000.0) * 2 + 1)
+
+
+def test_the_line_of_text_is_the_same_on_every_run(notebook):
+    cell = f"%%jmars {FLAGS}\nw = np.ones(10) + 1\nif w.sum() > 3:\n    w = w + 1"
+    first, second = notebook.run(cell).text, notebook.run(cell).text
+    assert first == second
+    assert first.startswith("jmars: succeeded")
+    assert first.endswith(", 2 jobs\n")
+
+
+def test_nothing_is_shown_where_nothing_is_wanted(notebook):
+    with config.using(display="none"):
+        assert notebook.run(f"%%jmars {FLAGS}\nv = np.ones(3)").text == ""
+
+
+def test_a_display_that_there_is_none_of_is_refused(notebook):
+    with config.using(display="hologram"):
+        assert "use none, text or widget" in notebook.run(f"%%jmars {FLAGS}\nv = np.ones(3)").text
+
+
+def test_output_binds_the_job(notebook):
+    notebook(f"%%jmars {FLAGS} -o job\nv = np.ones(3)")
+    assert notebook["job"].state == "succeeded"
+    assert notebook["job"].name == f"In [{len(notebook.cells)}]"
+    np.testing.assert_array_equal(notebook["job"].result(), np.ones(3))
+
+
+def test_chunk_cuts_arrays_that_give_no_size(notebook):
+    notebook(f"%%jmars {FLAGS} --chunk 8KiB\nv = np.ones(4096)")
+    assert notebook["v"].chunks == ((1024,) * 4,)
+    notebook(f"%%jmars {FLAGS}\nv = np.ones(4096)")
+    assert notebook["v"].chunks == ((4096,),)
+
+
+def test_a_failing_job_names_the_line_that_made_the_operand(notebook):
+    body = "def f(block):\n    if block[0] == 1:\n        raise ValueError('bad block')\n    return block\n"
+    ran = notebook.run(
+        f"%%jmars {FLAGS}\n{body}good = np.ones(4)\nbad = map_blocks(f, good, dtype=float)\nworse = bad.max()"
+    )
+    assert isinstance(ran.error, ValueError)
+    assert "bad block" in ran.text
+    assert f"Cell In[{len(notebook.cells)}], line 7" in ran.text
+    assert "----> 7 bad = map_blocks" in ran.text
+    assert "/jmars/notebook" not in ran.text
+    assert "good" not in notebook
+
+
+def test_a_failing_stage_shows_where_the_value_was_needed(notebook):
+    body = "def f(block):\n    raise ValueError('bad block')\n"
+    ran = notebook.run(
+        f"%%jmars {FLAGS}\n{body}bad = map_blocks(f, np.ones(4), dtype=float)\nif bad.sum() > 0:\n    pass"
+    )
+    assert "----> 5 if bad.sum() > 0" in ran.text
+    assert "line 4" in ran.text  # the operand's
+
+
+def test_cancel_from_another_thread_ends_the_cell_and_the_next_one_runs(notebook):
+    notebook("x = 'old'")
+
+    def cancel():
+        while not (jobs := [job for job in default_cluster().jobs() if job["state"] == "running"]):
+            time.sleep(0.01)  # polled: the thread has nobody to ask
+        default_cluster().ask("session", "cancel", jobs[-1]["id"])
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    begun = time.monotonic()
+    ran = notebook.run(SLOW)
+    thread.join()
+    assert time.monotonic() - begun < 3
+    assert (ran.error, ran.value) == (None, None)
+    assert "was cancelled; names keep their old values" in ran.text
+    assert notebook["x"] == "old"
+    assert notebook["job"].state == "cancelled"
+    assert float(notebook(f"%%jmars {FLAGS}\nnp.ones(4).sum()")) == 4
+
+
+def test_background_returns_at_once_and_the_values_come(notebook):
+    begun = time.monotonic()
+    ran = notebook.run(SLOW.replace("-o job", "-b -o job").replace("200", "20"))
+    assert time.monotonic() - begun < 1
+    assert ran.text == "jmars: running in the background\n"
+    jobs = len(default_cluster().jobs())
+    assert float(notebook("x.sum()")) == 20
+    assert notebook["job"].state == "succeeded"
+    assert len(default_cluster().jobs()) == jobs + 1  # the sum; x was not computed twice
+
+
+def test_other_flags_start_another_cluster_which_is_the_default(notebook):
+    notebook(f"%%jmars {FLAGS}\nx = np.ones(3)")
+    before = default_cluster()
+    notebook("%%jmars -w 1 --memory 400MiB\ny = x + 1")
+    after = default_cluster()
+    assert (after.n_workers, after.memory_limit) == (1, 400 * 2**20)
+    assert notebook["y"].fetch().tolist() == [2, 2, 2]
+    assert not before.closed
+    notebook("%jmars stop")
+    assert default_cluster() is before
+
+
+def test_status_and_stop(notebook):
+    notebook(f"%%jmars {FLAGS}\nx = np.ones(3)")
+    text = notebook.run("%jmars").text
+    assert "2 workers, memory limit 512.0 MiB" in text
+    assert "succeeded" in text
+    assert "use `%jmars status`" in notebook.run("%jmars restart").text
+    assert "is closed" in notebook.run("%jmars stop").text
+    assert notebook.run("%jmars").text == "jmars: no cluster; the next %%jmars cell starts one\n"
+    assert notebook(f"%%jmars {FLAGS}\nx + 1").fetch().tolist() == [2, 2, 2]  # computed anew
+
+
+def test_a_wrong_flag_runs_nothing(notebook):
+    ran = notebook.run("%%jmars -w none\nnever = 1")
+    assert "UsageError: argument -w/--workers: 'none' is no number of workers" in ran.text
+    assert "never" not in notebook
+
+
+def test_help_lists_the_flags(notebook):
+    assert "--memory LIMIT" in notebook["get_ipython"]().find_cell_magic("jmars").__doc__
+
+
+def test_unloading_takes_the_magics_away(notebook):
+    notebook("%unload_ext jmars")
+    assert notebook.run("%%jmars\n1").error is not None
+    notebook("%load_ext jmars")
