@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'vitest';
+import { bytes as size, count, plural, seconds } from '../src/model/format';
+import { boxAt, geometry, neighbour } from '../src/model/geometry';
+import { layered } from '../src/model/layout';
+import { boxes, fromJson, partners, PRUNED, story } from '../src/model/picture';
+import { done, sentence } from '../src/model/states';
+import { bytes, picture } from './pictures';
+
+describe('format', () => {
+  test('sizes are short', () => {
+    expect([0, 999, 1536, 2 ** 20, 700 * 2 ** 20, 1.5 * 2 ** 40].map(size)).toEqual(['0 B', '999 B', '1.5 KiB', '1.0 MiB', '700 MiB', '1.5 TiB']);
+  });
+  test('times and counts are short', () => {
+    expect([0.04, 9.96, 59.6, 185, -1].map(seconds)).toEqual(['0.0 s', '10.0 s', '60 s', '3 min 5 s', '0.0 s']);
+    expect(count(1234567)).toBe('1\u202f234\u202f567');
+    expect([plural(1, 'edge'), plural(2, 'edge')]).toEqual(['1 edge', '2 edges']);
+  });
+  test('what is no number becomes one', () => {
+    const hostile = '<img onerror=alert(1)>' as unknown as number;
+    expect([size(hostile), seconds(hostile), count(hostile)]).toEqual(['0 B', '0.0 s', '0']);
+  });
+});
+
+describe('layout', () => {
+  test('an arrow leads to a later layer, and a source stands next to its user', () => {
+    const { layer, depth } = layered({ n: 5, src: [0, 1, 2, 4], dst: [1, 2, 3, 3] });
+    expect([...layer]).toEqual([0, 1, 2, 3, 2]);
+    expect(depth).toBe(4);
+  });
+  test('a graph of stages may hold cycles and loops', () => {
+    const { layer, order } = layered({ n: 4, src: [0, 1, 2, 2, 3], dst: [1, 2, 1, 2, 3] });
+    expect([...layer]).toEqual([0, 1, 2, 0]);
+    expect(order.flat().sort()).toEqual([0, 1, 2, 3]);
+  });
+  test('neighbours in a layer follow their inputs', () => {
+    const { order } = layered({ n: 6, src: [0, 1, 2], dst: [5, 4, 3] });
+    expect(order[1].map(box => 5 - box)).toEqual(order[0]);
+  });
+  test('no graph has no layers', () => {
+    expect(layered({ n: 0, src: [], dst: [] }).depth).toBe(0);
+    expect(geometry({ n: 0, src: [], dst: [], label: [], labels: [''], size: [] }, 300, false).height).toBeGreaterThan(0);
+  });
+  test('5000 boxes take well under a second', () => {
+    const n = 5000;
+    const src = Array.from({ length: n - 10 }, (_, i) => i);
+    const begin = performance.now();
+    layered({ n, src, dst: src.map(i => i + 10) });
+    expect(performance.now() - begin).toBeLessThan(1000);
+  });
+});
+
+describe('geometry', () => {
+  const wide = (n: number) => ({ n, src: [], dst: [], label: Array(n).fill(0), labels: ['a'], size: Array(n).fill(1) });
+  test.each([
+    [5, 300],
+    [5, 1000],
+    [200, 300],
+    [1500, 460]
+  ])('%i boxes stay within %i pixels and do not overlap', (n, width) => {
+    const place = geometry(wide(n), width, false);
+    const cells = new Set<string>();
+    for (let i = 0; i < n; i++) {
+      expect(place.x[i]).toBeGreaterThanOrEqual(0);
+      expect(place.x[i] + place.w[i]).toBeLessThanOrEqual(width + 0.01);
+      expect(place.y[i] + place.h[i]).toBeLessThanOrEqual(place.height + 0.01);
+      cells.add(`${place.x[i].toFixed(2)},${place.y[i].toFixed(2)}`);
+    }
+    expect(cells.size).toBe(n);
+  });
+  test('a point finds the box under it, and near it where marks are small', () => {
+    const named = geometry(wide(3), 400, false);
+    expect(boxAt(named, named.x[1] + 5, named.y[1] + 5)).toBe(1);
+    expect(boxAt(named, named.x[1] - 3, named.y[1] + 5)).toBe(-1);
+    const marks = geometry(wide(200), 400, false);
+    expect(boxAt(marks, marks.x[7] - 2, marks.y[7] + 1)).toBe(7);
+  });
+  test('arrow keys walk from box to box', () => {
+    const graph = picture().graph!;
+    const place = geometry(graph.after, 700, false);
+    const first = neighbour(place, -1, 'ArrowDown');
+    expect(first).toBe(place.order[0][0]);
+    expect(neighbour(place, first, 'ArrowRight')).toBe(place.order[0][1]);
+    expect(neighbour(place, first, 'ArrowDown')).toBe(4);
+    expect(neighbour(place, 4, 'ArrowDown')).toBe(4);
+    expect(neighbour(place, 4, 'Home')).toBe(first);
+    expect(neighbour(place, first, 'End')).toBe(4);
+    expect(neighbour(place, first, 'x')).toBe(-1);
+  });
+});
+
+describe('picture', () => {
+  test('a box before fusion has the state of what it was fused into', () => {
+    const both = boxes(picture());
+    expect([...both.after.states!]).toEqual([3, 3, 2, 1, 0]);
+    expect([...both.before.states!]).toEqual([3, 3, 2, 1, 3, 3, 2, 1, 0]);
+  });
+  test('one that nobody needs is marked', () => {
+    const shown = picture();
+    shown.graph!.group[0] = -1;
+    expect(boxes(shown).before.states![0]).toBe(PRUNED);
+    expect(story(shown, 'before', 0, String)!.facts[0]).toEqual(['state', 'not needed, so not run']);
+  });
+  test('bytes of another graph are not drawn', () => {
+    expect(boxes(picture({ operand_states: bytes(1, 2) })).after.states).toBeNull();
+    expect(boxes(picture({ operand_states: null })).after.states).toBeNull();
+    expect(boxes(picture({ graph: null })).after.states).toBeNull();
+  });
+  test('an aggregated graph has counts', () => {
+    const shown = picture();
+    shown.graph!.aggregated = true;
+    const counts = new DataView(new ArrayBuffer(14 * 9 * 4));
+    counts.setUint32(4 * (9 * 9 + 3), 70000, true);
+    shown.operand_states = counts;
+    const both = boxes(shown);
+    expect(both.before.counts!.length).toBe(81);
+    expect(both.after.counts![3]).toBe(70000);
+    expect(story(shown, 'after', 0, String)!.facts).toContainEqual(['finished', '70000']);
+  });
+  test('the story of an operand tells its lines, worker and bytes', () => {
+    const told = story(picture(), 'after', 2, size)!;
+    expect(told.title).toBe('rand+add');
+    expect(told.lines.map(line => line.line)).toEqual([1, 2]);
+    expect(told.facts).toEqual([
+      ['state', 'running'],
+      ['worker', 'worker-0'],
+      ['output', '64 B'],
+      ['operands fused', '2']
+    ]);
+    expect(story(picture(), 'after', 99, size)).toBeNull();
+  });
+  test('it tells where an operand was first to run', () => {
+    const moved = story(picture({ operand_workers: bytes(2, 2, 1, 2, 0) }), 'after', 0, size)!;
+    expect(moved.facts).toContainEqual(['first assigned to', 'worker-0']);
+  });
+  test('partners lead both ways', () => {
+    expect(partners(picture().graph!, 'after', 1)).toEqual([1, 5]);
+    expect(partners(picture().graph!, 'before', 5)).toEqual([1]);
+  });
+  test('JSON holds bytes as base64', () => {
+    const shown = fromJson({ operand_states: btoa('\x03\x02'), job_id: 'a' });
+    expect([...new Uint8Array(shown.operand_states!.buffer)]).toEqual([3, 2]);
+    expect(shown.job_id).toBe('a');
+  });
+});
+
+test('counts are read as a sentence', () => {
+  expect(sentence([5, 0, 2, 0, 1, 0, 0, 0, 0])).toBe('1 freed, 2 running, 5 unscheduled');
+  expect(sentence([])).toBe('none');
+  expect(done([5, 0, 2, 3, 1, 1, 0, 0, 0])).toBe(5);
+});

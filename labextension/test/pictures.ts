@@ -1,0 +1,55 @@
+// Pictures for the tests: rand -> add -> sum over four chunks, of which rand and add fuse.
+import { Picture } from '../src/model/view';
+
+export const bytes = (...values: number[]) => new DataView(Uint8Array.from(values).buffer);
+
+export function picture(changes: Partial<Picture> = {}): Picture {
+  return {
+    job_id: 'job-1',
+    graph: {
+      job: 'job-1',
+      aggregated: false,
+      n_before: 9,
+      n_after: 5,
+      n_pruned: 0,
+      stages: [
+        { name: 'rand', file: '<cell>', line: 1, text: 'a = np.random.rand(8)', n: 4 },
+        { name: 'add', file: '<cell>', line: 2, text: 'b = a + 1', n: 4 },
+        { name: 'sum', file: '<cell>', line: 3, text: 'b.sum()', n: 1 }
+      ],
+      before: { n: 9, src: [0, 1, 2, 3, 4, 5, 6, 7], dst: [4, 5, 6, 7, 8, 8, 8, 8], label: [0, 0, 0, 0, 1, 1, 1, 1, 2], labels: ['rand', 'add', 'sum'], size: Array(9).fill(1) },
+      after: { n: 5, src: [0, 1, 2, 3], dst: [4, 4, 4, 4], label: [0, 0, 0, 0, 1], labels: ['rand+add', 'sum'], size: [2, 2, 2, 2, 1] },
+      group: [0, 1, 2, 3, 0, 1, 2, 3, 4],
+      stage: [0, 0, 0, 0, 1, 1, 1, 1, 2],
+      assigned: [0, 1, 0, 1, -1],
+      nbytes: [64, 64, 64, 64, 8]
+    },
+    snap: {
+      state: 'running',
+      name: 'cell',
+      job: 'job-1',
+      n: 5,
+      counts: [1, 1, 1, 2, 0, 0, 0, 0, 0],
+      elapsed: 1.5,
+      eta: 3,
+      error: null,
+      live: true,
+      attached: true,
+      parts: [{ job: 'job-1', name: 'cell', state: 'running', n: 5, elapsed: 1.5 }],
+      seq: 7
+    },
+    operand_states: bytes(3, 3, 2, 1, 0),
+    operand_workers: bytes(1, 2, 1, 2, 0),
+    stages: [
+      [0, 1, 1, 2, 0, 0, 0, 0, 0],
+      [0, 1, 1, 2, 0, 0, 0, 0, 0],
+      [1, 0, 0, 0, 0, 0, 0, 0, 0]
+    ],
+    workers: [
+      { name: 'worker-0', pid: 10, state: 'busy', assigned: 2, running: 1, done: 1, memory: 2 ** 20, stored: 64 },
+      { name: 'worker-1', pid: 11, state: 'idle', assigned: 2, running: 0, done: 1, memory: 2 ** 21, stored: 64 }
+    ],
+    series: { t: [0, 1], used: [0, 128], resident: [2 ** 20, 2 ** 21], spilled: [0, 64], limit: 2 ** 22, peak: 2 ** 21, spilled_total: 64, reloaded_total: 0 },
+    ...changes
+  };
+}

@@ -1,0 +1,209 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { h, morph } from '../src/draw/dom';
+import { Host, mount } from '../src/draw/mount';
+import { Picture } from '../src/model/view';
+import { ask } from '../src/widgets/control';
+import { hostOf, Model } from '../src/widgets/index';
+import { picture } from './pictures';
+
+let shown: Picture;
+let changed: () => void;
+let asked: string[];
+
+function host(): Host {
+  return {
+    get: name => shown[name],
+    watch: call => {
+      changed = call;
+      return () => undefined;
+    },
+    cancel: job => asked.push(`cancel ${job}`),
+    background: () => asked.push('background')
+  };
+}
+const tick = () => new Promise(resolve => requestAnimationFrame(resolve));
+const texts = (selector: string) => [...document.querySelectorAll(selector)].map(node => node.textContent);
+const button = (name: string) => [...document.querySelectorAll('button')].find(node => node.textContent === name) as HTMLButtonElement;
+
+beforeEach(() => {
+  shown = picture();
+  asked = [];
+  HTMLCanvasElement.prototype.getContext = (() => null) as never; // jsdom draws nothing
+});
+afterEach(() => document.body.replaceChildren());
+
+describe('the view', () => {
+  test('says state, progress and times', () => {
+    mount(document.body, host());
+    expect(texts('.jm-state')).toEqual(['running']);
+    expect(texts('.jm-time')).toEqual(['2 of 5 operands · 1.5 s · about 3.0 s left']);
+    expect(document.querySelector('[role=progressbar]')!.getAttribute('aria-valuenow')).toBe('40');
+  });
+  test('has its own ways for cancel and background, and shows only what the picture says', async () => {
+    mount(document.body, host());
+    button('Cancel').click();
+    expect(asked).toEqual(['cancel job-1']);
+    expect(texts('.jm-state')).toEqual(['running']);
+    expect(button('Cancelling…').disabled).toBe(true);
+    button('To background').click();
+    expect(asked).toEqual(['cancel job-1', 'background']);
+    shown = picture({ snap: { ...shown.snap, state: 'cancelled', live: false } });
+    changed();
+    await tick();
+    expect(texts('.jm-state')).toEqual(['cancelled']);
+    expect(button('Cancelling…').hidden && button('To background').hidden).toBe(true);
+  });
+  test('may be asked again when nothing has come of it', async () => {
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout'] });
+    mount(document.body, host());
+    button('Cancel').click();
+    vi.advanceTimersByTime(4000);
+    await tick();
+    vi.useRealTimers();
+    expect(button('Cancel').disabled).toBe(false);
+  });
+  test('without a host that can, there are no buttons', () => {
+    mount(document.body, { get: name => shown[name], watch: () => () => undefined });
+    expect(button('Cancel').hidden && button('To background').hidden).toBe(true);
+  });
+  test('draws an empty picture', () => {
+    shown = {} as Picture;
+    mount(document.body, host());
+    expect(texts('.jm-state')).toEqual(['preparing']);
+    for (const tab of document.querySelectorAll<HTMLButtonElement>('[role=tab]')) {
+      tab.click();
+    }
+    expect(texts('.jm-note').length).toBeGreaterThan(0);
+  });
+  test('tabs are walked by keys', () => {
+    mount(document.body, host());
+    const tabs = [...document.querySelectorAll<HTMLButtonElement>('[role=tab]')];
+    tabs[0].focus();
+    const press = (key: string) => document.activeElement!.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+    press('ArrowRight');
+    expect(document.activeElement).toBe(tabs[1]);
+    press('End');
+    expect(document.activeElement).toBe(tabs[3]);
+    press('ArrowRight');
+    expect(document.activeElement).toBe(tabs[0]);
+    expect(tabs.map(tab => tab.getAttribute('aria-selected'))).toEqual(['true', 'false', 'false', 'false']);
+  });
+  test('tables tell what the canvas shows', () => {
+    mount(document.body, host());
+    button('Operands').click();
+    expect(texts('#' + CSS_ID(document.querySelector('.jm-panel:not([hidden])')!) + ' tbody th')).toEqual(['rand', 'add', 'sum']);
+    button('Workers').click();
+    expect(texts('.jm-panel:not([hidden]) tbody th')).toEqual(['worker-0', 'worker-1']);
+    button('Memory & spill').click();
+    expect(document.querySelector('svg')!.getAttribute('aria-label')).toBe('memory over 1.0 s: peak 2.0 MiB, 64 B on disk at the end');
+  });
+  test('jobs of one cell are listed from the second on', async () => {
+    mount(document.body, host());
+    expect(document.querySelector<HTMLElement>('.jm-parts')!.hidden).toBe(true);
+    const part = shown.snap.parts[0];
+    shown = picture({ snap: { ...shown.snap, parts: [{ ...part, name: 'first', state: 'succeeded' }, part] } });
+    changed();
+    await tick();
+    expect(texts('.jm-parts li')).toEqual(['first: succeeded, 5 operands, 1.5 s', 'cell: running, 5 operands, 1.5 s']);
+  });
+  test('leaves nothing behind', () => {
+    mount(document.body, host())();
+    expect(document.body.children.length).toBe(0);
+  });
+});
+
+describe('hostile names', () => {
+  const names = ['<img src=x onerror="window.hit=1">', '</script><script>window.hit=1</script>', 'javascript:window.hit=1', '"><svg onload=window.hit=1>', 'a\u0000b', '\u202egnp.exe', 'x'.repeat(100000)];
+  test.each(names)('%.30s stays text', name => {
+    const graph = shown.graph!;
+    graph.stages.forEach(stage => Object.assign(stage, { name, text: name, file: name }));
+    graph.before.labels = graph.after.labels = [name, name, name];
+    shown.workers.forEach(worker => Object.assign(worker, { name, state: name }));
+    Object.assign(shown.snap, { state: name, name, error: name, job: name });
+    shown.snap.parts = [{ job: name, name, state: name, n: 1, elapsed: 0 }, ...shown.snap.parts];
+    shown.series.t = [0, name as unknown as number];
+    mount(document.body, host());
+    for (const tab of document.querySelectorAll<HTMLButtonElement>('[role=tab]')) {
+      tab.click();
+    }
+    expect(document.querySelectorAll('img, script, iframe, object, a, image, use, foreignObject').length).toBe(0);
+    expect((window as unknown as { hit?: number }).hit).toBeUndefined();
+    for (const node of document.querySelectorAll('*')) {
+      expect([...node.attributes].filter(attribute => /^on|href|src/i.test(attribute.name))).toEqual([]);
+    }
+  });
+});
+
+describe('morph', () => {
+  test('keeps what is the same, with its focus', () => {
+    const list = (...items: string[]) => [h('ul', {}, ...items.map(item => h('li', {}, h('button', { 'data-item': item }, item))))];
+    morph(document.body, list('a', 'b'));
+    const second = document.querySelectorAll('button')[1];
+    second.focus();
+    morph(document.body, list('a', 'b', 'c'));
+    expect(document.activeElement).toBe(second);
+    morph(document.body, list('x'));
+    expect(texts('button')).toEqual(['x']);
+    expect(document.querySelector('button')!.dataset.item).toBe('x');
+    morph(document.body, [h('p', { hidden: true }, 'text'), 'bare', null]);
+    expect(document.body.innerHTML).toBe('<p hidden="">text</p>bare');
+  });
+});
+
+describe('the widget', () => {
+  const model = (kernel?: unknown) => {
+    const calls: Record<string, (() => void)[]> = {};
+    const sent: unknown[] = [];
+    const it: Model = {
+      get: name => (name === 'frame' ? 7 : shown[name as keyof Picture]),
+      on: (event, call) => void (calls[event] = calls[event] || []).push(call),
+      off: (event, call) => void (calls[event] = (calls[event] || []).filter(other => other !== call)),
+      send: content => sent.push(content),
+      widget_manager: { kernel }
+    };
+    return { it, calls, sent };
+  };
+  test('cancel goes by the comm and by the control channel', () => {
+    const control: { header: { msg_type: string; msg_id: string }; content: unknown; channel: string }[] = [];
+    const kernel = { clientId: 'c', sendControlMessage: (message: never) => (control.push(message), { done: Promise.reject(new Error('gone')) }) };
+    const { it, sent } = model(kernel);
+    hostOf(it).cancel!('job-1');
+    expect(sent).toEqual([{ type: 'cancel', job: 'job-1' }]);
+    expect(control[0]).toMatchObject({ channel: 'control', header: { msg_type: 'jmars_request', session: 'c' }, content: { op: 'cancel', job: 'job-1' } });
+    expect(control[0].header.msg_id).toMatch(/^[0-9a-f]{32}$/);
+  });
+  test('without a control channel the comm is enough', () => {
+    const { it, sent } = model();
+    hostOf(it).cancel!('job-1');
+    hostOf(it).background!();
+    expect(sent).toEqual([{ type: 'cancel', job: 'job-1' }, { type: 'background' }]);
+    expect(ask(null, {})).toBe(false);
+  });
+  test('frames are answered once a second, and when the page is hidden or seen', () => {
+    const { it, sent } = model();
+    let now = 1000;
+    const answer = hostOf(it, () => now).drawn!;
+    answer(false);
+    answer(false);
+    now += 999;
+    answer(false);
+    answer(true);
+    answer(true);
+    now += 1000;
+    answer(false);
+    expect(sent).toEqual([false, true, false].map(hidden => ({ type: 'answer', frame: 7, hidden })));
+    shown.snap.live = false;
+    now += 5000;
+    answer(false);
+    expect(sent.length).toBe(3);
+  });
+  test('a change of any trait is drawn, until it is unmounted', () => {
+    const { it, calls } = model();
+    const stop = hostOf(it).watch(() => undefined);
+    expect(Object.keys(calls)).toContain('change:operand_states');
+    stop();
+    expect(Object.values(calls).flat()).toEqual([]);
+  });
+});
+
+const CSS_ID = (node: Element) => node.id;
