@@ -114,6 +114,8 @@ class Formula:
         dtype = np.dtype(dtype)
         if value.number == -1:
             return Value(-1, dtype, np.asarray(value.scalar).astype(dtype)[()])
+        if value.kind.kind == "c" and dtype.kind not in "cb":
+            value = self.part("real", value)  # what NumPy does too, after a warning
         return value if value.kind == dtype else self._node("astype", [value], dtype)
 
     def tensor(self, value: Value, shape: tuple[int, ...] | None = None, splits: Splits | None = None) -> Tensor:
