@@ -163,7 +163,7 @@ class CellEngine:
         missing = [one for one in data if not self._cluster.holds(one)]
         if not missing:
             return
-        job = self.job = self._cluster.submit_data(missing, self._name)
+        job = self.job = self._cluster.submit_data(missing, self._name, single=len(missing) == 1)
         _running.add(job)
         job.when_done(_running.discard)
         _jobs[job.id], _displays[job.id] = job, self._display

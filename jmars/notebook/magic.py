@@ -97,10 +97,10 @@ def run_magic_line(line: str) -> None:
         cluster.close()
         print(f"jmars: {cluster.name} is closed")  # noqa: T201
         return
-    info = cluster.info()
-    jobs = [f"{job['name']} {job['state']}" for job in cluster.jobs()]
+    jobs = [f"\n  {job['name']} {job['state']}" for job in cluster.jobs()[-10:]]
+    workers = f"{cluster.n_workers} worker{'s' * (cluster.n_workers != 1)}"
     limit = format_bytes(cluster.memory_limit)
-    print(f"jmars: {cluster.name}, {len(info['workers'])} workers, memory limit {limit}", *jobs[-10:], sep="\n  ")  # noqa: T201
+    print(f"jmars: {cluster.name}, {workers}, memory limit {limit}", *jobs, sep="")  # noqa: T201
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from jmars.errors import JmarsError, UnsupportedError
+from jmars.errors import UnsupportedError
 from jmars.tensor import Tensor
 
 

@@ -92,7 +92,7 @@ def test_cancel_while_the_cell_blocks_ends_it_and_the_next_cell_runs(kernel, way
     assert "was cancelled; names keep their old values" in kernel.text(cell)
     assert kernel.text(behind[0]) == "behind old"
     assert kernel.text(behind[1]) == "further cancelled"
-    assert kernel.run("%%jmars\nfloat(np.ones(4).sum())") == "4.0"
+    assert kernel.run("%%jmars\nfloat(np.ones(4).sum())").endswith("4.0")
 
 
 def test_the_stop_button_cancels_the_job_and_what_is_queued(kernel):
@@ -107,7 +107,7 @@ def test_the_stop_button_cancels_the_job_and_what_is_queued(kernel):
     assert "\n".join(reply["traceback"]).count("\n") < 3
     assert kernel.reply(queued)["status"] == "aborted"
     assert kernel.run("print(x, job.state)") == "old cancelled"
-    assert kernel.run("%%jmars\nfloat(np.ones(4).sum())") == "4.0"
+    assert kernel.run("%%jmars\nfloat(np.ones(4).sum())").endswith("4.0")
 
 
 def test_a_reloaded_page_finds_its_widget_while_the_cell_waits(kernel):
@@ -128,7 +128,7 @@ def test_to_background_gives_the_prompt_back_and_the_job_goes_on(kernel):
     assert kernel.control("jmars_request", {"op": "background", "job": job})["status"] == "ok"
     assert kernel.reply(cell, 5)["status"] == "ok"
     assert kernel.run("print(job.state)") == "running"
-    assert kernel.run("float(x.sum())") == "20.0"
+    assert kernel.run("float(x.sum())").endswith("20.0")
     assert kernel.run("print(job.state)") == "succeeded"
 
 
@@ -137,4 +137,4 @@ def test_a_background_cell_returns_at_once(kernel):
     kernel.run(slow("-b", chunks=20))
     assert time.monotonic() - begun < 1
     assert kernel.run("print(job.state in ('preparing', 'running'))") == "True"
-    assert kernel.run("float(x.sum())") == "20.0"
+    assert kernel.run("float(x.sum())").endswith("20.0")
