@@ -131,7 +131,8 @@ def _memory(parts: list[str], series: Series, y: float) -> float:
         parts.append(f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#e3e3e3"/>')
         label = format_bytes(most * share)
         parts.append(f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{label}</text>')
-    area = f"{_LEFT},{bottom:.1f} {path(series['used'])} {right:.1f},{bottom:.1f}"
+    begin = _LEFT + (right - _LEFT) * series["t"][0] / end
+    area = f"{begin:.1f},{bottom:.1f} {path(series['used'])} {right:.1f},{bottom:.1f}"
     parts.append(f'<polygon points="{area}" fill="#009e73" opacity="0.35"/>')
     curves = (("resident", "#0072b2", ""), ("used", "#009e73", ""), ("spilled", "#cc79a7", "5 3"))
     for name, colour, dash in curves:
@@ -141,7 +142,8 @@ def _memory(parts: list[str], series: Series, y: float) -> float:
     if series["limit"]:
         at = bottom - height * series["limit"] / most
         parts.append(f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#d55e00" stroke-dasharray="2 3"/>')
-    words = (("resident", "#0072b2"), ("chunks in memory", "#009e73"), ("on disk", "#cc79a7"), ("limit", "#d55e00"))
+    words = [("all processes and chunks", "#0072b2"), ("chunks in memory", "#009e73"), ("chunks on disk", "#cc79a7")]
+    words += [("limit", "#d55e00")] if series["limit"] else []
     x = float(_LEFT)
     for word, colour in words:
         parts.append(f'<rect x="{x:.0f}" y="{y - 1:.0f}" width="14" height="4" fill="{colour}"/>')

@@ -1,0 +1,167 @@
+"""The side bar in JupyterLab: clusters, jobs, the view of one, cancel; and accessibility of the view in both themes."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from jmars.notebook.run_state import RunState
+from jmars.notebook.static_view import final_bundle
+from jmars.notebook.view import MIME_TYPE
+from tests.browser.harness import ROOT, NotebookPage, running_browser, running_lab
+from tests.browser.look import open_view, picture_at
+from tests.browser.simulated import simulate
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+SETUP = "import time, jmars\nfrom jmars.tensor import arange, map_blocks"
+SLOW = """def slow(block):
+    time.sleep(0.1)
+    return block * 2
+
+cluster = jmars.Cluster(n_workers=2, memory_limit="512MiB")
+x = map_blocks(slow, arange(600.0, chunk_size=1) + 1, dtype=float)
+job = cluster.submit((x + 1).sum(), name="a slow job")
+job.wait(60)
+print("it is", job.state)
+cluster.close()"""
+AXE = ROOT / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
+TABS = ("Graph", "Workers", "Operands", "Memory & spill")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    with running_lab(tmp_path_factory.mktemp("lab")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with running_browser() as started:
+        yield started
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_side_bar_shows_a_blocked_cells_job_and_cancels_it(lab, browser, theme):
+    lab.write(f"side-{theme}.ipynb", [SETUP, SLOW])
+    with NotebookPage.opened(browser, lab, f"side-{theme}.ipynb", width=1500) as notebook:
+        notebook.theme(theme)
+        notebook.command("jmars:show")
+        side = notebook.page.locator(".jmars-Sidebar")
+        side.get_by_text("No cluster is running").wait_for(timeout=10_000)
+        notebook.run(0, wait=True)
+        notebook.run(1)
+        side.get_by_role("button", name="2 workers").wait_for(timeout=15_000)
+        side.locator(".jm-state", has_text="running").wait_for(timeout=15_000)
+        bar = side.get_by_role("progressbar")
+        before = bar.get_attribute("aria-valuetext")
+        notebook.page.wait_for_function(
+            "([bar, before]) => bar.ariaValueText !== before", arg=[bar.element_handle(), before]
+        )
+        notebook.screenshot(f"side-{theme}")
+        for tab in ("Workers", "Operands", "Memory"):
+            side.get_by_role("tab", name=tab).click()
+            notebook.screenshot(f"side-{theme}-{tab.lower()}")
+        begun = time.monotonic()
+        side.get_by_role("button", name="Cancel", exact=True).click()
+        notebook.wait_for_text(1, "it is cancelled", timeout=5)
+        assert time.monotonic() - begun < 1.5  # one of it is the screen's own way
+        side.get_by_text("No cluster is running").wait_for(timeout=10_000)
+        assert notebook.console == []
+
+
+def test_a_page_that_is_reloaded_while_a_cell_blocks_shows_the_job_again(lab, browser):
+    lab.write("again.ipynb", [SETUP, SLOW])
+    with NotebookPage.opened(browser, lab, "again.ipynb", width=1500) as notebook:
+        notebook.run(0, wait=True)
+        notebook.run(1)
+        notebook.command("jmars:show")
+        side = notebook.page.locator(".jmars-Sidebar")
+        side.locator(".jm-state", has_text="running").wait_for(timeout=15_000)
+        notebook.save()
+        notebook.page.reload()
+        notebook.wait_until_ready()
+        notebook.command("jmars:show")
+        side.locator(".jm-state", has_text="running").wait_for(timeout=15_000)
+        side.get_by_role("button", name="Cancel a slow job").click()
+        side.locator(".jm-state", has_text="cancelled").or_(side.get_by_text("No cluster is running")).wait_for()
+
+
+def test_a_saved_job_opens_as_the_full_view_without_kernel_or_trust(lab, browser):
+    lab.write("saved-job.ipynb", ["1"])
+    saved = lab.read("saved-job.ipynb")
+    bundle = json.loads(json.dumps(final_bundle(_finished())))
+    saved.cells[0].outputs = [{"output_type": "display_data", "data": bundle, "metadata": {}}]
+    (lab.folder / "saved-job.ipynb").write_text(json.dumps(saved))
+    assert MIME_TYPE in bundle
+    with NotebookPage.opened(browser, lab, "saved-job.ipynb") as notebook:
+        view = notebook.view(0)
+        view.get_by_role("tab", name="Operands").click()
+        view.get_by_role("rowheader", name="multiply").wait_for()
+        assert view.get_by_role("button", name="Cancel").count() == 0
+        notebook.screenshot("saved-job")
+        assert notebook.console == []
+
+
+def _finished():
+    events = simulate(32)
+    run = RunState()
+    run.follow("job-1")
+    run.fold(events)
+    return run.picture(events[-1][1])
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1000])
+def test_the_view_is_accessible(browser, dark, width):
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: run `jlpm` in labextension/")
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    open_view(page, dark)
+    page.add_script_tag(path=str(AXE))
+    scenes = {"running": picture_at(simulate(32), 3.5), "big": picture_at(simulate(500, seconds=20), 9.0)}
+    scenes |= {"cancelling": picture_at(simulate(3, seconds=4, cancel_at=2.0), 2.4)}
+    scenes |= {"failed": picture_at(simulate(32, fail_at=3.0), 9.0)}
+    found = []
+    for scene, picture in scenes.items():
+        page.evaluate("picture => window.put(picture)", picture)
+        for tab in TABS:
+            page.get_by_role("tab", name=tab.split()[0]).click()
+            result = page.evaluate(
+                "axe.run(document.querySelector('.jm'), {runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa']})"
+            )
+            for rule in result["violations"]:
+                found.append((scene, tab, rule["id"], [node["html"][:120] for node in rule["nodes"]][:2]))
+    page.close()
+    assert found == []
+    assert errors == []
+
+
+def test_a_widget_that_is_wider_or_narrower_is_drawn_anew(browser):
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    open_view(page)
+    page.evaluate("picture => window.put(picture)", picture_at(simulate(32), 3.5))
+    for width in (1000, 400, 700):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('canvas')].every(c => c.clientWidth === c.parentElement.clientWidth)"
+        )
+        assert page.evaluate("document.querySelector('.jm').scrollWidth <= document.querySelector('.jm').clientWidth")
+    page.close()
+
+
+def test_a_click_tells_about_an_operand(browser):
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    open_view(page)
+    page.evaluate("picture => window.put(picture)", picture_at(simulate(3, seconds=4), 2.0))
+    page.locator("canvas").last.click(position={"x": 60, "y": 110})
+    told = page.locator(".jm-inspector").inner_text()
+    assert "add+multiply+sqrt+subtract" in told
+    assert "np.sqrt(c) - 1" in told
+    page.get_by_role("button", name="by worker").click()
+    assert page.get_by_role("button", name="by worker").get_attribute("aria-pressed") == "true"
+    page.close()
