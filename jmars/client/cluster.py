@@ -88,7 +88,9 @@ class Cluster:
         self._early: dict[str, dict[str, Any]] = {}  # reports of jobs whose `submit` has not returned yet
         self._lock = threading.RLock()
         self._closed = False
-        self._host = LocalHost(self.n_workers, threads, memory_limit, spill_dir and str(Path(spill_dir)), name)
+        self._host = LocalHost(
+            self.n_workers, threads, memory_limit, None if spill_dir is None else os.fspath(spill_dir), name
+        )
         try:
             mailbox = Mailbox()
             mailbox.add("jobs", _JobsActor(self))
@@ -168,7 +170,7 @@ class Cluster:
         return handle
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
-        """The value of a node that lies here: an owned array, or with `copy=False` read-only, a view if it is one chunk."""
+        """The value of a node that lies here: owned; with `copy=False` read-only, a view if it is one chunk."""
         self._check_open()
         if not copy and all(len(axis) == 1 for axis in data.chunks):
             return self._shared.view(data.key, data.dtype, data.shape)
@@ -338,7 +340,7 @@ def usable_cores() -> int:
 
 
 def _at_least_one(what: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{what} must be a whole number of 1 or more, not {value!r}")
     return int(value)
 

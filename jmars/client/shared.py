@@ -47,7 +47,7 @@ class SharedMemory:
         boxes = list(_boxes(splits))
         first = connection.ask("session", "take_chunks", len(boxes))
         for chunk, box in enumerate(boxes, start=first):
-            part = array[(*box, ...)]
+            part: Array = array[_whole(box)]
             offset = connection.ask("store", "reserve", chunk, part.nbytes)
             try:
                 np.ndarray(part.shape, part.dtype, self._memory, offset)[...] = part
@@ -67,7 +67,7 @@ class SharedMemory:
             offsets = connection.ask("store", "pin", held)
             try:
                 for offset, (_, box) in zip(offsets, group, strict=True):
-                    part = result[(*box, ...)]
+                    part = result[_whole(box)]
                     part[...] = np.ndarray(part.shape, dtype, self._memory, offset)
             finally:
                 connection.ask("store", "unpin", held)
@@ -96,7 +96,7 @@ class SharedMemory:
         size = max(1, math.prod(shape) * dtype.itemsize)
         owner = (ctypes.c_char * size).from_buffer(self._memory, offset)
         weakref.finalize(owner, self._connection.tell, "store", "unpin", chunk, True).atexit = False
-        array: Array = np.ndarray(shape, dtype, owner)
+        array: Array = np.ndarray(shape, dtype, memoryview(owner).cast("B"))
         array.flags.writeable = False
         return array
 
@@ -129,3 +129,8 @@ def _boxes(splits: Splits) -> Iterator[tuple[slice, ...]]:
         stops = list(itertools.accumulate(lengths))
         axes.append([slice(stop - length, stop) for stop, length in zip(stops, lengths, strict=True)])
     return itertools.product(*axes)
+
+
+def _whole(box: tuple[slice, ...]) -> Any:
+    """The index of a box, which gives an array where a chunk has no axes too."""
+    return (*box, ...)

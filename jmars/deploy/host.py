@@ -166,7 +166,7 @@ class Host:
         known: dict[str, int] = {}
         while True:
             pids = self._all_pids()
-            self._private = await asyncio.to_thread(lambda: {name: private_bytes(pid) for name, pid in pids.items()})
+            self._private = await asyncio.to_thread(_private, pids)
             for worker in self.execution.workers:
                 if pids.get(worker.name) != known.get(worker.name):
                     self.session.worker_moved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
@@ -209,6 +209,10 @@ class Host:
         )
 
 
+def _private(pids: dict[str, int]) -> dict[str, int]:
+    return {name: private_bytes(pid) for name, pid in pids.items()}
+
+
 class ClusterActor:
     """What lists of clusters ask: a summary, the jobs, cancel."""
 
@@ -240,9 +244,10 @@ class ClusterActor:
 def main() -> None:
     """Be a control process until the cluster ends."""
     orders = json.loads(sys.stdin.buffer.readline())
-    kernel_end = os.dup(0)  # closes when the kernel ends; children get an empty standard input instead
+    kernel_end, answer = os.dup(0), os.dup(1)  # nobody else reads the first or writes the second
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)  # what users print goes to the log
     sys.path[:] = orders["path"]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     numexpr.set_num_threads(1)
@@ -251,12 +256,13 @@ def main() -> None:
     try:
         capacity, scratch = _divide(orders)
     except MemoryLimitError as error:
-        print(json.dumps({"error": str(error)}), flush=True)
+        os.write(answer, json.dumps({"error": str(error)}).encode() + b"\n")
         return
-    janitor, alive = start_janitor(folders, orders["kernel"], [kernel_end, arena_fd])
+    janitor, alive = start_janitor(folders, orders["kernel"], [kernel_end, answer, arena_fd])
     arena = Arena(arena_fd, capacity)
-    zygote = start_zygote(arena_fd, arena.size, [kernel_end, alive])
-    print(json.dumps({"pid": os.getpid(), "janitor": janitor}), flush=True)
+    zygote = start_zygote(arena_fd, arena.size, [kernel_end, answer, alive])
+    os.write(answer, json.dumps({"pid": os.getpid(), "janitor": janitor}).encode() + b"\n")
+    os.close(answer)
 
     async def serve_until_the_end() -> None:
         await Host(orders, folders, zygote, janitor, arena, scratch).run(kernel_end)

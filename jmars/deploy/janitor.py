@@ -1,9 +1,9 @@
 """A process that removes what SIGKILL leaves.
 
-It stands apart, in a session of its own, and waits for two ends: of the kernel that started the cluster, and of the control
-process. When the kernel ends, the control process has a second to end in order; then everything of its process group is
-killed, stopped processes too, and the cluster's folders are removed.
-Source: RELIABILITY 4.4, rule 9; PR_SET_PDEATHSIG would fire when the *thread* that started us ends.
+It stands apart, in a session of its own, and waits for two ends: of the kernel that started the cluster, and of the
+control process. When the kernel ends, the control process has a second to end in order; then everything of its
+process group is killed, stopped processes too, and the cluster's folders are removed. Source: RELIABILITY 4.4, rule
+9; PR_SET_PDEATHSIG would fire when the *thread* that started us ends.
 """
 
 from __future__ import annotations

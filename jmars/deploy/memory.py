@@ -1,7 +1,7 @@
 """What processes really take, and what the machine or container allows.
 
-The memory of a cluster is the sum of what its processes have for themselves (proportional set size, without shared memory)
-and the pages of the arena. Source: the design's "Memory limit"; Linux's proc(5), cgroups v1 and v2.
+The memory of a cluster is the sum of what its processes have for themselves (proportional set size, without shared
+memory) and the pages of the arena. Source: the design's "Memory limit"; Linux's proc(5), cgroups v1 and v2.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the scheduler and a host's workers say to each other.
 
-Neither imports the other: each holds the other's port, a protocol below. Every call is an order or a report, may come in
-batches, and names job and operands by dense numbers.
-Source: seed 003, "执行控制" (submit to a worker, report back, stop).
+Neither imports the other: each holds the other's port, a protocol below. Every call is an order or a report, may come
+in batches, and names job and operands by dense numbers. Source: seed 003, "执行控制" (submit to a worker, report back,
+stop).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class JobTable:
     number: int  # grows by one per job: earlier jobs go first
     programs: list[Any]  # kernels.Program
     program: list[int]  # row in `programs`, -1 for a stored chunk
-    inputs: list[list[int]]  # operands, in the order of the program's inputs
+    inputs: Sequence[Sequence[int]]  # operands, in the order of the program's inputs
     args: list[tuple[Any, ...]] | None
     base: int
     chunk: list[int]

@@ -1,7 +1,7 @@
 """Which chunks make up a tensor that is kept, and who still needs a chunk.
 
-A chunk may belong to several tensors (a reshape that moves nothing) and to jobs that read it, so holders are counted; who
-drops the last hold frees it. Source: the design's `ChunkMetaActor`; seed 003, "Operand 状态" (results stay).
+A chunk may belong to several tensors (a reshape that moves nothing) and to jobs that read it, so holders are counted;
+who drops the last hold frees it. Source: the design's `ChunkMetaActor`; seed 003, "Operand 状态" (results stay).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """GraphActor: one job from submission to its end.
 
-It compiles the tensor graph (in a thread, so that a cancel is heard meanwhile), makes the plan, keeps the operands' rows
-and acts on what they decide: orders to the workers, events to the log. It ends as succeeded, failed or cancelled exactly
-once, and then holds nothing but the results. Source: seed 003, "作业提交", "取消作业" and "执行控制".
+It compiles the tensor graph (in a thread, so that a cancel is heard meanwhile), makes the plan, keeps the operands'
+rows and acts on what they decide: orders to the workers, events to the log. It ends as succeeded, failed or cancelled
+exactly once, and then holds nothing but the results. Source: seed 003, "作业提交", "取消作业" and "执行控制".
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
@@ -17,7 +18,6 @@ import numpy as np
 
 from jmars.errors import JobCancelledError, WorkerLostError
 from jmars.flow import FlowGraph, Pool
-from jmars.graph import Dag
 from jmars.model import events
 from jmars.model.messages import JobTable, WorkerPort
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState
@@ -33,6 +33,17 @@ from jmars.tensor.source_line import SourceLine
 __all__ = ["GraphActor"]
 
 _NEVER = 1 << 62  # rank of a use that lies beyond the job
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What the thread gives that compiles and plans."""
+
+    compiled: Compiled
+    plan: Plan
+    flow: FlowGraph
+    picture: dict[str, Any]
+    last_use: list[int]
 
 
 class GraphActor:
@@ -85,59 +96,61 @@ class GraphActor:
     async def run(self, blob: bytes, settings: dict[str, Any]) -> None:
         """Compile, plan and start; returns when operands run, or the job has ended already."""
         try:
-            compiled, plan, picture = await asyncio.to_thread(self._prepare, blob, settings)
+            prepared = await asyncio.to_thread(self._prepare, blob, settings)
             if self._stop_as is not None:
                 raise JobCancelledError("cancelled while it was prepared")
-            self._begin(compiled, plan, picture)
+            self._begin(prepared)
         except JobCancelledError:
             self._end(JobState.CANCELLED)
         except Exception as error:  # whatever is wrong with the graph belongs to who submitted it
             self._fail(error, "while the graph was prepared")
             self._end(JobState.FAILED)
 
-    def _prepare(self, blob: bytes, settings: dict[str, Any]) -> tuple[Compiled, Plan, dict[str, Any]]:
+    def _prepare(self, blob: bytes, settings: dict[str, Any]) -> _Prepared:
         graph = cloudpickle.loads(blob)
         compiled = compile_graph(graph, settings, self._check)
         after = compiled.after
         self._check()
-        dag = Dag.from_inputs(after.input_ptr, after.input_idx)
         stored = after.program < 0
-        plan = make_plan(dag, compiled.rank, [1] * len(self._workers), stored, settings.get("assigner", "bfs"))
+        search = settings.get("assigner", "bfs")
+        plan = make_plan(compiled.dag, compiled.rank, [1] * len(self._workers), stored, search)
         self._check()
-        return compiled, plan, graph_built(compiled, plan, self._workers)
+        kept = np.unique(np.concatenate([np.zeros(0, np.int64), *(ids.ravel() for ids in after.results.values())]))
+        flow = FlowGraph(plan.dag, given=np.flatnonzero(stored), kept=kept)
+        _ = flow.succs, flow.preds  # built here, in the thread, not when first used
+        picture = graph_built(compiled, plan, self._workers)
+        return _Prepared(compiled, plan, flow, picture, _last_use(compiled, plan, kept))
 
     def _check(self) -> None:
         if self._stop_as is not None:
             raise JobCancelledError("cancelled while it was prepared")
 
-    def _begin(self, compiled: Compiled, plan: Plan, picture: dict[str, Any]) -> None:
+    def _begin(self, prepared: _Prepared) -> None:
+        compiled, plan, flow = prepared.compiled, prepared.plan, prepared.flow
         after = compiled.after
         chunk = list(range(base := self._take_chunks(after.n), base + after.n))
         for operand, (key, index) in after.stored.items():
             chunk[operand] = self._meta.chunks(key)[index]
         self._given = [chunk[operand] for operand in after.stored]
         self._meta.hold(self._given)
-        kept = np.unique(np.concatenate([ids.ravel() for ids in after.results.values()] or [np.zeros(0, np.int64)]))
-        flow = FlowGraph(plan.dag, given=np.flatnonzero(after.program < 0), kept=kept)
-        self._compiled, self._picture = compiled, picture
+        self._compiled, self._picture = compiled, prepared.picture
         nbytes = after.nbytes.tolist()
         self._operands = OperandActor(Pool(flow, 1).acquire(), nbytes, plan.assign.tolist(), len(self._workers))
-        ptr, idx = after.input_ptr.tolist(), after.input_idx.tolist()
         self._table = JobTable(
             job=self.job,
             number=self.number,
             programs=after.programs,
             program=after.program.tolist(),
-            inputs=[idx[a:b] for a, b in zip(ptr, ptr[1:])],
+            inputs=flow.preds,
             args=after.args,
             base=base,
             chunk=chunk,
             nbytes=nbytes,
             work=after.work.tolist(),
             rank=plan.rank.tolist(),
-            last_use=_last_use(compiled, plan, kept),
+            last_use=prepared.last_use,
         )
-        self._log.append(events.GRAPH_BUILT, self.job, picture)
+        self._log.append(events.GRAPH_BUILT, self.job, prepared.picture)
         self._port.open_job(self._table)
         self._move(JobState.RUNNING)
         if self._operands.is_done:

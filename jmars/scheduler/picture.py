@@ -1,7 +1,8 @@
 """What the live view is told of a graph: the chunk graph before and after fusion, and the stages between.
 
 `graph_built` gives the data of a GraphBuilt event. Small graphs travel edge by edge; of large ones only the graph of
-stages (one box per tensor operand before, one per kind of fused operand after) travels, and which operand is in which box.
+stages (one box per tensor operand before, one per kind of fused operand after) travels, and which operand is in which
+box.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Slots of one shared memory mapping.
 
-The mapping is a memfd: it has no name, so the kernel frees it when the last process is gone, and the size of /dev/shm does
-not bound it. Only the control process gives out slots; executors write their outputs in place. Small slots come from
-pages cut into equal parts (free lists, one pop); large ones are runs of pages, best fit, neighbours joined when freed.
-Slots stay faulted, so a reused slot costs no page faults. `Allocator` decides; `Arena` owns the memory.
+The mapping is a memfd: it has no name, so the kernel frees it when the last process is gone, and the size of /dev/shm
+does not bound it. Only the control process gives out slots; executors write their outputs in place. Small slots come
+from pages cut into equal parts (free lists, one pop); large ones are runs of pages, best fit, neighbours joined when
+freed. Slots stay faulted, so a reused slot costs no page faults. `Allocator` decides; `Arena` owns the memory.
 Source: the design's arena (fresh pages cost ten times a warm copy); seed 003, "内存管理".
 """
 

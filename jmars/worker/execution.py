@@ -1,8 +1,8 @@
 """ExecutionActor: coordinates every operand on a host; it computes and moves nothing itself.
 
-An operand waits in the queue by rank; when a worker has less than two batches it is taken, gets the slot of its output,
-its inputs in memory and its scratch promised, joins a batch and is sent. What an executor reports goes to the scheduler,
-whose answer (more ready operands, chunks to free) arrives before the next batch is made.
+An operand waits in the queue by rank; when a worker has less than two batches it is taken, gets the slot of its
+output, its inputs in memory and its scratch promised, joins a batch and is sent. What an executor reports goes
+to the scheduler, whose answer (more ready operands, chunks to free) arrives before the next batch is made.
 Source: seed 003, "执行控制" (ExecutionActor) and "Worker 中的执行细节"; the states ALLOCATING, PREPARING_INPUTS,
 CALCULATING and STORING are the line of `storing`, its reads, a batch, and `chunks.memory`.
 """
@@ -330,7 +330,7 @@ class ExecutionActor:
             self.scheduler.started(batch.table.job, list(batch.operands), worker.index)
 
     def _admit(self, table: JobTable, operand: int, worker: _Worker) -> int:
-        """The slot of the operand's output when it can run now; _WAITS when it stands in line, _LATER for no scratch."""
+        """The slot of an operand's output when it can run now; _WAITS when it stands in line, _LATER for no scratch."""
         work = table.work[operand]
         if work:
             try:

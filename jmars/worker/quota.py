@@ -36,8 +36,8 @@ class Quota:
         """
         if size > self.total:
             raise MemoryLimitError(
-                f"an operand needs {format_bytes(size)} of working memory and the host keeps {format_bytes(self.total)} "
-                "for that; use a smaller chunk_size or raise memory_limit"
+                f"an operand needs {format_bytes(size)} of working memory and the host keeps "
+                f"{format_bytes(self.total)} for that; use a smaller chunk_size or raise memory_limit"
             )
         if (job, operand) in self.granted:
             return True

@@ -1,9 +1,9 @@
 """Brings inputs into memory and makes room for outputs.
 
 What does not fit at once stands in one line, first come, first served: an operand with its inputs and output, a chunk
-that the client uploads, chunks that it fetches. Only the head of the line takes room; once it has all its slots it leaves
-the line and waits for its reads alone, so nobody can hold memory that another needs to go on. Chunks are moved by the
-mover process. Source: seed 003, "内存管理"; the worker states ALLOCATING and PREPARING_INPUTS.
+that the client uploads, chunks that it fetches. Only the head of the line takes room; once it has all its slots it
+leaves the line and waits for its reads alone, so nobody can hold memory that another needs to go on. Chunks are moved
+by the mover process. Source: seed 003, "内存管理"; the worker states ALLOCATING and PREPARING_INPUTS.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Storing:
         self.chunks = chunks
         self.line: deque[Request] = deque()
         self.loading: list[Request] = []  # have their slots, wait for reads
-        self._start_mover, self._mover = start_mover, None  # type: ChildLink | None
+        self._start_mover = start_mover
+        self._mover: ChildLink | None = None
         self._in_use, self._idle, self._moved = in_use, idle, moved
         self._spills: set[int] = set()
         self._loads: dict[int, tuple[Place, int]] = {}  # chunk: its file and slot

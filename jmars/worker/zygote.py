@@ -1,9 +1,9 @@
 """A single-threaded child that forks executors, so that a new one takes milliseconds.
 
 The control process forks it first, before there is any thread, with everything that executors need already imported.
-It does nothing but fork, and tell which child ended and how. It ends when the control process hangs up, and its children
-with it: each sees its own socket close.
-Source: the design's choice over multiprocessing's forkserver, whose socket any local user could reach (CVE-2022-42919).
+It does nothing but fork, and tell which child ended and how. It ends when the control process hangs up, and its
+children with it: each sees its own socket close. Source: the design's choice over multiprocessing's forkserver, whose
+socket any local user could reach (CVE-2022-42919).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Zygote:
 
     def read(self) -> list[Any]:
         """What it said since: `("forked", name, pid)` or `("exited", pid, status)`; EOFError when it is gone."""
-        messages = []
+        messages: list[Any] = []
         while True:
             try:
                 data = self.link.recv(_LONGEST)

@@ -123,7 +123,8 @@ def test_a_killed_kernel_takes_everything_with_it_within_two_seconds(tmp_path, w
     temporary.mkdir()
     spill.mkdir()
     env = {**os.environ, "JMARS_RUNTIME_DIR": str(runtime), "TMPDIR": str(temporary)}
-    kernel = subprocess.Popen([sys.executable, "-c", KERNEL, str(spill), when], stdout=subprocess.PIPE, env=env, cwd=_root())
+    command = [sys.executable, "-c", KERNEL, str(spill), when]
+    kernel = subprocess.Popen(command, stdout=subprocess.PIPE, env=env, cwd=_root())
     with kernel:
         pids = [int(pid) for pid in kernel.stdout.readline().split()]
         assert len(pids) == 4
