@@ -339,7 +339,7 @@ def usable_cores() -> int:
     return cores
 
 
-def _at_least_one(what: str, value: int) -> int:
+def _at_least_one(what: str, value: Any) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{what} must be a whole number of 1 or more, not {value!r}")
     return int(value)
