@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jmars.actors.channel import Channel, connect
+from jmars.actors.channel import Channel, Mailbox, connect
 from jmars.config import runtime_dir
 from jmars.errors import ClusterError, ClusterLostError
 
@@ -59,12 +59,21 @@ def read_entry(path: Path) -> Entry | None:
     return entry if entry.id == path.stem else None
 
 
+class _Deaf:
+    """The actor "jobs": a cluster tells all who are connected when a job ends; the side bar reads it in the events."""
+
+    def ended(self, report: Any) -> None:
+        """Nothing to do."""
+
+
 class Finder:
     """Clusters by id, and what they answer. One per Jupyter server; used on its event loop alone."""
 
     def __init__(self) -> None:
         self._channels: dict[str, Channel] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._mailbox = Mailbox()
+        self._mailbox.add("jobs", _Deaf())
 
     def entries(self) -> list[Entry]:
         """The clusters that are registered, by id."""
@@ -116,7 +125,7 @@ class Finder:
             channel = self._channels.get(entry.id)
             if channel is None or channel.closed:
                 self._forget_ended()
-                channel = self._channels[entry.id] = await connect(entry.socket, entry.token)
+                channel = self._channels[entry.id] = await connect(entry.socket, entry.token, self._mailbox)
             return channel
 
     def _forget_ended(self) -> None:

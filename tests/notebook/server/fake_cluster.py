@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from jmars.actors.channel import Channel, Mailbox, serve
+from jmars.actors.channel import Mailbox, serve
 from jmars.errors import ClusterError
 
 TOKEN = "secret-token-of-the-cluster"
@@ -19,7 +19,7 @@ class Cluster:
     """The actor "cluster"."""
 
     def __init__(self, jobs: list[dict[str, Any]]) -> None:
-        self.listed, self.cancelled = jobs, []
+        self.listed, self.cancelled, self.channels = jobs, [], set()
 
     def summary(self) -> dict[str, Any]:
         return {"workers": 2, "jobs": len(self.listed)}
@@ -31,6 +31,8 @@ class Cluster:
         if job not in [row["id"] for row in self.listed]:
             raise ClusterError(f"there is no job {job!r} here")
         self.cancelled.append(job)
+        for channel in list(self.channels):
+            channel.tell("jobs", "ended", {"job": job})
 
 
 class Events:
@@ -56,7 +58,6 @@ class FakeCluster:
         self._mailbox = Mailbox()
         self._mailbox.add("cluster", self.actor)
         self._mailbox.add("events", self.events)
-        self._channels: set[Channel] = set()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._work)
@@ -78,11 +79,13 @@ class FakeCluster:
     def _work(self) -> None:
         async def run() -> None:
             self._stop = asyncio.Event()
-            server = await serve(self._socket, self._mailbox, TOKEN, self._channels.add, self._channels.discard)
+            server = await serve(
+                self._socket, self._mailbox, TOKEN, self.actor.channels.add, self.actor.channels.discard
+            )
             self._ready.set()
             await self._stop.wait()
             server.close()
-            for channel in list(self._channels):
+            for channel in list(self.actor.channels):
                 channel.close()
             await asyncio.sleep(0)  # so that the transports close before the loop does
 

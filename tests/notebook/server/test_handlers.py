@@ -145,6 +145,7 @@ def test_a_job_is_cancelled(server):
         assert call(server.port, "clusters/fake-1/jobs/job-9/cancel", "POST")[0] == 409
         assert call(server.port, "clusters/other/jobs/job-1/cancel", "POST")[0] == 404
         assert call(server.port, "clusters/fake-1/jobs/job-1/cancel", "GET")[0] == 405
+    assert "Traceback" not in server.log.read_text()
 
 
 @pytest.mark.parametrize(("path", "method"), [("clusters", "GET"), ("clusters/fake-1/jobs/job-1/cancel", "POST")])
