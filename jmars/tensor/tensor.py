@@ -245,7 +245,7 @@ class Tensor(Methods):
                 f"Cannot cast ufunc {ufunc!r} output from {value.dtype!r} to {self.dtype!r} "
                 f"with casting rule {casting!r}"
             )
-        if value.shape != self.shape and np.broadcast_shapes(value.shape, self.shape) != self.shape:
+        if not _fits_into(value.shape, self.shape):
             raise ValueError(
                 f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape "
                 f"{value.shape}"
@@ -339,6 +339,11 @@ def as_tensor(
         array = array.astype(array.dtype.newbyteorder("="))
     splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
     return Tensor(new_data(FromArray(array=array, line=line), array.shape, array.dtype, splits))
+
+
+def _fits_into(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether `shape` broadcasts to `whole`."""
+    return len(shape) <= len(whole) and all(n in (1, m) for n, m in zip(shape[::-1], whole[::-1]))
 
 
 def _is_operand(value: Any) -> bool:

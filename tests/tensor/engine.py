@@ -44,7 +44,7 @@ class OneByOne:
     def _run(self, graph: TensorGraph, data: Sequence[TensorData]) -> None:
         for i, array, splits in graph.arrays():
             key = f"array-{id(array)}-{len(self.chunks)}"
-            self.chunks[key] = {k: np.ascontiguousarray(array[part]) for k, part in enumerate(blocks(splits))}
+            self.chunks[key] = {k: array[part].copy() for k, part in enumerate(blocks(splits))}
             graph.replace_by_stored(i, key)
         chunks = tiled(graph)
         values: list[Array] = []

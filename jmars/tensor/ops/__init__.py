@@ -7,8 +7,9 @@ In reading order:
 - creation.py: constants and ranges; the pattern for other operands
 - elementwise.py: one row per ufunc
 - reduction.py: sums, extremes, means, variances, positions
+- statistics.py: reductions made of others
 """
 
-from jmars.tensor.ops import creation, elementwise, reduction
+from jmars.tensor.ops import creation, elementwise, reduction, statistics
 
-__all__ = ["creation", "elementwise", "reduction"]
+__all__ = ["creation", "elementwise", "reduction", "statistics"]

@@ -120,6 +120,6 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, ch
     if stop is None:
         start, stop = 0, start
     length = max(0, math.ceil((stop - start) / step))
-    dtype = check_dtype(np.arange(start, start + step, step).dtype if dtype is None else dtype)
+    dtype = check_dtype(np.result_type(start, stop, step) if dtype is None else dtype)
     splits = decide_splits((length,), dtype, chunk_size, chunks)
     return Tensor(new_data(Arange(start, step, splits), (length,), dtype, splits))

@@ -181,7 +181,7 @@ def power(x: Any, exponent: Any, out: Any = None) -> Any:
         if x.dtype.kind in "fc":
             names = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
             shortcut = names.get(exponent, "power")
-        elif x.dtype.kind in "iu" and type(exponent) is int and exponent == 2:
+        elif x.dtype.kind in "biu" and type(exponent) is int and exponent == 2:
             shortcut = "square"
     if shortcut != "power":
         return ufunc(shortcut)(x, out=out)
@@ -206,6 +206,10 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
     dtype = _checked("clip", kwargs)
     formula = Formula("clip")
     value = formula.read(a)
+    if isinstance(value.kind, np.dtype) and value.kind.kind in "iu":  # a Python int beyond the dtype bounds nothing
+        limits = np.iinfo(value.kind)
+        a_min = None if type(a_min) is int and a_min <= limits.min else a_min
+        a_max = None if type(a_max) is int and a_max >= limits.max else a_max
     for name, bound in (("maximum", a_min), ("minimum", a_max)):
         if bound is not None:
             value = formula.apply(name, value, formula.read(bound), dtype=dtype)

@@ -100,7 +100,8 @@ class Formula:
         """`np.where` of three values."""
         out = check_dtype(result_type(x.kind, y.kind))
         condition = self.cast(self._placed(condition, np.dtype(bool)), np.dtype(bool))
-        return self._node("where", [condition, self._placed(x, out), self._placed(y, out)], out)
+        chosen = [self.cast(v, out) if isinstance(v.kind, type) else v for v in (x, y)]  # Python numbers wrap here
+        return self._node("where", [condition, *(self._placed(v, out) for v in chosen)], out)
 
     def part(self, op: str, value: Value) -> Value:
         """ "real" or "imag" of a value."""

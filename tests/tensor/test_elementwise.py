@@ -1,0 +1,228 @@
+"""Every elementwise function gives NumPy's dtype and values, from jmars.tensor and from numpy itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jmars.tensor as jt
+from jmars.errors import UnsupportedError, ViewWriteError
+from jmars.tensor.ops.elementwise import UFUNCS
+from jmars.tensor.tensor import Tensor
+
+DTYPES = ["?", "i1", "i4", "i8", "u1", "u8", "f2", "f4", "f8", "c8", "c16", "M8[D]", "m8[s]"]
+
+
+def sample(dtype: str) -> np.ndarray:
+    values = np.array([0, 1, 2, 3, 5, 7, 11, 100, 0, 1])
+    if np.dtype(dtype).kind in "iufc":
+        values = values - (3 if np.dtype(dtype).kind != "u" else 0)
+    x = values.astype(dtype)
+    if x.dtype.kind in "fc":
+        x[-2:] = [np.nan, np.inf]
+    return x
+
+
+def same(ours, theirs) -> None:
+    if isinstance(theirs, tuple):
+        for our, their in zip(ours, theirs, strict=True):
+            same(our, their)
+        return
+    assert isinstance(ours, Tensor)
+    value = ours.fetch()
+    assert ours.dtype == value.dtype == np.asarray(theirs).dtype
+    np.testing.assert_array_equal(value, theirs)
+
+
+@pytest.mark.parametrize("name", [row[0] for row in UFUNCS])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_each_ufunc(name, dtype):
+    ufunc = getattr(np, name)
+    x = sample(dtype)
+    args = [x, x[::-1].copy()][: ufunc.nin]
+    with np.errstate(all="ignore"):
+        try:
+            expected = ufunc(*args)
+        except TypeError:
+            with pytest.raises(TypeError):
+                ufunc(*(jt.as_tensor(a, chunk_size=3) for a in args))
+            return
+        except ValueError:
+            pytest.skip("negative integer powers")
+        same(getattr(jt, name)(*(jt.as_tensor(a, chunk_size=3) for a in args)), expected)
+        same(ufunc(*(jt.as_tensor(a, chunk_size=4) for a in args)), expected)
+        if ufunc.nin == 2:
+            same(ufunc(args[0], jt.as_tensor(args[1], chunk_size=3)), expected)  # ndarray first
+            same(ufunc(jt.as_tensor(args[0], chunk_size=(5,)), args[1]), expected)
+
+
+def test_every_elementwise_ufunc_of_numpy_has_a_row():
+    rows = {getattr(np, row[0]) for row in UFUNCS}
+    theirs = {f for f in vars(np).values() if isinstance(f, np.ufunc) and f.signature is None}
+    assert {f.__name__ for f in theirs - rows} == set()
+
+
+def test_other_names_are_the_same_function():
+    for name, *others in UFUNCS:
+        for other in others:
+            assert getattr(jt, other) is getattr(jt, name)
+            assert getattr(np, other, None) in (getattr(np, name), None)
+
+
+SCALARS = [2, 0, -1, 2.5, -0.0, True, 1j, np.float32(1.5), np.int64(3), np.uint8(200), 300, np.array(2.0)]
+
+
+@pytest.mark.parametrize("scalar", SCALARS, ids=repr)
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i4", "u8", "f2", "f4", "f8", "c8"])
+def test_scalars_promote_as_numpy_has_it(scalar, dtype):
+    a = sample(dtype)
+    x = jt.as_tensor(a, chunk_size=4)
+    for operation in (
+        lambda v: v + scalar,
+        lambda v: scalar - v,
+        lambda v: v * scalar,
+        lambda v: v / scalar,
+        lambda v: v < scalar,
+        lambda v: scalar == v,
+        lambda v: v & scalar,
+        lambda v: v**scalar,
+        lambda v: v // scalar,
+        lambda v: np.where(v > 1, v, scalar),
+        lambda v: np.clip(v, scalar, None),
+    ):
+        with np.errstate(all="ignore"):
+            try:
+                expected = operation(a)
+            except (TypeError, OverflowError, ValueError) as error:
+                with pytest.raises((TypeError, OverflowError, ValueError)):
+                    operation(x).fetch()
+                assert error
+                continue
+            same(operation(x), expected)
+
+
+def test_the_power_operator_takes_numpy_s_shortcuts():
+    a = np.array([-np.inf, -2.0, -0.0, 0.0, 3.0, np.nan])
+    for exponent in (2, 1, 0.5, -1, 0, 3, 2.0):
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal((jt.as_tensor(a) ** exponent).fetch(), a**exponent)
+    with pytest.raises(ValueError, match="negative integer powers"):
+        jt.arange(4) ** -1
+
+
+SHAPES = [((6, 4), (4,)), ((6, 1), (1, 4)), ((6, 4), ()), ((1,), (6, 4)), ((2, 3, 4), (3, 1)), ((0, 4), (4,)), ((), ())]
+
+
+@pytest.mark.parametrize("shapes", SHAPES)
+@pytest.mark.parametrize("chunk", [1, 2, 3])
+def test_broadcasting(shapes, chunk):
+    a, b = (np.arange(np.prod(s, dtype=int)).reshape(s) * 1.5 for s in shapes)
+    x, y = jt.as_tensor(a, chunk_size=chunk), jt.as_tensor(b, chunk_size=2)
+    same(x - y, a - b)
+    same(np.where(x > 2, x, y), np.where(a > 2, a, b))
+
+
+def test_what_does_not_broadcast_is_refused_at_once():
+    with pytest.raises(ValueError, match="broadcast"):
+        jt.ones(3) + jt.ones(4)
+
+
+def test_a_tensor_may_be_used_twice_and_as_equal_pieces():
+    x = jt.arange(10.0, chunk_size=3)
+    same(x * x, np.arange(10.0) ** 2)
+    same(x + x.rechunk(3), np.arange(10.0) * 2)
+    same(np.arctan2(x, x), np.arctan2(np.arange(10.0), np.arange(10.0)))
+
+
+def test_out_rebinds():
+    a, b = np.arange(4.0), np.ones(4)
+    x, y = jt.as_tensor(a), jt.as_tensor(b)
+    kept = y.data
+    result = np.add(x, 1, out=y)
+    assert result is y and y.data is not kept
+    np.testing.assert_array_equal(y.fetch(), a + 1)
+    np.testing.assert_array_equal(b, np.ones(4))
+    with pytest.raises(TypeError, match="same_kind"):
+        np.add(x, 0.5, out=jt.arange(4))
+    with pytest.raises(ValueError, match="non-broadcastable"):
+        np.add(x, 1, out=jt.ones(3))
+    wide = jt.zeros((2, 4), dtype="f4", chunk_size=1)
+    np.add(x, 1, out=wide)
+    same(wide, np.broadcast_to(a + 1, (2, 4)).astype("f4"))
+
+
+def test_out_may_be_an_array_of_the_user_s_and_is_computed_at_once():
+    a = np.zeros(4)
+    a += jt.arange(4)
+    assert a.tolist() == [0, 1, 2, 3]
+
+
+def test_where_needs_out():
+    x = jt.arange(4.0)
+    out = jt.zeros(4)
+    np.sqrt(x, out=out, where=np.array([True, False, True, True]))
+    same(out, np.sqrt(np.arange(4.0)) * [1, 0, 1, 1])
+    with pytest.raises(UnsupportedError, match="undefined"):
+        np.sqrt(x, where=x > 1)
+
+
+def test_dtype_says_what_to_compute_in():
+    a = np.array([1, 2, 300])
+    same(np.add(jt.as_tensor(a), 1, dtype="f4"), np.add(a, 1, dtype="f4"))
+    same(np.sqrt(jt.as_tensor(a), dtype="f4"), np.sqrt(a, dtype="f4"))
+
+
+def test_astype():
+    a = np.array([-1.5, 0, 3e5, np.nan])
+    x = jt.as_tensor(a, chunk_size=2)
+    with np.errstate(all="ignore"):
+        for dtype in ("f4", "i4", "?", "c8"):
+            same(x.astype(dtype), a.astype(dtype))
+    with pytest.raises(TypeError, match="rule 'safe'"):
+        x.astype("i4", casting="safe")
+    with pytest.warns(np.exceptions.ComplexWarning):
+        same(jt.as_tensor(a + 1j).astype("f8"), a)
+
+
+def test_round_clip_and_the_composed():
+    a = np.array([-1.55, 2.5, 1234.567, np.nan, np.inf, -np.inf, -0.0])
+    c = a.astype(complex)
+    c.imag = a[::-1]
+    i = np.array([-151, 7, 250, 1000])
+    x, z, k = (jt.as_tensor(v, chunk_size=2) for v in (a, c, i))
+    with np.errstate(all="ignore"):
+        for decimals in (0, 1, 2, -2):
+            same(np.round(x, decimals), np.round(a, decimals))
+            same(np.round(k, decimals), np.round(i, decimals))
+        same(np.clip(x, -1, 2), np.clip(a, -1, 2))
+        same(k.clip(max=100), i.clip(max=100))
+        same(np.nan_to_num(x), np.nan_to_num(a))
+        same(np.nan_to_num(x, nan=7, posinf=1, neginf=2), np.nan_to_num(a, nan=7, posinf=1, neginf=2))
+        same(np.isclose(x, x + 1e-9), np.isclose(a, a + 1e-9))
+        same(np.isclose(x, x, equal_nan=True), np.isclose(a, a, equal_nan=True))
+        for name in ("isposinf", "isneginf", "fix"):
+            same(getattr(np, name)(x), getattr(np, name)(a))
+        for name in ("real", "imag", "angle", "isreal", "iscomplex", "conj"):
+            same(getattr(np, name)(z), getattr(np, name)(c))
+            if name != "conj":
+                same(getattr(np, name)(x), getattr(np, name)(a))
+        same(np.angle(z, deg=True), np.angle(c, deg=True))
+        same(abs(round(x)), abs(np.round(a)))
+
+
+def test_real_and_imag_are_views():
+    z = jt.ones(3, dtype=complex)
+    re = z.real
+    with pytest.raises(ViewWriteError):
+        z += 1
+    del re
+    z += 1
+
+
+def test_what_cannot_be_distributed_is_refused_by_name():
+    with pytest.raises(UnsupportedError, match="object"):
+        jt.ones(2) + np.array([object(), None])
+    with pytest.raises(TypeError):
+        jt.ones(2) + "text"
+    with pytest.raises(UnsupportedError, match="order"):
+        np.add(jt.ones(2), 1, order="F")

@@ -1,0 +1,76 @@
+"""Four spellings of a chunk size, and what is wrong with the others."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jmars.errors import ChunkSizeError
+from jmars.tensor.engine import set_engine
+from jmars.tensor.ops.creation import ones
+from jmars.tensor.splits import common_splits, decide_splits, split_axis
+from tests.tensor.engine import OneByOne
+
+F8 = np.dtype("f8")
+
+
+def test_an_int_cuts_every_axis():
+    assert decide_splits((100,), F8, 30) == ((30, 30, 30, 10),)
+    assert decide_splits((5, 3), F8, 2) == ((2, 2, 1), (2, 1))
+    assert decide_splits((5,), F8, 10) == ((5,),)
+
+
+def test_a_tuple_has_one_entry_per_axis():
+    assert decide_splits((100, 8), F8, (30, 4)) == ((30, 30, 30, 10), (4, 4))
+    assert decide_splits((100, 8), F8, (30, -1)) == decide_splits((100, 8), F8, (30, None))
+    assert decide_splits((10,), F8, (4,)) == ((4, 4, 2),)
+
+
+def test_splits_can_be_given_as_they_are():
+    assert decide_splits((5, 3), F8, ((1, 4), (3,))) == ((1, 4), (3,))
+    assert decide_splits((5, 3), F8, ((1, 4), 2)) == ((1, 4), (2, 1))
+    assert decide_splits((5,), F8, (1, 4)) == ((1, 4),)
+
+
+def test_chunks_is_another_name():
+    assert ones(10, chunks=4).chunks == ones(10, chunk_size=4).chunks
+    with pytest.raises(ChunkSizeError, match="two names"):
+        ones(10, chunks=4, chunk_size=4)
+
+
+@pytest.mark.parametrize("wrong", [0, -2, (3, 3), "big", 2.5, ((3, 3),), ((-1, 11),), ((0, 10),), (2.5,), True and "x"])
+def test_what_cuts_no_array_is_refused(wrong):
+    with pytest.raises(ChunkSizeError):
+        decide_splits((10,), F8, wrong)
+
+
+def test_empty_axes_have_one_empty_chunk():
+    assert decide_splits((0, 4), F8, 3) == ((0,), (3, 1))
+    assert decide_splits((), F8, 3) == ()
+    assert split_axis(0, 5) == (0,)
+
+
+def test_small_arrays_stay_whole_and_large_ones_keep_to_the_limit():
+    assert decide_splits((1000, 1000), F8) == ((1000,), (1000,))
+    set_engine(OneByOne(limit=8 * 2 * 2**20, workers=2))  # one MiB a chunk
+    cut = decide_splits((1000, 1000), F8)
+    assert max(cut[0]) * max(cut[1]) * 8 <= 2**20
+    assert len(cut[0]) * len(cut[1]) <= 16
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=4), st.integers(1, 2**20))
+def test_automatic_chunks_cover_the_array_within_the_limit(shape, limit):
+    set_engine(OneByOne(limit=8 * limit, workers=1))
+    cut = decide_splits(tuple(shape), F8)
+    assert [sum(axis) for axis in cut] == shape
+    assert math.prod(max(axis) for axis in cut) * 8 <= max(limit, 8)
+
+
+def test_common_splits_cut_inside_no_chunk():
+    assert common_splits([(30, 30, 40), (50, 50)]) == (30, 20, 10, 40)
+    assert common_splits([(4, 4), (4, 4)]) == (4, 4)
+    assert common_splits([(0,), (0,)]) == (0,)
