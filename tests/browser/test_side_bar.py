@@ -85,7 +85,7 @@ def test_a_page_that_is_reloaded_while_a_cell_blocks_shows_the_job_again(lab, br
         notebook.wait_until_ready()
         notebook.command("jmars:show")
         side.locator(".jm-state", has_text="running").wait_for(timeout=15_000)
-        side.get_by_role("button", name="Cancel a slow job").click()
+        side.get_by_role("button", name="Cancel", exact=True).click()
         side.locator(".jm-state", has_text="cancelled").or_(side.get_by_text("No cluster is running")).wait_for()
 
 

@@ -50,10 +50,10 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number
     )
   );
   morph(el, [
+    limit ? h('p', { class: 'jm-note' }, `Memory is shown as a share of the cluster's ${bytes(limit)}.`) : null,
     h(
       'table',
-      { class: 'jm-t' },
-      h('caption', {}, limit ? `Workers; memory as a share of the cluster's ${bytes(limit)}` : 'Workers'),
+      { class: 'jm-t', 'aria-label': 'workers' },
       head('worker', 'state', 'pid', 'first assigned', 'running', 'done', 'chunks', 'memory'),
       h('tbody', {}, ...rows)
     )
@@ -82,6 +82,7 @@ export function drawOperands(el: HTMLElement, graph: Graph | null, counts: numbe
   );
   const note = `${plural(graph.n_before, 'operand')} before fusion, by the line that made them; one that was fused moves with the others.`;
   morph(el, [
-    h('table', { class: 'jm-t' }, h('caption', {}, note), head('operand', 'line', 'count', 'progress', ...states), h('tbody', {}, ...rows))
+    h('p', { class: 'jm-note' }, note),
+    h('table', { class: 'jm-t', 'aria-label': 'operands by line' }, head('operand', 'line', 'count', 'progress', ...states), h('tbody', {}, ...rows))
   ]);
 }

@@ -179,7 +179,7 @@ export class Sidebar extends Widget {
             'li',
             { 'data-state': job.state },
             h('button', { type: 'button', class: 'jm-job', 'data-job': job.id, 'aria-pressed': String(job.id === shown) }, h('span', { class: 'jm-name' }, job.name || job.id), h('span', { class: 'jm-time' }, `${job.state}, ${seconds(job.elapsed)}`)),
-            ENDED.includes(job.state) ? null : h('button', { type: 'button', class: 'jm-button jm-cancel', 'data-cancel': job.id, 'aria-label': `Cancel ${job.name || job.id}` }, 'Cancel')
+            ENDED.includes(job.state) || job.id === shown ? null : h('button', { type: 'button', class: 'jm-button jm-cancel', 'data-cancel': job.id, 'aria-label': `Cancel ${job.name || job.id}` }, 'Cancel')
           )
         )
     );
