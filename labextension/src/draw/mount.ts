@@ -77,6 +77,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   let drawn: string | undefined; // the job whose graph is drawn
   let theme = 0;
   let colours = palette(root, theme);
+  let styled = root.isConnected; // anywidget draws into an element that is not in the page yet, where no colour is known
   let asked = 0;
   let waiting = false;
   let gone = false;
@@ -87,6 +88,10 @@ export function mount(el: HTMLElement, host: Host): () => void {
     waiting = false;
     if (gone) {
       return;
+    }
+    if (!styled && root.isConnected) {
+      styled = true;
+      colours = palette(root, ++theme);
     }
     const now = picture();
     drawHead(now.snap);
