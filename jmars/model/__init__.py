@@ -2,6 +2,7 @@
 
 states.py    the states of an operand, a job and a worker
 events.py    what happened, as numbered records
+messages.py  what the scheduler and a host's workers say to each other
 """
 
 from jmars.model.events import Event

@@ -1,0 +1,26 @@
+"""Memory: what processes take, what may be asked for."""
+
+import os
+
+import numpy as np
+import psutil
+import pytest
+
+from jmars.deploy.memory import available, chosen_limit, default_limit, private_bytes
+
+
+def test_private_bytes_grow_with_what_a_process_fills():
+    before = private_bytes(os.getpid())
+    filled = np.ones(8 * 2**20)
+    grown = private_bytes(os.getpid()) - before
+    assert 0.9 * filled.nbytes < grown < 1.5 * filled.nbytes
+    assert private_bytes(2**22 + 1) == 0
+
+
+def test_limits_are_read_and_checked():
+    assert chosen_limit("1GiB") == 2**30
+    assert 0 < default_limit() <= available()
+    with pytest.raises(ValueError, match="more than this machine's"):
+        chosen_limit(psutil.virtual_memory().total * 2)
+    with pytest.raises(ValueError, match="is no size"):
+        chosen_limit("much")

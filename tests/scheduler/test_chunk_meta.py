@@ -1,0 +1,26 @@
+"""ChunkMetaActor: a chunk is freed with its last holder."""
+
+import pytest
+
+from jmars.errors import ClusterError
+from jmars.scheduler.chunk_meta import ChunkMetaActor
+
+
+def test_a_chunk_is_freed_with_its_last_holder():
+    meta = ChunkMetaActor()
+    assert meta.keep("a", [1, 2]) == []
+    assert meta.keep("b", [2, 3]) == []
+    meta.hold([3])
+    assert meta.drop("a") == [1]
+    assert meta.drop("b") == [2]
+    assert meta.release([3]) == [3]
+    assert meta.drop("b") == []
+    with pytest.raises(ClusterError, match="compute it again"):
+        meta.chunks("b")
+
+
+def test_a_tensor_stored_again_keeps_what_it_shares_with_itself():
+    meta = ChunkMetaActor()
+    meta.keep("a", [1, 2])
+    assert meta.keep("a", [2, 3]) == [1]
+    assert meta.chunks("a") == [2, 3]

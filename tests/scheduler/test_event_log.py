@@ -1,0 +1,36 @@
+"""EventLog: numbered, bounded, resumable."""
+
+from jmars.scheduler.event_log import EventLog
+
+
+def log(**limits):
+    return EventLog(now=lambda: 1.5, **limits)
+
+
+def test_a_reader_sees_each_event_once_and_only_its_job():
+    events = log()
+    for i in range(6):
+        events.append("JobMoved", f"job-{i % 2}" if i < 5 else "", {"i": i})
+    first, at = events.read(0, limit=4)
+    rest, end = events.read(at)
+    assert [event[0] for event in first + rest] == [1, 2, 3, 4, 5, 6] and end == 6
+    assert [event[4]["i"] for event in events.read(0, "job-1")[0]] == [1, 3, 5]
+    assert events.read(end) == ([], 6)
+
+
+def test_it_keeps_no_more_than_its_limits():
+    events = log(limit=10, budget=10_000)
+    for _ in range(100):
+        events.append("OperandsMoved", "job-1", {"ids": b"x" * 2000})
+    assert len(events.read(95)[0]) == 4 or len(events.read(97)[0]) == 3
+    assert len(events._events) <= 5
+
+
+def test_who_fell_behind_is_told_how_things_stand_as_news():
+    events = log(limit=5)
+    events.standing = lambda job: [("JobSubmitted", "job-1", {}), ("JobMoved", "job-1", {"state": "running"})]
+    for _ in range(20):
+        events.append("JobMoved", "job-1", {})
+    told, at = events.read(3)
+    assert [event[2] for event in told] == ["JobSubmitted", "JobMoved"]
+    assert [event[0] for event in told] == [19, 20] and at == 20

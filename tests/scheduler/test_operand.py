@@ -1,0 +1,82 @@
+"""OperandActor: seed 003's states, by the table, for any order of reports."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jmars.flow import Counters, FlowGraph
+from jmars.graph import Dag
+from jmars.model.states import OperandState as S
+from jmars.scheduler.lifecycle import LEGAL, check
+from jmars.scheduler.operand import ATTEMPTS, OperandActor
+
+
+def actor(n, edges, kept=(), given=(), workers=2, assign=None):
+    dag = Dag.from_edges(n, [a for a, _ in edges], [b for _, b in edges])
+    counters = Counters(FlowGraph(dag, given=list(given), kept=list(kept)))
+    return OperandActor(counters, [10] * n, assign or [-1] * n, workers)
+
+
+def test_a_chain_runs_one_after_another_and_frees_what_nobody_needs():
+    chain = actor(3, [(0, 1), (1, 2)], kept=[2], assign=[1, -1, -1])
+    assert chain.start() == ([0], [1])
+    chain.started([0], 1)
+    assert chain.finished([0], 1) == ([1], [1], [])
+    chain.started([1], 1)
+    assert chain.finished([1], 1) == ([2], [1], [0])
+    chain.started([2], 1)
+    assert chain.finished([2], 1) == ([], [], [1])
+    assert chain.is_done
+    assert list(chain.state) == [S.FREED, S.FREED, S.FINISHED]
+    assert chain.load == [0, 0]
+
+
+def test_a_lost_operand_is_ready_again_until_it_has_ended_too_many_workers():
+    one = actor(2, [], kept=[0, 1])
+    one.start()
+    one.started([0, 1], 0)
+    for _ in range(ATTEMPTS - 1):
+        workers, poison = one.again([0, 1], suspect=0)
+        assert poison is None and len(workers) == 2
+        one.started([0, 1], 0)
+    assert one.again([0, 1], suspect=0) == ([], 0)
+    assert one.attempts == {0: ATTEMPTS}  # 1 was a bystander
+
+
+def test_illegal_moves_raise_and_the_table_is_closed():
+    with pytest.raises(AssertionError, match="UNSCHEDULED to FINISHED"):
+        check(S.UNSCHEDULED, S.FINISHED)
+    assert all(after in LEGAL for states in LEGAL.values() for after in states)
+    two = actor(2, [(0, 1)])
+    two.start()
+    with pytest.raises(AssertionError, match="UNSCHEDULED to FINISHED"):
+        two.finished([1], 0)
+
+
+def test_what_depends_on_a_failed_operand_is_fatal_with_it():
+    graph = actor(5, [(0, 1), (1, 2), (0, 3)], kept=[2, 3, 4])
+    assert graph.descendants(1) == [2]
+    assert graph.descendants(0) == [1, 2, 3]
+    assert graph.move([1, 2], S.FATAL) == [1, 2]
+
+
+@given(st.integers(1, 12), st.data())
+def test_every_operand_runs_once_in_any_order_and_only_results_stay(n, data):
+    edges = [(a, b) for b in range(n) for a in range(b) if data.draw(st.booleans())]
+    kept = [i for i in range(n) if data.draw(st.booleans())] or [n - 1]
+    graph = actor(n, edges, kept=kept, workers=3)
+    waiting, _ = graph.start()
+    waiting, seen = list(waiting), []
+    while waiting:
+        operand = waiting.pop(data.draw(st.integers(0, len(waiting) - 1)))
+        worker = data.draw(st.integers(0, 2))
+        seen.append(operand)
+        graph.started([operand], worker)
+        ready, workers, _ = graph.finished([operand], worker)
+        assert len(ready) == len(workers)
+        waiting += ready
+        assert sum(np.bincount(list(graph.state), minlength=9)) == n
+    assert sorted(seen) == list(range(n))
+    assert graph.is_done and graph.load == [0, 0, 0]
+    assert [i for i in range(n) if graph.state[i] == S.FINISHED] == sorted(set(kept))

@@ -1,0 +1,38 @@
+"""TaskQueue: by job, then by rank; an idle worker takes from the longest queue."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jmars.worker.queue import TaskQueue
+
+
+def test_lower_ranks_go_first_and_earlier_jobs_before_later_ones():
+    queue = TaskQueue(1)
+    for number, rank, operand in [(2, 0, 7), (1, 5, 3), (1, 2, 9)]:
+        queue.push(0, number, rank, operand)
+    assert [queue.pop(0) for _ in range(4)] == [(1, 9), (1, 3), (2, 7), None]
+
+
+def test_an_idle_worker_takes_from_the_longest_queue():
+    queue = TaskQueue(3)
+    queue.push(0, 1, 0, 10)
+    queue.push(1, 1, 1, 11)
+    queue.push(1, 1, 2, 12)
+    assert queue.pop(2) == (1, 11)
+
+
+def test_a_dropped_job_leaves_the_others_in_order():
+    queue = TaskQueue(2)
+    for operand in range(10):
+        queue.push(operand % 2, 1 + operand % 3, 10 - operand, operand)
+    assert sorted(queue.drop(2)) == [1, 4, 7]
+    assert len(queue) == 7
+    assert sorted(queue.operands(1)) == [0, 3, 6, 9]
+
+
+@given(st.lists(st.tuples(st.integers(1, 2**20), st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)), max_size=50))
+def test_keys_compare_as_job_rank_operand(items):
+    queue = TaskQueue(1)
+    for number, rank, operand in items:
+        queue.push(0, number, rank, operand)
+    assert [queue.pop(0) for _ in items] == [(number, operand) for number, _, operand in sorted(items)]
