@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.display import DisplayHandle, display
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["CellDisplay", "NoDisplay", "TextDisplay", "WidgetDisplay", "choose_display"]
 
 _LAST_FRAME = 3.0  # seconds that a cell waits for its last picture
+_KEPT = 8  # views of ended cells whose widgets stay open
+_ended: deque[JobView] = deque()
 
 
 class CellDisplay(Protocol):
@@ -136,10 +139,15 @@ class WidgetDisplay:
         self._sampler.answered(number, hidden)
 
     def _replace(self, picture: Picture) -> None:
-        """Put the static picture where the live view was, and let go of the widget."""
+        """Put the static picture where the live view was.
+
+        A page that was reloaded meanwhile no longer knows which output that is, and goes on showing the widget.
+        """
         assert self._handle is not None
         self._handle.update(final_bundle(picture), raw=True)  # type: ignore[no-untyped-call]
-        self._view.close()
+        _ended.append(self._view)
+        if len(_ended) > _KEPT:
+            _ended.popleft().close()
 
 
 def choose_display(cluster: Cluster) -> CellDisplay:

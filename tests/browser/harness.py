@@ -281,4 +281,4 @@ class NotebookPage:
         folder = os.environ.get("JMARS_SCREENS")
         if folder:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            self.page.screenshot(path=str(Path(folder) / f"{name}.png"))
+            (Path(folder) / f"{name}.png").write_bytes(self.page.screenshot())  # with `path=` it leaves a thread
