@@ -30,7 +30,7 @@ from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["Cluster", "default_cluster", "usable_cores"]
+__all__ = ["Cluster", "default_cluster", "open_clusters", "usable_cores"]
 
 _open: list[Cluster] = []  # newest last
 _open_lock = threading.RLock()
@@ -319,10 +319,16 @@ class _JobsActor:
             cluster.job_ended(report)
 
 
+def open_clusters() -> list[Cluster]:
+    """The open clusters of this process, the newest (the default one) last."""
+    with _open_lock:
+        return [cluster for cluster in _open if cluster._pid == os.getpid()]
+
+
 def default_cluster(start: bool = True) -> Cluster | None:
     """The newest open cluster; with `start`, a new one where there is none."""
     with _open_lock:
-        mine = [cluster for cluster in _open if cluster._pid == os.getpid()]
+        mine = open_clusters()
         if mine:
             return mine[-1]
         return Cluster() if start else None

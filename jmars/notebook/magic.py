@@ -14,7 +14,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
-from jmars.client.cluster import Cluster, default_cluster
+from jmars.client.cluster import Cluster, default_cluster, open_clusters
 from jmars.config import config
 from jmars.notebook import kernel_access
 from jmars.notebook.cell import run_cell
@@ -85,22 +85,32 @@ def find_cluster(flags: Flags) -> Cluster:
 
 
 def run_magic_line(line: str) -> None:
-    """`%jmars` or `%jmars status` shows the default cluster, `%jmars stop` closes it."""
+    """`%jmars` or `%jmars status` shows the clusters of this process, `%jmars stop` closes them.
+
+    Raises
+    ------
+    UsageError
+        If it asks for something else.
+    """
     word = line.strip() or "status"
     if word not in ("status", "stop"):
         raise UsageError(f"%jmars {word}: use `%jmars status`, `%jmars stop`, or `%%jmars` above a cell")
-    cluster = default_cluster(start=False)
-    if cluster is None:
+    clusters = open_clusters()
+    if not clusters:
         print("jmars: no cluster; the next %%jmars cell starts one")  # noqa: T201
-        return
-    if word == "stop":
-        cluster.close()
-        print(f"jmars: {cluster.name} is closed")  # noqa: T201
-        return
-    jobs = [f"\n  {job['name']} {job['state']}" for job in cluster.jobs()[-10:]]
+    for cluster in clusters:
+        if word == "stop":
+            cluster.close()
+            print(f"jmars: {cluster.name} is closed")  # noqa: T201
+        else:
+            print(describe(cluster))  # noqa: T201
+
+
+def describe(cluster: Cluster) -> str:
+    """A cluster and its newest jobs, line by line."""
     workers = f"{cluster.n_workers} worker{'s' * (cluster.n_workers != 1)}"
-    limit = format_bytes(cluster.memory_limit)
-    print(f"jmars: {cluster.name}, {workers}, memory limit {limit}", *jobs, sep="")  # noqa: T201
+    jobs = [f"  {job['name']} {job['state']}" for job in cluster.jobs()[-10:]]
+    return "\n".join([f"jmars: {cluster.name}, {workers}, memory limit {format_bytes(cluster.memory_limit)}", *jobs])
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from jmars.client.cluster import default_cluster
+from jmars.client.cluster import default_cluster, open_clusters
 from jmars.config import config
 from tests.notebook.shells import Notebook, new_shell
 
@@ -42,8 +42,9 @@ def other(notebook):
     """A second cluster, which is the default until the test ends."""
     first = default_cluster(start=False)
     yield f"%%jmars {OTHER}"
-    while default_cluster(start=False) not in (first, None):
-        notebook("%jmars stop")
+    for cluster in open_clusters():
+        if cluster is not first:
+            cluster.close()
 
 
 def test_a_cell_starts_a_cluster_and_the_next_one_finds_it(notebook, other):
@@ -152,18 +153,8 @@ def test_other_flags_start_another_cluster_which_is_the_default(notebook, other)
     assert (after.n_workers, after.memory_limit) == (1, 400 * 2**20)
     assert notebook["y"].fetch().tolist() == [2, 2, 2]
     assert not before.closed
-    notebook("%jmars stop")
+    after.close()
     assert default_cluster() is before
-
-
-def test_status_and_stop(notebook, other):
-    notebook(f"{other}\nx = np.ones(3)")
-    text = notebook.run("%jmars").text
-    assert "1 worker, memory limit 400.0 MiB" in text
-    assert "succeeded" in text
-    assert "use `%jmars status`" in notebook.run("%jmars restart").text
-    assert "is closed" in notebook.run("%jmars stop").text
-    assert notebook(f"%%jmars {FLAGS}\nx + 1").fetch().tolist() == [2, 2, 2]  # computed anew on the other one
 
 
 def test_a_wrong_flag_runs_nothing(notebook):
@@ -180,3 +171,15 @@ def test_unloading_takes_the_magics_away(notebook):
     notebook("%unload_ext jmars")
     assert notebook.run("%%jmars\n1").error is not None
     notebook("%load_ext jmars")
+
+
+def test_status_and_stop(notebook, other):  # the last one: it closes the cluster of them all
+    notebook(f"{other}\nx = np.ones(3)")
+    text = notebook.run("%jmars").text
+    assert "2 workers, memory limit 512.0 MiB" in text
+    assert "1 worker, memory limit 400.0 MiB" in text
+    assert "succeeded" in text
+    assert "use `%jmars status`" in notebook.run("%jmars restart").text
+    assert notebook.run("%jmars stop").text.count("is closed") == 2
+    assert notebook.run("%jmars").text == "jmars: no cluster; the next %%jmars cell starts one\n"
+    assert notebook(f"{other}\nx + 1").fetch().tolist() == [2, 2, 2]  # computed anew
