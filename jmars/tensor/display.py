@@ -31,18 +31,14 @@ def summary(x: Tensor, write: Callable[[Any], str]) -> str:
 def corners(x: Tensor, edge: int) -> np.ndarray[Any, Any]:
     """The first `edge` + 1 and last `edge` elements of each long axis; NumPy drops the odd one for its dots."""
     ranges = [[slice(0, edge + 1), slice(n - edge, n)] if n > 2 * edge + 1 else [slice(0, n)] for n in x.shape]
-    parts = {at: x[tuple(at)] for at in _products(ranges)}
-    get_engine().execute([part.data for part in parts.values()])
+    parts = [(at, x[at]) for at in itertools.product(*ranges)]
+    get_engine().execute([part.data for _, part in parts])
     lengths = [min(n, 2 * edge + 1) for n in x.shape]
     out = np.empty(lengths, x.dtype)
-    for at, part in parts.items():
+    for at, part in parts:
         there = tuple(s if s.start == 0 else slice(n - edge, n) for s, n in zip(at, lengths))
         out[there] = part.fetch(copy=False)
     return out
-
-
-def _products(ranges: list[list[slice]]) -> list[tuple[slice, ...]]:
-    return list(itertools.product(*ranges))
 
 
 def _shape_note(x: Tensor, edge: int) -> str:

@@ -1,0 +1,47 @@
+"""NumPy's functions reach ours, and what jmars lacks is refused by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jmars.tensor as jt
+from jmars.errors import UnsupportedError
+from jmars.tensor.protocols import FUNCTIONS, offers
+
+
+def test_numpy_s_functions_give_tensors():
+    x = jt.arange(6.0, chunk_size=2)
+    for result in (np.sqrt(x), np.sum(x), np.where(x > 1, x, 0), np.linalg.norm(x), np.clip(x, 1, 2)):
+        assert isinstance(result, jt.Tensor)
+
+
+@pytest.mark.parametrize(
+    "function", [np.unique, np.interp, np.linalg.svd, np.fft.fft2, np.histogram], ids=lambda f: f.__name__
+)
+def test_what_is_missing_is_refused_by_name(function):
+    x = jt.ones((4, 4))
+    args = {"interp": (x, x, x)}.get(function.__name__, (x,))
+    with pytest.raises(UnsupportedError, match=rf"np\.[a-z.]*{function.__name__} is not in jmars yet"):
+        function(*args)
+
+
+def test_the_namespace_is_numpy_s():
+    assert jt.pi is np.pi and jt.float32 is np.float32 and jt.newaxis is None
+    assert jt.add.__name__ == "add"
+    assert "add" in dir(jt) and "method.pow" not in dir(jt)
+    with pytest.raises(AttributeError, match=r"np.interp is not in jmars yet.*x.fetch\(\)"):
+        jt.interp
+    with pytest.raises(AttributeError, match="neither has NumPy"):
+        jt.no_such_name
+
+
+def test_an_operand_may_be_offered_from_anywhere():
+    @offers("example_for_tests")
+    def example(x):
+        return x + 1
+
+    try:
+        assert jt.example_for_tests(jt.ones(2)).tolist() == [2, 2]
+    finally:
+        del FUNCTIONS["example_for_tests"]
