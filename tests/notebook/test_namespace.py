@@ -1,0 +1,79 @@
+"""The user's names before, in and after a cell; most of it is promised by test_cell.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jmars.errors import UnsupportedError
+from jmars.notebook.namespace import Namespace, tensors_in
+from jmars.notebook.numpy_names import lazy_names, meaning, path_of
+from jmars.tensor import Tensor, as_tensor
+from jmars.tensor.source_line import SourceLine
+
+
+def mentions(name):
+    return SourceLine("cell", 1, name)
+
+
+def test_ipythons_own_names_are_left_alone():
+    names = {"_": np.ones(2), "_3": np.ones(2), "Out": {3: np.ones(2)}, "_private": np.ones(2)}
+    inside = Namespace.enter(names, mentions)
+    assert [name for name in names if type(names[name]) is Tensor] == ["_private"]
+    names["_"] = names["_4"] = 1
+    assert inside.leave() == {}
+    inside.roll_back()
+    assert (names["_"], names["_4"]) == (1, 1)
+
+
+def test_arrays_of_text_records_and_objects_stay_arrays():
+    values = {"t": np.array(["a"]), "o": np.array([None]), "r": np.zeros(2, "i4, f8"), "m": np.ma.array([1.0])}
+    names = dict(values)
+    Namespace.enter(names, mentions)
+    assert names == values
+
+
+def test_tensors_in_finds_each_once_in_order_and_skips_long_lists():
+    a, b, c = (as_tensor([float(i)]) for i in range(3))
+    assert [id(x) for x in tensors_in([a, [b, {"k": (a, c)}], b])] == [id(a), id(b), id(c)]
+    assert tensors_in([[a] * 2000]) == []
+    loop: list[object] = [a]
+    loop.append(loop)
+    assert len(tensors_in([loop])) == 1
+
+
+@pytest.mark.parametrize("name", ["numpy", "numpy.sin", "numpy.linalg.norm", "numpy.random.default_rng", "numpy.fft"])
+def test_numpys_modules_and_functions_are_known_by_path(name):
+    value = np
+    for part in name.split(".")[1:]:
+        value = getattr(value, part)
+    assert path_of(value) == name
+
+
+@pytest.mark.parametrize("value", [np.float32, np.ndarray, np.pi, 3, len, pytest])
+def test_what_is_no_function_or_module_of_numpy_has_no_path(value):
+    assert path_of(value) is None
+
+
+def test_meanings():
+    assert meaning("numpy.float32") is np.float32
+    assert meaning("numpy.testing") is np.testing
+    assert meaning("numpy.errstate") is np.errstate
+    assert type(meaning("numpy.ones")(3)) is Tensor
+    with pytest.raises(UnsupportedError, match=r"np\.vectorize is not in jmars"):
+        meaning("numpy.vectorize")
+    with pytest.raises(UnsupportedError, match=r"np\.polynomial\.polynomial\.polyfit"):
+        meaning("numpy.polynomial.polynomial.polyfit")
+    with pytest.raises(AttributeError, match="has no attribute 'sine'"):
+        meaning("numpy.sine")
+
+
+def test_imports_give_numpys_own_while_no_cell_runs():
+    import jmars.notebook.numpy_names as names
+
+    assert getattr(names, "numpy.sin") is np.sin
+    with lazy_names():
+        assert getattr(names, "numpy.sin") is not np.sin
+    assert getattr(names, "numpy.sin") is np.sin
+    with pytest.raises(AttributeError):
+        names.anything
