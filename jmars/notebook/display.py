@@ -112,6 +112,9 @@ class WidgetDisplay:
         """Show `job` from now on."""
         self._jobs[job.id] = job
         if self._handle is None:
+            lacks = kernel_access.missing()
+            if lacks:
+                print(f"jmars: no {' and no '.join(lacks)} here; to cancel, use the Stop button")  # noqa: T201
             self._handle = display(self._view, display_id=True)  # type: ignore[no-untyped-call]
         self._sampler.follow(job.id, job.name)
 

@@ -1,0 +1,61 @@
+"""Which display a cell gets, and what it does where something is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from jmars.config import config
+from jmars.notebook import display, kernel_access
+from jmars.notebook.widget import JobView
+from tests.notebook.events_for_tests import started
+
+
+class Cluster:
+    """The log of one job."""
+
+    def __init__(self) -> None:
+        self.log = started().add("JobMoved", 0.1, state="succeeded", error=None, elapsed=0.3)
+
+    def events(self, since=0, job=None):
+        return [event for event in self.log.events if event[0] > since], self.log.events[-1][0]
+
+
+class Job:
+    id, name = "job-1", "In [1]"
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+@pytest.mark.parametrize(("wanted", "kind"), [("none", "NoDisplay"), ("text", "TextDisplay"), ("", "TextDisplay")])
+def test_without_a_kernel_a_cell_shows_text(cluster, wanted, kind):
+    with config.using(display=wanted):
+        assert type(display.choose_display(cluster)).__name__ == kind
+
+
+def test_the_text_has_no_times(cluster, capsys):
+    shown = display.TextDisplay(cluster)
+    shown.follow(Job())
+    shown.close()
+    assert capsys.readouterr().out == "jmars: succeeded, 9 operands, 5 after fusion\n"
+
+
+def test_a_cell_without_a_job_says_nothing(cluster, capsys):
+    display.TextDisplay(cluster).close()
+    assert capsys.readouterr().out == ""
+
+
+def test_a_front_end_that_was_not_built_is_named_and_text_takes_its_place(cluster, monkeypatch):
+    monkeypatch.setattr(JobView, "_esm", "")
+    monkeypatch.setattr(kernel_access, "current_kernel", lambda: type("Kernel", (), {"comm_manager": object()})())
+    with config.using(display=""), pytest.warns(UserWarning, match=r"widget.js is missing.*; this cell shows text"):
+        assert type(display.choose_display(cluster)) is display.TextDisplay
+    with config.using(display="widget"), pytest.raises(FileNotFoundError, match="or run `jlpm && jlpm build:prod`"):
+        display.choose_display(cluster)
+
+
+def test_an_unknown_display_is_refused(cluster):
+    with config.using(display="hologram"), pytest.raises(ValueError, match="use none, text or widget"):
+        display.choose_display(cluster)
