@@ -12,6 +12,7 @@ import json
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,7 @@ FRAME_LIMIT = 32 * 1024  # bytes of a frame without its graph
 _FAST, _MEDIUM, _SLOW = 0.1, 0.25, 1.0  # seconds between frames
 _TICK = 1.0  # seconds after which the elapsed time is shown again though nothing happened
 _NEVER = -math.inf
+_READS = 100  # parts of the log that are read before the next job is shown at the latest
 _REST = {"stages": 0.3, "workers": 0.3, "series": 0.5}  # seconds between two of a kind: tables and curves
 
 
@@ -164,6 +166,7 @@ class Sampler:
         self.run = run
         self._read, self._show, self._on_end = read, show, on_end
         self._pace, self._frames = Pace(), Frames()
+        self._next: deque[tuple[str, str]] = deque()  # jobs to follow
         self._since, self._sent = 0, 0
         self._lock = threading.Lock()  # over `run` and `_pace`
         self._wake, self._done = threading.Event(), threading.Event()
@@ -172,8 +175,7 @@ class Sampler:
     def follow(self, job: str, name: str = "") -> None:
         """Show `job` from now on; starts the thread at the first one."""
         with self._lock:
-            self.run.follow(job, name)
-            self._since = self.run.since  # what was read until now may have left out this job's first events
+            self._next.append((job, name))
         if not self._thread.is_alive() and not self._done.is_set():
             self._thread.start()
         self._wake.set()
@@ -221,21 +223,14 @@ class Sampler:
 
     def _step(self) -> bool:
         """One frame; False after the last."""
-        with self._lock:
-            since, job = self._since, self.run.job
-        assert job is not None  # `follow` starts the thread
         try:
-            events, last_seq = self._read(since, job.id)
+            self._advance()
+            self._read_on()
         except (JmarsError, OSError) as error:
             with self._lock:
                 self.run.lose(str(error))
-        else:
-            with self._lock:
-                self.run.fold(events)
-                if self.run.job is job:
-                    self._since = max(self._since, last_seq)
         with self._lock:
-            live = self.run.live
+            live = self.run.live or (bool(self._next) and self.run.failure is None)
             frame = self._frames.frame(self.run, time.time(), last=not live)
             if frame is not None:
                 self._sent += 1
@@ -243,3 +238,25 @@ class Sampler:
         if frame is not None:
             self._show(frame | {"frame": self._sent})
         return live
+
+    def _advance(self) -> None:
+        """Go on to the next job, once all that the log has of the one before has been read."""
+        for _ in range(_READS):
+            if not self._next or not self._read_on():
+                break
+        with self._lock:
+            if self._next:
+                self.run.follow(*self._next.popleft())
+                self._since = self.run.since  # what was read until now may have left out this job's first events
+
+    def _read_on(self) -> bool:
+        """Read a part of the log and fold it; False when there was nothing new."""
+        with self._lock:
+            since, job = self._since, self.run.job
+        if job is None:
+            return False
+        events, upto = self._read(since, job.id)
+        with self._lock:
+            self.run.fold(events)
+            self._since = max(since, upto)
+        return upto > since

@@ -104,12 +104,13 @@ def test_the_next_job_of_a_cell_is_read_from_its_first_event():
     log = started(4).add("JobMoved", 0.1, state="succeeded", error=None, elapsed=1.0)
     log.job = "job-2"
     log.add("JobSubmitted", name="second").add("JobMoved", 0.1, state="succeeded", error=None, elapsed=0.1)
-    sampler = Sampler(lambda since, job: _of(log, since, job), lambda frame: None, RunState(open=True))
+    sampler = Sampler(lambda since, job: _part(log, since, job), lambda frame: None, RunState(open=True))
     sampler.follow("job-1")
     sampler.follow("job-2")
     sampler.close()
     assert sampler.join(5)
-    assert sampler.picture()["snap"]["name"] == "second"
+    parts = sampler.picture()["snap"]["parts"]
+    assert [(part["name"], part["state"]) for part in parts] == [("cell 1", "succeeded"), ("second", "succeeded")]
 
 
 def test_catching_up_reads_part_by_part_until_nothing_is_left():
@@ -145,8 +146,3 @@ def test_a_cell_without_any_job_ends_too():
 def _part(log, since, job):
     events = [event for event in log.events if event[0] > since and event[3] in ("", job)][:2]
     return events, events[-1][0] if events else max(since, len(log.events))
-
-
-def _of(log, since, job):
-    events = [event for event in log.events if event[0] > since and event[3] in ("", job)]
-    return events, len(log.events)

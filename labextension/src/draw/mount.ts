@@ -48,7 +48,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     h('button', { type: 'button', role: 'tab', id: `${id}-${name}`, 'aria-controls': `${id}-${name}-panel`, 'aria-selected': i ? 'false' : 'true', tabindex: i ? -1 : 0 }, word, more && h('span', { class: 'jm-wide' }, more))
   );
   const panels = Object.fromEntries(
-    TABS.map(([name], i) => [name, h('div', { role: 'tabpanel', id: `${id}-${name}-panel`, 'aria-labelledby': `${id}-${name}`, class: 'jm-panel', tabindex: 0, hidden: i > 0 })])
+    TABS.map(([name], i) => [name, h('div', { role: 'tabpanel', id: `${id}-${name}-panel`, 'aria-labelledby': `${id}-${name}`, class: `jm-panel jm-${name}`, tabindex: 0, hidden: i > 0 })])
   ) as Record<Tab, HTMLElement>;
   const tablist = h('div', { role: 'tablist', 'aria-label': 'parts of the view', class: 'jm-tabs' }, ...tabs);
   const hues = h('div', { class: 'jm-hues', role: 'group', 'aria-label': 'colour of the boxes' });
@@ -144,6 +144,9 @@ export function mount(el: HTMLElement, host: Host): () => void {
   }
 
   function drawTab(now: Picture): void {
+    if (!now.graph && now.snap?.live && drawn && (tab === 'graph' || tab === 'operands')) {
+      return; // the next job of the cell is being prepared: the last one's graph stays until then, so that nothing jumps
+    }
     if (tab === 'workers') {
       drawWorkers(panels.workers, now.workers || [], now.series?.limit || 0);
     } else if (tab === 'operands') {
