@@ -153,7 +153,9 @@ def _compile_region(region: Region, types: list[ChunkType], first: int, arg: int
     if middle is not None and small and not (backend == "numexpr" and in_numexpr):
         return whole_function(middle.expression, middle.inputs), "numpy"
     run = pipeline(head, middle, tail, types, first, arg, in_numexpr)
-    return run, "numexpr" if in_numexpr else "numpy" if middle is None else "numpy-blocked"
+    chunk = middle.output if middle is not None else types[first]
+    in_blocks = middle is not None and chunk.size > BLOCK_SIZE
+    return run, "numexpr" if in_numexpr else "numpy-blocked" if in_blocks else "numpy"
 
 
 def _call(step: Call, arg: int) -> Run:

@@ -6,6 +6,7 @@ inputs and output. Used by compile.py. Source: PLANNING "Compiling" (reductions 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 from jmars.errors import ExecutionInterrupted
 from jmars.kernels.blocks import BLOCK_SIZE, Blocks
 from jmars.kernels.numexpr_backend import numexpr_function
-from jmars.kernels.numpy_backend import block_body
+from jmars.kernels.numpy_backend import block_body, whole_function
 from jmars.kernels.program import ChunkType, Elementwise, Generate, Reduce
-from jmars.kernels.reduction_kernel import Accumulator, finished
+from jmars.kernels.reducers import UfuncReducer
+from jmars.kernels.reduction_kernel import Accumulator, finished, leaf_function
 from jmars.kernels.scratch import scratch
 
 __all__ = ["Run", "Stop", "interrupted", "pipeline"]
@@ -50,10 +52,14 @@ def pipeline(
     chunk = middle.output if middle is not None else types[read[0]]
     kept = tuple(1 if tail and axis in tail.axes else n for axis, n in enumerate(chunk.shape))
     blocks = Blocks.of(chunk.shape, [*(types[v].shape for v in slots), kept])
-    alone = tail is None and head is None and middle is not None and middle.expression.ops <= 1
-    block_size = LONE_BLOCK if alone or (head and not middle and not tail) else BLOCK_SIZE
+    one_pass = tail is None or isinstance(tail.reducer, UfuncReducer)
+    alone = one_pass and (head, middle, tail).count(None) == 2 and (middle is None or middle.expression.ops <= 1)
+    wide = min(16 * math.prod(kept), 1 << 18) if tail is not None else 0  # joining a wide state costs a pass over it
+    block_size = LONE_BLOCK if alone else max(BLOCK_SIZE, wide)
     compute: Callable[..., None] | None = None
     buffers: tuple[np.dtype[Any], ...] = ()
+    if chunk.size <= BLOCK_SIZE and not in_numexpr:
+        return _at_once(head, middle, tail, chunk, first, arg)
     if middle is not None and in_numexpr:
         compute, block_size = numexpr_function(middle.expression), 4 * block_size
     elif middle is not None:
@@ -91,5 +97,29 @@ def pipeline(
         else:
             empty = np.empty(chunk.shape, chunk.dtype)
             finished(tail, kept, out, lambda state: tail.reducer.leaf(empty, tail.axes, state, None))
+
+    return run
+
+
+def _at_once(
+    head: Generate | None, middle: Elementwise | None, tail: Reduce | None, chunk: ChunkType, first: int, arg: int
+) -> Run:
+    """The same for a chunk of at most a block: no cutting, and NumPy allocates what stands between."""
+    compute = whole_function(middle.expression, middle.inputs) if middle is not None else None
+    reduce = leaf_function(tail, chunk.shape, 0, -1) if tail is not None else None
+
+    def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
+        if head is not None:
+            made = np.empty(head.output.shape, head.output.dtype) if compute or reduce else out
+            head.open(head.params, args[arg] if arg >= 0 else None, head.output)(made.reshape(-1), 0)
+            values = [*values[:first], made]
+        if compute is not None:
+            target = np.empty(chunk.shape, chunk.dtype) if reduce is not None else out
+            compute(target, values)
+            values = [target]
+        elif head is not None:
+            values = [values[-1]]
+        if reduce is not None:
+            reduce(out, values, (), None)
 
     return run

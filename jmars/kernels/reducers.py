@@ -162,10 +162,10 @@ def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _square(values: Array) -> Array:
-    """Squared absolute values."""
+    """Squared absolute values; real `values` are overwritten."""
     if values.dtype.kind == "c":
         return np.asarray(values.real * values.real + values.imag * values.imag)
-    return np.asarray(values * values)
+    return np.multiply(values, values, out=np.asarray(values))
 
 
 def state_shape(reducer: Reducer, shape: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype[Any]]:
