@@ -30,7 +30,7 @@ class Chunks:
         self.allocator = allocator
         self.next_use = next_use  # rank of a chunk's last use; the highest is spilled first
         self.memory: dict[int, int] = {}  # chunk: offset of its slot
-        self.disk: dict[int, Place] = {}
+        self.disk: dict[int, Place] = {}  # files; a chunk that was read back has a slot as well
         self.moving: set[int] = set()  # chunks being written or read; neither usable nor to be freed
         self.pins: dict[int, int] = {}  # chunk: how many hold it in place (uploads, fetches)
         self.doomed: set[int] = set()  # freed while moving or pinned
@@ -54,7 +54,6 @@ class Chunks:
         offset = self.memory.pop(chunk, None)
         if offset is not None:
             self.allocator.free(offset)
-            return None
         return self.disk.pop(chunk, None)
 
     def pin(self, chunk: int) -> None:
@@ -70,11 +69,15 @@ class Chunks:
             del self.pins[chunk]
             self._bury(chunk)
 
-    def victims(self, size: int, in_use: Collection[int]) -> list[int]:
-        """Chunks to spill until `size` bytes are free: those used last go first; fewer when there are no more."""
+    def victims(self, size: int, in_use: Collection[int], rank: int = -1) -> list[int]:
+        """Chunks to spill until `size` bytes are free: those used last go first; fewer when there are no more.
+
+        Only chunks whose last use comes after `rank` are taken: one that is needed sooner than who asks is not worth it.
+        """
         free = self.allocator.capacity - self.allocator.used - size
         movable = [c for c in self.memory if c not in self.moving and c not in self.pins and c not in in_use]
-        movable.sort(key=self.next_use, reverse=True)
+        uses = {chunk: self.next_use(chunk) for chunk in movable}
+        movable = sorted((c for c in movable if uses[c] > rank), key=uses.__getitem__, reverse=True)
         chosen: list[int] = []
         for chunk in movable:
             if free >= 0:
@@ -83,8 +86,14 @@ class Chunks:
             free += self.allocator.size_of(self.memory[chunk])
         return chosen or movable[:1]  # enough bytes but in pieces: one more may join two of them
 
-    def start_spill(self, chunk: int) -> tuple[int, int]:
-        """Begin to write a chunk; returns offset and bytes of its slot."""
+    def start_spill(self, chunk: int) -> tuple[int, int] | None:
+        """Begin to write a chunk; returns offset and bytes of its slot, or None where its file still stands.
+
+        A chunk never changes, so one that was read back keeps its file, and leaving memory again costs nothing.
+        """
+        if chunk in self.disk:
+            self.allocator.free(self.memory.pop(chunk))
+            return None
         self.moving.add(chunk)
         offset = self.memory[chunk]
         return offset, self.allocator.size_of(offset)
@@ -101,16 +110,14 @@ class Chunks:
     def start_load(self, chunk: int, offset: int) -> Place:
         """Begin to read a chunk into a slot; returns its file."""
         self.moving.add(chunk)
-        place = self.disk.pop(chunk)
         self.memory[chunk] = offset
-        return place
+        return self.disk[chunk]
 
-    def load_done(self, chunk: int, place: Place) -> Place | None:
-        """A read ended; returns its file, which is no longer needed."""
+    def load_done(self, chunk: int) -> Place | None:
+        """A read ended; returns a file to delete when the chunk was freed meanwhile."""
         self.moving.discard(chunk)
-        self.reloaded += place.size
-        self._bury(chunk)
-        return place
+        self.reloaded += self.disk[chunk].size
+        return self._bury(chunk)
 
     def _bury(self, chunk: int) -> Place | None:
         if chunk in self.doomed and chunk not in self.moving and chunk not in self.pins:
@@ -120,5 +127,5 @@ class Chunks:
 
     @property
     def on_disk(self) -> int:
-        """Bytes spilled now."""
+        """Bytes in files now."""
         return sum(place.size for place in self.disk.values())

@@ -342,13 +342,15 @@ class ExecutionActor:
                 return _WAITS
         memory, moving, chunk = self.chunks.memory, self.chunks.moving, table.chunk
         inputs = table.inputs[operand]
-        if not self.storing.blocked:
-            for i in inputs:
-                one = chunk[i]
-                if one not in memory or one in moving:
-                    break
-            else:
-                slot = self._arena.allocate(table.nbytes[operand])
+        for i in inputs:
+            one = chunk[i]
+            if one not in memory or one in moving:
+                break
+        else:
+            nbytes = table.nbytes
+            # who takes less than it may free goes ahead of those who wait for room
+            if not self.storing.blocked or 2 * nbytes[operand] <= sum(nbytes[i] for i in inputs):
+                slot = self._arena.allocate(nbytes[operand])
                 if slot is not None:
                     return slot
         self._prepare(table, operand, [chunk[i] for i in inputs])
@@ -368,7 +370,7 @@ class ExecutionActor:
             self.quota.release(table.job, operand)
             self.scheduler.refused(table.job, operand, error)
 
-        request = _OperandRequest(chunks, table.nbytes[operand], granted, refused, what)
+        request = _OperandRequest(chunks, table.nbytes[operand], granted, refused, what, table.rank[operand])
         request.owner = (table, operand)
         self._preparing.add(request)
         try:

@@ -31,6 +31,7 @@ class Request:
     granted: Callable[[int], None]  # called with the slot's offset, or -1
     refused: Callable[[Exception], None]
     what: str  # for errors: "the operand add"
+    rank: int = -1  # of the operand that asks; what is used sooner stays in memory as long as something runs
     slot: int = -1
     loading: set[int] = field(default_factory=set)
 
@@ -142,12 +143,14 @@ class Storing:
         in_use = self._in_use() | set(request.chunks)
         for other in self.loading:
             in_use.update(other.chunks)
-        victims = [] if self._full else self.chunks.victims(lacking, in_use)
+        victims = [] if self._full else self.chunks.victims(lacking, in_use, request.rank)
         if victims:
-            self._spill(victims)
-            return False
+            return self._spill(victims)
         if not self._idle() or self.loading or request.loading:
             return False  # something will end and free memory
+        victims = [] if self._full else self.chunks.victims(lacking, in_use)
+        if victims:
+            return self._spill(victims)
         if self._full:
             error, self._full = self._full, None
             self._drop_head(error)
@@ -155,8 +158,7 @@ class Storing:
         own = [chunk for chunk in request.chunks if chunk in self.chunks.memory]
         if own or request.slot >= 0:  # free memory lies in pieces between its own slots: start from nothing
             self._give_back(request)
-            self._spill(own)
-            return not own
+            return self._spill(own) or not own
         self._drop_head(
             MemoryLimitError(
                 f"{request.what} needs {format_bytes(lacking)} more than the {format_bytes(self.arena.capacity)} that "
@@ -175,11 +177,18 @@ class Storing:
             self.arena.free(request.slot)
             request.slot = -1
 
-    def _spill(self, victims: list[int]) -> None:
+    def _spill(self, victims: list[int]) -> bool:
+        """Send chunks to disk; returns whether room was made at once."""
+        at_once = False
         for chunk in victims:
-            self._spills.add(chunk)
-            offset, size = self.chunks.start_spill(chunk)
-            self._tell_mover("spill", chunk, offset, size)
+            write = self.chunks.start_spill(chunk)
+            if write is None:
+                at_once = True
+                self._moved(chunk, True)
+            else:
+                self._spills.add(chunk)
+                self._tell_mover("spill", chunk, *write)
+        return at_once
 
     # -- the mover
     def _tell_mover(self, *message: Any) -> None:
@@ -204,8 +213,8 @@ class Storing:
                 self._moved(chunk, True)
         else:
             _, chunk, error = message
-            place, _ = self._loads.pop(chunk)
-            self.delete(self.chunks.load_done(chunk, place))
+            del self._loads[chunk]
+            self.delete(self.chunks.load_done(chunk))
             if chunk in self.chunks.memory and not error:
                 self._moved(chunk, False)
             for request in [r for r in self.loading if chunk in r.loading]:
@@ -226,7 +235,7 @@ class Storing:
                         request.refused(ChecksumError(error))
                         break
             if error:
-                self.chunks.free(chunk)
+                self.delete(self.chunks.free(chunk))
         self.advance()
 
     def mover_gone(self, link: ChildLink, why: str) -> None:

@@ -19,9 +19,10 @@ def test_the_chunk_used_last_goes_first_and_those_in_use_stay():
     assert chunks.victims(20 * PAGE, in_use=()) == [6, 5, 4, 3, 2, 1, 0]
     chunks.unpin(7)
     assert chunks.victims(PAGE, in_use=()) == [7]
+    assert chunks.victims(20 * PAGE, in_use=(), rank=5) == [7, 6]  # what is used sooner stays
 
 
-def test_a_spilled_chunk_comes_back_and_its_file_goes():
+def test_a_spilled_chunk_comes_back_and_keeps_its_file_until_it_is_freed():
     chunks = _filled(2)
     offset, size = chunks.start_spill(1)
     assert chunks.victims(2 * PAGE, ()) == [0]  # 1 is on its way
@@ -29,8 +30,12 @@ def test_a_spilled_chunk_comes_back_and_its_file_goes():
     assert chunks.spill_done(1, place) is None
     assert (chunks.on_disk, chunks.allocator.used) == (PAGE, PAGE)
     assert chunks.start_load(1, chunks.allocator.allocate(PAGE)) == place
-    assert chunks.load_done(1, place) == place
-    assert (chunks.on_disk, chunks.memory[1]) == (0, offset)
+    assert chunks.load_done(1) is None
+    assert chunks.memory[1] == offset
+    assert chunks.start_spill(1) is None  # nothing to write: the file still stands
+    assert (chunks.spilled, chunks.reloaded, chunks.allocator.used) == (PAGE, PAGE, PAGE)
+    assert chunks.free(1) == place
+    assert chunks.on_disk == 0
 
 
 def test_a_chunk_freed_while_it_moves_leaves_no_file_and_no_slot():
