@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, SupportsIndex, cast
@@ -205,6 +206,8 @@ class Tensor(Methods):
         return part._view_of(self) if _shares_memory(index, part) else part
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(value, Tensor) and value is not self and sys.getrefcount(value) <= _TEMPORARY:
+            value = value._leave_family()  # x[1:] = x[:-1]: nobody else sees what stands on the right
         self._check_write()
         self._rebind(call("method.setitem", self, index, value))
 
@@ -214,6 +217,13 @@ class Tensor(Methods):
             base._family = [weakref.ref(base)]
         self._family = base._family
         self._family.append(weakref.ref(self))
+        return self
+
+    def _leave_family(self) -> Tensor:
+        """Share memory with nobody from here on; gives the handle itself."""
+        if self._family is not None:
+            self._family[:] = [r for r in self._family if r() is not self]
+            self._family = None
         return self
 
     def _sharers(self) -> list[Tensor]:
@@ -313,6 +323,27 @@ class Tensor(Methods):
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return Tensor(self.data)
+
+
+class _Probe:
+    """How many references `__setitem__` sees to the value on the right."""
+
+    seen = 0
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.seen = sys.getrefcount(value)
+
+
+def _references_to_temporary() -> int:
+    """References to a value that only this statement holds; 0 where Python does not tell it from a named one."""
+    probe, named = _Probe(), object()
+    probe[0] = named
+    with_name = probe.seen
+    probe[0] = object()
+    return probe.seen if probe.seen < with_name else 0
+
+
+_TEMPORARY = _references_to_temporary()
 
 
 def as_tensor(

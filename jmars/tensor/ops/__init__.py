@@ -4,12 +4,52 @@ In reading order:
 
 - rechunk.py: other chunks of the same array
 - formula.py: elementwise functions as one operand, `Formula`
-- creation.py: constants and ranges; the pattern for other operands
+- creation.py: constants; the pattern for other operands
 - elementwise.py: one row per ufunc
 - reduction.py: sums, extremes, means, variances, positions
 - statistics.py: reductions made of others
+- inquiry.py: what shape and dtype answer
+- tiling.py: what the tilings below share
+- axes.py: axes in another order, added, removed
+- reshape.py: elements in C order in another shape
+- slicing.py: basic indices
+- taking.py: elements at given positions of an axis
+- joining.py: arrays side by side, in pieces, repeated
+- indexing.py: `x[index]`
+- writing.py: `x[index] = value`
+- ranges.py: ranges, grids, unit matrices, triangles
+- asking.py: shapes and dtypes
+- converting.py: values of the user's as tensors
 """
 
-from jmars.tensor.ops import creation, elementwise, reduction, statistics
+from jmars.tensor.ops import (
+    asking,
+    axes,
+    converting,
+    creation,
+    elementwise,
+    indexing,
+    inquiry,
+    joining,
+    ranges,
+    reduction,
+    reshape,
+    statistics,
+    writing,
+)
 
-__all__ = ["creation", "elementwise", "reduction", "statistics"]
+__all__ = [
+    "asking",
+    "axes",
+    "converting",
+    "creation",
+    "elementwise",
+    "indexing",
+    "inquiry",
+    "joining",
+    "ranges",
+    "reduction",
+    "reshape",
+    "statistics",
+    "writing",
+]

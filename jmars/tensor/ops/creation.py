@@ -1,35 +1,38 @@
-"""Arrays made from nothing: constants and ranges; the pattern for other operands.
+"""Arrays made from nothing: constants; the pattern for other operands.
 
-Used as `jmars.tensor.<name>`.
+Used as `jmars.tensor.<name>`. ranges.py holds what differs from element to element.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import operator
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jmars.kernels.expression import Expression, constant
-from jmars.kernels.program import ChunkType, Fill, Generate, single
-from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import check_dtype
-from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.operand import new_data
+from jmars.tensor.ops.elementwise import fitted
 from jmars.tensor.ops.formula import Elementwise
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["arange", "full", "ones", "zeros"]
+__all__ = ["empty", "full", "full_like", "ones", "shape_of", "zeros"]
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """The shape that a user gave as an int or several; raises ValueError for negative lengths."""
+    whole = tuple(operator.index(n) for n in shape) if np.iterable(shape) else (operator.index(shape),)
+    if any(n < 0 for n in whole):
+        raise ValueError("negative dimensions are not allowed")
+    return whole
 
 
 def _filled(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
     """A constant is an expression without inputs, so it fuses into whatever reads it."""
-    whole = tuple(int(n) for n in shape) if np.ndim(shape) else (int(shape),)
-    dtype = check_dtype(dtype)
+    whole, dtype = shape_of(shape), check_dtype(dtype)
     splits = decide_splits(whole, dtype, chunk_size, chunks)
     op = Elementwise(name, Expression((), (constant(value, dtype),)), splits)
     return Tensor(new_data(op, whole, dtype, splits))
@@ -57,69 +60,64 @@ def zeros(
     return _filled("zeros", shape, 0, dtype, chunk_size, chunks)
 
 
+@offers("empty")
+def empty(
+    shape: Any, dtype: Any = float, order: str = "C", *, chunk_size: ChunkSize = None, chunks: ChunkSize = None
+) -> Tensor:
+    """`np.empty`; here its elements are zeros, so that a run can be repeated."""
+    return _filled("empty", shape, 0, dtype, chunk_size, chunks)
+
+
 @offers("full")
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, chunk_size: ChunkSize = None,
          chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.full` with a scalar, cut as `chunk_size` says."""
-    value = np.asarray(fill_value)
-    return _filled("full", shape, value[()], dtype or value.dtype, chunk_size, chunks)
+    """`np.full`, cut as `chunk_size` says; `fill_value` may be an array or tensor that broadcasts."""
+    if isinstance(fill_value, Tensor) or np.ndim(fill_value):
+        value = as_tensor(fill_value)
+        whole, dtype = shape_of(shape), value.dtype if dtype is None else np.dtype(dtype)
+        return fitted(value, dtype, whole, decide_splits(whole, dtype, chunk_size, chunks))
+    array = np.asarray(fill_value)
+    return _filled("full", shape, array[()], array.dtype if dtype is None else dtype, chunk_size, chunks)
 
 
-@offers("array", "asarray")
-def array(
-    a: Any, dtype: Any = None, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None, **kwargs: Any
-) -> Tensor:
-    """`np.array`: an array or list as a tensor; a tensor as a handle of its own."""
-    x = as_tensor(a, dtype, chunk_size, chunks)
-    return Tensor(x.data) if x is a else x
+def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+    """A constant in the shape, dtype and chunks of `a`, where nothing else is said."""
+    x = as_tensor(a)
+    if shape is None and chunk_size is None and chunks is None:
+        chunks = x.chunks
+    return _filled(name, x.shape if shape is None else shape, value, x.dtype if dtype is None else dtype, chunk_size,
+                   chunks)  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Arange(Operand):
-    """Evenly spaced numbers; each chunk knows by its argument where it begins."""
-
-    start: Any
-    step: Any
-    splits: tuple[tuple[int, ...], ...]
-    name: ClassVar[str] = "arange"
-
-    def token(self) -> Hashable:
-        """Equal ranges are equal."""
-        return ("arange", repr(self.start), repr(self.step), self.splits)
-
-    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One generator per chunk, its offset as the argument."""
-        shapes, which = shape_classes(output.chunks)
-        programs = [
-            single("arange", (), Generate(open_arange, (self.start, self.step), ChunkType(shape, output.dtype), True))
-            for shape in shapes
-        ]
-        offsets = np.cumsum((0,) + output.chunks[0][:-1]).tolist()
-        return builder.add_many(programs, which, np.empty((which.size, 0), np.int64), list(zip(offsets)))
+@offers("ones_like")
+def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+              chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.ones_like`, cut like `a` if nothing else is said."""
+    return _like("ones", a, 1, dtype, shape, chunk_size, chunks)
 
 
-def open_arange(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill:
-    """Writes start + step * i, as NumPy's fill functions compute it."""
-    start, step = params
-
-    def fill(out: np.ndarray[Any, Any], start_at: int) -> None:
-        i = np.arange(offset + start_at, offset + start_at + out.size)
-        if output.dtype.kind in "biu":
-            np.copyto(out, start + i * step, casting="unsafe")
-        else:
-            np.multiply(i, step, out=out, casting="unsafe")
-            np.add(out, start, out=out, casting="unsafe")
-
-    return fill
+@offers("zeros_like")
+def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+               chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.zeros_like`, cut like `a` if nothing else is said."""
+    return _like("zeros", a, 0, dtype, shape, chunk_size, chunks)
 
 
-@offers("arange")
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, chunk_size: ChunkSize = None,
-           chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.arange`, cut as `chunk_size` says."""
-    if stop is None:
-        start, stop = 0, start
-    length = max(0, math.ceil((stop - start) / step))
-    dtype = check_dtype(np.result_type(start, stop, step) if dtype is None else dtype)
-    splits = decide_splits((length,), dtype, chunk_size, chunks)
-    return Tensor(new_data(Arange(start, step, splits), (length,), dtype, splits))
+@offers("empty_like")
+def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+               chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.empty_like`, of zeros, cut like `prototype` if nothing else is said."""
+    return _like("empty", prototype, 0, dtype, shape, chunk_size, chunks)
+
+
+@offers("full_like")
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+              chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.full_like`, cut like `a` if nothing else is said; `fill_value` is cast as an assignment would."""
+    x = as_tensor(a)
+    kind = x.dtype if dtype is None else np.dtype(dtype)
+    if isinstance(fill_value, Tensor) or np.ndim(fill_value):
+        cut = x.chunks if shape is None and chunk_size is None else chunks
+        return full(x.shape if shape is None else shape, fill_value, kind, chunk_size=chunk_size, chunks=cut)
+    value = np.full((), fill_value, kind)[()]
+    return _like("full", a, value, kind, shape, chunk_size, chunks)

@@ -1,0 +1,68 @@
+"""What is known of an array without its values, as NumPy's functions ask it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["can_cast", "common_type", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"]
+
+
+@offers("ndim")
+def ndim(a: Any) -> int:
+    """`np.ndim`."""
+    return a.ndim if isinstance(a, Tensor) else np.ndim(a)
+
+
+@offers("shape")
+def shape(a: Any) -> tuple[int, ...]:
+    """`np.shape`."""
+    return a.shape if isinstance(a, Tensor) else np.shape(a)
+
+
+@offers("size")
+def size(a: Any, axis: Any = None) -> int:
+    """`np.size`."""
+    if axis is None:
+        return math.prod(shape(a))
+    axes = np.lib.array_utils.normalize_axis_tuple(axis, ndim(a))
+    return math.prod(shape(a)[i] for i in axes)
+
+
+@offers("iscomplexobj")
+def iscomplexobj(x: Any) -> bool:
+    """`np.iscomplexobj`."""
+    return x.dtype.kind == "c" if isinstance(x, Tensor) else np.iscomplexobj(x)
+
+
+@offers("isrealobj")
+def isrealobj(x: Any) -> bool:
+    """`np.isrealobj`."""
+    return not iscomplexobj(x)
+
+
+def _dtype_of(value: Any) -> Any:
+    return value.dtype if isinstance(value, Tensor) else value
+
+
+@offers("result_type")
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """`np.result_type`."""
+    return np.result_type(*map(_dtype_of, arrays_and_dtypes))
+
+
+@offers("can_cast")
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    """`np.can_cast`."""
+    return np.can_cast(_dtype_of(from_), to, casting)
+
+
+@offers("common_type")
+def common_type(*arrays: Any) -> Any:
+    """`np.common_type`."""
+    return np.common_type(*(np.empty(0, _dtype_of(a)) if isinstance(a, Tensor) else a for a in arrays))

@@ -1,0 +1,65 @@
+"""Values of the user's as tensors. Used as `jmars.tensor.array` and its like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.elementwise import astype
+from jmars.tensor.ops.joining import stack
+from jmars.tensor.ops.rechunk import rechunk
+from jmars.tensor.ops.tiling import view
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import ChunkSize
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["array", "asarray", "tensor"]
+
+
+@offers("asarray", "asanyarray", "ascontiguousarray")
+def asarray(a: Any, dtype: Any = None, *args: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None,
+            **kwargs: Any) -> Tensor:  # fmt: skip
+    """`np.asarray`: a tensor as it is, anything else by reference, cut as `chunk_size` says."""
+    if isinstance(a, list | tuple) and _holds_tensors(a):
+        a = stack([asarray(entry) for entry in a])
+    if not isinstance(a, Tensor):
+        return as_tensor(a, dtype, chunk_size, chunks)
+    x = a if dtype is None or a.dtype == np.dtype(dtype) else astype(a, dtype)
+    return view(rechunk(x, chunk_size, chunks), a) if chunk_size is not None or chunks is not None else x
+
+
+@offers("array")
+def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
+          ndmin: int = 0, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.array`: an array, list or number as a tensor; of a tensor, a handle of its own.
+
+    Parameters
+    ----------
+    a
+        Arrays enter by reference, with the value that they have when a job is submitted, if `copy` is not True.
+    chunk_size, chunks
+        How to cut it; see `jmars.tensor.splits.decide_splits`.
+
+    Examples
+    --------
+    >>> array([[1, 2], [3, 4]], chunk_size=1).chunks
+    ((1, 1), (1, 1))
+    """
+    if copy and isinstance(a, np.ndarray):
+        a = a.copy()
+    x = asarray(a, dtype, chunk_size=chunk_size, chunks=chunks)
+    if x.ndim < ndmin:
+        x = x.reshape((1,) * (ndmin - x.ndim) + x.shape)
+    return Tensor(x.data)
+
+
+@offers("tensor")
+def tensor(data: Any, dtype: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
+    """A tensor of an array, list or number, as in Mars."""
+    return Tensor(asarray(data, dtype, chunk_size=chunk_size, chunks=chunks).data)
+
+
+def _holds_tensors(value: Any) -> bool:
+    """Whether some tensor stands in nested lists."""
+    return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(map(_holds_tensors, value)))

@@ -1,0 +1,260 @@
+"""Arrays side by side, in pieces and repeated. Joining copies nothing: the whole has the chunks of its parts.
+
+Used as `jmars.tensor.<name>` and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.axes import atleast_1d, atleast_2d, atleast_3d, expand_dims, normal_axis
+from jmars.tensor.ops.creation import full
+from jmars.tensor.ops.elementwise import astype
+from jmars.tensor.ops.rechunk import rechunked
+from jmars.tensor.ops.reshape import ravel
+from jmars.tensor.ops.slicing import sliced
+from jmars.tensor.ops.taking import taken
+from jmars.tensor.ops.tiling import view
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import common_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["array_split", "concatenate", "part_of_axis", "repeat", "stack", "tile"]
+
+
+@dataclass(frozen=True, eq=False)
+class Concatenate(Operand):
+    """Inputs behind one another on `axis`."""
+
+    axis: int
+    name: ClassVar[str] = "concatenate"
+
+    def token(self) -> Hashable:
+        """Equal inputs give equal results."""
+        return ("concatenate", self.axis)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """No operand at all."""
+        return np.concatenate([grid.ids for grid in inputs], axis=self.axis)
+
+
+@offers("concatenate", "concat")
+def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None,
+                casting: Any = "same_kind") -> Tensor:  # fmt: skip
+    """`np.concatenate`: along an axis, or flat where `axis` is None.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.creation import ones
+    >>> concatenate([ones(4, chunk_size=3), ones(2)]).chunks
+    ((3, 1, 2),)
+    """
+    if isinstance(arrays, Tensor):
+        arrays = list(arrays)
+    parts = [as_tensor(a) for a in arrays]
+    if not parts:
+        raise ValueError("need at least one array to concatenate")
+    if axis is None:
+        parts, axis = [ravel(x) for x in parts], 0
+    if not parts[0].ndim:
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    axis = normal_axis(axis, parts[0].ndim)
+    for i, x in enumerate(parts):
+        if x.ndim != parts[0].ndim:
+            raise ValueError(
+                "all the input array dimensions must match exactly, but along dimension 0, the array at index 0 has "
+                f"{parts[0].ndim} dimension(s) and the array at index {i} has {x.ndim} dimension(s)"
+            )
+        for other in range(x.ndim):
+            if other != axis and x.shape[other] != parts[0].shape[other]:
+                raise ValueError(
+                    "all the input array dimensions except for the concatenation axis must match exactly, but along "
+                    f"dimension {other}, the array at index 0 has size {parts[0].shape[other]} and the array at index "
+                    f"{i} has size {x.shape[other]}"
+                )
+    kind = np.dtype(dtype) if dtype is not None else np.result_type(*(x.dtype for x in parts))
+    parts = [x if x.dtype == kind else astype(x, kind, casting=casting) for x in parts]
+    parts = [x for x in parts if x.shape[axis]] or parts[:1]
+    result = _joined(parts, axis)
+    return result if out is None else out._assign(result, casting, "concatenate")
+
+
+def _joined(parts: list[Tensor], axis: int) -> Tensor:
+    """Parts of one dtype and of equal lengths on the other axes."""
+    if len(parts) == 1:
+        return Tensor(parts[0].data)
+    cut = [common_splits([x.chunks[i] for x in parts]) for i in range(parts[0].ndim) if i != axis]
+    inputs = [rechunked(x.data, (*cut[:axis], x.chunks[axis], *cut[axis:])) for x in parts]
+    along = tuple(n for data in inputs for n in data.chunks[axis])
+    chunks = (*cut[:axis], along, *cut[axis:])
+    op = Concatenate(axis, inputs=tuple(inputs))
+    return Tensor(new_data(op, tuple(map(sum, chunks)), parts[0].dtype, chunks))
+
+
+@offers("stack")
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
+    """`np.stack`: on a new axis."""
+    parts = [as_tensor(a) for a in arrays]
+    if not parts:
+        raise ValueError("need at least one array to stack")
+    if len({x.shape for x in parts}) > 1:
+        raise ValueError("all input arrays must have the same shape")
+    axis = normal_axis(axis, parts[0].ndim + 1)
+    return concatenate([expand_dims(x, axis) for x in parts], axis, out, dtype=dtype, casting=casting)
+
+
+@offers("hstack")
+def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
+    """`np.hstack`."""
+    parts = [atleast_1d(a) for a in tup]
+    return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
+
+
+@offers("vstack")
+def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
+    """`np.vstack`."""
+    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
+
+
+@offers("dstack")
+def dstack(tup: Any) -> Tensor:
+    """`np.dstack`."""
+    return concatenate([atleast_3d(a) for a in tup], 2)
+
+
+@offers("column_stack")
+def column_stack(tup: Any) -> Tensor:
+    """`np.column_stack`."""
+    parts = [as_tensor(a) for a in tup]
+    return concatenate([x if x.ndim > 1 else expand_dims(atleast_1d(x), 1) for x in parts], 1)
+
+
+@offers("append")
+def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
+    """`np.append`."""
+    return concatenate([arr, values], axis)
+
+
+def part_of_axis(x: Tensor, axis: int, part: slice) -> Tensor:
+    """`x` with only `part` of one axis."""
+    return sliced(x, [part if i == axis else slice(None) for i in range(x.ndim)])
+
+
+@offers("array_split")
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    """`np.array_split`: pieces of nearly one length, or cut at indices."""
+    x = as_tensor(ary)
+    length = x.shape[normal_axis(axis, x.ndim)]
+    if np.iterable(indices_or_sections):
+        ends = [0, *(operator.index(i) for i in indices_or_sections), length]
+    else:
+        sections = operator.index(indices_or_sections)
+        if sections <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        each, longer = divmod(length, sections)
+        ends = [i * each + min(i, longer) for i in range(sections + 1)]
+    axis = normal_axis(axis, x.ndim)
+    return [view(part_of_axis(x, axis, slice(low, high)), ary) for low, high in zip(ends, ends[1:])]
+
+
+@offers("split")
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    """`np.split`: as `array_split`, into pieces of one length."""
+    if not np.iterable(indices_or_sections):
+        x = as_tensor(ary)
+        if x.shape[normal_axis(axis, x.ndim)] % indices_or_sections:
+            raise ValueError("array split does not result in an equal division")
+    return array_split(ary, indices_or_sections, axis)
+
+
+@offers("hsplit")
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
+    """`np.hsplit`."""
+    return split(ary, indices_or_sections, 1 if as_tensor(ary).ndim > 1 else 0)
+
+
+@offers("vsplit")
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
+    """`np.vsplit`."""
+    return split(ary, indices_or_sections, 0)
+
+
+@offers("dsplit")
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
+    """`np.dsplit`."""
+    return split(ary, indices_or_sections, 2)
+
+
+@offers("tile")
+def tile(A: Any, reps: Any) -> Tensor:
+    """`np.tile`: the array repeated as a whole, without a copy."""
+    x = as_tensor(A)
+    counts = [operator.index(n) for n in reps] if np.iterable(reps) else [operator.index(reps)]
+    if len(counts) > x.ndim:
+        x = expand_dims(x, tuple(range(len(counts) - x.ndim)))
+    counts = [1] * (x.ndim - len(counts)) + counts
+    for axis, count in enumerate(counts):
+        x = _joined([x] * count, axis) if count > 0 else part_of_axis(x, axis, slice(0, 0))
+    return Tensor(x.data)
+
+
+@offers("repeat")
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
+    """`np.repeat`: elements repeated, all as often or each as `repeats` says."""
+    x = as_tensor(a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normal_axis(axis, x.ndim)
+    counts = np.asarray(repeats)
+    if counts.dtype.kind not in "iu":
+        raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
+    return taken(x, np.repeat(np.arange(x.shape[axis], dtype=np.int64), counts), axis)
+
+
+@offers("pad")
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Tensor:
+    """`np.pad` with mode "constant", "edge", or, up to the array's length, "reflect", "symmetric" or "wrap"."""
+    x = as_tensor(array)
+    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    values = np.broadcast_to(np.asarray(kwargs.pop("constant_values", 0)), (x.ndim, 2)).tolist()
+    if kwargs or mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
+        raise UnsupportedError(f"np.pad with mode={mode!r}, {kwargs} is not in jmars; use mode='constant' or 'edge'")
+    for axis, ends in enumerate(widths):
+        sides = [_padding(x, axis, side, int(n), mode, values[axis][side]) for side, n in enumerate(ends)]
+        x = concatenate([sides[0], x, sides[1]], axis, dtype=x.dtype, casting="unsafe")
+    return Tensor(x.data)
+
+
+def _padding(x: Tensor, axis: int, side: int, n: int, mode: str, value: Any) -> Tensor:
+    """`n` elements for the front (side 0) or the back of an axis."""
+    length = x.shape[axis]
+    if n < 0:
+        raise ValueError("index can't contain negative values")
+    if not n:
+        return part_of_axis(x, axis, slice(0, 0))
+    if mode == "constant":
+        shape = tuple(n if i == axis else m for i, m in enumerate(x.shape))
+        cut = tuple((n,) if i == axis else lengths for i, lengths in enumerate(x.chunks))
+        return full(shape, np.asarray(value).astype(x.dtype)[()], x.dtype, chunks=cut)
+    if not length:
+        raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+    if mode == "edge":
+        return taken(x, np.full(n, (length - 1) * side, np.int64), axis)
+    if n > length - (mode == "reflect"):
+        raise UnsupportedError(f"np.pad with mode={mode!r} by more than the array is long is not in jmars; pad twice")
+    skip = mode == "reflect"
+    if mode == "wrap":
+        part = slice(0, n) if side else slice(length - n, length)
+        return part_of_axis(x, axis, part)
+    part = slice(length - n - skip, length - skip) if side else slice(skip, n + skip)
+    whole = part_of_axis(x, axis, part)
+    return part_of_axis(whole, axis, slice(None, None, -1))

@@ -1,0 +1,107 @@
+"""What tilings share: chunks of one kind share a program, and what differs between them is an argument.
+
+Used by the operands of this folder.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Program
+from jmars.tensor.chunk import ChunkGraphBuilder
+from jmars.tensor.operand import Splits
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["add_classes", "boxes", "classes", "corners", "starts", "view"]
+
+Ints = NDArray[np.int64]
+
+
+def classes(axes: Sequence[Sequence[Hashable]]) -> tuple[list[tuple[Any, ...]], Ints]:
+    """The different combinations of one key per axis, and which of them each place of the grid has.
+
+    Examples
+    --------
+    >>> found, which = classes([[3, 3, 1], ["a"]])
+    >>> found, which.tolist()
+    ([(3, 'a'), (1, 'a')], [[0], [0], [1]])
+    """
+    different: list[list[Hashable]] = []
+    which: Ints = np.zeros((), np.int64)
+    for axis in axes:
+        number: dict[Hashable, int] = {}
+        kind = np.array([number.setdefault(key, len(number)) for key in axis], np.int64)
+        which = which[..., None] * len(number) + kind
+        different.append(list(number))
+    return list(itertools.product(*different)), which
+
+
+def add_classes(
+    builder: ChunkGraphBuilder,
+    program: Callable[[int], Program],
+    which: Ints,
+    inputs: Ints,
+    args: Sequence[tuple[Any, ...]] | None = None,
+) -> Ints:
+    """`add_many` with `program(k)` made once for each class `k` that occurs in `which`, shape (n,)."""
+    used, row = np.unique(which, return_inverse=True)
+    return builder.add_many([program(int(k)) for k in used], row.reshape(-1), inputs, args)
+
+
+def starts(lengths: Sequence[int]) -> list[int]:
+    """Where each chunk of an axis begins.
+
+    Examples
+    --------
+    >>> starts((3, 3, 1))
+    [0, 3, 6]
+    """
+    return list(itertools.accumulate(lengths, initial=0))[:-1]
+
+
+def corners(splits: Splits) -> list[tuple[Any, ...]]:
+    """Where each chunk begins, as the one argument of its operand, in C order of the grid.
+
+    Examples
+    --------
+    >>> corners(((3, 1), (2, 2)))
+    [((0, 0),), ((0, 2),), ((3, 0),), ((3, 2),)]
+    """
+    return [(corner,) for corner in itertools.product(*map(starts, splits))]
+
+
+def boxes(shape: Sequence[int], start: int, stop: int) -> Iterator[tuple[slice, ...]]:
+    """The elements [start, stop) in C order of an array, as boxes in that order.
+
+    Examples
+    --------
+    >>> [tuple((s.start, s.stop) for s in box) for box in boxes((3, 4), 2, 9)]
+    [((0, 1), (2, 4)), ((1, 2), (0, 4)), ((2, 3), (0, 1))]
+    """
+    if len(shape) <= 1:
+        yield tuple(slice(start, stop) for _ in shape)
+        return
+    row = math.prod(shape[1:])
+    if start >= stop:
+        return
+    first, begin = divmod(start, row)
+    last, end = divmod(stop, row)
+    if begin:
+        within = min(row, begin + stop - start)
+        yield from ((slice(first, first + 1), *box) for box in boxes(shape[1:], begin, within))
+        first += 1
+    if first < last:
+        yield (slice(first, last), *(slice(0, n) for n in shape[1:]))
+    if end and first <= last:
+        yield from ((slice(last, last + 1), *box) for box in boxes(shape[1:], 0, end))
+
+
+def view(result: Tensor, base: Any) -> Tensor:
+    """`result`, noted to share memory with `base` if that is a tensor of the user's and NumPy would share."""
+    return result._view_of(base) if isinstance(base, Tensor) and base is not result else result

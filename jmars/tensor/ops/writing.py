@@ -1,0 +1,277 @@
+"""`x[index] = value`: the array with some elements replaced; `Tensor.__setitem__` rebinds the handle to it.
+
+Chunks that are not written to are passed on, chunks that are written as a whole are not read.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import UnsupportedError
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
+from jmars.tensor.ops.axes import expand_dims, reshaped, squeeze
+from jmars.tensor.ops.elementwise import astype, fitted, where
+from jmars.tensor.ops.indexing import Index
+from jmars.tensor.ops.rechunk import rechunked
+from jmars.tensor.ops.slicing import local_slice, parts_of
+from jmars.tensor.ops.taking import positions_in_chunks
+from jmars.tensor.ops.tiling import add_classes, classes
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["copyto", "setitem"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("method.setitem")
+def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
+    """`x` with `x[index] = value`.
+
+    Raises
+    ------
+    IndexError, ValueError
+        As NumPy raises them.
+    UnsupportedError
+        For what needs the number of true elements, and for several integer arrays at once.
+    """
+    written = as_tensor(value)
+    if written.dtype != x.dtype:
+        if written.dtype.kind == "c" and x.dtype.kind not in "cb":
+            text = "Casting complex values to real discards the imaginary part"
+            warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=3)
+            written = as_tensor(written.real)
+        written = astype(written, x.dtype)
+    mask = index[0] if isinstance(index, tuple) and len(index) == 1 else index
+    if isinstance(mask, Tensor | np.ndarray) and mask.dtype == np.dtype(bool) and mask.ndim:
+        result = _where_true(x, as_tensor(mask), written)
+        if result is not None:
+            return result
+    meaning = Index.of(index, x.shape)
+    at = meaning.arrays
+    if not at:
+        return _set_part(x, meaning, written)
+    if len(at) > 1:
+        raise UnsupportedError(
+            "x[i, j] = value with several arrays is not in jmars; use a boolean mask, x[mask] = value, or where()"
+        )
+    return _set_positions(x, meaning, at[0], written)
+
+
+def _where_true(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
+    """`x[mask] = value` where each element's value is known without counting; None if NumPy's mask can be counted."""
+    if x.shape[: mask.ndim] != mask.shape:
+        axis = next(i for i, n in enumerate(mask.shape) if i >= x.ndim or x.shape[i] != n)
+        raise IndexError(
+            f"boolean index did not match indexed array along axis {axis}; size of axis is "
+            f"{x.shape[axis] if axis < x.ndim else 0} but size of corresponding boolean axis is {mask.shape[axis]}"
+        )
+    inner = x.ndim - mask.ndim
+    if value.ndim > inner and value.shape[-1 - inner] == 1:
+        value = squeeze(value, tuple(range(value.ndim - inner)))
+    if value.ndim > inner:
+        if mask.data.op.name == "array":
+            return None
+        raise UnsupportedError(
+            f"x[mask] = value with {value.shape[0]} values, one for each true element, needs their number, which is "
+            "not in jmars yet; give one value, or an array of the shape of x: x[...] = where(mask, values, x)"
+        )
+    if inner:
+        mask = expand_dims(mask, tuple(range(mask.ndim, x.ndim)))
+    return fitted(where(mask, value, x), x.dtype, x.shape, x.chunks)
+
+
+def _set_part(x: Tensor, meaning: Index, value: Tensor) -> Tensor:
+    """Basic indices."""
+    entries = [entry for entry in meaning.entries if entry is not None]
+    cuts = [parts_of(lengths, entry) for lengths, entry in zip(x.chunks, entries)]
+    counts = [tuple(part.taken for part in parts) for parts in cuts]
+    target = tuple(
+        (1,) if entry is None else next(axis)
+        for axis in [iter([c for c, e in zip(counts, entries) if not isinstance(e, int)])]
+        for entry in meaning.entries
+        if not isinstance(entry, int)
+    )
+    shape = tuple(map(sum, target))
+    value = _matching(value, shape)
+    if 0 in shape:
+        return Tensor(x.data)
+    lengths = tuple(tuple(n) if value.shape[i] != 1 else (1,) for i, n in enumerate(target))
+    given = Tensor(rechunked(value.data, lengths))
+    kept_axes = [entry for entry in meaning.entries if not isinstance(entry, int)]
+    there = iter([n for n, entry in zip(lengths, kept_axes) if entry is not None])  # the value with the axes of x
+    own = tuple((1,) if isinstance(entry, int) else next(there) for entry in entries)
+    given = reshaped(given, own)
+    kept = tuple(e if isinstance(e, int) else (e.start, e.stop, e.step) for e in entries)
+    return _written(x, SetPart(kept, inputs=(x.data, given.data)))
+
+
+def _matching(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """`value` with as many axes as `shape`, to which it broadcasts."""
+    while value.ndim > len(shape) and value.shape[0] == 1:
+        value = squeeze(value, 0)
+    try:
+        fits = np.broadcast_shapes(value.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"could not broadcast input array from shape {value.shape} into shape {shape}")
+    return expand_dims(value, tuple(range(len(shape) - value.ndim))) if value.ndim < len(shape) else value
+
+
+def _written(x: Tensor, op: Operand) -> Tensor:
+    return Tensor(new_data(op, x.shape, x.dtype, x.chunks))
+
+
+@dataclass(frozen=True, eq=False)
+class SetPart(Operand):
+    """A rectangular part replaced; the second input has the axes of the first, 1 where it is broadcast."""
+
+    index: tuple[Any, ...]
+    name: ClassVar[str] = "setitem"
+
+    def token(self) -> Hashable:
+        """Equal parts of equal inputs are equal."""
+        return ("setitem", self.index)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand per chunk that is written to."""
+        target, value = inputs
+        entries = [slice(*e) if isinstance(e, tuple) else e for e in self.index]
+        cuts = [parts_of(lengths, entry) for lengths, entry in zip(target.splits, entries)]
+        steps = [1 if isinstance(e, int) or e.step is None else int(e.step) for e in entries]
+        if not cuts:
+            return value.ids.reshape(output.grid)
+        place = np.ix_(*([part.chunk for part in parts] for parts in cuts))
+        old = target.ids[place]
+        broad = [own == (1,) for own in value.splits]
+        new = np.broadcast_to(value.ids, old.shape)
+        keys = [[(p.length, p.taken, 1 if b else p.taken) for p in parts] for parts, b in zip(cuts, broad)]
+        kinds, which = classes(keys)
+
+        def program(k: int) -> Program:
+            chunk = ChunkType(tuple(n for n, _, _ in kinds[k]), target.dtype)
+            given = ChunkType(tuple(n for _, _, n in kinds[k]), value.dtype)
+            params = tuple((count, step) for (_, count, _), step in zip(kinds[k], steps))
+            whole = all(n == count for n, count, _ in kinds[k])
+            if whole:
+                return single(self.name, (given,), Call(put_whole, params, (0,), chunk))
+            return single(self.name, (chunk, given), Call(put_part, params, (0, 1), chunk, True))
+
+        whole = np.array([all(n == count for n, count, _ in kind) for kind in kinds])[which]
+        ids = old.copy()
+        if whole.any():
+            ids[whole] = add_classes(builder, program, which[whole], new[whole][:, None])
+        if not whole.all():
+            begin = [np.array([part.start for part in parts]) for parts in cuts]
+            rows = [axis[i].tolist() for axis, i in zip(begin, np.nonzero(~whole))]
+            pairs = np.stack([old[~whole], new[~whole]], axis=1)
+            ids[~whole] = add_classes(builder, program, which[~whole], pairs, [(at,) for at in zip(*rows)])
+        result = target.ids.copy()
+        result[place] = ids
+        return result
+
+
+def put_whole(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: Any) -> None:
+    """Write the value over a whole chunk; params as for `put_part`."""
+    np.copyto(out[tuple(slice(None, None, 1 if step > 0 else -1) for _, step in params)], inputs[0])
+
+
+def put_part(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> None:
+    """Copy a chunk and write the value over the part that begins at `arg`; `params` are (count, step) of each axis."""
+    np.copyto(out, inputs[0])
+    out[tuple(local_slice(at, count, step) for at, (count, step) in zip(arg, params))] = inputs[1]
+
+
+def _set_positions(x: Tensor, meaning: Index, at: int, value: Tensor) -> Tensor:
+    """One integer array; other axes whole."""
+    positions = meaning.entries[at]
+    if any(not (isinstance(e, slice) and e == slice(None)) for i, e in enumerate(meaning.entries) if i != at):
+        raise UnsupportedError(
+            "x[array, part] = value is not in jmars; write y = x[:, part].copy(); y[array] = value; x[:, part] = y"
+        )
+    if positions.ndim != 1:
+        raise UnsupportedError("x[array] = value with an array of several axes is not in jmars; use array.ravel()")
+    shape = (*x.shape[:at], len(positions), *x.shape[at + 1 :])
+    value = _matching(value, shape)
+    if 0 in shape:
+        return Tensor(x.data)
+    if len(np.unique(positions)) < len(positions):  # NumPy lets the last one win
+        last = len(positions) - 1 - np.unique(positions[::-1], return_index=True)[1]
+        if value.shape[at] != 1:
+            from_value: list[Any] = [slice(None)] * value.ndim
+            from_value[at] = last
+            value = value[tuple(from_value)]
+        positions = positions[last]
+    cut = [lengths if value.shape[i] != 1 else (1,) for i, lengths in enumerate(x.chunks)]
+    cut[at] = (value.shape[at],)
+    given: TensorData = rechunked(value.data, tuple(cut))
+    return _written(x, SetPositions(positions, at, inputs=(x.data, given)))
+
+
+@dataclass(frozen=True, eq=False)
+class SetPositions(Operand):
+    """Elements at positions of one axis replaced; the second input is one chunk there."""
+
+    positions: NDArray[np.int64]
+    axis: int
+    name: ClassVar[str] = "setitem"
+
+    def token(self) -> Hashable:
+        """Equal positions in equal inputs are equal."""
+        return ("set positions", self.axis, self.positions.tobytes())
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand per chunk that is written to."""
+        target, value = inputs
+        axis = self.axis
+        ids = np.moveaxis(target.ids.copy(), axis, 0)
+        grid = tuple(1 if i == axis else n for i, n in enumerate(output.grid))
+        given = np.broadcast_to(value.ids, grid).reshape(-1)
+        kinds, which = classes([s for i, s in enumerate(output.chunks) if i != axis])
+        broad = [own == (1,) for own in value.splits]
+        for at, there, here in positions_in_chunks(self.positions, output.chunks[axis]):
+            length = output.chunks[axis][at]
+
+            def program(k: int, length: int = length) -> Program:
+                shape = (*kinds[k][:axis], length, *kinds[k][axis:])
+                own = tuple(1 if b else n for n, b in zip(shape, broad))
+                own = (*own[:axis], value.splits[axis][0], *own[axis + 1 :])
+                chunk = ChunkType(shape, target.dtype)
+                types = (chunk, ChunkType(own, value.dtype))
+                return single(self.name, types, Call(scatter, (axis,), (0, 1), chunk, True))
+
+            pairs = np.stack([ids[at].reshape(-1), given], axis=1)
+            made = add_classes(builder, program, which.reshape(-1), pairs, [((there, here),)] * len(pairs))
+            ids[at] = made.reshape(ids[at].shape)
+        return np.moveaxis(ids, 0, axis)
+
+
+def scatter(out: Array, inputs: Sequence[Array], params: tuple[int], arg: tuple[bytes, bytes]) -> None:
+    """Copy a chunk and write elements `there` of the value to the places `here`."""
+    np.copyto(out, inputs[0])
+    there, here = (np.frombuffer(a, np.int64) for a in arg)
+    value = np.moveaxis(inputs[1], params[0], 0)
+    np.moveaxis(out, params[0], 0)[here] = value if value.shape[0] == 1 else value[there]
+
+
+@offers("copyto")
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """`np.copyto` into a tensor, or a value into an array of the user's."""
+    if not isinstance(dst, Tensor):
+        np.copyto(dst, np.asarray(src), casting, where=np.asarray(where))  # type: ignore[arg-type]
+        return
+    value = as_tensor(src)
+    dst._assign(value if where is True else _chosen(where, value, dst), casting)
+
+
+def _chosen(mask: Any, value: Tensor, otherwise: Tensor) -> Tensor:
+    return where(mask, value, otherwise)
