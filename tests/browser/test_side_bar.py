@@ -122,7 +122,7 @@ def test_the_view_is_accessible(browser, dark, width):
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     open_view(page, dark)
-    page.add_script_tag(path=str(AXE))
+    page.add_script_tag(content=AXE.read_text(encoding="utf-8"))
     scenes = {"running": picture_at(simulate(32), 3.5), "big": picture_at(simulate(500, seconds=20), 9.0)}
     scenes |= {"cancelling": picture_at(simulate(3, seconds=4, cancel_at=2.0), 2.4)}
     scenes |= {"failed": picture_at(simulate(32, fail_at=3.0), 9.0)}
@@ -164,4 +164,42 @@ def test_a_click_tells_about_an_operand(browser):
     assert "np.sqrt(c) - 1" in told
     page.get_by_role("button", name="by worker").click()
     assert page.get_by_role("button", name="by worker").get_attribute("aria-pressed") == "true"
+    page.close()
+
+
+HOSTILE = [
+    "<img src=x onerror='window.hit=1'>",
+    "</script><script>window.hit=1</script>",
+    "javascript:window.hit=1",
+    '"><svg onload=window.hit=1>',
+    "a\x00b",
+    "\u202egnp.exe",
+    "x" * 1_000_000,
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=["img", "script", "url", "svg", "nul", "rtl", "long"])
+def test_a_hostile_name_runs_nothing_and_the_graph_is_still_drawn(browser, name):
+    events = simulate(3, seconds=4, name=name)
+    for event in events:
+        if event[2] == "GraphBuilt":
+            event[4]["stages"] = [[name, name, 1, name, stage[4]] for stage in event[4]["stages"]]
+            event[4]["after_labels"] = [name] * event[4]["n_after"]
+        if event[2] == "WorkerMoved":
+            event[4]["name"] = name
+    page = browser.new_page(viewport={"width": 800, "height": 900})
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    open_view(page)
+    before = len(asked)
+    page.evaluate("picture => window.put(picture)", picture_at(events, 2.0))
+    for tab in TABS:
+        page.get_by_role("tab", name=tab).click()
+    page.get_by_role("tab", name="Graph").click()
+    assert page.evaluate("window.hit") is None
+    assert asked[before:] == []
+    assert page.evaluate("document.querySelectorAll('.jm img, .jm script, .jm a, .jm iframe').length") == 0
+    colours = """() => [...document.querySelectorAll('canvas')].map(c => new Set(
+      new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size)"""
+    assert min(page.evaluate(colours)) > 5
     page.close()

@@ -16,6 +16,8 @@ import pytest
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
+import jmars.tensor as np
+from jmars.client.cluster import Cluster
 from jmars.model.states import OperandState as S
 from tests.notebook.events_for_tests import started
 from tests.notebook.server.fake_cluster import TOKEN, FakeCluster
@@ -194,6 +196,32 @@ def test_the_stream_sends_the_picture_and_then_what_changes(server):
             await page.read_message()
 
     asyncio.run(asyncio.wait_for(listen(), 20))
+
+
+def test_a_real_cluster_is_listed_shown_and_its_job_ends_before_the_eyes(server, monkeypatch):
+    monkeypatch.setenv("JMARS_RUNTIME_DIR", str(server.clusters))
+    with Cluster(n_workers=1, memory_limit="256MiB") as cluster:
+        job = cluster.submit((np.arange(100.0, chunk_size=10) + 1).sum(), name="a sum")
+        job.wait(30)
+        row = call(server.port, "clusters")[1][0]
+        assert (row["id"], row["name"], row["alive"], row["workers"]) == (cluster.id, cluster.name, True, 1)
+        assert [(job["name"], job["state"]) for job in row["jobs"]] == [("a sum", "succeeded")]
+
+        async def listen():
+            page = await connect(server.port, cluster.id)
+            frame = json.loads(await page.read_message())
+            page.close()
+            await page.read_message()
+            return frame
+
+        frame = asyncio.run(asyncio.wait_for(listen(), 20))
+        assert frame["job"] == job.id
+        assert frame["picture"]["snap"]["state"] == "succeeded"
+        counts = frame["picture"]["snap"]["counts"]
+        assert sum(counts) == frame["picture"]["graph"]["n_after"] == counts[S.FINISHED] + counts[S.FREED]
+        assert call(server.port, f"clusters/{cluster.id}/jobs/{job.id}/cancel", "POST")[0] == 202  # has no effect
+        assert job.state == "succeeded"
+    assert call(server.port, "clusters") == (200, [])
 
 
 def test_the_stream_of_no_cluster_says_so_and_is_not_to_be_opened_again(server):
