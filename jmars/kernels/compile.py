@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from jmars.kernels.blocks import BLOCK_SIZE
-from jmars.kernels.numexpr_backend import cheaper_in_numexpr, numexpr_text
+from jmars.kernels.numexpr_backend import cheaper_in_numexpr, numexpr_text, numexpr_there
 from jmars.kernels.numpy_backend import whole_function
 from jmars.kernels.pipeline import Run, Stop, interrupted, pipeline
 from jmars.kernels.program import (
@@ -148,7 +148,9 @@ def _compile_region(region: Region, types: list[ChunkType], first: int, arg: int
             return leaf_function(tail, chunk.shape, tail.inputs[0], arg), "numpy"
     in_numexpr = False
     if middle is not None and numexpr_text(middle.expression) is not None:
-        in_numexpr = backend == "numexpr" or (backend == "auto" and cheaper_in_numexpr(middle.expression))
+        in_numexpr = (backend == "numexpr" and numexpr_there()) or (
+            backend == "auto" and cheaper_in_numexpr(middle.expression)
+        )
     small = middle is not None and head is None and tail is None and middle.output.size <= BLOCK_SIZE
     if middle is not None and small and not (backend == "numexpr" and in_numexpr):
         return whole_function(middle.expression, middle.inputs), "numpy"

@@ -12,13 +12,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from jmars.kernels.expression import CONSTANT, Expression, Node
 
-__all__ = ["MAX_INPUTS", "MAX_OPS", "cheaper_in_numexpr", "numexpr_function", "numexpr_text"]
+__all__ = ["MAX_INPUTS", "MAX_OPS", "cheaper_in_numexpr", "numexpr_function", "numexpr_text", "numexpr_there"]
 
 MAX_OPS = 32  # compiling grows faster than linearly: 35 ms for 50
 MAX_INPUTS = 31  # 64 are refused; room for the output and temporaries
@@ -91,7 +92,13 @@ def cheaper_in_numexpr(expression: Expression) -> bool:
             here, there = _COST.get(node.op, (0.0, 1e9))
             numpy_cost += here + _CONVERSION * (len({dtypes[arg] for arg in node.args} - {np.dtype("?")}) > 1)
             numexpr_cost += there
-    return numexpr_cost < 0.95 * numpy_cost
+    return numexpr_cost < 0.8 * numpy_cost and numexpr_there()
+
+
+@lru_cache(maxsize=1)
+def numexpr_there() -> bool:
+    """Whether numexpr is installed; without it NumPy runs everything."""
+    return find_spec("numexpr") is not None
 
 
 @lru_cache(maxsize=1)

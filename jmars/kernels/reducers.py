@@ -165,7 +165,9 @@ def _square(values: Array) -> Array:
     """Squared absolute values; real `values` are overwritten."""
     if values.dtype.kind == "c":
         return np.asarray(values.real * values.real + values.imag * values.imag)
-    return np.multiply(values, values, out=np.asarray(values))
+    values = np.asarray(values)
+    np.multiply(values, values, out=values)
+    return values
 
 
 def state_shape(reducer: Reducer, shape: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -8,7 +8,6 @@ In reading order:
 - elementwise.py: one row per ufunc
 - reduction.py: sums, extremes, means, variances, positions
 - statistics.py: reductions made of others
-- inquiry.py: what shape and dtype answer
 - tiling.py: what the tilings below share
 - axes.py: axes in another order, added, removed
 - reshape.py: elements in C order in another shape
@@ -18,12 +17,11 @@ In reading order:
 - indexing.py: `x[index]`
 - writing.py: `x[index] = value`
 - ranges.py: ranges, grids, unit matrices, triangles
-- asking.py: shapes and dtypes
+- inquiry.py: questions that shape and dtype answer
 - converting.py: values of the user's as tensors
 """
 
 from jmars.tensor.ops import (
-    asking,
     axes,
     converting,
     creation,
@@ -39,7 +37,6 @@ from jmars.tensor.ops import (
 )
 
 __all__ = [
-    "asking",
     "axes",
     "converting",
     "creation",

@@ -1,4 +1,4 @@
-"""What is known of an array without its values, as NumPy's functions ask it."""
+"""What is known of an array without its values, as NumPy's functions ask it; and its text, which computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ import numpy as np
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["can_cast", "common_type", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"]
+__all__ = [
+    "array_repr",
+    "array_str",
+    "can_cast",
+    "common_type",
+    "iscomplexobj",
+    "isrealobj",
+    "ndim",
+    "result_type",
+    "shape",
+    "shares_memory",
+    "size",
+]
 
 
 @offers("ndim")
@@ -66,3 +78,21 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
 def common_type(*arrays: Any) -> Any:
     """`np.common_type`."""
     return np.common_type(*(np.empty(0, _dtype_of(a)) if isinstance(a, Tensor) else a for a in arrays))
+
+
+@offers("array2string", "array_str")
+def array_str(a: Any, *args: Any, **kwargs: Any) -> str:
+    """`np.array2string` of the value, which is computed; of a large one by `str`, from its corners."""
+    return np.array2string(a.fetch(), *args, **kwargs) if args or kwargs else str(a)
+
+
+@offers("array_repr")
+def array_repr(arr: Any, *args: Any, **kwargs: Any) -> str:
+    """`np.array_repr` of the value, which is computed."""
+    return np.array_repr(arr.fetch(), *args, **kwargs)
+
+
+@offers("shares_memory", "may_share_memory")
+def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+    """`np.shares_memory`: never, tensors are values."""
+    return False
