@@ -99,7 +99,8 @@ class Reduction(Operand):
         kept = tuple(1 if axis in self.axes else n for axis, n in enumerate(chunk.shape))
         output = self._output(kept, last, dtype)
         takes = isinstance(self.reducer, PositionReducer)
-        work = chunk.nbytes if isinstance(self.reducer, PositionReducer) and len(self.axes) > 1 else 0
+        inner = isinstance(self.reducer, PositionReducer) and self.reducer.axis not in (None, len(chunk.shape) - 1)
+        work = chunk.nbytes if inner else 0  # NumPy's argmin copies to bring its axis to the end
         return single(self.function, (chunk,), Reduce(self.reducer, self.axes, (0,), output, last, takes, work))
 
     def _combine(self, kept: tuple[int, ...], k: int, last: bool, dtype: np.dtype[Any]) -> Program:
@@ -196,7 +197,9 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 def _accumulate(name: str, ufunc: str, x: Tensor, axis: Any, dtype: Any, out: Any, keepdims: Any) -> Any:
     if dtype is None:
         dtype = getattr(np, ufunc).reduce(np.zeros(1, x.dtype)).dtype
-    return reduce(name, x, axis, UfuncReducer(ufunc, np.dtype(dtype)), np.dtype(dtype), keepdims, out)
+    half = ufunc == "add" and np.dtype(dtype) == np.dtype("f2")  # NumPy, too, adds these in float32 and rounds at last
+    inner = np.dtype("f4") if half else np.dtype(dtype)
+    return reduce(name, x, axis, UfuncReducer(ufunc, inner), np.dtype(dtype), keepdims, out)
 
 
 @offers("min", "amin")
