@@ -28,18 +28,18 @@ def test_s0_2_four_spellings_of_a_chunk_size():
 
 
 def test_s0_7_fused_nodes_are_one_expression_and_the_view_can_show_it():
-    a, b = np.linspace(0, 1, 50_000), np.linspace(3, 4, 50_000)
-    x = (jt.as_tensor(a) * 2 + jt.as_tensor(b)).sum()
+    a = np.linspace(0, 1, 50_000)
+    x = (jt.as_tensor(a) * 2 + 1).sum()
     graph = TensorGraph.of([x.data])
     for index, _, _ in graph.arrays():
         graph.replace_by_stored(index, f"array-{index}")
     after = compile_graph(graph, {}).after
-    (program,) = after.programs
+    (program,) = [after.programs[row] for row in after.program if row >= 0]
     assert program.name == "multiply+add+sum"
     out = np.empty(())
     for backend in ("numpy", "numexpr"):
         kernel = compile_program(program, backend)
-        kernel(out, [a, b], ())
-        assert kernel.text == "add((x0 * 2.0) + x1)"
+        kernel(out, [a], ())
+        assert kernel.text == "add((x0 * 2.0) + 1.0)"
         assert kernel.backend.startswith(backend)
-        np.testing.assert_allclose(out, (a * 2 + b).sum(), rtol=1e-14)
+        np.testing.assert_allclose(out, (a * 2 + 1).sum(), rtol=1e-14)
