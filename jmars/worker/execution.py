@@ -104,6 +104,7 @@ class ExecutionActor:
         self._stopping: set[int] = set()
         self._program_ids: dict[Any, int] = {}
         self._programs: dict[int, list[int]] = {}  # job number: program ids of its table's programs
+        self._building: _Batch | None = None  # the batch that is being filled: its inputs are in use already
         self._staged: deque[tuple[JobTable, int, int]] = deque()  # (job, operand, slot) with all memory at hand
         self._preparing: set[Request] = set()
         self.clients = 0  # slots that a client fills or reads just now
@@ -314,12 +315,13 @@ class ExecutionActor:
                 worker.known.add(program)
                 worker.link.send(("program", program, cloudpickle.dumps(table.programs[table.program[operand]])))
             if batch is None:
-                batch = _Batch(table)
+                batch = self._building = _Batch(table)
             batch.operands.append(operand)
             batch.outs.append(slot)
             args = table.args[operand] if table.args is not None else ()
             wire.append((program, slot, [memory[chunk[i]] for i in table.inputs[operand]], args))
             seconds += seconds_of(program)
+        self._building = None
         if batch is not None and (batch.table.number in self._stopping or batch.table.job not in self._names):
             for operand, slot in zip(batch.operands, batch.outs, strict=True):  # stopped while the batch was made
                 self._arena.free(slot)
@@ -385,18 +387,22 @@ class ExecutionActor:
     def _in_use(self) -> set[int]:
         """Chunks that something on its way reads."""
         used: set[int] = set()
-        for worker in self.workers:
-            for batch in worker.batches:
-                table = batch.table
-                for operand in batch.operands:
-                    used.update(table.chunk[i] for i in table.inputs[operand])
+        batches = [batch for worker in self.workers for batch in worker.batches]
+        if self._building is not None:
+            batches.append(self._building)
+        for batch in batches:
+            table = batch.table
+            for operand in batch.operands:
+                used.update(table.chunk[i] for i in table.inputs[operand])
         for table, operand, _ in self._staged:
             used.update(table.chunk[i] for i in table.inputs[operand])
         return used
 
     def _idle(self) -> bool:
         """Whether no operand runs or is about to, so that none will free memory."""
-        return not self._staged and not self.clients and not any(worker.batches for worker in self.workers)
+        if self._staged or self.clients or self._building is not None:
+            return False
+        return not any(worker.batches for worker in self.workers)
 
     def _moved(self, chunk: int, on_disk: bool) -> None:
         """A chunk went to disk or came back: tell the job that it belongs to."""

@@ -59,7 +59,9 @@ class ChildLink(asyncio.Protocol):
         self._waiting.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Messages of the child."""
+        """Messages of the child; what a dead one said last comes too late: its operands run again already."""
+        if not self.alive:
+            return
         try:
             for message in self._decoder.feed(data):
                 self._heard(self, message)

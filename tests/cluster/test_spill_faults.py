@@ -1,0 +1,91 @@
+"""Spill under fault: the right value, or a clear error; nothing left."""
+
+import os
+import resource
+import signal
+
+import numpy as np
+import psutil
+import pytest
+
+from jmars.client import Cluster
+from jmars.errors import ChecksumError, StorageError
+from tests.cluster.operands import apply, numbers, total
+
+COUNT, SIZE = 60, 2**20  # 480 MiB
+
+
+def double(out, inputs, number):
+    np.multiply(inputs[0], 2, out=out)
+
+
+def run(cluster, node):
+    return cluster.submit_data([node], single=True).result(60)
+
+
+def test_a_mover_killed_again_and_again_costs_no_chunk(tmp_path):
+    with Cluster(n_workers=2, memory_limit="240MiB", spill_dir=tmp_path) as cluster:
+        node = numbers(COUNT, SIZE)
+        job = cluster.submit_data([node])
+        kills = 0
+        while not job.wait(0.03):
+            kills += _kill_mover(cluster)
+        assert kills
+        job = cluster.submit_data([total(apply(double, node))], single=True)
+        while not job.wait(0.03):
+            _kill_mover(cluster)
+        assert job.result() == 2 * SIZE * sum(range(COUNT))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "delete"])
+def test_a_damaged_spill_file_is_a_clear_error_never_a_wrong_array(tmp_path, damage):
+    with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
+        node = numbers(COUNT, SIZE)
+        assert cluster.submit_data([node]).wait(60)
+        for path in tmp_path.glob("*/*"):
+            if damage == "flip":
+                with open(path, "r+b") as file:
+                    file.seek(path.stat().st_size // 2)
+                    file.write(b"\x01\x02")
+            elif damage == "truncate":
+                os.truncate(path, 1000)
+            else:
+                path.unlink()
+        with pytest.raises((ChecksumError, StorageError), match=r"damaged|cannot read a spilled chunk"):
+            run(cluster, total(node))
+        assert run(cluster, total(numbers(3))) == 30
+
+
+def test_a_disk_that_takes_no_more_is_a_clear_error_and_the_next_job_runs(tmp_path):
+    with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
+        zygote = psutil.Process(cluster.info()["workers"][0]["pid"]).ppid()
+        before = psutil.Process(zygote).rlimit(resource.RLIMIT_FSIZE)
+        psutil.Process(zygote).rlimit(resource.RLIMIT_FSIZE, (2**20, before[1]))  # the mover inherits it
+        with pytest.raises(StorageError, match=r"cannot spill .*File too large; free disk space"):
+            run(cluster, numbers(COUNT, SIZE))
+        assert run(cluster, total(numbers(3))) == 30
+        assert not list(tmp_path.glob("*/*"))
+
+
+def test_executors_killed_while_chunks_are_spilled(tmp_path):
+    with Cluster(n_workers=2, memory_limit="240MiB", spill_dir=tmp_path) as cluster:
+        node = numbers(COUNT, SIZE)
+        job = cluster.submit_data([node, total(apply(double, node))])
+        rounds = 0
+        while not job.wait(0.1):
+            rounds += 1
+            if rounds <= 4:  # each worker twice; a third time in a row would blame the operand
+                os.kill(cluster.info()["workers"][rounds % 2]["pid"], signal.SIGKILL)
+        assert job.result()[1] == 2 * SIZE * sum(range(COUNT))
+        memory = cluster.info()["memory"]
+        assert memory["spilled_total"] > 0 and memory["peak"] <= 1.1 * memory["limit"]
+
+
+def _kill_mover(cluster) -> int:
+    zygote = psutil.Process(cluster.info()["workers"][0]["pid"]).parent()
+    workers = {worker["pid"] for worker in cluster.info()["workers"]}
+    movers = [child for child in zygote.children() if child.pid not in workers]
+    for mover in movers:
+        mover.kill()
+    return len(movers)
