@@ -84,8 +84,9 @@ def execute(*tensors: Tensor) -> Any:
     Examples
     --------
     >>> import jmars, jmars.tensor as mt
-    >>> total, biggest = jmars.execute((x := mt.arange(6)).sum(), x.max())
-    >>> int(total), int(biggest)
+    >>> with jmars.Cluster(n_workers=1):
+    ...     total, biggest = jmars.execute((x := mt.arange(6)).sum(), x.max())
+    ...     int(total), int(biggest)
     (15, 5)
     """
     return Session().execute(*tensors)

@@ -28,7 +28,7 @@ class EventLog:
     ([[1, 0.0, 'JobMoved', 'job-1', {'state': 'running'}]], 1)
     """
 
-    def __init__(self, limit: int = 50_000, budget: int = 32 * 2**20, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, limit: int = 20_000, budget: int = 6 * 2**20, now: Callable[[], float] = time.time) -> None:
         self.last = 0  # number of the newest event
         self.standing: Callable[[str], Sequence[tuple[str, str, dict[str, Any]]]] = lambda job: ()
         self._events: deque[tuple[Event, int]] = deque()

@@ -89,6 +89,7 @@ class GraphActor:
         self._table: JobTable | None = None
         self._given: list[int] = []  # chunks of other tensors that this job reads
         self._running = 0
+        self._final_states = b""
         self._log.append(events.JOB_SUBMITTED, job, {"name": name})
         self._log_job()
 
@@ -292,12 +293,15 @@ class GraphActor:
                 self._port.free_chunks([chunk[i] for i in stored])
             self._port.free_chunks(self._meta.release(self._given))
             self._port.close_job(self.job)
-        self._final_states = bytes(self._operands.state) if self._operands is not None else b""
+        if self._operands is not None:
+            self._final_states = bytes(self._operands.state)
         self._operands = self._table = self._compiled = None
         self._move(state)
         self._ended(self)
 
-    _final_states = b""
+    def forget_picture(self) -> None:
+        """Keep of an ended job only what `describe` tells."""
+        self._picture = None
 
     # -- telling
     def describe(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from jmars.scheduler.graph import GraphActor
 __all__ = ["SessionActor"]
 
 REMEMBERED = 50  # ended jobs that can still be asked about
+PICTURES = 3  # ended jobs whose graph is still shown to who comes late
 
 
 class SessionActor:
@@ -143,6 +144,8 @@ class SessionActor:
         ended = [name for name, job in self._jobs.items() if job.state in TERMINAL]
         for name in ended[:-REMEMBERED]:
             del self._jobs[name]
+        for name in ended[-REMEMBERED:-PICTURES]:
+            self._jobs[name].forget_picture()
         report = {"job": graph.job, "state": str(graph.state), "error": graph.error, "line": graph.line}
         self._job_ended(report | {"results": graph.results})
 

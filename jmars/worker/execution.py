@@ -30,6 +30,7 @@ from jmars.worker.storing import Request, Storing
 __all__ = ["ExecutionActor"]
 
 WINDOW = 2  # batches that an executor holds: one that runs, one that waits beside it
+PROGRAMS = 1000  # that are remembered between jobs
 GRACE_SECONDS = 0.5  # for which a running operand may ignore that it was told to stop
 
 
@@ -158,6 +159,12 @@ class ExecutionActor:
         table = self._names.pop(job)
         del self._jobs[table.number], self._programs[table.number], self._given[table.number]
         self._stopping.discard(table.number)
+        if not self._jobs and len(self._program_ids) > PROGRAMS:
+            self._program_ids.clear()
+            self._estimate = Estimate()
+            for worker in self.workers:
+                worker.known.clear()
+                worker.link.send(("forget",))
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Give the memory or file of these chunks back."""

@@ -1,7 +1,7 @@
 """The executor process: runs kernels on shared memory, batch by batch.
 
 It is forked by the zygote, speaks with the control process over one socket and ends when that closes. Messages in:
-`("program", number, pickle)` makes a program known; `("run", flag, operands)` runs a batch, where an operand is
+`("program", number, pickle)` makes a program known, `("forget",)` forgets them all; `("run", flag, operands)` runs a batch, where an operand is
 `(program, output offset, input offsets, args)`. Message out: `(count, microseconds, error)`: so many more operands of
 the oldest batch are done; `error` is None, or `(kind, class name, text, traceback, pickle)` of the next one, and then
 the rest of the batch is dropped. `flag` is the word of the arena's header that tells this job to stop. Source: seed
@@ -89,6 +89,9 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: i
                 programs[message[1]] = _Ready(message[2])
             except Exception as error:  # a user's function may raise anything when it is unpickled
                 programs[message[1]] = _Broken(error)
+            continue
+        if message[0] == "forget":
+            programs.clear()
             continue
         _, flag, operands = message
         trim = _run_batch(link, programs, memory, chunks, flags, flag, operands)
