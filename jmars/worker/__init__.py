@@ -7,6 +7,7 @@ queue.py       operands that wait, by rank (TaskQueue)
 quota.py       scratch memory promised to running operands (Quota)
 estimate.py    how long an operand will run, learnt from those that ran; how many go in one batch
 links.py       the control process's end of each child process
+crew.py        the executors: what each was sent, which programs it knows
 storing.py     brings inputs into memory and makes room for outputs
 execution.py   ExecutionActor: coordinates the above for every operand
 store.py       StoreActor: chunks that the client writes and reads in place

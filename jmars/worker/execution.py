@@ -14,12 +14,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import cloudpickle
-
 from jmars.errors import MemoryLimitError
 from jmars.model.messages import JobTable, SchedulerPort
 from jmars.storage.arena import HEADER, Arena
 from jmars.storage.chunks import Chunks
+from jmars.worker.crew import Batch, Programs, Worker
 from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS, Estimate
 from jmars.worker.executor import INTERRUPTED
 from jmars.worker.links import ChildLink, Children
@@ -30,38 +29,7 @@ from jmars.worker.storing import Request, Storing
 __all__ = ["ExecutionActor"]
 
 WINDOW = 2  # batches that an executor holds: one that runs, one that waits beside it
-PROGRAMS = 1000  # that are remembered between jobs
 GRACE_SECONDS = 0.5  # for which a running operand may ignore that it was told to stop
-
-
-class _Batch:
-    """Operands of one job that one executor was sent, in order."""
-
-    __slots__ = ("operands", "outs", "table")
-
-    def __init__(self, table: JobTable) -> None:
-        self.table = table
-        self.operands: deque[int] = deque()
-        self.outs: deque[int] = deque()
-
-
-class _Worker:
-    """One executor process, as the control process sees it."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.name = f"worker-{index}"
-        self.link: ChildLink
-        self.batches: deque[_Batch] = deque()
-        self.known: set[int] = set()  # programs that the process has
-        self.done = 0
-        self.restarts = 0
-        self.up = False
-
-    @property
-    def running(self) -> int:
-        """Operands sent and not reported yet."""
-        return sum(len(batch.operands) for batch in self.batches)
 
 
 class ExecutionActor:
@@ -94,7 +62,7 @@ class ExecutionActor:
         self.chunks = Chunks(arena, self._next_use)
         self.quota = Quota(scratch)
         self.queue = TaskQueue(workers)
-        self.workers = [_Worker(index) for index in range(workers)]
+        self.workers = [Worker(index) for index in range(workers)]
         self.storing = Storing(arena, self.chunks, self._start_mover, self._in_use, self._idle, self._moved)
         self._arena, self._children, self._threads, self._spill_folder = arena, children, threads, spill_folder
         self._flags = memoryview(arena.memory)[:HEADER].cast("I")
@@ -103,11 +71,10 @@ class ExecutionActor:
         self._names: dict[str, JobTable] = {}
         self._given: dict[int, dict[int, int]] = {}  # job number: last use of chunks that were there before the job
         self._stopping: set[int] = set()
-        self._program_ids: dict[Any, int] = {}
-        self._programs: dict[int, list[int]] = {}  # job number: program ids of its table's programs
-        self._building: _Batch | None = None  # the batch that is being filled: its inputs are in use already
+        self._programs = Programs()
+        self._building: Batch | None = None  # the batch that is being filled: its inputs are in use already
         self._staged: deque[tuple[JobTable, int, int]] = deque()  # (job, operand, slot) with all memory at hand
-        self._preparing: set[Request] = set()
+        self._preparing: dict[Request, tuple[JobTable, int]] = {}  # who stands in line for memory
         self.clients = 0  # slots that a client fills or reads just now
         self._closing = False
         self._dispatching = False
@@ -116,8 +83,7 @@ class ExecutionActor:
     def open_job(self, table: JobTable) -> None:
         """Take the operands of a job; nothing runs yet."""
         self._jobs[table.number] = self._names[table.job] = table
-        ids = self._program_ids
-        self._programs[table.number] = [ids.setdefault(program, len(ids)) for program in table.programs]
+        self._programs.open_job(table)
         self._given[table.number] = {
             table.chunk[i]: table.last_use[i] for i, program in enumerate(table.program) if program < 0
         }
@@ -144,10 +110,9 @@ class ExecutionActor:
             self._arena.free(slot)
             self.quota.release(job, operand)
             dropped.append(operand)
-        withdrawn = {request for request in self._preparing if getattr(request, "owner", (None,))[0] is table}
+        withdrawn = {request for request, owner in self._preparing.items() if owner[0] is table}
         for request in withdrawn:
-            dropped.append(request.owner[1])  # type: ignore[attr-defined]
-        self._preparing -= withdrawn
+            dropped.append(self._preparing.pop(request)[1])
         self.storing.withdraw(withdrawn.__contains__)
         if dropped:
             self.scheduler.interrupted(job, dropped, -1)
@@ -157,10 +122,9 @@ class ExecutionActor:
     def close_job(self, job: str) -> None:
         """Forget a job that has no running operand."""
         table = self._names.pop(job)
-        del self._jobs[table.number], self._programs[table.number], self._given[table.number]
+        del self._jobs[table.number], self._given[table.number]
         self._stopping.discard(table.number)
-        if not self._jobs and len(self._program_ids) > PROGRAMS:
-            self._program_ids.clear()
+        if self._programs.close_job(table):
             self._estimate = Estimate()
             for worker in self.workers:
                 worker.known.clear()
@@ -182,7 +146,7 @@ class ExecutionActor:
         for worker in self.workers:
             self._start_worker(worker)
 
-    def _start_worker(self, worker: _Worker) -> None:
+    def _start_worker(self, worker: Worker) -> None:
         worker.known = set()
         worker.link = ChildLink(
             worker.name,
@@ -190,14 +154,13 @@ class ExecutionActor:
             lambda _, why: self._worker_gone(worker, why),
         )
         self._children.start(worker.link, "executor", self._threads)
-        worker.up = True
 
     def _start_mover(self, storing: Storing) -> ChildLink:
         link = ChildLink("mover", storing.heard, storing.mover_gone)
         self._children.start(link, "mover", self._spill_folder())
         return link
 
-    def _worker_gone(self, worker: _Worker, why: str) -> None:
+    def _worker_gone(self, worker: Worker, why: str) -> None:
         if self._closing:
             return
         worker.restarts += 1
@@ -232,7 +195,7 @@ class ExecutionActor:
         self._flags.release()
 
     # -- what executors report
-    def _reported(self, worker: _Worker, message: Any) -> None:
+    def _reported(self, worker: Worker, message: Any) -> None:
         count, elapsed, error = message
         batch = worker.batches[0]
         table = batch.table
@@ -240,7 +203,7 @@ class ExecutionActor:
             done = []
             operands, outs = batch.operands, batch.outs
             memory, chunk, program = self.chunks.memory, table.chunk, table.program
-            ids, learn, work = self._programs[table.number], self._estimate.learn, table.work
+            ids, learn, work = self._programs.numbers(table), self._estimate.learn, table.work
             for microseconds in elapsed:
                 operand = operands.popleft()
                 memory[chunk[operand]] = outs.popleft()
@@ -263,7 +226,7 @@ class ExecutionActor:
             self.storing.advance()
         self.dispatch()
 
-    def _stopped_short(self, worker: _Worker, batch: _Batch, error: tuple[str, str, str, str, bytes]) -> None:
+    def _stopped_short(self, worker: Worker, batch: Batch, error: tuple[str, str, str, str, bytes]) -> None:
         """The executor dropped the rest of a batch."""
         table, operands = batch.table, list(batch.operands)
         for operand, slot in zip(operands, batch.outs, strict=True):
@@ -285,13 +248,13 @@ class ExecutionActor:
         try:
             for depth in range(WINDOW):
                 for worker in self.workers:
-                    if len(worker.batches) <= depth and worker.up and (self.queue or self._staged):
+                    if len(worker.batches) <= depth and (self.queue or self._staged):
                         self._send_batch(worker)
         finally:
             self._dispatching = False
 
-    def _send_batch(self, worker: _Worker) -> None:
-        batch: _Batch | None = None
+    def _send_batch(self, worker: Worker) -> None:
+        batch: Batch | None = None
         wire: list[tuple[int, int, list[int], tuple[Any, ...]]] = []
         seconds = 0.0
         memory, seconds_of = self.chunks.memory, self._estimate.seconds
@@ -317,12 +280,11 @@ class ExecutionActor:
                         break
                     continue
             chunk = table.chunk
-            program = self._programs[table.number][table.program[operand]]
-            if program not in worker.known:
-                worker.known.add(program)
-                worker.link.send(("program", program, cloudpickle.dumps(table.programs[table.program[operand]])))
+            row = table.program[operand]
+            program = self._programs.numbers(table)[row]
+            self._programs.make_known(worker, program, table, row)
             if batch is None:
-                batch = self._building = _Batch(table)
+                batch = self._building = Batch(table)
             batch.operands.append(operand)
             batch.outs.append(slot)
             args = table.args[operand] if table.args is not None else ()
@@ -338,7 +300,7 @@ class ExecutionActor:
             worker.link.send(("run", self._flag(batch.table), wire))
             self.scheduler.started(batch.table.job, list(batch.operands), worker.index)
 
-    def _admit(self, table: JobTable, operand: int, worker: _Worker) -> int:
+    def _admit(self, table: JobTable, operand: int, worker: Worker) -> int:
         """The slot of an operand's output when it can run now; _WAITS when it stands in line, _LATER for no scratch."""
         work = table.work[operand]
         if work:
@@ -370,18 +332,17 @@ class ExecutionActor:
         what = f"the operand {table.programs[table.program[operand]].name}"
 
         def granted(slot: int) -> None:
-            self._preparing.discard(request)
+            self._preparing.pop(request, None)
             self._staged.append((table, operand, slot))
             self.dispatch()
 
         def refused(error: Exception) -> None:
-            self._preparing.discard(request)
+            self._preparing.pop(request, None)
             self.quota.release(table.job, operand)
             self.scheduler.refused(table.job, operand, error)
 
-        request = _OperandRequest(chunks, table.nbytes[operand], granted, refused, what, table.rank[operand])
-        request.owner = (table, operand)
-        self._preparing.add(request)
+        request = Request(chunks, table.nbytes[operand], granted, refused, what, table.rank[operand])
+        self._preparing[request] = (table, operand)
         try:
             inputs = table.inputs[operand]
             self.storing.refuse_too_large([table.nbytes[operand]] + [table.nbytes[i] for i in inputs], what)
@@ -431,12 +392,6 @@ class ExecutionActor:
     def _flag(self, table: JobTable) -> int:
         """The word of the arena's header that tells this job to stop."""
         return table.number % (HEADER // 4)
-
-
-class _OperandRequest(Request):
-    """A request for an operand's memory."""
-
-    owner: tuple[JobTable, int]
 
 
 _WAITS, _LATER = -1, -2

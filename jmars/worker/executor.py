@@ -1,11 +1,13 @@
 """The executor process: runs kernels on shared memory, batch by batch.
 
-It is forked by the zygote, speaks with the control process over one socket and ends when that closes. Messages in:
-`("program", number, pickle)` makes a program known, `("forget",)` forgets them all; `("run", flag, operands)` runs a batch, where an operand is
-`(program, output offset, input offsets, args)`. Message out: `(count, microseconds, error)`: so many more operands of
+It is forked by the zygote, speaks with the control process over one socket and ends when that closes.
+
+Messages in: `("program", number, pickle)` makes a program known, `("forget",)` forgets them all; `("run", flag,
+operands)` runs a batch, where an operand is `(program, output offset, input offsets, args)` and `flag` is the word of
+the arena's header that tells this job to stop. Message out: `(count, microseconds, error)`: so many more operands of
 the oldest batch are done; `error` is None, or `(kind, class name, text, traceback, pickle)` of the next one, and then
-the rest of the batch is dropped. `flag` is the word of the arena's header that tells this job to stop. Source: seed
-003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
+the rest of the batch is dropped.
+Source: seed 003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
 """
 
 from __future__ import annotations

@@ -1,0 +1,79 @@
+"""The executors of a host as the control process sees them: what each was sent, and which programs it knows.
+
+`Worker` and `Batch` are plain records that `execution` fills and empties; `Programs` numbers programs over all jobs, so
+that each is sent to each executor once and compiled there once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import cloudpickle
+
+from jmars.model.messages import JobTable
+from jmars.worker.links import ChildLink
+
+__all__ = ["Batch", "Programs", "Worker"]
+
+REMEMBERED = 1000  # programs that are kept between jobs
+
+
+class Batch:
+    """Operands of one job that one executor was sent, in order, and the slots of their outputs."""
+
+    __slots__ = ("operands", "outs", "table")
+
+    def __init__(self, table: JobTable) -> None:
+        self.table = table
+        self.operands: deque[int] = deque()
+        self.outs: deque[int] = deque()
+
+
+class Worker:
+    """One executor process; it keeps its index and name when the process is replaced."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.name = f"worker-{index}"
+        self.link: ChildLink
+        self.batches: deque[Batch] = deque()
+        self.known: set[int] = set()  # programs that the process has
+        self.done = 0
+        self.restarts = 0
+
+    @property
+    def running(self) -> int:
+        """Operands sent and not reported yet."""
+        return sum(len(batch.operands) for batch in self.batches)
+
+
+class Programs:
+    """Numbers of programs, the same for equal ones of all jobs."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._of_job: dict[int, list[int]] = {}  # job number: numbers of its table's programs
+
+    def open_job(self, table: JobTable) -> None:
+        """Number the programs of a job."""
+        numbers = self._numbers
+        self._of_job[table.number] = [numbers.setdefault(program, len(numbers)) for program in table.programs]
+
+    def close_job(self, table: JobTable) -> bool:
+        """Let go of a job; returns whether all numbers were forgotten, so that executors must forget too."""
+        del self._of_job[table.number]
+        if self._of_job or len(self._numbers) <= REMEMBERED:
+            return False
+        self._numbers.clear()
+        return True
+
+    def numbers(self, table: JobTable) -> list[int]:
+        """The number of each row of the job's programs."""
+        return self._of_job[table.number]
+
+    def make_known(self, worker: Worker, number: int, table: JobTable, row: int) -> None:
+        """Send a program to an executor that has not got it."""
+        if number not in worker.known:
+            worker.known.add(number)
+            worker.link.send(("program", number, cloudpickle.dumps(table.programs[row])))
