@@ -25,6 +25,7 @@ from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
+from jmars.tensor.ops import linalg, random
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -41,7 +42,9 @@ __all__ = [
     "TensorMeta",
     "as_tensor",
     "get_engine",
+    "linalg",
     "ops",
+    "random",
     "set_engine",
 ]
 

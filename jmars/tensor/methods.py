@@ -121,6 +121,14 @@ class Methods:
         """Running sums."""
         return call("cumsum", self, axis, dtype, out)
 
+    def cumprod(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        """Running products."""
+        return call("cumprod", self, axis, dtype, out)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+        """Sum along a diagonal."""
+        return call("trace", self, offset, axis1, axis2, dtype, out)
+
     # Shape
 
     @property
@@ -158,6 +166,14 @@ class Methods:
         """Without axes of length 1."""
         return call("squeeze", self, axis)
 
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+        """Elements of a diagonal."""
+        return call("diagonal", self, offset, axis1, axis2)
+
+    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+        """Elements at positions."""
+        return call("take", self, indices, axis, out, mode)
+
     def repeat(self, repeats: Any, axis: Any = None) -> Any:
         """Elements repeated."""
         return call("repeat", self, repeats, axis)
@@ -175,6 +191,10 @@ class Methods:
     def map_blocks(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """A function of chunks applied to every chunk."""
         return call("map_blocks", function, self, *args, **kwargs)
+
+    def to_npy(self, path: Any) -> None:
+        """Compute and write to an `.npy` file."""
+        call("method.to_npy", self, path)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(_missing(name))

@@ -17,6 +17,14 @@ In reading order:
 - indexing.py: `x[index]`
 - writing.py: `x[index] = value`
 - ranges.py: ranges, grids, unit matrices, triangles
+- cumulative.py: running sums, differences
+- contraction.py: products summed along axes
+- linalg.py: products of matrices and vectors
+- distributions.py: parameters of random distributions
+- random_chunks.py: random chunks, drawn by executors
+- random.py: `np.random`
+- mapping.py: `map_blocks`
+- npy.py: `.npy` files
 - inquiry.py: questions that shape and dtype answer
 - converting.py: values of the user's as tensors
 """
@@ -25,10 +33,15 @@ from jmars.tensor.ops import (
     axes,
     converting,
     creation,
+    cumulative,
     elementwise,
     indexing,
     inquiry,
     joining,
+    linalg,
+    mapping,
+    npy,
+    random,
     ranges,
     reduction,
     reshape,
@@ -40,10 +53,15 @@ __all__ = [
     "axes",
     "converting",
     "creation",
+    "cumulative",
     "elementwise",
     "indexing",
     "inquiry",
     "joining",
+    "linalg",
+    "mapping",
+    "npy",
+    "random",
     "ranges",
     "reduction",
     "reshape",

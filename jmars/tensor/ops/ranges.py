@@ -120,7 +120,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     """
     if np.ndim(start) or np.ndim(stop):
         raise UnsupportedError(
-            "np.linspace between arrays is not in jmars; use a + (b - a) * linspace(0, 1, n)[:, None]"
+            "linspace between arrays is not in jmars; use a + (b - a) * linspace(0, 1, n)[:, None]"
         )
     num = operator.index(num)
     if num < 0:

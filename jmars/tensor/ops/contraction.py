@@ -1,0 +1,206 @@
+"""Products summed along axes: `matmul`, `dot`, `tensordot`, `einsum` and their like, as one operand.
+
+Axes have labels, as in `einsum`. The grid of all labels is laid over the chunks: each of its places is one product of
+chunks, and the products of one output chunk are summed by a tree, `config.combine_size` at a time.
+Source: seed 000 (tree reduction); blocked matrix multiplication.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.config import config
+from jmars.errors import UnsupportedError
+from jmars.kernels.program import Call, ChunkType, Combine, Program, single
+from jmars.kernels.reducers import UfuncReducer
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.elementwise import astype
+from jmars.tensor.ops.rechunk import rechunked
+from jmars.tensor.ops.tiling import add_classes, classes
+from jmars.tensor.splits import common_splits
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["contracted"]
+
+Array = np.ndarray[Any, Any]
+Labels = tuple[int, ...]  # one number per axis
+
+
+def contracted(
+    name: str, operands: Sequence[Tensor], labels: Sequence[Labels], result: Labels, dtype: np.dtype[Any]
+) -> Tensor:
+    """The sum of products along the labels that `result` lacks.
+
+    Parameters
+    ----------
+    name
+        What the view shows; "matmul" also says that chunks are multiplied by `np.matmul`.
+    operands
+        Tensors, cast to `dtype` here.
+    labels
+        For each operand one label per axis; equal labels are one axis, of equal length or 1.
+    result
+        Labels of the result's axes.
+    dtype
+        In which products are summed.
+    """
+    check_dtype(dtype)
+    lengths: dict[int, int] = {}
+    for x, own in zip(operands, labels):
+        for n, label in zip(x.shape, own):
+            if lengths.setdefault(label, n) != n:
+                if 1 not in (n, lengths[label]):
+                    raise ValueError(
+                        f"operands could not be multiplied: axes of lengths {lengths[label]} and {n} belong together, "
+                        f"shapes {[x.shape for x in operands]}"
+                    )
+                lengths[label] = max(n, lengths[label])
+    cuts: dict[int, tuple[int, ...]] = {}
+    for label, length in lengths.items():
+        found = [
+            x.chunks[i]
+            for x, own in zip(operands, labels)
+            for i, other in enumerate(own)
+            if other == label and x.shape[i] == length
+        ]
+        cuts[label] = common_splits(found)
+    inputs = []
+    for x, own in zip(operands, labels):
+        x = x if x.dtype == dtype else astype(x, dtype)
+        chunks = tuple(cuts[label] if n == lengths[label] else (1,) for n, label in zip(x.shape, own))
+        inputs.append(rechunked(x.data, chunks))
+    unique = tuple(dict.fromkeys(inputs))
+    which = tuple(unique.index(data) for data in inputs)
+    chunks = tuple(cuts[label] for label in result)
+    op = Contraction(name, tuple(labels), which, result, config.combine_size, inputs=unique)
+    return Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks))
+
+
+@dataclass(frozen=True, eq=False)
+class Contraction(Operand):
+    """Products of chunks, then their sums."""
+
+    function: str
+    labels: tuple[Labels, ...]
+    which: tuple[int, ...]  # the input that each factor is
+    result: Labels
+    combine_size: int
+    name: ClassVar[str] = "contraction"
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return self.function
+
+    def token(self) -> Hashable:
+        """Equal contractions of equal inputs are equal."""
+        return ("contraction", self.function, self.labels, self.which, self.result, self.combine_size)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """A product for each place of the grid of all labels, then sums."""
+        factors = [inputs[i] for i in self.which]
+        cuts: dict[int, tuple[int, ...]] = {}
+        for grid, own in zip(factors, self.labels):
+            for cut, label in zip(grid.splits, own):
+                if label not in cuts or cuts[label] == (1,):
+                    cuts[label] = cut
+        summed = [label for label in cuts if label not in self.result and len(cuts[label]) > 1]
+        inner = [label for label in cuts if label not in self.result]
+        order = [*self.result, *summed]
+        spread = tuple(len(cuts[label]) for label in order)
+        rows = np.stack([_laid(grid, own, order, spread) for grid, own in zip(factors, self.labels)], axis=1)
+        kinds, kind = classes([cuts[label] for label in order])
+
+        def program(k: int) -> Program:
+            length = dict(zip(order, kinds[k]))
+            length |= {label: cuts[label][0] for label in inner if label not in length}
+            types = [
+                ChunkType(tuple(1 if cut == (1,) else length[label] for cut, label in zip(g.splits, own)), g.dtype)
+                for g, own in zip(factors, self.labels)
+            ]
+            out = ChunkType(tuple(length[label] for label in self.result), output.dtype)
+            return _product(self.function, types, self.labels, self.result, out)
+
+        ids = add_classes(builder, program, kind.reshape(-1), rows)
+        ids = ids.reshape(math.prod(output.grid), -1)
+        return self._sums(builder, ids, output).reshape(output.grid)
+
+    def _sums(self, builder: ChunkGraphBuilder, ids: NDArray[np.int64], output: TensorMeta) -> NDArray[np.int64]:
+        """Sums of the rows of `ids`, one row for each output chunk."""
+        kinds, kind = classes(output.chunks)
+        reducer = UfuncReducer("logical_or" if output.dtype == np.dtype(bool) else "add", output.dtype)
+        while (n := ids.shape[1]) > 1:
+            groups = [range(i, min(i + self.combine_size, n)) for i in range(0, n, max(2, self.combine_size))]
+            columns = []
+            for group in groups:
+                if len(group) == 1:
+                    columns.append(ids[:, group[0]])
+                    continue
+
+                def program(k: int, n: int = len(group)) -> Program:
+                    chunk = ChunkType(kinds[k], output.dtype)
+                    return single("sum", (chunk,) * n, Combine(reducer, tuple(range(n)), chunk, True))
+
+                columns.append(add_classes(builder, program, kind.reshape(-1), ids[:, list(group)]))
+            ids = np.stack(columns, axis=1)
+        return ids
+
+
+def _laid(grid: ChunkGrid, own: Labels, order: Sequence[int], spread: tuple[int, ...]) -> NDArray[np.int64]:
+    """Ids of a factor for each place of the grid of all labels, flat."""
+    ids = grid.ids
+    for label in sorted(set(own), key=own.index):  # an axis with the label of another: the diagonal
+        axes = [i for i, other in enumerate(own) if other == label]
+        for extra in reversed(axes[1:]):
+            ids = np.moveaxis(np.diagonal(ids, axis1=axes[0], axis2=extra), -1, axes[0])
+            own = (*own[:extra], *own[extra + 1 :])
+    shape = [1] * len(order)
+    present = [(order.index(label), n) for label, n in zip(own, ids.shape) if label in order]
+    for place, n in present:
+        shape[place] = n
+    # labels out of `order` have one chunk; the rest is brought into order
+    kept = ids.reshape([n for label, n in zip(own, ids.shape) if label in order])
+    kept = kept.transpose(np.argsort([place for place, _ in present]))
+    return np.broadcast_to(kept.reshape(shape), spread).reshape(-1)
+
+
+def _product(name: str, types: list[ChunkType], labels: Sequence[Labels], result: Labels, out: ChunkType) -> Program:
+    """The program of one product of chunks."""
+    slots = tuple(range(len(types)))
+    if name == "matmul":
+        return single(name, types, Call(multiply_matrices, (), slots, out))
+    params = tuple(labels), result
+    # einsum may copy its factors into matrices, and makes the result before it is copied out
+    work = sum(chunk.nbytes for chunk in types) + out.nbytes
+    return single(name, types, Call(sum_products, params, slots, out, False, work))
+
+
+def multiply_matrices(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
+    """`np.matmul` of two chunks, by BLAS where there is one for the dtype."""
+    np.matmul(inputs[0], inputs[1], out=out)
+
+
+def sum_products(out: Array, inputs: Sequence[Array], params: tuple[tuple[Labels, ...], Labels], arg: Any) -> None:
+    """`np.einsum` of chunks."""
+    labels, result = params
+    mixed: list[Any] = [part for x, own in zip(inputs, labels) for part in (x, list(own))]
+    if out.dtype == np.dtype(bool):  # einsum would count
+        np.copyto(out, np.einsum(*mixed, list(result)))
+        return
+    np.einsum(*mixed, list(result), out=out, optimize=len(inputs) > 1)
+
+
+def refuse_out(name: str, out: Any) -> None:
+    """Products are not written into arrays of the user's."""
+    if out is not None and not isinstance(out, Tensor):
+        raise UnsupportedError(
+            f"np.{name} with out= an array is not in jmars; give a tensor, or use the result's fetch()"
+        )

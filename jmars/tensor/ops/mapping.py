@@ -1,0 +1,241 @@
+"""`map_blocks`: a function of the user's called with chunks.
+
+The function travels as bytes that only executors open; what it gives must have the shape and dtype that were promised.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import ChunkSizeError, UnsupportedError
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.rechunk import rechunked
+from jmars.tensor.ops.tiling import add_classes, classes
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import common_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["map_blocks"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("map_blocks")
+def map_blocks(
+    function: Callable[..., Any],
+    *tensors: Any,
+    dtype: Any = None,
+    chunks: Any = None,
+    name: str | None = None,
+    **kwargs: Any,
+) -> Tensor:
+    """Call `function(*blocks, **kwargs)` for each place of the grid of chunks.
+
+    Parameters
+    ----------
+    function
+        Takes one NumPy array per tensor and gives one; inputs may be read-only. If it has a parameter `block_id`, it is
+        given the block's place in the grid, a tuple of ints.
+    *tensors
+        Tensors or arrays of shapes that broadcast; they are cut alike. Numbers are handed on as they are.
+    dtype
+        Of what the function gives. By default the function is called once, here, with arrays of one element.
+    chunks
+        Shape of what the function gives: for each axis one length for all blocks, or the length of each block. By
+        default the shape of its input.
+    name
+        What the view shows; by default the function's own.
+    **kwargs
+        Handed on.
+
+    Raises
+    ------
+    ValueError
+        Where `dtype` is not given and the function fails on one element.
+    ChunkSizeError
+        If `chunks` does not fit the grid.
+
+    What the function raises ends the job and comes back as it is. If it gives another shape or dtype than promised, a
+    ValueError or TypeError says so.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.ranges import arange
+    >>> map_blocks(lambda block: block[::-1], arange(6, chunk_size=3)).fetch().tolist()
+    [2, 1, 0, 5, 4, 3]
+    """
+    if not callable(function):
+        raise TypeError(f"map_blocks takes a function first, then tensors; {function!r} cannot be called")
+    fixed = {i: x for i, x in enumerate(tensors) if not isinstance(x, Tensor) and np.ndim(x) == 0}
+    given = [as_tensor(x) for i, x in enumerate(tensors) if i not in fixed]
+    if not given:
+        raise TypeError("map_blocks needs a tensor beside the function: its chunks are the blocks")
+    shape = np.broadcast_shapes(*(x.shape for x in given))
+    grid = _common_grid(given, shape)
+    inputs = [rechunked(x.data, _own_cut(x, grid)) for x in given]
+    with_place = _takes_place(function)
+    label = name or _name_of(function)
+    if dtype is None:
+        dtype = _dtype_of_one(function, [x.dtype for x in given], len(shape), fixed, kwargs, with_place)
+    kind = check_dtype(dtype)
+    splits = grid if chunks is None else _promised(chunks, grid)
+    blob = cloudpickle.dumps((function, fixed, kwargs))
+    unique = tuple(dict.fromkeys(inputs))
+    which = tuple(unique.index(data) for data in inputs)
+    op = MapBlocks(label, blob, which, grid, with_place, inputs=unique)
+    return Tensor(new_data(op, tuple(map(sum, splits)), kind, splits))
+
+
+@dataclass(frozen=True, eq=False)
+class MapBlocks(Operand):
+    """A function of the user's on blocks that are cut as `grid` or broadcast."""
+
+    function: str
+    blob: bytes
+    which: tuple[int, ...]  # the input that each block is of
+    grid: Splits
+    with_place: bool
+    name: ClassVar[str] = "map_blocks"
+
+    @property
+    def label(self) -> str:
+        """The user's name for it."""
+        return self.function
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One call for each place of the grid."""
+        factors = [inputs[i] for i in self.which]
+        shape = output.grid
+        kinds, which = classes([list(zip(*pair)) for pair in zip(self.grid, output.chunks)])
+        params = (self.function, self.blob, self.with_place)
+
+        def program(k: int) -> Program:
+            before = tuple(n for n, _ in kinds[k])
+            types = [ChunkType(_block_shape(before, g.splits, self.grid), g.dtype) for g in factors]
+            out = ChunkType(tuple(n for _, n in kinds[k]), output.dtype)
+            work = out.nbytes + sum(chunk.nbytes for chunk in types)  # its result and as much again; more is its own
+            slots = tuple(range(len(types)))
+            return single(self.function, types, Call(call_user, params, slots, out, self.with_place, work))
+
+        rows = np.stack([np.broadcast_to(g.ids, shape).reshape(-1) for g in factors], axis=1)
+        args = [(place,) for place in itertools.product(*map(range, shape))] if self.with_place else None
+        return add_classes(builder, program, which.reshape(-1), rows, args).reshape(shape)
+
+
+def call_user(out: Array, inputs: Sequence[Array], params: tuple[str, bytes, bool], arg: Any) -> None:
+    """Call the function and check what it gives."""
+    name, blob, with_place = params
+    function, fixed, kwargs = _opened(blob)
+    blocks = iter(inputs)
+    args = [fixed[i] if i in fixed else next(blocks) for i in range(len(inputs) + len(fixed))]
+    result = function(*args, **kwargs, **({"block_id": tuple(arg)} if with_place else {}))
+    array = np.asarray(result)
+    if array.shape != out.shape:
+        raise ValueError(
+            f"{name} gave an array of shape {array.shape} for a block of shape {[x.shape for x in inputs]}, and "
+            f"{out.shape} was promised; give map_blocks the shapes of its results, chunks="
+        )
+    if array.dtype != out.dtype:
+        raise TypeError(
+            f"{name} gave {array.dtype} and {out.dtype} was promised; give map_blocks dtype={array.dtype.name!r} or "
+            "cast the result"
+        )
+    np.copyto(out, array)
+
+
+@lru_cache(maxsize=64)
+def _opened(blob: bytes) -> Any:
+    return cloudpickle.loads(blob)
+
+
+def _block_shape(shape: tuple[int, ...], own: Splits, grid: Splits) -> tuple[int, ...]:
+    """Shape of an input's block at a place where the grid's block has `shape`."""
+    skipped = len(grid) - len(own)
+    return tuple(n if cut == whole else 1 for n, cut, whole in zip(shape[skipped:], own, grid[skipped:]))
+
+
+def _common_grid(given: Sequence[Tensor], shape: tuple[int, ...]) -> Splits:
+    """How all inputs are cut."""
+    found = []
+    for axis, length in enumerate(shape):
+        places = [(x, axis - len(shape) + x.ndim) for x in given]
+        found.append(common_splits([x.chunks[i] for x, i in places if i >= 0 and x.shape[i] == length]))
+    return tuple(found)
+
+
+def _own_cut(x: Tensor, grid: Splits) -> Splits:
+    """How an input is cut to go with the grid."""
+    there = grid[len(grid) - x.ndim :]
+    return tuple(cut if sum(cut) == length else (length,) for cut, length in zip(there, x.shape))
+
+
+def _promised(chunks: Any, grid: Splits) -> Splits:
+    """`chunks` as the user gave it, for each block of the grid."""
+    if isinstance(chunks, int | np.integer):
+        chunks = (chunks,) * len(grid)
+    if len(grid) == 1 and len(chunks) == len(grid[0]) != 1 and all(isinstance(n, int | np.integer) for n in chunks):
+        chunks = (tuple(chunks),)
+    found = []
+    for axis, given in enumerate(chunks):
+        blocks = len(grid[axis]) if axis < len(grid) else 0
+        lengths = (int(given),) * blocks if isinstance(given, int | np.integer) else tuple(int(n) for n in given)
+        if len(lengths) != blocks or len(chunks) != len(grid) or min(lengths, default=0) < 0:
+            raise ChunkSizeError(
+                f"chunks={chunks!r} does not fit the blocks {grid}: give for each of the {len(grid)} axes one length, "
+                "or one length for each block"
+            )
+        found.append(lengths)
+    if len(found) != len(grid):
+        raise ChunkSizeError(f"chunks={chunks!r} has {len(found)} axes and the blocks have {len(grid)}; give each one")
+    return tuple(found)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _takes_place(function: Callable[..., Any]) -> bool:
+    """Whether the function has a parameter `block_id`."""
+    try:
+        names = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # NumPy's own functions may have no signature
+        return False
+    if "block_info" in names:
+        raise UnsupportedError(
+            "map_blocks gives no block_info; use the parameter block_id, the block's place in the grid"
+        )
+    return "block_id" in names
+
+
+def _dtype_of_one(
+    function: Callable[..., Any],
+    dtypes: Sequence[np.dtype[Any]],
+    ndim: int,
+    fixed: dict[int, Any],
+    kwargs: dict[str, Any],
+    with_place: bool,
+) -> np.dtype[Any]:
+    """The dtype that the function gives for arrays of one element."""
+    ones = iter([np.ones((1,) * ndim, dtype) for dtype in dtypes])
+    args = [fixed[i] if i in fixed else next(ones) for i in range(len(dtypes) + len(fixed))]
+    try:
+        with np.errstate(all="ignore"):
+            result = function(*args, **kwargs, **({"block_id": (0,) * ndim} if with_place else {}))
+        return np.asarray(result).dtype
+    except Exception as error:
+        raise ValueError(
+            f"map_blocks called {_name_of(function)} with arrays of one element to learn its dtype, and it "
+            f"raised {type(error).__name__}: {error}; say what it gives, dtype="
+        ) from error
