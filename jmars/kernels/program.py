@@ -173,6 +173,11 @@ class Program:
         """Whether some step takes a value that each operand brings."""
         return any(step.takes_args for step in self.steps)
 
+    @property
+    def calls(self) -> bool:
+        """Whether some step is a function rather than an expression: what may raise about the values."""
+        return any(isinstance(step, Call) for step in self.steps)
+
     def __hash__(self) -> int:
         known: int | None = self.__dict__.get("_hash")
         if known is None:

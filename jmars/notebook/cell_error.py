@@ -7,6 +7,8 @@ for `_render_traceback_`; its debugger skips frames with `__tracebackhide__`. Us
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections.abc import Container
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +42,8 @@ def shorten(shell: InteractiveShell, error: BaseException, files: Container[str]
     """Let IPython show `error` from its first frame in `files` on, and without our frames at its end."""
     if hasattr(error, "_render_traceback_") or isinstance(error, SyntaxError):
         return
+    if hasattr(error, "__notes__"):
+        error.__notes__ = [_with_cells(shell, note) for note in error.__notes__]
     links: list[TracebackType] = []
     link = error.__traceback__
     while link is not None:
@@ -66,6 +70,18 @@ def shorten(shell: InteractiveShell, error: BaseException, files: Container[str]
         error._render_traceback_ = render  # type: ignore[attr-defined]
     except AttributeError:
         pass  # an exception with slots: it is shown with our frames
+
+
+def _with_cells(shell: InteractiveShell, note: str) -> str:
+    """`note` with lines of cells as IPython writes them; a worker knows the file's name only."""
+
+    def named(match: re.Match[str]) -> str:
+        filename, lineno = match[1], int(match[2])
+        known = shell.compile.format_code_name(filename)
+        text = linecache.getline(filename, lineno).strip()
+        return f"{known[0]} {known[1]}, line {lineno}, in {match[3]}\n    {text}" if known else match[0]
+
+    return re.sub(r'File "([^"\n]+)", line (\d+), in (\S+)$', named, note, flags=re.MULTILINE)
 
 
 def raise_at(error: BaseException, filename: str, lineno: int) -> NoReturn:

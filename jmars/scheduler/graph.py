@@ -331,11 +331,17 @@ class GraphActor:
         return found
 
     def _blame(self, operand: int) -> str:
-        """The operand that failed in words: what it does and the line that asked for it, which is noted."""
+        """The operand that failed in words: what it does and the line that asked for it, which is noted.
+
+        Of fused operands the one that calls a function is to blame, the others hardly raise; else the last.
+        """
         assert self._compiled is not None
-        after = self._compiled.after
+        before, after = self._compiled.before, self._compiled.after
         name = after.programs[after.program[operand]].name if after.program[operand] >= 0 else "a stored chunk"
-        line = self.line = after.stages[after.stage[operand]].line
+        members = np.flatnonzero(self._compiled.group == operand).tolist()
+        calls = [m for m in members if before.program[m] >= 0 and before.programs[before.program[m]].calls]
+        stage = before.stage[(calls[:1] or members[-1:])[0]] if members else after.stage[operand]
+        line = self.line = (before if members else after).stages[stage].line
         return f"operand {name}" + (f" of line {line.lineno} ({line.text.strip()})" if line is not None else "")
 
     def _move(self, state: JobState) -> None:

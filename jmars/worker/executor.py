@@ -21,6 +21,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -35,6 +36,7 @@ from jmars.storage.arena import HEADER
 __all__ = ["FAILED", "INTERRUPTED", "run_executor"]
 
 FAILED, INTERRUPTED = "failed", "interrupted"
+PACKAGE = str(Path(__file__).parents[1])
 REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
 TRIM_BYTES = 2**20  # scratch from which freed memory is handed back to the system when idle
 
@@ -146,7 +148,9 @@ def describe(error: BaseException) -> tuple[str, str, str, bytes]:
         text = str(error)
     except Exception as problem:  # an exception whose own __str__ raises
         text = f"(its text cannot be shown: {type(problem).__name__})"
-    trace = "".join(traceback.format_tb(error.__traceback__, limit=-8))
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
+    trace = "".join(traceback.format_list((users or frames)[-8:]))
     try:
         blob = cloudpickle.dumps(error)
         pickle.loads(blob)

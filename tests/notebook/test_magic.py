@@ -110,7 +110,9 @@ def test_a_failing_stage_shows_where_the_value_was_needed(notebook):
         f"%%jmars {FLAGS}\n{body}bad = map_blocks(f, np.ones(4), dtype=float)\nif bad.sum() > 0:\n    pass"
     )
     assert "----> 5 if bad.sum() > 0" in ran.text
-    assert "line 4" in ran.text  # the operand's
+    assert "of line 4 (bad = map_blocks(f, np.ones(4), dtype=float))" in ran.text
+    assert f"Cell In[{len(notebook.cells)}], line 3, in f\n    raise ValueError('bad block')" in ran.text
+    assert "/jmars/" not in ran.text
 
 
 def test_cancel_from_another_thread_ends_the_cell_and_the_next_one_runs(notebook):
