@@ -31,3 +31,9 @@ def unload_ipython_extension(shell: Any) -> None:
     from jmars.notebook.magic import unload_ipython_extension as unload
 
     unload(shell)
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    from jmars.notebook.server import _jupyter_labextension_paths as paths
+
+    return paths()
