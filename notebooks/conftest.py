@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from typing import Any
 
 import pytest
+from jupyter_core.utils import ensure_event_loop
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -13,8 +16,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     os.environ["JMARS_DISPLAY"] = "text"
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Other tests choose for themselves."""
-    if nextitem is None or nextitem.parent is not item.parent:
-        os.environ.pop("JMARS_DISPLAY", None)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """After the last cell: what nbval 0.11 opens for a notebook and leaves open is closed."""
+    notebook: Any = item.parent
+    is_last = nextitem is None or nextitem.parent is not notebook
+    stderr = notebook.kernel.km._launch_args["stderr"] if is_last else None
+    try:
+        return (yield)
+    finally:
+        if stderr is not None:
+            os.environ.pop("JMARS_DISPLAY", None)
+            stderr.close()
+            ensure_event_loop().close()

@@ -114,22 +114,32 @@ class LeakCheck:
     ) -> Generator[None, object, object]:
         """After the teardown, nothing may be left."""
         room = self._room_of(item)
+        failure: BaseException | None = None
+        result = None
         try:
             with room.entered():
-                return (yield)
-        finally:
-            if nextitem is None or _place(item) is not _place(nextitem):
-                del self.rooms[_place(item)]
-                lines = self._wait_until_clean(room) + self.left_by_fixtures
-                self.left_by_fixtures = []
-                room.remove()
-                if lines:
-                    text = "\n".join(f"  {line}" for line in lines)
-                    raise pytest.fail.Exception(
-                        f"{item.nodeid} left behind, {GRACE:g} s after its teardown:\n{text}\n"
-                        "End what the test starts (a `with` block, a fixture's finalizer).",
-                        pytrace=False,
-                    )
+                result = yield
+        except BaseException as error:
+            failure = error
+        if nextitem is None or _place(item) is not _place(nextitem):
+            del self.rooms[_place(item)]
+            lines = self._wait_until_clean(room) + self.left_by_fixtures
+            self.left_by_fixtures = []
+            room.remove()
+            if lines:
+                self._tell(item, lines, failure)
+        if failure is not None:
+            raise failure
+        return result
+
+    def _tell(self, item: pytest.Item, lines: list[str], failure: BaseException | None) -> None:
+        text = "\n".join(f"  {line}" for line in lines)
+        also = f"\nIts teardown failed as well: {failure!r}" if failure is not None else ""
+        raise pytest.fail.Exception(
+            f"{item.nodeid} left behind, {GRACE:g} s after its teardown:\n{text}\n"
+            f"End what the test starts (a `with` block, a fixture's finalizer).{also}",
+            pytrace=False,
+        ) from failure
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
