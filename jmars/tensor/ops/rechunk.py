@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.ops.tiling import classes
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -23,8 +24,6 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["Rechunk", "rechunk", "rechunked"]
 
 Array = np.ndarray[Any, Any]
-Range = tuple[int, int]
-Piece = tuple[tuple[Range, ...], tuple[Range, ...]]  # (where in the output chunk, where in the input chunk)
 
 
 @offers("rechunk")
@@ -53,47 +52,71 @@ class Rechunk(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand per output chunk; a chunk that stays whole is passed on as it is."""
         (source,) = inputs
-        overlaps = [_overlaps(old, new) for old, new in zip(source.splits, output.chunks)]
+        axes = [_covers(old, new) for old, new in zip(source.splits, output.chunks)]
+        kinds, which = classes([[(cover.lengths, cover.taken) for cover in axis] for axis in axes])
+        first = [np.array([cover.first for cover in axis], np.int64) for axis in axes]
+        start = [np.array([cover.start for cover in axis], np.int64) for axis in axes]
         ids = np.empty(output.grid, np.int64)
-        for at in np.ndindex(output.grid):
-            shape = tuple(axis[i] for axis, i in zip(output.chunks, at))
-            pieces: list[Piece] = []
-            types: list[ChunkType] = []
-            read: list[int] = []
-            for part in itertools.product(*(axis[i] for axis, i in zip(overlaps, at))):
-                number = tuple(p[0] for p in part)
-                pieces.append((tuple(p[1] for p in part), tuple(p[2] for p in part)))
-                types.append(ChunkType(tuple(s[i] for s, i in zip(source.splits, number)), source.dtype))
-                read.append(int(source.ids[number]))
-            if len(read) == 1 and types[0].shape == shape:
-                ids[at] = read[0]
+        for k, kind in enumerate(kinds):
+            where = np.nonzero(which == k)
+            if not len(where[0]):
                 continue
-            step = Call(assemble, tuple(pieces), tuple(range(len(read))), ChunkType(shape, output.dtype))
-            ids[at] = builder.add(single(self.name, types, step), read)
+            corner = [axis[i] for axis, i in zip(first, where)]
+            places = list(itertools.product(*(range(len(lengths)) for lengths, _ in kind)))
+            read = np.stack([source.ids[tuple(c + step for c, step in zip(corner, place))] for place in places], axis=1)
+            if len(places) == 1 and all(lengths == taken for lengths, taken in kind):
+                ids[where] = read[:, 0]
+                continue
+            types = [ChunkType(tuple(n[i] for (n, _), i in zip(kind, place)), source.dtype) for place in places]
+            out = ChunkType(tuple(sum(taken) for _, taken in kind), output.dtype)
+            step = Call(assemble, tuple(taken for _, taken in kind), tuple(range(len(places))), out, True)
+            starts = [axis[i].tolist() for axis, i in zip(start, where)]
+            zeros = np.zeros(len(read), np.int64)
+            ids[where] = builder.add_many([single(self.name, types, step)], zeros, read, [(s,) for s in zip(*starts)])
         return ids
 
 
-def assemble(out: Array, inputs: Sequence[Array], pieces: tuple[Piece, ...], arg: Any) -> None:
-    """Copy each piece of an input to its place."""
-    for x, (there, here) in zip(inputs, pieces):
-        out[tuple(slice(*r) for r in there)] = x[tuple(slice(*r) for r in here)]
+def assemble(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, ...], ...], arg: tuple[int, ...]) -> None:
+    """Put a chunk together: `params` are the lengths taken along each axis, `arg` where the first one begins."""
+    axes = []
+    for taken, start in zip(params, arg):
+        ends = list(itertools.accumulate(taken))
+        begins = [start] + [0] * (len(taken) - 1)
+        axes.append([(slice(end - n, end), slice(low, low + n)) for n, end, low in zip(taken, ends, begins)])
+    for x, place in zip(inputs, itertools.product(*axes)):
+        out[tuple(there for there, _ in place)] = x[tuple(here for _, here in place)]
 
 
-def _overlaps(old: tuple[int, ...], new: tuple[int, ...]) -> list[list[tuple[int, Range, Range]]]:
-    """For each new chunk of an axis: (old chunk, range in the new, range in the old) of what it covers."""
-    found: list[list[tuple[int, Range, Range]]] = []
-    k, begin_old, begin_new = 0, 0, 0
+class _Cover(NamedTuple):
+    """The old chunks of an axis that a new one is made of."""
+
+    first: int
+    start: int  # of what is taken, within the first one
+    lengths: tuple[int, ...]  # of the old chunks
+    taken: tuple[int, ...]  # elements of each
+
+
+def _covers(old: tuple[int, ...], new: tuple[int, ...]) -> list[_Cover]:
+    """For each new chunk of an axis what it is made of.
+
+    Examples
+    --------
+    >>> _covers((4, 4), (3, 5))
+    [_Cover(first=0, start=0, lengths=(4,), taken=(3,)), _Cover(first=0, start=3, lengths=(4, 4), taken=(1, 4))]
+    """
+    found: list[_Cover] = []
+    k = within = 0  # old chunk, and what of it is taken already
     for length in new:
-        end_new = begin_new + length
-        here: list[tuple[int, Range, Range]] = []
-        while length and k < len(old):
-            low, high = max(begin_old, begin_new), min(begin_old + old[k], end_new)
-            if high > low:
-                here.append((k, (low - begin_new, high - begin_new), (low - begin_old, high - begin_old)))
-            if begin_old + old[k] > end_new:
+        while k < len(old) - 1 and within == old[k]:
+            k, within = k + 1, 0
+        first, start, left = k, within, length
+        taken: list[int] = []
+        while True:
+            n = min(old[k] - within, left)
+            taken.append(n)
+            within, left = within + n, left - n
+            if not left:
                 break
-            begin_old += old[k]
-            k += 1
-        found.append(here or [(min(k, len(old) - 1), (0, 0), (0, 0))])
-        begin_new = end_new
+            k, within = k + 1, 0
+        found.append(_Cover(first, start, old[first : k + 1], tuple(taken)))
     return found

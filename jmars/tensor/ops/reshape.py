@@ -51,7 +51,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
 
     Examples
     --------
-    >>> from jmars.tensor.ops.creation import arange
+    >>> from jmars.tensor.ops.ranges import arange
     >>> reshape(arange(12, chunk_size=6), (4, 3)).chunks
     ((2, 2), (3,))
     """

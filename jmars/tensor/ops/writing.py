@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
-from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.kernels.expression import CONSTANT, Expression, Node
+from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.axes import expand_dims, reshaped, squeeze
@@ -43,8 +44,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     UnsupportedError
         For what needs the number of true elements, and for several integer arrays at once.
     """
-    written = as_tensor(value)
-    if written.dtype != x.dtype:
+    written = _number(value, x.dtype) if not isinstance(value, Tensor) and np.ndim(value) == 0 else as_tensor(value)
+    if isinstance(written, Tensor) and written.dtype != x.dtype:
         if written.dtype.kind == "c" and x.dtype.kind not in "cb":
             text = "Casting complex values to real discards the imaginary part"
             warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=3)
@@ -66,7 +67,14 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     return _set_positions(x, meaning, at[0], written)
 
 
-def _where_true(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
+def _number(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A number as an element of an array of `dtype`; raises what NumPy raises."""
+    element = np.zeros((), dtype)
+    element[...] = value
+    return element[()]
+
+
+def _where_true(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
     """`x[mask] = value` where each element's value is known without counting; None if NumPy's mask can be counted."""
     if x.shape[: mask.ndim] != mask.shape:
         axis = next(i for i, n in enumerate(mask.shape) if i >= x.ndim or x.shape[i] != n)
@@ -75,9 +83,9 @@ def _where_true(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
             f"{x.shape[axis] if axis < x.ndim else 0} but size of corresponding boolean axis is {mask.shape[axis]}"
         )
     inner = x.ndim - mask.ndim
-    if value.ndim > inner and value.shape[-1 - inner] == 1:
+    if isinstance(value, Tensor) and value.ndim > inner and value.shape[-1 - inner] == 1:
         value = squeeze(value, tuple(range(value.ndim - inner)))
-    if value.ndim > inner:
+    if isinstance(value, Tensor) and value.ndim > inner:
         if mask.data.op.name == "array":
             return None
         raise UnsupportedError(
@@ -89,9 +97,12 @@ def _where_true(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
     return fitted(where(mask, value, x), x.dtype, x.shape, x.chunks)
 
 
-def _set_part(x: Tensor, meaning: Index, value: Tensor) -> Tensor:
+def _set_part(x: Tensor, meaning: Index, value: Any) -> Tensor:
     """Basic indices."""
     entries = [entry for entry in meaning.entries if entry is not None]
+    kept = tuple(e if isinstance(e, int) else (e.start, e.stop, e.step) for e in entries)
+    if not isinstance(value, Tensor):
+        return _written(x, SetPart(kept, value.tobytes(), inputs=(x.data,)))
     cuts = [parts_of(lengths, entry) for lengths, entry in zip(x.chunks, entries)]
     counts = [tuple(part.taken for part in parts) for parts in cuts]
     target = tuple(
@@ -110,7 +121,6 @@ def _set_part(x: Tensor, meaning: Index, value: Tensor) -> Tensor:
     there = iter([n for n, entry in zip(lengths, kept_axes) if entry is not None])  # the value with the axes of x
     own = tuple((1,) if isinstance(entry, int) else next(there) for entry in entries)
     given = reshaped(given, own)
-    kept = tuple(e if isinstance(e, int) else (e.start, e.stop, e.step) for e in entries)
     return _written(x, SetPart(kept, inputs=(x.data, given.data)))
 
 
@@ -133,66 +143,73 @@ def _written(x: Tensor, op: Operand) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class SetPart(Operand):
-    """A rectangular part replaced; the second input has the axes of the first, 1 where it is broadcast."""
+    """A rectangular part replaced by a number, or by the second input, with the axes of the first or 1."""
 
     index: tuple[Any, ...]
+    number: bytes | None = None
     name: ClassVar[str] = "setitem"
 
     def token(self) -> Hashable:
         """Equal parts of equal inputs are equal."""
-        return ("setitem", self.index)
+        return ("setitem", self.index, self.number)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand per chunk that is written to."""
-        target, value = inputs
+        target, *values = inputs
         entries = [slice(*e) if isinstance(e, tuple) else e for e in self.index]
         cuts = [parts_of(lengths, entry) for lengths, entry in zip(target.splits, entries)]
         steps = [1 if isinstance(e, int) or e.step is None else int(e.step) for e in entries]
-        if not cuts:
-            return value.ids.reshape(output.grid)
-        place = np.ix_(*([part.chunk for part in parts] for parts in cuts))
-        old = target.ids[place]
-        broad = [own == (1,) for own in value.splits]
-        new = np.broadcast_to(value.ids, old.shape)
+        place: Any = np.ix_(*([part.chunk for part in parts] for parts in cuts)) if cuts else ()
+        old = np.asarray(target.ids[place])
+        broad = [own == (1,) for own in values[0].splits] if values else [True] * len(cuts)
+        new = np.broadcast_to(values[0].ids, old.shape) if values else None
         keys = [[(p.length, p.taken, 1 if b else p.taken) for p in parts] for parts, b in zip(cuts, broad)]
         kinds, which = classes(keys)
 
         def program(k: int) -> Program:
             chunk = ChunkType(tuple(n for n, _, _ in kinds[k]), target.dtype)
-            given = ChunkType(tuple(n for _, _, n in kinds[k]), value.dtype)
-            params = tuple((count, step) for (_, count, _), step in zip(kinds[k], steps))
-            whole = all(n == count for n, count, _ in kinds[k])
-            if whole:
-                return single(self.name, (given,), Call(put_whole, params, (0,), chunk))
-            return single(self.name, (chunk, given), Call(put_part, params, (0, 1), chunk, True))
+            part = tuple((count, step) for (_, count, _), step in zip(kinds[k], steps))
+            read = [ChunkType(tuple(n for _, _, n in kinds[k]), g.dtype) for g in values]
+            if not all(n == count for n, count, _ in kinds[k]):
+                step = Call(put_part, (part, self.number), tuple(range(1 + len(read))), chunk, True)
+                return single(self.name, (chunk, *read), step)
+            if self.number is not None:
+                value = Expression((), (Node(CONSTANT, (), output.dtype, self.number),))
+                return single(self.name, (), Elementwise(value, (), chunk))
+            return single(self.name, read, Call(put_whole, part, (0,), chunk))
 
         whole = np.array([all(n == count for n, count, _ in kind) for kind in kinds])[which]
         ids = old.copy()
         if whole.any():
-            ids[whole] = add_classes(builder, program, which[whole], new[whole][:, None])
+            read = new[whole][:, None] if new is not None else np.empty((int(whole.sum()), 0), np.int64)
+            ids[whole] = add_classes(builder, program, which[whole], read)
         if not whole.all():
             begin = [np.array([part.start for part in parts]) for parts in cuts]
             rows = [axis[i].tolist() for axis, i in zip(begin, np.nonzero(~whole))]
-            pairs = np.stack([old[~whole], new[~whole]], axis=1)
-            ids[~whole] = add_classes(builder, program, which[~whole], pairs, [(at,) for at in zip(*rows)])
+            read = np.stack([ids[~whole] for ids in (old, new) if ids is not None], axis=1)
+            ids[~whole] = add_classes(builder, program, which[~whole], read, [(at,) for at in zip(*rows)])
         result = target.ids.copy()
         result[place] = ids
         return result
 
 
 def put_whole(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: Any) -> None:
-    """Write the value over a whole chunk; params as for `put_part`."""
+    """Write the value over a whole chunk; params as the part of `put_part`."""
     np.copyto(out[tuple(slice(None, None, 1 if step > 0 else -1) for _, step in params)], inputs[0])
 
 
-def put_part(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> None:
-    """Copy a chunk and write the value over the part that begins at `arg`; `params` are (count, step) of each axis."""
+def put_part(out: Array, inputs: Sequence[Array], params: tuple[Any, bytes | None], arg: tuple[int, ...]) -> None:
+    """Copy a chunk and write the value over the part that begins at `arg`; params are (count, step) of each axis and
+    the value, where it is no input."""
+    part, number = params
     np.copyto(out, inputs[0])
-    out[tuple(local_slice(at, count, step) for at, (count, step) in zip(arg, params))] = inputs[1]
+    value = inputs[1] if number is None else np.frombuffer(number, out.dtype)[0]
+    out[tuple(local_slice(at, count, step) for at, (count, step) in zip(arg, part))] = value
 
 
-def _set_positions(x: Tensor, meaning: Index, at: int, value: Tensor) -> Tensor:
+def _set_positions(x: Tensor, meaning: Index, at: int, given_value: Any) -> Tensor:
     """One integer array; other axes whole."""
+    value = as_tensor(given_value)
     positions = meaning.entries[at]
     if any(not (isinstance(e, slice) and e == slice(None)) for i, e in enumerate(meaning.entries) if i != at):
         raise UnsupportedError(
