@@ -132,7 +132,7 @@ class Tensor(Methods):
         return get_engine().fetch(self.data, copy)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        value = self.fetch()
+        value = np.asarray(self.fetch())  # an array without axes too, where fetch() gives a scalar
         return value if dtype is None else value.astype(dtype, copy=False)
 
     def item(self, *args: Any) -> Any:
