@@ -25,7 +25,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, TimeoutError, sync_playwright
 
 from tests.notebook.kernels import write_kernelspec
 
@@ -253,13 +253,16 @@ class NotebookPage:
         return "\n".join(parts)
 
     def wait_for_text(self, cell: int, text: str, timeout: float = 15) -> None:
-        """Wait until a cell has put out `text`."""
-        self.page.wait_for_function(
-            """([cell, text]) => JSON.stringify(window.jupyterapp.shell.currentWidget.content.model
-              .sharedModel.toJSON().cells[cell].outputs).includes(text)""",
-            arg=[cell, text],
-            timeout=timeout * 1000,
-        )
+        """Wait until a cell has put out `text`; the failure tells what it put out instead."""
+        found = """([cell, text]) => JSON.stringify(window.jupyterapp.shell.currentWidget.content.model
+          .sharedModel.toJSON().cells[cell].outputs).includes(text)"""
+        try:
+            self.page.wait_for_function(found, arg=[cell, text], timeout=timeout * 1000)
+        except TimeoutError as error:
+            raise AssertionError(
+                f"cell {cell} shows no {text!r} after {timeout} s but {str(self.outputs(cell))[:3000]}; "
+                f"console: {self.console}; server: {self.lab.log.read_text()[-2000:]}"
+            ) from error
 
     def wait_until_idle(self, timeout: float = 60) -> None:
         """No cell runs or waits."""

@@ -175,7 +175,7 @@ def test_the_side_bar_lists_the_job_and_cancels_it(lab, browser):
         notebook.screenshot("side-bar")
         notebook.run(2)
         begun = time.monotonic()
-        side.locator("[data-cancel]").first.click()
+        side.get_by_role("button", name="Cancel").first.click()
         notebook.wait_for_text(2, "next old cancelled", timeout=5)
         assert time.monotonic() - begun < 1
 
