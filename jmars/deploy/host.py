@@ -172,7 +172,11 @@ class Host:
                     self.session.worker_moved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
             known = pids
             self._log_memory()
-            await asyncio.sleep(WATCH_SECONDS if self.session.active else 5 * WATCH_SECONDS)
+            if self.session.active:
+                await asyncio.sleep(WATCH_SECONDS)
+            else:
+                self.session.submitted.clear()
+                await self.session.submitted.wait()
 
     def _all_pids(self) -> dict[str, int]:
         return {"control": os.getpid(), "zygote": self._zygote.pid, "janitor": self._janitor, **self.children.pids()}

@@ -38,6 +38,7 @@ class SessionActor:
         self._number = 0
         self._chunk = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self.submitted = asyncio.Event()  # set with each job; whoever waits for one clears it
 
     # -- for clients
     def submit(self, blob: bytes, name: str, settings: dict[str, Any]) -> str:
@@ -56,6 +57,7 @@ class SessionActor:
             self._ended,
         )
         self._jobs[job] = graph
+        self.submitted.set()
         task = asyncio.ensure_future(graph.run(blob, settings))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
