@@ -49,9 +49,7 @@ class Host:
         What `LocalHost` wrote: id, name, token, workers, threads, limit, arena, kernel, folders.
     """
 
-    def __init__(
-        self, orders: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena, scratch: int
-    ):
+    def __init__(self, orders: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena):
         self.orders, self.folders, self.arena = orders, folders, arena
         self.log = EventLog()
         self.peak = 0
@@ -59,7 +57,7 @@ class Host:
         self.children = Children(zygote, self.ended.set)
         self._zygote, self._janitor = zygote, janitor
         workers = orders["workers"]
-        self.execution = ExecutionActor(arena, self.children, workers, orders["threads"], scratch, folders.make_spill)
+        self.execution = ExecutionActor(arena, self.children, workers, orders["threads"], folders.make_spill)
         names = [worker.name for worker in self.execution.workers]
         self.session = SessionActor(self.execution, names, self.log, self._job_ended)
         self.execution.scheduler = self.session
@@ -258,7 +256,7 @@ def main() -> None:
     folders = Folders(**orders["folders"])
     arena_fd = orders["arena"]
     try:
-        capacity, scratch = _divide(orders)
+        capacity = _divide(orders)
     except MemoryLimitError as error:
         os.write(answer, json.dumps({"error": str(error)}).encode() + b"\n")
         return
@@ -269,21 +267,20 @@ def main() -> None:
     os.close(answer)
 
     async def serve_until_the_end() -> None:
-        await Host(orders, folders, zygote, janitor, arena, scratch).run(kernel_end)
+        await Host(orders, folders, zygote, janitor, arena).run(kernel_end)
 
     asyncio.run(serve_until_the_end())
 
 
-def _divide(orders: dict[str, Any]) -> tuple[int, int]:
-    """Bytes of the arena and of scratch, out of the limit less what the processes themselves take."""
+def _divide(orders: dict[str, Any]) -> int:
+    """Bytes of the arena, for chunks and scratch: the limit less what the processes themselves take."""
     processes = orders["workers"] + 3  # and zygote, mover, janitor
     base = private_bytes(os.getpid()) + CONTROL_BYTES + processes * WORKER_BYTES
-    left = orders["limit"] - base
+    left: int = orders["limit"] - base
     if left < LEAST_BYTES:
         raise MemoryLimitError(
             f"memory_limit {format_bytes(orders['limit'])} is too small: {orders['workers']} workers and their control "
             f"process take about {format_bytes(base)} and {format_bytes(LEAST_BYTES)} must be left for arrays; "
             f"give {format_bytes(base + LEAST_BYTES)} or more, or fewer workers"
         )
-    scratch = left // 5
-    return left - scratch, scratch
+    return left

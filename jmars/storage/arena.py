@@ -175,6 +175,13 @@ class Arena(Allocator):
         """Bytes of memory that the arena really takes: the pages touched so far."""
         return os.fstat(self.fd).st_blocks * 512
 
+    def reserve(self, size: int) -> int | None:
+        """A slot that stands for memory elsewhere: its own pages go back to the system where memory is short."""
+        offset = self.allocate(size)
+        if offset is not None and size >= PAGE and self.resident + size > self.capacity:
+            self.memory.madvise(mmap.MADV_REMOVE, offset, self.size_of(offset))
+        return offset
+
     def give_back(self) -> None:
         """Return the pages of free runs to the system; the next use of them faults anew."""
         for size, offset in self._runs:

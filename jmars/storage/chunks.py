@@ -72,7 +72,7 @@ class Chunks:
     def victims(self, size: int, in_use: Collection[int], rank: int = -1) -> list[int]:
         """Chunks to spill until `size` bytes are free: those used last go first; fewer when there are no more.
 
-        Only chunks whose last use comes after `rank` are taken: one that is needed sooner than who asks is not worth it.
+        Only chunks whose last use comes after `rank` are taken; what is needed sooner than that stays.
         """
         free = self.allocator.capacity - self.allocator.used - size
         movable = [c for c in self.memory if c not in self.moving and c not in self.pins and c not in in_use]

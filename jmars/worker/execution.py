@@ -43,8 +43,6 @@ class ExecutionActor:
         Starts processes.
     workers
         Executor processes, each with `threads` threads.
-    scratch
-        Bytes of process memory that operands may take beside their inputs and outputs, all together.
     spill_folder
         Where chunks go when the arena is full; called when the first one must go.
     """
@@ -55,12 +53,11 @@ class ExecutionActor:
         children: Children,
         workers: int,
         threads: int,
-        scratch: int,
         spill_folder: Callable[[], str],
     ) -> None:
         self.scheduler: SchedulerPort
         self.chunks = Chunks(arena, self._next_use)
-        self.quota = Quota(scratch)
+        self.quota = Quota(arena)
         self.queue = TaskQueue(workers)
         self.workers = [Worker(index) for index in range(workers)]
         self.storing = Storing(arena, self.chunks, self._start_mover, self._in_use, self._idle, self._moved)
@@ -274,10 +271,8 @@ class ExecutionActor:
                 if batch is not None and batch.table is not table:
                     self.queue.push(worker.index, number, table.rank[operand], operand)
                     break
-                slot = self._admit(table, operand, worker)
+                slot = self._admit(table, operand)
                 if slot < 0:
-                    if slot == _LATER:
-                        break
                     continue
             chunk = table.chunk
             row = table.program[operand]
@@ -300,52 +295,45 @@ class ExecutionActor:
             worker.link.send(("run", self._flag(batch.table), wire))
             self.scheduler.started(batch.table.job, list(batch.operands), worker.index)
 
-    def _admit(self, table: JobTable, operand: int, worker: Worker) -> int:
-        """The slot of an operand's output when it can run now; _WAITS when it stands in line, _LATER for no scratch."""
-        work = table.work[operand]
-        if work:
-            try:
-                if not self.quota.request(table.job, operand, work):
-                    self.queue.push(worker.index, table.number, table.rank[operand], operand)
-                    return _LATER
-            except MemoryLimitError as error:
-                self.scheduler.refused(table.job, operand, error)
-                return _WAITS
-        memory, moving, chunk = self.chunks.memory, self.chunks.moving, table.chunk
-        inputs = table.inputs[operand]
+    def _admit(self, table: JobTable, operand: int) -> int:
+        """The slot of an operand's output when it can run now; -1 when it stands in line for memory."""
+        memory, moving, chunk, nbytes = self.chunks.memory, self.chunks.moving, table.chunk, table.nbytes
+        inputs, work = table.inputs[operand], table.work[operand]
         for i in inputs:
             one = chunk[i]
             if one not in memory or one in moving:
                 break
         else:
-            nbytes = table.nbytes
             # who takes less than it may free goes ahead of those who wait for room
             if not self.storing.blocked or 2 * nbytes[operand] <= sum(nbytes[i] for i in inputs):
                 slot = self._arena.allocate(nbytes[operand])
                 if slot is not None:
-                    return slot
+                    if not work or self.quota.request(table.job, operand, work):
+                        return slot
+                    self._arena.free(slot)
         self._prepare(table, operand, [chunk[i] for i in inputs])
-        return _WAITS
+        return -1
 
     def _prepare(self, table: JobTable, operand: int, chunks: list[int]) -> None:
         """Let an operand stand in line for its memory."""
         what = f"the operand {table.programs[table.program[operand]].name}"
+        size, work = table.nbytes[operand], table.work[operand]
 
         def granted(slot: int) -> None:
             self._preparing.pop(request, None)
+            if work:
+                self.quota.take(table.job, operand, request.promised)
             self._staged.append((table, operand, slot))
             self.dispatch()
 
         def refused(error: Exception) -> None:
             self._preparing.pop(request, None)
-            self.quota.release(table.job, operand)
             self.scheduler.refused(table.job, operand, error)
 
-        request = Request(chunks, table.nbytes[operand], granted, refused, what, table.rank[operand])
+        request = Request(chunks, size, granted, refused, what, table.rank[operand], work)
         self._preparing[request] = (table, operand)
         try:
-            inputs = table.inputs[operand]
-            self.storing.refuse_too_large([table.nbytes[operand]] + [table.nbytes[i] for i in inputs], what)
+            self.storing.refuse_too_large([size, work, *(table.nbytes[i] for i in table.inputs[operand])], what)
         except MemoryLimitError as error:
             refused(error)
             return
@@ -392,6 +380,3 @@ class ExecutionActor:
     def _flag(self, table: JobTable) -> int:
         """The word of the arena's header that tells this job to stop."""
         return table.number % (HEADER // 4)
-
-
-_WAITS, _LATER = -1, -2

@@ -38,7 +38,7 @@ __all__ = ["FAILED", "INTERRUPTED", "run_executor"]
 FAILED, INTERRUPTED = "failed", "interrupted"
 PACKAGE = str(Path(__file__).parents[1])
 REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
-TRIM_BYTES = 2**20  # scratch from which freed memory is handed back to the system when idle
+TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch
 
 
 class _Ready:
@@ -79,6 +79,7 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: i
     read = link.makefile("rb", 1 << 16).read
     np.seterr(all="ignore")  # a chunk's warning would be printed where nobody looks
     gc.freeze()
+    trim_from = max(TRIM_BYTES, arena_size // 64)  # where memory is ample it stays with the process, faulted
     trim = False
     while True:
         if trim:
@@ -98,7 +99,7 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: i
             programs.clear()
             continue
         _, flag, operands = message
-        trim = _run_batch(link, programs, memory, chunks, flags, flag, operands)
+        trim = trim_from < _run_batch(link, programs, memory, chunks, flags, flag, operands)
 
 
 def _run_batch(
@@ -109,8 +110,8 @@ def _run_batch(
     flags: memoryview,
     flag: int,
     operands: tuple[Any, ...],
-) -> bool:
-    """Run one batch and report it; returns whether much scratch was used."""
+) -> int:
+    """Run one batch and report it; returns the most scratch that an operand used."""
     elapsed: list[int] = []
     array = np.ndarray
     scratch = 0
@@ -125,10 +126,10 @@ def _run_batch(
             program.kernel(array(program.shape, program.dtype, memory, out), views, args, stop)
         except ExecutionInterrupted:
             link.sendall(pack((len(elapsed), elapsed, (INTERRUPTED, "", "", "", b""))))
-            return False
+            return scratch
         except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
             link.sendall(pack((len(elapsed), elapsed, (FAILED, *describe(error)))))
-            return False
+            return scratch
         scratch = max(scratch, program.work)
         now = perf_counter()
         elapsed.append(int((now - before) * 1e6))
@@ -139,7 +140,7 @@ def _run_batch(
             elapsed = []
             reported = now
     link.sendall(pack((len(elapsed), elapsed, None)))
-    return scratch > TRIM_BYTES
+    return scratch
 
 
 def describe(error: BaseException) -> tuple[str, str, str, bytes]:

@@ -1,51 +1,43 @@
 """Scratch memory promised to running operands on one host.
 
-Outputs and inputs need no promise: their slots are taken before an operand is sent. `Quota` decides; `execution` asks.
-Source: seed 003, "内存管理" (QuotaActor).
+Chunks and scratch share one budget, the arena's: a promise is a slot that nobody writes, so an operand that needs
+scratch stands in the same line as one that needs room for its output, and chunks are spilled for either. Asked by
+`execution`. Source: seed 003, "内存管理" (QuotaActor).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from jmars.errors import MemoryLimitError
-from jmars.units import format_bytes
+from jmars.storage.arena import Arena
 
 __all__ = ["Quota"]
 
 
-@dataclass
 class Quota:
-    """Bytes of process memory, granted first come, first served: who is refused waits at the head of the line."""
+    """What each operand was promised: bytes of process memory that chunks leave free."""
 
-    total: int  # bytes
-    granted: dict[tuple[str, int], int] = field(default_factory=dict)  # (job, operand): bytes
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._slots: dict[tuple[str, int], int] = {}  # (job, operand): the slot that stands for its scratch
 
     @property
-    def free(self) -> int:
-        """Bytes that nobody was promised."""
-        return self.total - sum(self.granted.values())
+    def granted(self) -> int:
+        """Bytes promised now."""
+        return sum(self._arena.size_of(slot) for slot in self._slots.values())
 
     def request(self, job: str, operand: int, size: int) -> bool:
-        """Whether `size` bytes are granted now; the same operand asking again is granted at once.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the host never has so much.
-        """
-        if size > self.total:
-            raise MemoryLimitError(
-                f"an operand needs {format_bytes(size)} of working memory and the host keeps "
-                f"{format_bytes(self.total)} for that; use a smaller chunk_size or raise memory_limit"
-            )
-        if (job, operand) in self.granted:
-            return True
-        if size > self.free:
+        """Whether `size` bytes are promised now; who is refused stands in line."""
+        slot = self._arena.reserve(size)
+        if slot is None:
             return False
-        self.granted[job, operand] = size
+        self.take(job, operand, slot)
         return True
+
+    def take(self, job: str, operand: int, slot: int) -> None:
+        """An operand got its promise in line."""
+        self._slots[job, operand] = slot
 
     def release(self, job: str, operand: int) -> None:
         """Give back what an operand was promised, if anything."""
-        self.granted.pop((job, operand), None)
+        slot = self._slots.pop((job, operand), None)
+        if slot is not None:
+            self._arena.free(slot)

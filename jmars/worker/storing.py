@@ -32,7 +32,9 @@ class Request:
     refused: Callable[[Exception], None]
     what: str  # for errors: "the operand add"
     rank: int = -1  # of the operand that asks; what is used sooner stays in memory as long as something runs
+    scratch: int = 0  # bytes of process memory that must be left free beside them
     slot: int = -1
+    promised: int = -1  # the slot that stands for the scratch
     loading: set[int] = field(default_factory=set)
 
 
@@ -70,8 +72,8 @@ class Storing:
         pages = sum(max(1, -(-size // PAGE)) for size in sizes) * PAGE
         if pages > self.arena.capacity:
             raise MemoryLimitError(
-                f"{what} needs {format_bytes(pages)} in memory at once (inputs and output) and the memory limit leaves "
-                f"{format_bytes(self.arena.capacity)} for chunks; use a smaller chunk_size or raise memory_limit"
+                f"{what} needs {format_bytes(pages)} in memory at once (inputs, output and scratch) and the memory "
+                f"limit leaves {format_bytes(self.arena.capacity)} for chunks; use a smaller chunk_size or raise memory_limit"
             )
 
     def ask(self, request: Request) -> None:
@@ -122,6 +124,12 @@ class Storing:
                 lacking += max(request.size, PAGE)
             else:
                 request.slot = slot
+        if request.scratch and request.promised < 0:
+            promised = arena.reserve(request.scratch)
+            if promised is None:
+                lacking += request.scratch
+            else:
+                request.promised = promised
         for chunk in request.chunks:
             if chunk in self._loads:
                 request.loading.add(chunk)
@@ -156,7 +164,9 @@ class Storing:
             self._drop_head(error)
             return True
         own = [chunk for chunk in request.chunks if chunk in self.chunks.memory]
-        if own or request.slot >= 0:  # free memory lies in pieces between its own slots: start from nothing
+        if (
+            own or request.slot >= 0 or request.promised >= 0
+        ):  # free memory lies in pieces between its own slots: start from nothing
             self._give_back(request)
             return self._spill(own) or not own
         self._drop_head(
@@ -173,9 +183,10 @@ class Storing:
         request.refused(error)
 
     def _give_back(self, request: Request) -> None:
-        if request.slot >= 0:
-            self.arena.free(request.slot)
-            request.slot = -1
+        for slot in (request.slot, request.promised):
+            if slot >= 0:
+                self.arena.free(slot)
+        request.slot = request.promised = -1
 
     def _spill(self, victims: list[int]) -> bool:
         """Send chunks to disk; returns whether room was made at once."""

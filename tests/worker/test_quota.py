@@ -1,31 +1,38 @@
-"""Quota: promises never exceed what is there."""
+"""Quota: scratch and chunks share one budget."""
+
+import os
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from jmars.errors import MemoryLimitError
+from jmars.storage.arena import PAGE, Arena
 from jmars.worker.quota import Quota
 
 
-def test_a_release_makes_room():
-    quota = Quota(total=100)
-    assert quota.request("job", 1, 80)
-    assert not quota.request("job", 2, 30)
-    assert quota.request("job", 1, 80)  # the same operand again
+@pytest.fixture
+def arena():
+    fd = os.memfd_create("test")
+    one = Arena(fd, 10 * PAGE)
+    yield one
+    one.close()
+    os.close(fd)
+
+
+def test_what_is_promised_is_not_there_for_chunks_until_it_is_released(arena):
+    quota = Quota(arena)
+    assert quota.request("job", 1, 8 * PAGE)
+    assert not quota.request("job", 2, 3 * PAGE)
+    assert arena.allocate(3 * PAGE) is None
+    assert quota.granted == 8 * PAGE
     quota.release("job", 1)
-    assert quota.request("job", 2, 30)
-    assert quota.free == 70
+    quota.release("job", 1)  # nothing happens
+    assert quota.request("job", 2, 3 * PAGE)
+    assert arena.allocate(7 * PAGE) is not None
 
 
-def test_what_never_fits_is_refused_with_its_size():
-    with pytest.raises(MemoryLimitError, match=r"needs 200 B .* keeps 100 B"):
-        Quota(total=100).request("job", 1, 200)
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 60), st.booleans())))
-def test_promises_never_exceed_the_total(steps):
-    quota = Quota(total=100)
-    for operand, size, give_back in steps:
-        quota.release("job", operand) if give_back else quota.request("job", operand, size)
-        assert 0 <= quota.free <= 100
+def test_a_promise_gives_pages_that_chunks_had_touched_back_to_the_system(arena):
+    full = arena.allocate(10 * PAGE)
+    arena.memory[full : full + 10 * PAGE] = b"x" * 10 * PAGE
+    arena.free(full)
+    before = arena.resident
+    assert Quota(arena).request("job", 1, 6 * PAGE)
+    assert before - arena.resident == 6 * PAGE
