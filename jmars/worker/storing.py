@@ -73,7 +73,7 @@ class Storing:
         if pages > self.arena.capacity:
             raise MemoryLimitError(
                 f"{what} needs {format_bytes(pages)} in memory at once (inputs, output and scratch) and the memory "
-                f"limit leaves {format_bytes(self.arena.capacity)} for chunks; use a smaller chunk_size or raise memory_limit"
+                f"limit leaves {format_bytes(self.arena.capacity)}; use a smaller chunk_size or raise memory_limit"
             )
 
     def ask(self, request: Request) -> None:
