@@ -26,6 +26,7 @@ from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
 from jmars.tensor.ops import linalg, random
+from jmars.tensor.ops.converting import tensor  # over the module of that name
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -46,6 +47,7 @@ __all__ = [
     "ops",
     "random",
     "set_engine",
+    "tensor",
 ]
 
 # NumPy's own, as they are: constants, dtypes, and what concerns no array's elements

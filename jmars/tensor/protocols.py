@@ -46,7 +46,7 @@ def offers(*names: str) -> Callable[[F], F]:
     return register
 
 
-def call(name: str, *args: Any, **kwargs: Any) -> Any:
+def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
     """What the function of that name gives."""
     function = FUNCTIONS.get(name)
     if function is None:

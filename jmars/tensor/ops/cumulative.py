@@ -104,9 +104,8 @@ def _accumulated(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: An
     if axis is None:
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
-    kind = getattr(np, ufunc_name).accumulate(np.zeros(1, x.dtype), dtype=dtype).dtype
-    if dtype is None:  # short integers are summed in long ones, as `sum` does
-        kind = getattr(np, ufunc_name).reduce(np.zeros(1, x.dtype)).dtype
+    # short integers are summed in long ones, as `sum` does
+    kind = getattr(np, ufunc_name).reduce(np.zeros(1, x.dtype)).dtype if dtype is None else np.dtype(dtype)
     result = Tensor(new_data(Scan(name, ufunc_name, axis, inputs=(x.data,)), x.shape, kind, x.chunks))
     return result if out is None else out._assign(result, "same_kind", name)
 

@@ -215,9 +215,9 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
     counts = np.asarray(repeats)
-    if counts.dtype.kind not in "iu":
+    if counts.dtype.kind not in "iu" and counts.size:
         raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
-    return taken(x, np.repeat(np.arange(x.shape[axis], dtype=np.int64), counts), axis)
+    return taken(x, np.repeat(np.arange(x.shape[axis], dtype=np.int64), counts.astype(np.int64)), axis)
 
 
 @offers("pad")

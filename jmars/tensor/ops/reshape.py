@@ -100,6 +100,7 @@ def ravel(a: Any, order: str = "C") -> Tensor:
 def _full_shape(shape: Any, x: Tensor) -> tuple[int, ...]:
     """The shape meant; raises ValueError as NumPy does."""
     whole = [operator.index(n) for n in shape] if np.iterable(shape) else [operator.index(shape)]
+    whole = [max(n, -1) for n in whole]  # NumPy takes any negative length for an unknown one
     if whole.count(-1) > 1:
         raise ValueError("can only specify one unknown dimension")
     if -1 in whole:

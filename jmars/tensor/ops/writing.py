@@ -195,7 +195,7 @@ class SetPart(Operand):
 
 def put_whole(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: Any) -> None:
     """Write the value over a whole chunk; params as the part of `put_part`."""
-    np.copyto(out[tuple(slice(None, None, 1 if step > 0 else -1) for _, step in params)], inputs[0])
+    out[tuple(slice(None, None, 1 if step > 0 else -1) for _, step in params)] = inputs[0]
 
 
 def put_part(out: Array, inputs: Sequence[Array], params: tuple[Any, bytes | None], arg: tuple[int, ...]) -> None:

@@ -1,0 +1,112 @@
+"""`x[index]` means what NumPy means; what has no known shape says what to do instead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError
+from tests.tensor.cut import cut, cut_arrays, numbered, same, slices
+
+
+def positions(length: int, shape) -> st.SearchStrategy[np.ndarray]:
+    n = int(np.prod(shape))
+    return st.lists(st.integers(-length, length - 1), min_size=n, max_size=n).map(
+        lambda values: np.array(values, np.int64).reshape(shape)
+    )
+
+
+@given(st.data())
+def test_an_integer_array_beside_slices_and_ints(data):
+    array, x = data.draw(cut_arrays(1, 3).filter(lambda pair: pair[0].size))
+    at = data.draw(st.integers(0, array.ndim - 1))
+    index = [data.draw(slices(n) | st.integers(0, n - 1)) for n in array.shape]
+    index[at] = data.draw(positions(array.shape[at], data.draw(st.sampled_from([(3,), (1,), (0,), (2, 2), (9,)]))))
+    same(x[tuple(index)], array[tuple(index)])
+
+
+@given(st.data())
+def test_several_integer_arrays_are_taken_together(data):
+    array, x = data.draw(cut_arrays(2, 3).filter(lambda pair: pair[0].size))
+    index = [data.draw(positions(n, (4,)) | positions(n, (3, 1)) | slices(n)) for n in array.shape]
+    try:
+        expected = array[tuple(index)]
+    except IndexError:
+        with pytest.raises((IndexError, ValueError)):
+            x[tuple(index)]
+        return
+    same(x[tuple(index)], expected)
+
+
+@given(st.data())
+def test_a_boolean_array_of_numpys_is_positions(data):
+    array, x = data.draw(cut_arrays(1, 3))
+    mask = array % 3 == 0
+    same(x[mask], array[mask])
+    rows = np.arange(array.shape[0]) % 2 == 0
+    same(x[rows], array[rows])
+    same(x[rows.tolist()] if len(rows) else x[rows], array[rows])
+
+
+def test_a_boolean_tensor_has_no_known_shape_and_says_what_to_do():
+    x = mt.arange(10, chunk_size=3)
+    with pytest.raises(UnsupportedError, match=r"where\(mask, x, other\).*x\[mask.fetch\(\)\]"):
+        x[x > 3]
+    assert x[(x > 3).fetch()].fetch().tolist() == [4, 5, 6, 7, 8, 9]
+
+
+def test_integer_tensors_are_positions_too():
+    x = mt.arange(10, chunk_size=3) * 2
+    assert x[mt.asarray([1, 5])].fetch().tolist() == [2, 10]
+    assert int(x[mt.asarray(3)]) == 6
+
+
+@pytest.mark.parametrize("index", [[10], [-11], [[0, 99]], "a", 1.5, np.array([0.5]), np.ones(9, bool)])
+def test_wrong_indices_are_refused_as_numpy_does(index):
+    with pytest.raises(IndexError):
+        np.arange(10)[index]
+    with pytest.raises(IndexError):
+        mt.arange(10, chunk_size=3)[index]
+
+
+@given(st.data())
+def test_take(data):
+    array, x = data.draw(cut_arrays(1, 3).filter(lambda pair: pair[0].size))
+    axis = data.draw(st.none() | st.integers(-array.ndim, array.ndim - 1))
+    length = array.size if axis is None else array.shape[axis]
+    where = data.draw(positions(length, data.draw(st.sampled_from([(), (5,), (2, 3)]))))
+    same(np.take(x, where, axis), np.take(array, where, axis))
+    for mode in ("wrap", "clip"):
+        same(np.take(x, where + length, axis, mode=mode), np.take(array, where + length, axis, mode=mode))
+
+
+@given(st.data())
+def test_flip_roll_and_rot90(data):
+    array, x = data.draw(cut_arrays(2, 3))
+    axis = data.draw(st.none() | st.integers(-array.ndim, array.ndim - 1))
+    shift = data.draw(st.integers(-9, 9))
+    same(np.flip(x, axis), np.flip(array, axis))
+    same(np.roll(x, shift, axis), np.roll(array, shift, axis))
+    same(np.roll(x, (shift, 1), (0, -1)), np.roll(array, (shift, 1), (0, -1)))
+    same(np.rot90(x, shift), np.rot90(array, shift))
+    same(np.fliplr(x), np.fliplr(array))
+    same(np.flipud(x), np.flipud(array))
+
+
+@given(st.data())
+def test_diagonals(data):
+    array, x = data.draw(cut_arrays(2, 3))
+    k = data.draw(st.integers(-8, 8))
+    same(np.diagonal(x, k), np.diagonal(array, k))
+    same(x.diagonal(k, -1, 0), array.diagonal(k, -1, 0))
+
+
+@given(st.data())
+def test_iteration_gives_rows(data):
+    array = numbered((4, 3))
+    x = data.draw(cut(array))
+    for ours, theirs in zip(x, array, strict=True):
+        same(ours, theirs)

@@ -1,0 +1,100 @@
+"""Arrays side by side, in pieces, repeated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError
+from jmars.tensor.graph import TensorGraph
+from tests.tensor.cut import cut, cut_arrays, numbered, same, shapes
+from tests.tensor.engine import tiled
+
+
+@given(st.data())
+def test_arrays_are_joined_along_any_axis(data):
+    shape = list(data.draw(shapes(1, 3)))
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    arrays = []
+    for dtype in data.draw(st.lists(st.sampled_from(["i4", "f4", "i8"]), min_size=1, max_size=3)):
+        shape[axis] = data.draw(st.integers(0, 4))
+        arrays.append(numbered(tuple(shape), dtype))
+    tensors = [data.draw(cut(a)) for a in arrays]
+    same(np.concatenate(tensors, axis), np.concatenate(arrays, axis))
+    same(np.concatenate(tensors, None), np.concatenate(arrays, None))
+    same(np.concatenate([arrays[0], *tensors], axis), np.concatenate([arrays[0], *arrays], axis))
+    same(np.append(tensors[0], tensors[-1], axis), np.append(arrays[0], arrays[-1], axis))
+
+
+@given(st.data())
+def test_stacks(data):
+    array, x = data.draw(cut_arrays(0, 3, 4))
+    y = data.draw(cut(array * 2.5))
+    axis = data.draw(st.integers(-array.ndim - 1, array.ndim))
+    same(np.stack([x, y], axis), np.stack([array, array * 2.5], axis))
+    for name in ("hstack", "vstack", "dstack", "column_stack"):
+        same(getattr(np, name)([x, y]), getattr(np, name)([array, array * 2.5]))
+
+
+def test_joining_copies_nothing():
+    x = mt.ones(100, chunk_size=10)
+    assert tiled(TensorGraph.of([np.concatenate([x, x, x]).data])).n == 10
+    assert tiled(TensorGraph.of([np.tile(x, (3, 4)).data])).n == 20  # one more axis for each chunk
+
+
+@given(st.data())
+def test_splits(data):
+    array, x = data.draw(cut_arrays(1, 3))
+    axis = data.draw(st.integers(-array.ndim, array.ndim - 1))
+    sections = data.draw(st.integers(1, 5) | st.lists(st.integers(-3, 9), max_size=3))
+    ours, theirs = np.array_split(x, sections, axis), np.array_split(array, sections, axis)
+    for our, their in zip(ours, theirs, strict=True):
+        same(our, their)
+
+
+def test_splits_of_one_length():
+    x = mt.arange(24, chunk_size=5).reshape(4, 6, 1)
+    array = np.arange(24).reshape(4, 6, 1)
+    for name, n in (("vsplit", 2), ("hsplit", 3), ("dsplit", 1), ("split", 4)):
+        for our, their in zip(getattr(np, name)(x, n), getattr(np, name)(array, n), strict=True):
+            same(our, their)
+    with pytest.raises(ValueError, match="equal division"):
+        np.split(x, 3)
+
+
+@given(st.data())
+def test_tile_and_repeat(data):
+    array, x = data.draw(cut_arrays(0, 3, 4))
+    reps = tuple(data.draw(st.lists(st.integers(0, 3), max_size=4)))
+    same(np.tile(x, reps), np.tile(array, reps))
+    axis = data.draw(st.none() | st.integers(-array.ndim, array.ndim - 1)) if array.ndim else None
+    n = array.size if axis is None else array.shape[axis]
+    counts = data.draw(st.integers(0, 4) | st.lists(st.integers(0, 3), min_size=n, max_size=n))
+    same(np.repeat(x, counts, axis), np.repeat(array, np.array(counts, int), axis))
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric", "wrap"])
+@given(data=st.data())
+def test_pads(mode, data):
+    array, x = data.draw(cut_arrays(1, 3, 5).filter(lambda pair: min(pair[0].shape) > 0))
+    most = 4 if mode in ("constant", "edge") else min(array.shape) - (mode == "reflect")
+    widths = [data.draw(st.tuples(*[st.integers(0, most)] * 2)) for _ in array.shape]
+    same(np.pad(x, widths, mode), np.pad(array, widths, mode))
+
+
+def test_pads_with_given_values():
+    array, x = np.ones((3, 4), "i2"), mt.ones((3, 4), "i2", chunk_size=2)
+    same(np.pad(x, 2, constant_values=((1, 2), (3, 4))), np.pad(array, 2, constant_values=((1, 2), (3, 4))))
+    with pytest.raises(UnsupportedError, match="linear_ramp"):
+        np.pad(x, 2, "linear_ramp")
+
+
+@pytest.mark.parametrize("arrays", [[], [np.ones(2), np.ones((2, 2))], [np.ones((2, 3)), np.ones((2, 4))], [1, 2]])
+def test_what_does_not_fit_is_refused_as_numpy_does(arrays):
+    with pytest.raises(ValueError):
+        np.concatenate(arrays)
+    with pytest.raises(ValueError):
+        mt.concatenate([mt.asarray(a) for a in arrays])

@@ -1,0 +1,123 @@
+"""Products along axes: NumPy's shapes, dtypes and values for any cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError
+from jmars.tensor.graph import TensorGraph
+from tests.tensor.cut import cut, same
+from tests.tensor.engine import tiled
+
+DTYPES = ["i8", "i2", "f4", "f8", "c16", "?"]
+
+
+@st.composite
+def operand(draw, shape):
+    dtype = draw(st.sampled_from(DTYPES))
+    array = (np.arange(np.prod(shape, dtype=int)) % 7 - 3).reshape(shape).astype(dtype)
+    return array, draw(cut(array))
+
+
+@given(st.data())
+def test_matmul_of_stacks_matrices_and_vectors(data):
+    n, k, m = (data.draw(st.integers(0, 6)) for _ in range(3))
+    batch = data.draw(st.sampled_from([((), ()), ((3,), ()), ((), (2, 3)), ((3,), (2, 1)), ((2, 3), (2, 3))]))
+    left = data.draw(st.sampled_from([(*batch[0], n, k), (k,)]))
+    right = data.draw(st.sampled_from([(*batch[1], k, m), (k,)]))
+    (a, x), (b, y) = data.draw(operand(left)), data.draw(operand(right))
+    same(x @ y, a @ b, rtol=1e-6)
+    same(a @ y, a @ b, rtol=1e-6)
+    same(np.matmul(x, b), a @ b, rtol=1e-6)
+    if max(len(left), len(right)) <= 2 or "?" not in (a.dtype.char, b.dtype.char):
+        same(np.dot(x, y), np.dot(a, b), rtol=1e-6)
+
+
+def test_a_matrix_times_itself_and_its_transpose():
+    a = np.arange(35.0).reshape(5, 7)
+    x = mt.asarray(a, chunk_size=3)
+    same(x @ x.T, a @ a.T)
+    same(x.T @ x, a.T @ a)
+    y = mt.asarray(a[:, :5], chunk_size=2)
+    same(y @ y, a[:, :5] @ a[:, :5])
+
+
+def test_products_go_into_a_tensor():
+    x, out = mt.ones((4, 4), chunk_size=3), mt.zeros((4, 4), "f4")
+    assert np.matmul(x, x, out=out) is out
+    same(out, np.full((4, 4), 4, "f4"))
+    x @= x
+    same(x, np.full((4, 4), 4.0))
+    with pytest.raises(UnsupportedError):
+        np.dot(x, x, out=np.zeros((4, 4)))
+
+
+def test_products_are_summed_in_a_tree():
+    x = mt.ones((80, 80), chunk_size=10)
+    graph = tiled(TensorGraph.of([(x @ x).data]))
+    assert graph.n == 64 + 512 + 64 * 3  # chunks, products, 8 -> 2 -> 1
+    assert len(graph.programs) <= 5
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [((2, 3), (2, 3)), ((3,), (2,)), ((), (2, 2)), ((2, 2, 3), (3, 3, 2)), ((3, 4), (3,))]
+)
+def test_what_does_not_fit_is_refused_as_numpy_does(a, b):
+    with pytest.raises(ValueError):
+        np.matmul(np.ones(a), np.ones(b))
+    with pytest.raises(ValueError):
+        mt.matmul(mt.ones(a), mt.ones(b))
+
+
+@given(st.data())
+def test_tensordot_inner_and_outer(data):
+    lengths = [data.draw(st.integers(1, 4)) for _ in range(4)]
+    shape_a, shape_b = tuple(lengths[:3]), (lengths[2], lengths[1], lengths[3])
+    (a, x), (b, y) = data.draw(operand(shape_a)), data.draw(operand(shape_b))
+    if "?" in (a.dtype.char, b.dtype.char):
+        a, x, b, y = a * 1, x * 1, b * 1, y * 1
+    same(np.tensordot(x, y, ([2, 1], [0, 1])), np.tensordot(a, b, ([2, 1], [0, 1])), rtol=1e-6)
+    same(np.tensordot(x, y, 1), np.tensordot(a, b, 1), rtol=1e-6)
+    same(np.tensordot(x, y, 0), np.tensordot(a, b, 0), rtol=1e-6)
+    same(np.inner(x, x[0]), np.inner(a, a[0]), rtol=1e-6)
+    same(np.outer(x, y), np.outer(a, b), rtol=1e-6)
+    same(np.vdot(x, x), np.vdot(a, a), rtol=1e-6)
+    same(np.kron(x[0], y[0]), np.kron(a[0], b[0]), rtol=1e-6)
+    same(np.trace(x, 1), np.trace(a, 1), rtol=1e-6)
+    same(x.trace(), a.trace(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "subscripts",
+    ["ij,jk->ik", "ij,jk", "ij->ji", "ij->", "ij->j", "ij,ij->i", "ij,kj->ikj", "ij,j,i->", "ii->i", "ii", "ij,ji->i"],
+)
+@given(data=st.data())
+def test_einsum(subscripts, data):
+    n = data.draw(st.integers(1, 6))
+    terms = subscripts.split("->")[0].split(",")
+    pairs = [data.draw(operand((n,) * len(term))) for term in terms]
+    arrays = [a.real.astype(float) for a, _ in pairs]
+    same(np.einsum(subscripts, *[x.real.astype(float) for _, x in pairs]), np.einsum(subscripts, *arrays), rtol=1e-9)
+
+
+def test_einsum_says_what_it_takes():
+    x = mt.ones((2, 2))
+    with pytest.raises(UnsupportedError, match=r"without \.\.\."):
+        np.einsum("...i->...", x)
+    for subscripts in ("ij,jk", "ijk", "ij->ij,", "ij->k", "ij->ii"):
+        with pytest.raises(ValueError):
+            mt.einsum(subscripts, x)
+
+
+def test_linalg_names_are_found_and_missing_ones_say_so():
+    assert mt.linalg.norm is mt.linalg.norm
+    same(np.linalg.matmul(mt.ones((2, 2)), mt.ones((2, 2))), np.full((2, 2), 2.0))
+    same(np.linalg.vecdot(mt.arange(3.0), mt.arange(3.0)), np.vecdot(np.arange(3.0), np.arange(3.0)))
+    with pytest.raises(AttributeError, match=r"np\.linalg\.inv is not in jmars"):
+        mt.linalg.inv
+    with pytest.raises(UnsupportedError, match=r"linalg\.inv"):
+        np.linalg.inv(mt.eye(3))

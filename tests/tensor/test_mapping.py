@@ -1,0 +1,95 @@
+"""`map_blocks` calls the user's function with blocks and holds it to what was promised."""
+
+from __future__ import annotations
+
+import cloudpickle
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import ChunkSizeError, UnsupportedError
+from tests.tensor.cut import cut_arrays, same
+
+
+@given(st.data())
+def test_a_function_of_elements(data):
+    array, x = data.draw(cut_arrays())
+    same(x.map_blocks(lambda block: block * 2 + 1), array * 2 + 1)
+    same(mt.map_blocks(np.sqrt, x), np.sqrt(array))
+    same(mt.map_blocks(np.add, x, np.float64(2.5)), array + 2.5)
+
+
+def test_inputs_that_broadcast_are_cut_alike():
+    x, y = mt.ones((4, 6), chunk_size=(3, 4)), mt.arange(6, chunk_size=5)
+    z = mt.map_blocks(lambda a, b, c: a + b * c, x, y, mt.arange(4).reshape(4, 1))
+    assert z.chunks == ((3, 1), (4, 1, 1))
+    same(z, 1.0 + np.arange(6) * np.arange(4)[:, None])
+
+
+def test_one_tensor_twice_is_handed_twice():
+    x = mt.arange(6, chunk_size=4)
+    same(mt.map_blocks(lambda a, b: a * b, x, x), np.arange(6) ** 2)
+
+
+def test_numbers_and_keywords_are_handed_on():
+    x = mt.arange(6.0, chunk_size=4)
+    same(mt.map_blocks(lambda a, low, *, high: np.clip(a, low, high), x, 1, high=3), np.clip(np.arange(6.0), 1, 3))
+
+
+def test_other_shapes_are_promised():
+    x = mt.arange(24.0, chunk_size=(4, 3)[0]).reshape(6, 4).rechunk((4, 3))
+    sums = x.map_blocks(lambda block: block.sum(axis=1, keepdims=True), chunks=((4, 2), 1))
+    assert sums.chunks == ((4, 2), (1, 1))
+    assert float(sums.sum()) == np.arange(24).sum()
+    counts = x.map_blocks(lambda block: np.array([[block.size]]), chunks=1)
+    assert counts.fetch().tolist() == [[12, 4], [6, 2]]
+    with pytest.raises(ChunkSizeError, match="does not fit the blocks"):
+        x.map_blocks(lambda block: block, chunks=((4, 1, 1), 1))
+    with pytest.raises(ChunkSizeError):
+        x.map_blocks(lambda block: block, chunks=(3,))
+
+
+def test_the_place_of_a_block():
+    x = mt.zeros((4, 6), chunk_size=(2, 4))
+    places = x.map_blocks(lambda block, block_id: block + 10 * block_id[0] + block_id[1])
+    assert places.fetch()[:, [0, 5]].tolist() == [[0, 1], [0, 1], [10, 11], [10, 11]]
+    with pytest.raises(UnsupportedError, match="block_id"):
+        x.map_blocks(lambda block, block_info: block)
+
+
+def test_a_function_that_fails_on_one_element_needs_a_dtype():
+    x = mt.arange(6.0, chunk_size=3)
+
+    def second(block):
+        return block - block[1]
+
+    with pytest.raises(ValueError, match=r"second .* raised IndexError.*dtype="):
+        x.map_blocks(second)
+    same(x.map_blocks(second, dtype=float), [-1.0, 0.0, 1.0] * 2)
+
+
+def test_what_breaks_the_promise_is_named():
+    x = mt.arange(6.0, chunk_size=4)
+
+    def halves(block):
+        return block[::2]
+
+    with pytest.raises(ValueError, match=r"halves gave an array of shape \(2,\) .* \(4,\) was promised"):
+        x.map_blocks(halves).fetch()
+    with pytest.raises(TypeError, match=r"gave float64 and int32 was promised.*dtype='float64'"):
+        x.map_blocks(lambda block: block, dtype="i4").fetch()
+    with pytest.raises(UnsupportedError):
+        x.map_blocks(lambda block: np.array([object()] * len(block)))
+    with pytest.raises(TypeError, match="cannot be called"):
+        mt.map_blocks(x, x)
+    with pytest.raises(TypeError, match="needs a tensor"):
+        mt.map_blocks(np.sqrt, 3)
+
+
+def test_the_function_travels_as_bytes():
+    op = mt.arange(3).map_blocks(lambda block: block, name="mine").data.op
+    assert op.label == "mine" and op.token() is None
+    assert isinstance(op.blob, bytes)
+    assert cloudpickle.loads(op.blob)[0](5) == 5

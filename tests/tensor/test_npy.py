@@ -1,0 +1,110 @@
+"""`.npy` files: what NumPy wrote is read, what we write NumPy reads."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import StorageError, UnsupportedError
+from tests.tensor.cut import cut_arrays, numbered, same, splits
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_round_trip(tmp_path, data):
+    array, x = data.draw(cut_arrays())
+    array, x = array.astype("f4"), x.astype("f4")
+    mt.save(tmp_path / "a", x)
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), array)
+    chunks = tuple(data.draw(splits(n)) for n in array.shape)
+    same(mt.load(tmp_path / "a.npy", chunks=chunks), array)
+    same(mt.load(str(tmp_path / "a.npy"), "r", chunks=chunks) * 2, array * 2)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i2", ">i4", "<u8", ">f8", "c16", "M8[s]"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_any_order_of_bytes_and_axes(tmp_path, dtype, order):
+    array = np.asarray(numbered((5, 7, 3)).astype(dtype), order=order)
+    np.save(tmp_path / "a.npy", array)
+    x = mt.load(tmp_path / "a.npy", chunk_size=(2, 4, 2))
+    same(x, array.astype(array.dtype.newbyteorder("=")))
+
+
+def test_parts_read_in_blocks_and_pages_let_go(tmp_path, monkeypatch):
+    monkeypatch.setattr("jmars.tensor.ops.npy.DROP_BYTES", 1000)
+    array = np.random.default_rng(0).random((400, 300))
+    np.save(tmp_path / "a.npy", array)
+    x = mt.load(tmp_path / "a.npy", chunk_size=(400, 190))
+    same(x + 1, array + 1)
+    same(x.sum(axis=0), array.sum(axis=0), rtol=1e-12)
+    x.to_npy(tmp_path / "b.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), array)
+
+
+def test_a_relative_path_means_the_folder_of_now(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mt.save("a.npy", mt.arange(5, chunk_size=2))
+    x = mt.load("a.npy")
+    monkeypatch.chdir("/")
+    same(x, np.arange(5))
+
+
+def test_a_file_that_changed_says_so(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(10))
+    x = mt.load(tmp_path / "a.npy")
+    np.save(tmp_path / "a.npy", np.arange(11))
+    with pytest.raises(StorageError, match="has changed since it was loaded"):
+        x.fetch()
+
+
+def test_a_tensor_may_be_saved_over_the_file_it_was_loaded_from(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(10))
+    mt.save(path, mt.load(path, chunk_size=3) * 2)
+    np.testing.assert_array_equal(np.load(path), np.arange(10) * 2)
+    assert os.listdir(tmp_path) == ["a.npy"]
+
+
+def test_nothing_is_left_of_a_save_that_failed(tmp_path):
+    def fail(block):
+        raise ZeroDivisionError
+
+    np.save(tmp_path / "a.npy", np.arange(3))
+    with pytest.raises(ZeroDivisionError):
+        mt.save(tmp_path / "a.npy", mt.arange(6, chunk_size=2).map_blocks(fail, dtype=int))
+    assert os.listdir(tmp_path) == ["a.npy"]
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.arange(3))
+
+
+def test_numpys_save_takes_tensors(tmp_path):
+    np.save(tmp_path / "a.npy", mt.arange(5, chunk_size=2))
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.arange(5))
+
+
+def test_what_cannot_be_loaded_says_why(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        mt.load(tmp_path / "none.npy")
+    (tmp_path / "text.npy").write_text("no array at all")
+    with pytest.raises(ValueError, match="magic"):
+        mt.load(tmp_path / "text.npy")
+    np.savez(tmp_path / "a.npz", a=1)
+    with pytest.raises(UnsupportedError, match=r"\.npz"):
+        mt.load(tmp_path / "a.npz")
+    np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
+    with pytest.raises(UnsupportedError, match="object"):
+        mt.load(tmp_path / "objects.npy")
+    with pytest.raises(UnsupportedError, match="any code"):
+        mt.load(tmp_path / "objects.npy", allow_pickle=True)
+    np.save(tmp_path / "a.npy", np.arange(100))
+    os.truncate(tmp_path / "a.npy", 500)
+    with pytest.raises(ValueError, match="cut short"):
+        mt.load(tmp_path / "a.npy")
+    with pytest.raises(UnsupportedError, match="mmap_mode='w\\+'"):
+        mt.load(tmp_path / "a.npy", "w+")
+    with open(tmp_path / "a.npy", "rb") as stream, pytest.raises(UnsupportedError, match="by path"):
+        mt.load(stream)

@@ -1,0 +1,140 @@
+"""`x[index] = value` gives what NumPy gives, and touches only the chunks that are written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError, ViewWriteError
+from jmars.tensor.graph import TensorGraph
+from tests.tensor.cut import basic_indices, cut, cut_arrays, same
+from tests.tensor.engine import tiled
+
+
+@given(st.data())
+def test_any_basic_part_is_written(data):
+    array, x = data.draw(cut_arrays())
+    index = data.draw(basic_indices(array.shape))
+    part = array[index].shape
+    shape = part[data.draw(st.integers(0, len(part))) :]
+    shape = tuple(1 if data.draw(st.booleans()) else n for n in shape)
+    value = -1 - np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    given_value = data.draw(st.sampled_from([value, value.astype("f4")]))
+    x[index] = data.draw(st.sampled_from([given_value, data.draw(cut(given_value))]))
+    array[index] = value
+    same(x, array)
+
+
+@given(st.data())
+def test_a_number_is_written(data):
+    array, x = data.draw(cut_arrays())
+    index = data.draw(basic_indices(array.shape))
+    x[index] = array[index] = -7
+    same(x, array)
+
+
+@given(st.data())
+def test_masks_choose_elements(data):
+    array, x = data.draw(cut_arrays(1, 3))
+    mask = array % 3 == 0
+    x[x % 3 == 0] = -1
+    array[mask] = -1
+    same(x, array)
+    rows = np.arange(array.shape[0]) % 2 == 0
+    value = np.arange(array.shape[-1]) if array.ndim > 1 else -2
+    for given_rows in (rows, mt.asarray(rows)):
+        x[given_rows] = value
+        array[rows] = value
+        same(x, array)
+
+
+def test_a_mask_of_numpys_takes_one_value_for_each_true_element():
+    array, x = np.arange(10), mt.arange(10, chunk_size=3)
+    mask = array % 3 == 0
+    x[mask] = array[mask] = [40, 30, 20, 10]
+    same(x, array)
+    with pytest.raises(UnsupportedError, match="needs their number"):
+        x[x > 20] = mt.asarray([1, 2])
+
+
+@given(st.data())
+def test_an_integer_array_is_written(data):
+    array, x = data.draw(cut_arrays(1, 3).filter(lambda pair: pair[0].size))
+    axis = data.draw(st.integers(0, array.ndim - 1))
+    n = array.shape[axis]
+    where = np.array(data.draw(st.lists(st.integers(-n, n - 1), max_size=6)), np.int64)
+    index = (slice(None),) * axis + (where,)
+    value = -1 - np.arange(array[index].size).reshape(array[index].shape)
+    x[index] = array[index] = data.draw(st.sampled_from([value, -5]))
+    same(x, array)
+
+
+def test_what_stands_on_the_right_may_be_a_part_of_the_same_array():
+    array, x = np.arange(12.0).reshape(4, 3), mt.arange(12.0, chunk_size=5).reshape(4, 3)
+    x[:, 0] = x[:, 1]
+    array[:, 0] = array[:, 1]
+    x[1:] = x[:-1]
+    array[1:] = array[:-1].copy()
+    x[::-1] = x
+    array[::-1] = array.copy()
+    x[2] += 5
+    array[2] += 5
+    x[0, 1:] *= x[1, :-1]
+    array[0, 1:] *= array[1, :-1]
+    same(x, array)
+
+
+def test_a_part_with_a_name_would_change_with_the_whole():
+    x = mt.arange(6, chunk_size=4)
+    part = x[1:]
+    with pytest.raises(ViewWriteError, match="NumPy would write to both"):
+        x[:-1] = part
+    part = part.copy()
+    x[:-1] = part
+    assert x.fetch().tolist() == [1, 2, 3, 4, 5, 5]
+
+
+def test_only_written_chunks_are_made_and_whole_ones_are_not_read():
+    x = mt.zeros((100, 100), chunk_size=10)
+    x[:10] = 1
+    x[95] = 2
+    graph = tiled(TensorGraph.of([x.data]))
+    assert graph.n == 100 + 10 + 10
+    assert np.diff(graph.input_ptr)[100:110].tolist() == [0] * 10
+
+
+@pytest.mark.parametrize(
+    ("index", "value", "error"),
+    [
+        (slice(0, 3), [1, 2], ValueError),
+        (7, 1, IndexError),
+        (slice(None), np.ones((2, 6)), ValueError),
+        (0, "a", ValueError),
+        (0, float("nan"), ValueError),
+        ([9], 1, IndexError),
+    ],
+)
+def test_what_does_not_fit_is_refused_as_numpy_does(index, value, error):
+    with pytest.raises(error):
+        np.arange(6)[index] = value
+    with pytest.raises(error):
+        mt.arange(6, chunk_size=4)[index] = value
+
+
+def test_values_are_cast_as_by_assignment():
+    array, x = np.zeros(4, "i2"), mt.zeros(4, "i2", chunk_size=3)
+    x[1:] = array[1:] = [1.9, -2.7, 3]
+    same(x, array)
+    with pytest.raises(OverflowError):
+        x[0] = 2**20
+    with pytest.warns(np.exceptions.ComplexWarning):
+        x[:2] = np.array([1j, 2])
+
+
+def test_copyto_writes_a_whole_tensor():
+    x = mt.zeros((2, 3), chunk_size=2)
+    np.copyto(x, [1, 2, 3], where=[True, False, True])
+    assert x.fetch().tolist() == [[1, 0, 3], [1, 0, 3]]
