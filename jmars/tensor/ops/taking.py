@@ -94,7 +94,9 @@ class Take(Operand):
             def program(k: int, read: list[int] = read, count: int = count) -> Program:
                 shapes = [(*kinds[k][:axis], n, *kinds[k][axis:]) for n in (*read, count)]
                 types = [ChunkType(shape, source.dtype) for shape in shapes]
-                return single(self.name, types[:-1], Call(gather, (axis,), tuple(range(len(read))), types[-1], True))
+                work = types[-1].nbytes  # elements are gathered before they are put in their places
+                step = Call(gather, (axis,), tuple(range(len(read))), types[-1], True, work)
+                return single(self.name, types[:-1], step)
 
             arg = (tuple((there, here) for _, there, here in found),)
             taken_from = rows[[k for k, _, _ in found]].T

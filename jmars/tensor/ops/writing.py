@@ -264,7 +264,7 @@ class SetPositions(Operand):
                 own = (*own[:axis], value.splits[axis][0], *own[axis + 1 :])
                 chunk = ChunkType(shape, target.dtype)
                 types = (chunk, ChunkType(own, value.dtype))
-                return single(self.name, types, Call(scatter, (axis,), (0, 1), chunk, True))
+                return single(self.name, types, Call(scatter, (axis,), (0, 1), chunk, True, types[1].nbytes))
 
             pairs = np.stack([ids[at].reshape(-1), given], axis=1)
             made = add_classes(builder, program, which.reshape(-1), pairs, [((there, here),)] * len(pairs))
