@@ -36,6 +36,7 @@ class Request:
     slot: int = -1
     promised: int = -1  # the slot that stands for the scratch
     loading: set[int] = field(default_factory=set)
+    restarted: bool = False  # gave everything back once, because free memory lay in pieces between its own slots
 
 
 class Storing:
@@ -99,7 +100,11 @@ class Storing:
         try:
             while self.line:
                 request = self.line[0]
-                lacking = self._take_slots(request)
+                try:
+                    lacking = self._take_slots(request)
+                except StorageError as error:  # a chunk that it reads was lost, or dropped while it waited
+                    self._drop_head(error)
+                    continue
                 if lacking:
                     if not self._make_room(request, lacking):
                         return
@@ -134,14 +139,15 @@ class Storing:
             if chunk in self._loads:
                 request.loading.add(chunk)
             elif chunk not in chunks.memory:
-                place = chunks.disk[chunk]
-                slot = arena.allocate(place.size)
+                size = chunks.size(chunk)
+                slot = arena.allocate(size)
                 if slot is None:
-                    lacking += place.size
+                    lacking += size
                 else:
                     request.loading.add(chunk)
-                    self._loads[chunk] = (chunks.start_load(chunk, slot), slot)
-                    self._tell_mover("load", chunk, slot, place.size, place.name, place.checksum)
+                    place = chunks.start_load(chunk, slot)
+                    self._loads[chunk] = (place, slot)
+                    self._tell_mover("load", chunk, slot, size, place.name, place.checksum)
         return lacking
 
     def _make_room(self, request: Request, lacking: int) -> bool:
@@ -163,16 +169,17 @@ class Storing:
             error, self._full = self._full, None
             self._drop_head(error)
             return True
-        own = [chunk for chunk in request.chunks if chunk in self.chunks.memory]
-        if (
-            own or request.slot >= 0 or request.promised >= 0
-        ):  # free memory lies in pieces between its own slots: start from nothing
+        if not request.restarted:  # free memory may lie in pieces between its own slots: start from nothing, once
+            request.restarted = True
             self._give_back(request)
+            own = [c for c in request.chunks if c in self.chunks.memory and c not in self.chunks.pins]
             return self._spill(own) or not own
+        pinned = sum(self.chunks.size(chunk) for chunk in self.chunks.pins)
+        views = f" (views that you hold take {format_bytes(pinned)} of it: let go of them)" if pinned else ""
         self._drop_head(
             MemoryLimitError(
                 f"{request.what} needs {format_bytes(lacking)} more than the {format_bytes(self.arena.capacity)} that "
-                "the memory limit leaves for chunks; use a smaller chunk_size or raise memory_limit"
+                f"the memory limit leaves for chunks{views}; use a smaller chunk_size or raise memory_limit"
             )
         )
         return True
@@ -224,30 +231,31 @@ class Storing:
                 self._moved(chunk, True)
         else:
             _, chunk, error = message
-            del self._loads[chunk]
-            self.delete(self.chunks.load_done(chunk))
-            if chunk in self.chunks.memory and not error:
-                self._moved(chunk, False)
-            for request in [r for r in self.loading if chunk in r.loading]:
-                request.loading.discard(chunk)
-                if error:
-                    self.loading.remove(request)
-                    self._give_back(request)
-                    request.refused(ChecksumError(error))
-                elif not request.loading:
+            self._loaded(chunk, error)
+        self.advance()
+
+    def _loaded(self, chunk: int, error: str) -> None:
+        """A chunk was read back: who waited for it goes on, or hears why not. Each may withdraw the others."""
+        del self._loads[chunk]
+        self.delete(self.chunks.load_done(chunk))
+        if error:
+            self.delete(self.chunks.free(chunk))
+        waiting = [r for r in (*self.loading, *self.line) if chunk in r.loading]
+        for request in waiting:
+            request.loading.discard(chunk)
+        if chunk in self.chunks.memory:
+            self._moved(chunk, False)
+            for request in waiting:
+                if not request.loading and request in self.loading:
                     self.loading.remove(request)
                     request.granted(request.slot)
-            for request in self.line:
-                if chunk in request.loading:
-                    request.loading.discard(chunk)
-                    if error:
-                        self.line.remove(request)
-                        self._give_back(request)
-                        request.refused(ChecksumError(error))
-                        break
-            if error:
-                self.delete(self.chunks.free(chunk))
-        self.advance()
+            return
+        for request in waiting:
+            for where in (self.loading, self.line):
+                if request in where:
+                    where.remove(request)
+                    self._give_back(request)
+                    request.refused(ChecksumError(error or f"chunk {chunk} was dropped while it was read back"))
 
     def mover_gone(self, link: ChildLink, why: str) -> None:
         """The mover process ended: another one does its work anew; files it may have left go with the folder."""

@@ -1,0 +1,119 @@
+"""Who gets memory when; and what somebody reads stays where it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jmars.errors import ChecksumError, MemoryLimitError, StorageError
+from jmars.storage.arena import SLAB, Allocator
+from jmars.storage.chunks import Chunks, Place
+from jmars.worker.storing import Request, Storing
+
+
+class Host:
+    """A `Storing` over four slots, and a mover that notes what it is told and does it when asked to."""
+
+    def __init__(self) -> None:
+        self.arena = Allocator(4 * SLAB)
+        self.chunks = Chunks(self.arena, next_use=lambda chunk: chunk)
+        self.told: list[tuple[Any, ...]] = []
+        self.said: list[Any] = []  # who was granted which slot, or refused why
+        self.storing = Storing(self.arena, self.chunks, lambda _: self, set, lambda: True, lambda chunk, on_disk: None)
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        self.told.append(message)
+
+    def store(self, *chunks: int) -> None:
+        for chunk in chunks:
+            self.chunks.memory[chunk] = self.arena.allocate(SLAB)
+
+    def spilled(self, *chunks: int) -> None:
+        for chunk in chunks:
+            self.chunks.disk[chunk] = Place(f"file-{chunk}", 0, SLAB)
+
+    def ask(self, name: str, chunks: Any = (), slots: int = 0) -> Request:
+        def refused(error: Exception) -> None:
+            self.said.append((name, type(error)))
+
+        request = Request(chunks, slots * SLAB or None, lambda slot: self.said.append((name, slot)), refused, name)
+        self.storing.ask(request)
+        return request
+
+    def move(self, error: str = "") -> None:
+        while self.told:
+            what, chunk, *_ = self.told.pop(0)
+            if what == "spill":
+                self.storing.heard(self, ("spilled", chunk, f"file-{chunk}", 0, error))
+            elif what == "load":
+                self.storing.heard(self, ("loaded", chunk, error))
+
+
+def test_a_pinned_chunk_stays_though_its_own_reader_lacks_room():
+    host = Host()
+    host.store(0, 1, 2)
+    for chunk in (0, 1, 2):
+        host.chunks.pin(chunk)  # views of the user
+    host.spilled(3)
+    host.ask("reader", [0, 3], slots=1)
+    host.move()
+    assert host.said == [("reader", MemoryLimitError)]
+    assert host.chunks.memory == {0: 0, 1: SLAB, 2: 2 * SLAB}
+    assert host.arena.used == 3 * SLAB
+
+
+def test_room_that_views_take_is_a_clear_error_and_the_next_in_line_goes_on():
+    host = Host()
+    host.store(0, 1, 2)
+    for chunk in (0, 1, 2):
+        host.chunks.pin(chunk)
+    host.spilled(3)
+    host.ask("reader", [3], slots=1)  # the slot fits, then the chunk does not
+    host.ask("next", [3])
+    host.move()
+    assert host.said == [("reader", MemoryLimitError), ("next", -1)]
+
+
+def test_free_memory_in_pieces_is_made_one():
+    host = Host()
+    host.store(0, 1)
+    host.chunks.free(0)
+    host.ask("reader", [1], slots=3)  # three are free, but chunk 1 lies among them
+    host.move()
+    assert [name for name, slot in host.said if slot in (0, SLAB)] == ["reader"]
+
+
+def test_a_chunk_that_is_nowhere_is_an_error_for_each_reader():
+    host = Host()
+    host.ask("first", [7])
+    host.ask("second", [7], slots=1)
+    assert host.said == [("first", StorageError), ("second", StorageError)]
+    assert host.arena.used == 0
+
+
+def test_a_damaged_file_is_heard_by_all_who_wait_for_it_though_the_first_withdraws_the_rest():
+    host = Host()
+    host.spilled(3)
+    rest: list[Request] = []
+
+    def refused(error: Exception) -> None:
+        host.said.append(("first", type(error)))
+        host.storing.withdraw(rest.__contains__)  # a job that fails takes its operands along
+
+    host.storing.ask(Request([3], SLAB, lambda slot: None, refused, "first"))
+    rest.append(host.ask("second", [3], slots=1))
+    host.ask("other", [3], slots=1)
+    host.move(error="damaged")
+    assert host.said == [("first", ChecksumError), ("other", ChecksumError)]
+    assert host.arena.used == 0 and not host.chunks.disk
+    host.ask("late", [3])
+    assert host.said[-1] == ("late", StorageError)
+
+
+def test_a_chunk_dropped_while_it_is_read_back_is_refused():
+    host = Host()
+    host.spilled(3)
+    host.ask("reader", [3])
+    host.chunks.free(3)
+    host.move()
+    assert host.said == [("reader", ChecksumError)]
+    assert host.arena.used == 0 and not host.chunks.disk
