@@ -100,4 +100,6 @@ def check_private(path: Path) -> None:
     if status.st_uid != os.getuid() or path.is_symlink():
         raise ClusterError(f"{path} belongs to another user or is a link; remove it or set JMARS_RUNTIME_DIR")
     if status.st_mode & 0o077:
-        raise ClusterError(f"others may enter {path}; run `chmod 700 {path}` or set JMARS_RUNTIME_DIR to a private folder")
+        raise ClusterError(
+            f"others may enter {path}; run `chmod 700 {path}` or set JMARS_RUNTIME_DIR to a private folder"
+        )
