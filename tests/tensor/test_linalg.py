@@ -38,7 +38,7 @@ def test_matmul_of_stacks_matrices_and_vectors(data):
 
 
 def test_a_matrix_times_itself_and_its_transpose():
-    a = np.arange(35.0).reshape(5, 7)
+    a = np.arange(35.0).reshape(5, 7)  # a chunk meets itself
     x = mt.asarray(a, chunk_size=3)
     same(x @ x.T, a @ a.T)
     same(x.T @ x, a.T @ a)
@@ -56,11 +56,22 @@ def test_products_go_into_a_tensor():
         np.dot(x, x, out=np.zeros((4, 4)))
 
 
-def test_products_are_summed_in_a_tree():
-    x = mt.ones((80, 80), chunk_size=10)
-    graph = tiled(TensorGraph.of([(x @ x).data]))
-    assert graph.n == 64 + 512 + 64 * 3  # chunks, products, 8 -> 2 -> 1
-    assert len(graph.programs) <= 5
+def test_products_are_summed_by_one_operand_where_memory_lets_it_read_them_at_once():
+    x, y = mt.ones((85, 85), chunk_size=10), mt.ones((85, 85), chunk_size=10)
+    graph = tiled(TensorGraph.of([(x @ y).data]))
+    assert graph.n == 81 * 3
+    assert len(graph.programs) == 4 + 4
+
+
+def test_other_products_are_summed_in_a_tree(engine):
+    engine.limit = 8 * 800  # so that one operand sums one product
+    x, y = mt.ones((80, 80), chunk_size=10), mt.ones((80, 80), chunk_size=10)
+    graph = tiled(TensorGraph.of([(x @ y).data]))
+    assert graph.n == 64 * 2 + 512 + 64 * 3  # chunks, products, 8 -> 2 -> 1
+    assert len(graph.programs) == 3
+    same(x @ y, np.full((80, 80), 80.0))
+    engine.limit *= 3  # three products each
+    same(x @ y, np.full((80, 80), 80.0))
 
 
 @pytest.mark.parametrize(

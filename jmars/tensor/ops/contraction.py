@@ -1,7 +1,8 @@
 """Products summed along axes: `matmul`, `dot`, `tensordot`, `einsum` and their like, as one operand.
 
 Axes have labels, as in `einsum`. The grid of all labels is laid over the chunks: each of its places is one product of
-chunks, and the products of one output chunk are summed by a tree, `config.combine_size` at a time.
+chunks. The products of one output chunk are summed as they are made, as many as memory lets one operand read at once,
+and their sums by a tree, `config.combine_size` at a time.
 Source: seed 000 (tree reduction); blocked matrix multiplication.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,13 +27,14 @@ from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.elementwise import astype
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.tiling import add_classes, classes
-from jmars.tensor.splits import common_splits
+from jmars.tensor.splits import chunk_bytes, common_splits
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["contracted"]
 
 Array = np.ndarray[Any, Any]
 Labels = tuple[int, ...]  # one number per axis
+MOST_TOGETHER = 16  # products that one operand sums: what comes later asks less often whether to stop
 
 
 def contracted(
@@ -80,7 +83,9 @@ def contracted(
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
     chunks = tuple(cuts[label] for label in result)
-    op = Contraction(name, tuple(labels), which, result, config.combine_size, inputs=unique)
+    factors = sum(math.prod(map(max, data.chunks)) * dtype.itemsize for data in inputs)  # bytes that one product reads
+    together = max(1, min(MOST_TOGETHER, 2 * chunk_bytes() // max(factors, 1)))
+    op = Contraction(name, tuple(labels), which, result, together, max(2, config.combine_size), inputs=unique)
     return Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks))
 
 
@@ -92,6 +97,7 @@ class Contraction(Operand):
     labels: tuple[Labels, ...]
     which: tuple[int, ...]  # the input that each factor is
     result: Labels
+    together: int  # products that one operand sums
     combine_size: int
     name: ClassVar[str] = "contraction"
 
@@ -102,10 +108,10 @@ class Contraction(Operand):
 
     def token(self) -> Hashable:
         """Equal contractions of equal inputs are equal."""
-        return ("contraction", self.function, self.labels, self.which, self.result, self.combine_size)
+        return ("contraction", self.function, self.labels, self.which, self.result, self.together, self.combine_size)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """A product for each place of the grid of all labels, then sums."""
+        """Sums of `together` products each, then sums of those."""
         factors = [inputs[i] for i in self.which]
         cuts: dict[int, tuple[int, ...]] = {}
         for grid, own in zip(factors, self.labels):
@@ -119,18 +125,30 @@ class Contraction(Operand):
         rows = np.stack([_laid(grid, own, order, spread) for grid, own in zip(factors, self.labels)], axis=1)
         kinds, kind = classes([cuts[label] for label in order])
 
-        def program(k: int) -> Program:
+        def lengths(k: int) -> dict[int, int]:
             length = dict(zip(order, kinds[k]))
-            length |= {label: cuts[label][0] for label in inner if label not in length}
+            return length | {label: cuts[label][0] for label in inner if label not in length}
+
+        def program_of(patterns: NDArray[np.int64], k: int) -> Program:
+            places = patterns[k].tolist()
             types = [
                 ChunkType(tuple(1 if cut == (1,) else length[label] for cut, label in zip(g.splits, own)), g.dtype)
+                for length in map(lengths, places)
                 for g, own in zip(factors, self.labels)
             ]
-            out = ChunkType(tuple(length[label] for label in self.result), output.dtype)
-            return _product(self.function, types, self.labels, self.result, out)
+            out = ChunkType(tuple(lengths(places[0])[label] for label in self.result), output.dtype)
+            return _products(self.function, types, len(places), self.labels, self.result, out)
 
-        ids = add_classes(builder, program, kind.reshape(-1), rows)
-        ids = ids.reshape(math.prod(output.grid), -1)
+        outer = math.prod(output.grid)
+        rows = rows.reshape(outer, -1, len(factors))
+        kind = kind.reshape(outer, -1)
+        columns = []
+        for low in range(0, rows.shape[1], self.together):
+            part = slice(low, low + self.together)
+            patterns, row = np.unique(kind[:, part], axis=0, return_inverse=True)
+            read = rows[:, part].reshape(outer, -1)
+            columns.append(add_classes(builder, partial(program_of, patterns), row.reshape(-1), read))
+        ids = np.stack(columns, axis=1)
         return self._sums(builder, ids, output).reshape(output.grid)
 
     def _sums(self, builder: ChunkGraphBuilder, ids: NDArray[np.int64], output: TensorMeta) -> NDArray[np.int64]:
@@ -138,7 +156,7 @@ class Contraction(Operand):
         kinds, kind = classes(output.chunks)
         reducer = UfuncReducer("logical_or" if output.dtype == np.dtype(bool) else "add", output.dtype)
         while (n := ids.shape[1]) > 1:
-            groups = [range(i, min(i + self.combine_size, n)) for i in range(0, n, max(2, self.combine_size))]
+            groups = [range(i, min(i + self.combine_size, n)) for i in range(0, n, self.combine_size)]
             columns = []
             for group in groups:
                 if len(group) == 1:
@@ -172,30 +190,34 @@ def _laid(grid: ChunkGrid, own: Labels, order: Sequence[int], spread: tuple[int,
     return np.broadcast_to(kept.reshape(shape), spread).reshape(-1)
 
 
-def _product(name: str, types: list[ChunkType], labels: Sequence[Labels], result: Labels, out: ChunkType) -> Program:
-    """The program of one product of chunks."""
-    slots = tuple(range(len(types)))
-    if name == "matmul":
-        return single(name, types, Call(multiply_matrices, (), slots, out))
-    params = tuple(labels), result
-    # einsum may copy its factors into matrices, and makes the result before it is copied out
-    work = sum(chunk.nbytes for chunk in types) + out.nbytes
-    return single(name, types, Call(sum_products, params, slots, out, False, work))
+def _products(
+    name: str, types: list[ChunkType], count: int, labels: Sequence[Labels], result: Labels, out: ChunkType
+) -> Program:
+    """The program that sums `count` products of chunks."""
+    work = out.nbytes if count > 1 else 0
+    if name != "matmul":  # einsum may copy its factors into matrices, and makes the result before it is copied out
+        work += sum(chunk.nbytes for chunk in types) // count + out.nbytes
+    params = (name, len(labels), tuple(labels), result)
+    return single(name, types, Call(sum_products, params, tuple(range(len(types))), out, False, work))
 
 
-def multiply_matrices(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
-    """`np.matmul` of two chunks, by BLAS where there is one for the dtype."""
-    np.matmul(inputs[0], inputs[1], out=out)
-
-
-def sum_products(out: Array, inputs: Sequence[Array], params: tuple[tuple[Labels, ...], Labels], arg: Any) -> None:
-    """`np.einsum` of chunks."""
-    labels, result = params
-    mixed: list[Any] = [part for x, own in zip(inputs, labels) for part in (x, list(own))]
-    if out.dtype == np.dtype(bool):  # einsum would count
-        np.copyto(out, np.einsum(*mixed, list(result)))
-        return
-    np.einsum(*mixed, list(result), out=out, optimize=len(inputs) > 1)
+def sum_products(
+    out: Array, inputs: Sequence[Array], params: tuple[str, int, Sequence[Labels], Labels], arg: Any
+) -> None:
+    """Write the sum of products; each is made of as many inputs as there are factors."""
+    name, factors, labels, result = params
+    add = np.logical_or if out.dtype == np.dtype(bool) else np.add
+    target = out
+    for i in range(0, len(inputs), factors):
+        if name == "matmul":
+            np.matmul(inputs[i], inputs[i + 1], out=target)
+        else:
+            mixed: list[Any] = [part for x, own in zip(inputs[i : i + factors], labels) for part in (x, list(own))]
+            np.einsum(*mixed, list(result), out=target, optimize=factors > 1)
+        if i:
+            add(out, target, out=out)
+        elif len(inputs) > factors:
+            target = np.empty_like(out)
 
 
 def refuse_out(name: str, out: Any) -> None:
