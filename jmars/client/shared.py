@@ -11,8 +11,10 @@ import ctypes
 import itertools
 import math
 import mmap
+import secrets
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -43,59 +45,66 @@ class SharedMemory:
 
     def upload(self, key: str, array: Array, splits: Splits) -> None:
         """Store `array` in chunks of `splits` as the tensor `key`, with the value it has now."""
-        connection = self._connection
         boxes = list(_boxes(splits))
-        first = connection.ask("session", "take_chunks", len(boxes))
-        for chunk, box in enumerate(boxes, start=first):
-            part: Array = array[_whole(box)]
-            offset = connection.ask("store", "reserve", chunk, part.nbytes)
-            try:
-                np.ndarray(part.shape, part.dtype, self._memory, offset)[...] = part
-            except BaseException:
-                connection.ask("store", "abandon", chunk)
-                raise
-            connection.ask("store", "seal", chunk)
-        connection.ask("session", "keep", key, first, len(boxes))
+        self._store(key, len(boxes), (array[_whole(box)] for box in boxes))
 
     def download(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Array:
         """A copy of the tensor `key`, assembled here chunk by chunk."""
-        connection = self._connection
         result = np.empty(tuple(map(sum, splits)), dtype)
-        chunks = connection.ask("session", "chunks", key)
+        chunks = self._connection.ask("session", "chunks", key)
         for group in self._groups(zip(chunks, _boxes(splits), strict=True), dtype.itemsize):
-            held = [chunk for chunk, _ in group]
-            offsets = connection.ask("store", "pin", held)
-            try:
+            with self._pinned([chunk for chunk, _ in group]) as offsets:
                 for offset, (_, box) in zip(offsets, group, strict=True):
                     part = result[_whole(box)]
                     part[...] = np.ndarray(part.shape, dtype, self._memory, offset)
-            finally:
-                connection.ask("store", "unpin", held)
         return result
 
     def move(self, key: str, source: SharedMemory, dtype: np.dtype[Any], splits: Splits) -> None:
         """Store here what another cluster holds under `key`."""
-        theirs, ours = source._connection, self._connection
-        chunks, boxes = theirs.ask("session", "chunks", key), list(_boxes(splits))
-        first = ours.ask("session", "take_chunks", len(boxes))
-        for number, (chunk, box) in enumerate(zip(chunks, boxes, strict=True)):
-            shape = tuple(one.stop - one.start for one in box)
-            (there,) = theirs.ask("store", "pin", [chunk])
-            try:
-                here = ours.ask("store", "reserve", first + number, dtype.itemsize * math.prod(shape))
-                np.ndarray(shape, dtype, self._memory, here)[...] = np.ndarray(shape, dtype, source._memory, there)
-                ours.ask("store", "seal", first + number)
-            finally:
-                theirs.ask("store", "unpin", [chunk])
-        ours.ask("session", "keep", key, first, len(boxes))
+        chunks, boxes = source._connection.ask("session", "chunks", key), list(_boxes(splits))
+        self._store(key, len(boxes), (source._copy(c, dtype, box) for c, box in zip(chunks, boxes, strict=True)))
+
+    def _copy(self, chunk: int, dtype: np.dtype[Any], box: tuple[slice, ...]) -> Array:
+        """One chunk's own copy: nothing is held here while its new place there is waited for."""
+        with self._pinned([chunk]) as (offset,):
+            return np.ndarray(tuple(one.stop - one.start for one in box), dtype, self._memory, offset).copy()
+
+    def _store(self, key: str, count: int, parts: Iterable[Array]) -> None:
+        """Make `count` fresh chunks the tensor `key`; whatever goes wrong, an interrupt too, leaves none behind."""
+        connection = self._connection
+        first = connection.ask("session", "take_chunks", count)
+        try:
+            for chunk, part in enumerate(parts, start=first):
+                offset = connection.ask("store", "reserve", chunk, part.nbytes)
+                np.ndarray(part.shape, part.dtype, self._memory, offset)[...] = part
+                connection.ask("store", "seal", chunk)
+            connection.ask("session", "keep", key, first, count)
+        except BaseException:
+            connection.tell("session", "drop", [key])
+            connection.tell("store", "abandon", first, count)
+            raise
+
+    @contextmanager
+    def _pinned(self, chunks: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Where chunks lie, which stay there meanwhile."""
+        ticket = secrets.token_hex(8)
+        try:
+            yield self._connection.ask("store", "pin", ticket, chunks)
+        finally:
+            self._connection.tell("store", "unpin", ticket)
 
     def view(self, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """A read-only view of a tensor of one chunk; its slot is pinned until the view and all made of it are gone."""
         chunk = self._connection.ask("session", "chunks", key)
-        (offset,) = self._connection.ask("store", "pin", chunk, True)
-        size = max(1, math.prod(shape) * dtype.itemsize)
-        owner = (ctypes.c_char * size).from_buffer(self._memory, offset)
-        weakref.finalize(owner, self._connection.tell, "store", "unpin", chunk, True).atexit = False
+        ticket = secrets.token_hex(8)
+        try:
+            (offset,) = self._connection.ask("store", "pin", ticket, chunk, True)
+            size = max(1, math.prod(shape) * dtype.itemsize)
+            owner = (ctypes.c_char * size).from_buffer(self._memory, offset)
+            weakref.finalize(owner, self._connection.tell, "store", "unpin", ticket).atexit = False
+        except BaseException:
+            self._connection.tell("store", "unpin", ticket)
+            raise
         array: Array = np.ndarray(shape, dtype, memoryview(owner).cast("B"))
         array.flags.writeable = False
         return array

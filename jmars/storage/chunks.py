@@ -60,14 +60,14 @@ class Chunks:
         """Hold a chunk in its slot."""
         self.pins[chunk] = self.pins.get(chunk, 0) + 1
 
-    def unpin(self, chunk: int) -> None:
-        """Let go of what `pin` held; a chunk that was freed meanwhile goes now."""
+    def unpin(self, chunk: int) -> Place | None:
+        """Let go of what `pin` held; a chunk that was freed meanwhile goes now: returns the file to delete, if any."""
         left = self.pins[chunk] - 1
         if left:
             self.pins[chunk] = left
-        else:
-            del self.pins[chunk]
-            self._bury(chunk)
+            return None
+        del self.pins[chunk]
+        return self._bury(chunk)
 
     def victims(self, size: int, in_use: Collection[int], rank: int = -1) -> list[int]:
         """Chunks to spill until `size` bytes are free: those used last go first; fewer when there are no more.

@@ -1,13 +1,15 @@
 """StoreActor: chunks that the client writes and reads in place.
 
 The client maps the same memory; it asks here for a slot to fill, or for chunks to lie still while it copies them, so no
-array goes through a socket. Source: the design's "Kernel on the same host maps the arena".
+array goes through a socket. It may be interrupted at any point, so all it asks for it can let go of by the name that it
+chose itself, whether it was granted yet or not. Source: the design's "Kernel on the same host maps the arena".
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from jmars.errors import ClusterError
 from jmars.worker.execution import ExecutionActor
@@ -22,15 +24,20 @@ class StoreActor:
     def __init__(self, execution: ExecutionActor) -> None:
         self._execution = execution
         self._chunks, self._storing = execution.chunks, execution.storing
+        self._waiting: dict[int | str, Request] = {}  # fresh chunk or ticket: its place in the line for memory
         self._reserved: dict[int, int] = {}  # chunk: slot that the client fills
+        self._pinned: dict[str, tuple[Sequence[int], bool]] = {}  # ticket: chunks, and whether for a view that lasts
 
-    async def reserve(self, chunk: int, size: int) -> int:
-        """Offset of a slot of `size` bytes for a fresh chunk; waits until there is room."""
-        self._storing.refuse_too_large([size], "a chunk of an array from the notebook")
-        slot = await self._request((), size)
-        self._reserved[chunk] = slot
-        self._execution.clients += 1
-        return slot
+    def reserve(self, chunk: int, size: int) -> Awaitable[int]:
+        """Offset of a slot of `size` bytes for a fresh chunk, as soon as there is room."""
+        what = "a chunk of an array from the notebook"
+        self._storing.refuse_too_large([size], what)
+
+        def take(slot: int) -> int:
+            self._reserved[chunk] = slot
+            return slot
+
+        return self._stand_in_line(chunk, (), size, what, take)
 
     def seal(self, chunk: int) -> None:
         """The client has filled the chunk's slot: it may be read, and spilled, from now on."""
@@ -38,49 +45,69 @@ class StoreActor:
         if slot is None:
             raise ClusterError(f"chunk {chunk} was not reserved; reserve it first")
         self._chunks.memory[chunk] = slot
-        self._execution.clients -= 1
         self._settle()
 
-    def abandon(self, chunk: int) -> None:
-        """The client will not fill the slot after all."""
-        slot = self._reserved.pop(chunk, None)
-        if slot is not None:
-            self._chunks.allocator.free(slot)
-            self._execution.clients -= 1
-            self._settle()
+    def abandon(self, first: int, count: int) -> None:
+        """The client gives an upload up: its chunks that wait, are being filled, or are stored already, all go."""
+        chunks = range(first, first + count)
+        self._leave_line(chunks)
+        for chunk in chunks:
+            slot = self._reserved.pop(chunk, None)
+            if slot is not None:
+                self._chunks.allocator.free(slot)
+        self._execution.free_chunks(chunks)
+        self._settle()
 
-    async def pin(self, chunks: Sequence[int], lasting: bool = False) -> list[int]:
+    def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
         """Offsets of chunks, which stay where they are until `unpin`; `lasting` for a view that the user keeps."""
-        sizes = [self._chunks.size(chunk) for chunk in chunks]
-        self._storing.refuse_too_large(sizes, "what is fetched")
-        await self._request(chunks, None)
-        for chunk in chunks:
-            self._chunks.pin(chunk)
-        self._execution.clients += not lasting
-        return [self._chunks.memory[chunk] for chunk in chunks]
+        what = "what is fetched"
+        self._storing.refuse_too_large([self._chunks.size(chunk) for chunk in chunks], what)
 
-    def unpin(self, chunks: Sequence[int], lasting: bool = False) -> None:
-        """Let go of what `pin` held."""
+        def take(_: int) -> list[int]:
+            for chunk in chunks:
+                self._chunks.pin(chunk)
+            self._pinned[ticket] = chunks, lasting
+            return [self._chunks.memory[chunk] for chunk in chunks]
+
+        return self._stand_in_line(ticket, chunks, None, what, take)
+
+    def unpin(self, ticket: str) -> None:
+        """Let go of what `pin` holds, or stands in line for."""
+        self._leave_line([ticket])
+        chunks, _ = self._pinned.pop(ticket, ((), False))
         for chunk in chunks:
-            self._chunks.unpin(chunk)
-        self._execution.clients -= not lasting
+            self._storing.delete(self._chunks.unpin(chunk))
         self._settle()
+
+    def _stand_in_line(
+        self, name: int | str, chunks: Sequence[int], size: int | None, what: str, take: Callable[[int], Any]
+    ) -> Awaitable[Any]:
+        """What `take` makes of the slot; it is called as the request is granted, before the next in line makes room."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def granted(slot: int) -> None:
+            del self._waiting[name]
+            answer.set_result(take(slot))
+            self._count()
+
+        def refused(error: Exception) -> None:
+            del self._waiting[name]
+            answer.set_exception(error)
+
+        request = self._waiting[name] = Request(chunks, size, granted, refused, what)
+        self._storing.ask(request)
+        return answer
+
+    def _leave_line(self, names: Sequence[int | str]) -> None:
+        requests = {self._waiting[name] for name in names if name in self._waiting}
+        self._storing.withdraw(requests.__contains__)
+        for request in requests:
+            request.refused(ClusterError(f"{request.what} is no longer asked for"))
 
     def _settle(self) -> None:
+        self._count()
         self._storing.advance()
         self._execution.dispatch()
 
-    async def _request(self, chunks: Sequence[int], size: int | None) -> int:
-        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-        def granted(slot: int) -> None:
-            if not answer.done():
-                answer.set_result(slot)
-
-        def refused(error: Exception) -> None:
-            if not answer.done():
-                answer.set_exception(error)
-
-        what = "an array from the notebook" if size is not None else "what is fetched"
-        self._storing.ask(Request(chunks, size, granted, refused, what))
-        return await answer
+    def _count(self) -> None:
+        self._execution.clients = len(self._reserved) + sum(not lasting for _, lasting in self._pinned.values())

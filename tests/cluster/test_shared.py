@@ -56,3 +56,42 @@ def test_tensors_move_to_the_cluster_where_they_are_used():
         first.submit_data([node]).wait(30)
         assert second.submit_data([total(node)], single=True).result(30) == 6000
         assert second.holds(node)
+
+
+@pytest.mark.parametrize("actor, method", [("store", "reserve"), ("store", "seal"), ("session", "keep")])
+def test_an_upload_that_is_interrupted_leaves_nothing(actor, method, monkeypatch):
+    with Cluster(n_workers=1) as cluster:
+        ask = cluster._connection.ask
+        asked = []
+
+        def interrupted(*message, **how):
+            answer = ask(*message, **how)
+            if message[:2] == (actor, method):
+                asked.append(message)
+                if len(asked) == (2 if actor == "store" else 1):
+                    raise KeyboardInterrupt  # the cluster has heard, we have not
+            return answer
+
+        monkeypatch.setattr(cluster._connection, "ask", interrupted)
+        node = outside(np.arange(40.0), ((10, 10, 10, 10),))
+        with pytest.raises(KeyboardInterrupt):
+            cluster.submit_data([node])
+        monkeypatch.undo()
+        memory = cluster.info()["memory"]
+        assert memory["chunks"] == 0 and memory["arena"]["used"] == 0
+        assert np.array_equal(cluster.submit_data([node], single=True).result(30), np.arange(40.0))
+
+
+def test_a_fetch_that_is_interrupted_holds_nothing(monkeypatch):
+    with Cluster(n_workers=1) as cluster:
+        node = numbers(4, 1000)
+        job = cluster.submit_data([node], single=True)
+        assert job.wait(30)
+        monkeypatch.setattr(np, "empty", lambda *_: None)  # what is copied into cannot be written
+        with pytest.raises(TypeError):
+            job.result()
+        monkeypatch.undo()
+        assert np.array_equal(job.result(), np.repeat(np.arange(4.0), 1000))
+        del node, job
+        gc.collect()
+        assert cluster.info()["memory"]["chunks"] == 0

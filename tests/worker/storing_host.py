@@ -1,0 +1,47 @@
+"""A `Storing` without processes, for tests of who gets memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jmars.storage.arena import SLAB, Allocator
+from jmars.storage.chunks import Chunks, Place
+from jmars.worker.storing import Request, Storing
+
+
+class Host:
+    """A `Storing` over four slots, and a mover that notes what it is told and does it when asked to."""
+
+    def __init__(self) -> None:
+        self.arena = Allocator(4 * SLAB)
+        self.chunks = Chunks(self.arena, next_use=lambda chunk: chunk)
+        self.told: list[tuple[Any, ...]] = []
+        self.said: list[Any] = []  # who was granted which slot, or refused why
+        self.storing = Storing(self.arena, self.chunks, lambda _: self, set, lambda: True, lambda chunk, on_disk: None)
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        self.told.append(message)
+
+    def store(self, *chunks: int) -> None:
+        for chunk in chunks:
+            self.chunks.memory[chunk] = self.arena.allocate(SLAB)
+
+    def spilled(self, *chunks: int) -> None:
+        for chunk in chunks:
+            self.chunks.disk[chunk] = Place(f"file-{chunk}", 0, SLAB)
+
+    def ask(self, name: str, chunks: Any = (), slots: int = 0) -> Request:
+        def refused(error: Exception) -> None:
+            self.said.append((name, type(error)))
+
+        request = Request(chunks, slots * SLAB or None, lambda slot: self.said.append((name, slot)), refused, name)
+        self.storing.ask(request)
+        return request
+
+    def move(self, error: str = "") -> None:
+        while self.told:
+            what, chunk, *_ = self.told.pop(0)
+            if what == "spill":
+                self.storing.heard(self, ("spilled", chunk, f"file-{chunk}", 0, error))
+            elif what == "load":
+                self.storing.heard(self, ("loaded", chunk, error))
