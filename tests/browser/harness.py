@@ -66,15 +66,21 @@ class Lab:
         """A saved notebook."""
         return nbformat.read(self.folder / name, as_version=4)
 
-    def get(self, path: str, token: str | None = TOKEN) -> tuple[int, bytes]:
+    def get(self, path: str, token: str | None = TOKEN, method: str = "GET") -> tuple[int, bytes]:
         """Status and body of a request below the base URL."""
         headers = {"Authorization": f"token {token}"} if token else {}
+        request = urllib.request.Request(self.url + path, headers=headers, method=method)
         try:
-            with urllib.request.urlopen(urllib.request.Request(self.url + path, headers=headers), timeout=10) as reply:
+            with urllib.request.urlopen(request, timeout=20) as reply:
                 return reply.status, reply.read()
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read()
+
+    def end_kernels(self) -> None:
+        """Shut all kernels down."""
+        for kernel in json.loads(self.get("api/kernels")[1]):
+            self.get(f"api/kernels/{kernel['id']}", method="DELETE")
 
 
 @contextlib.contextmanager
@@ -195,28 +201,30 @@ class NotebookPage:
             notebook.wait_until_ready()
             yield notebook
         finally:
-            with contextlib.suppress(Exception):  # a page that is stuck must not hide the test's own failure
-                notebook.command("kernelmenu:shutdown")
             context.close()
+            lab.end_kernels()
 
     def wait_until_ready(self) -> None:
-        """The notebook is drawn and its kernel is known."""
+        """The notebook is drawn and its kernel answers."""
         self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
         self.page.wait_for_function(
-            "window.jupyterapp?.shell.currentWidget?.context?.sessionContext?.session?.kernel != null"
+            """() => {
+              const kernel = window.jupyterapp?.shell.currentWidget?.context?.sessionContext?.session?.kernel;
+              return kernel?.connectionStatus === 'connected' && ['idle', 'busy'].includes(kernel.status);
+            }"""
         )
 
     def run(self, cell: int, wait: bool = False) -> None:
         """Run a cell by JupyterLab's own command; `wait` for its end."""
         self.page.evaluate(
             """async ([cell, wait]) => {
+              const late = new Promise((_, no) => setTimeout(() => no(new Error('the cell takes over 60 s')), 60000));
               const notebook = window.jupyterapp.shell.currentWidget;
               notebook.content.activeCellIndex = cell;
               const context = notebook.context.sessionContext;
-              await context.ready;
-              await context.session.kernel.info;
+              await Promise.race([context.ready, late]);
               const ended = window.jupyterapp.commands.execute('notebook:run-cell');
-              if (wait) await ended;
+              if (wait && !(await Promise.race([ended, late]))) throw new Error('the cell was not run');
             }""",
             [cell, wait],
         )
