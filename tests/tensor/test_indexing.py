@@ -84,6 +84,15 @@ def test_take(data):
 
 
 @given(st.data())
+def test_delete(data):
+    array, x = data.draw(cut_arrays(1, 3).filter(lambda pair: pair[0].size))
+    axis = data.draw(st.none() | st.integers(-array.ndim, array.ndim - 1))
+    length = array.size if axis is None else array.shape[axis]
+    gone = data.draw(st.integers(-length, length - 1) | slices(length) | positions(length, (2,)))
+    same(np.delete(x, gone, axis), np.delete(array, gone, axis))
+
+
+@given(st.data())
 def test_flip_roll_and_rot90(data):
     array, x = data.draw(cut_arrays(2, 3))
     axis = data.draw(st.none() | st.integers(-array.ndim, array.ndim - 1))

@@ -65,6 +65,18 @@ def test_splits_of_one_length():
         np.split(x, 3)
 
 
+def test_blocks_and_their_parts():
+    a, b, c = np.ones((2, 2)), np.zeros((2, 3)), np.arange(5.0)
+    x, y, z = (mt.asarray(part, chunk_size=2) for part in (a, b, c))
+    same(np.block([[x, y], [z]]), np.block([[a, b], [c]]))
+    same(np.block([x, y]), np.block([a, b]))
+    same(np.block([1, z, 2]), np.block([1, c, 2]))
+    with pytest.raises(ValueError):
+        mt.block([[x], y])
+    for ours, theirs in zip(np.unstack(y, axis=1), np.unstack(b, axis=1), strict=True):
+        same(ours, theirs)
+
+
 @given(st.data())
 def test_tile_and_repeat(data):
     array, x = data.draw(cut_arrays(0, 3, 4))

@@ -181,6 +181,17 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     return result if out is None else out._assign(result, "same_kind", "take")
 
 
+@offers("delete")
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
+    """`np.delete`: without the elements at some positions of an axis."""
+    x = as_tensor(arr)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normal_axis(axis, x.ndim)
+    gone = obj.fetch() if isinstance(obj, Tensor) else obj
+    return taken(x, np.delete(np.arange(x.shape[axis]), gone), axis)
+
+
 @offers("flip")
 def flip(m: Any, axis: Any = None) -> Tensor:
     """`np.flip`: axes backwards."""

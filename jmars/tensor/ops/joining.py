@@ -144,6 +144,38 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
     return concatenate([arr, values], axis)
 
 
+@offers("block")
+def block(arrays: Any) -> Tensor:
+    """`np.block`: nested lists of arrays joined, the innermost along the last axis."""
+
+    def depth(entry: Any) -> int:
+        return 1 + max(map(depth, entry)) if isinstance(entry, list) and entry else 0
+
+    def least(entry: Any) -> int:
+        return max(map(least, entry)) if isinstance(entry, list) and entry else as_tensor(entry).ndim
+
+    levels = depth(arrays)
+    ndim = max(levels, least(arrays))
+
+    def joined(entry: Any, level: int) -> Tensor:
+        if level < levels:
+            if not isinstance(entry, list) or not entry:
+                raise ValueError("List depths are mismatched, or a list is empty; nest all arrays equally deep")
+            return concatenate([joined(part, level + 1) for part in entry], level - levels)
+        x = as_tensor(entry)
+        return expand_dims(x, tuple(range(ndim - x.ndim))) if x.ndim < ndim else x
+
+    return Tensor(joined(arrays, 0).data)
+
+
+@offers("unstack")
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """`np.unstack`: the parts along an axis."""
+    whole = as_tensor(x)
+    axis = normal_axis(axis, whole.ndim)
+    return tuple(whole[(slice(None),) * axis + (i,)] for i in range(whole.shape[axis]))
+
+
 def part_of_axis(x: Tensor, axis: int, part: slice) -> Tensor:
     """`x` with only `part` of one axis."""
     return sliced(x, [part if i == axis else slice(None) for i in range(x.ndim)])
