@@ -48,6 +48,11 @@ class LocalHost:
     def __init__(
         self, workers: int, threads: int, memory_limit: str | int | None, spill_dir: str | None, name: str
     ) -> None:
+        if sys.platform != "linux":
+            raise ClusterStartError(
+                f"clusters run on Linux only so far, and this is {sys.platform}: they need memfd, pidfd and /proc; "
+                "run the kernel on a Linux machine"
+            )
         sweep()
         self.id = secrets.token_hex(4)
         self.name = name or f"local-{self.id}"
