@@ -50,7 +50,17 @@ __all__ = [
     "UnsupportedError",
     "ViewWriteError",
     "WorkerLostError",
+    "text_of",
 ]
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception says, fit to be sent; never raises, though the exception's own `__str__` may."""
+    try:
+        text = str(error)
+    except Exception as problem:
+        text = f"(its text cannot be shown: {type(problem).__name__})"
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class JmarsError(Exception):

@@ -20,7 +20,7 @@ from typing import Any
 from jmars import errors
 from jmars.actors import auth
 from jmars.actors.frames import Decoder, pack
-from jmars.errors import AuthenticationError, ClusterLostError, ProtocolError
+from jmars.errors import AuthenticationError, ClusterLostError, ProtocolError, text_of
 
 __all__ = ["Channel", "Mailbox", "connect", "serve"]
 
@@ -224,7 +224,7 @@ def _describe(error: Exception) -> tuple[str, str, bytes]:
         pickle.loads(blob)  # an exception that cannot come back travels as its name and text
     except Exception:  # whatever a foreign exception's pickling raises
         blob = b""
-    return type(error).__name__, str(error), blob
+    return type(error).__name__, text_of(error), blob
 
 
 def _revive(value: tuple[str, str, bytes]) -> Exception:

@@ -19,7 +19,7 @@ MAX_FRAME = 2**31 - 1  # bytes of one body
 
 def pack(message: Any) -> bytes:
     """`message` as a frame."""
-    body: bytes = msgpack.packb(message, use_bin_type=True)
+    body: bytes = msgpack.packb(message, use_bin_type=True, unicode_errors="surrogatepass")
     if len(body) > MAX_FRAME:
         raise ProtocolError(
             f"a message of {len(body)} bytes is over the limit of {MAX_FRAME}; send large arrays as chunks"
@@ -30,7 +30,7 @@ def pack(message: Any) -> bytes:
 def unpack(body: bytes | bytearray | memoryview) -> Any:
     """The message of one body; lists come back as tuples."""
     try:
-        return msgpack.unpackb(body, use_list=False, strict_map_key=False)
+        return msgpack.unpackb(body, use_list=False, strict_map_key=False, unicode_errors="surrogatepass")
     except (ValueError, TypeError, UnicodeDecodeError, msgpack.UnpackException) as error:
         raise ProtocolError(
             f"a frame of {len(body)} bytes is not msgpack ({error}); the peer is no jmars of this version"

@@ -71,7 +71,7 @@ class SchedulerPort(Protocol):
         """These were stopped before they were done, as ordered."""
 
     def lost(self, job: str, operands: list[int], worker: int, why: str) -> None:
-        """The worker died while it held these; none of them is done. The first one was running."""
+        """The worker died while it ran these; none of them is done. The first one was running."""
 
     def spilled(self, job: str, operands: list[int], on_disk: bool) -> None:
         """Their chunks went to disk, or came back."""

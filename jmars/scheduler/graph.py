@@ -16,7 +16,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from jmars.errors import JobCancelledError, WorkerLostError
+from jmars.errors import JobCancelledError, WorkerLostError, text_of
 from jmars.flow import FlowGraph, Pool
 from jmars.model import events
 from jmars.model.messages import JobTable, WorkerPort
@@ -96,16 +96,22 @@ class GraphActor:
     # -- preparing
     async def run(self, blob: bytes, settings: dict[str, Any]) -> None:
         """Compile, plan and start; returns when operands run, or the job has ended already."""
-        try:
-            prepared = await asyncio.to_thread(self._prepare, blob, settings)
-            if self._stop_as is not None:
-                raise JobCancelledError("cancelled while it was prepared")
-            self._begin(prepared)
-        except JobCancelledError:
-            self._end(JobState.CANCELLED)
-        except Exception as error:  # whatever is wrong with the graph belongs to who submitted it
+        prepared = await asyncio.to_thread(self._try_to_prepare, blob, settings)
+        if self.state in TERMINAL:
+            return  # cancelled meanwhile
+        error = self._open(prepared) if isinstance(prepared, _Prepared) else prepared
+        if error is None:
+            self._start()
+        else:
             self._fail(error, "while the graph was prepared")
             self._end(JobState.FAILED)
+
+    def _try_to_prepare(self, blob: bytes, settings: dict[str, Any]) -> _Prepared | BaseException:
+        """What `_prepare` gives or raises; unpickling runs code of users, which may raise SystemExit too."""
+        try:
+            return self._prepare(blob, settings)
+        except BaseException as error:
+            return error
 
     def _prepare(self, blob: bytes, settings: dict[str, Any]) -> _Prepared:
         graph = cloudpickle.loads(blob)
@@ -126,18 +132,13 @@ class GraphActor:
         if self._stop_as is not None:
             raise JobCancelledError("cancelled while it was prepared")
 
-    def _begin(self, prepared: _Prepared) -> None:
+    def _open(self, prepared: _Prepared) -> Exception | None:
+        """Open the job on the workers; returns why that cannot be, and then nothing has happened."""
         compiled, plan, flow = prepared.compiled, prepared.plan, prepared.flow
         after = compiled.after
-        chunk = list(range(base := self._take_chunks(after.n), base + after.n))
-        for operand, (key, index) in after.stored.items():
-            chunk[operand] = self._meta.chunks(key)[index]
-        self._given = [chunk[operand] for operand in after.stored]
-        self._meta.hold(self._given)
-        self._compiled, self._picture = compiled, prepared.picture
         nbytes = after.nbytes.tolist()
-        self._operands = OperandActor(Pool(flow, 1).acquire(), nbytes, plan.assign.tolist(), len(self._workers))
-        self._table = JobTable(
+        chunk = list(range(base := self._take_chunks(after.n), base + after.n))
+        table = JobTable(
             job=self.job,
             number=self.number,
             programs=after.programs,
@@ -151,8 +152,21 @@ class GraphActor:
             rank=plan.rank.tolist(),
             last_use=prepared.last_use,
         )
-        self._log.append(events.GRAPH_BUILT, self.job, prepared.picture)
-        self._port.open_job(self._table)
+        try:
+            for operand, (key, index) in after.stored.items():
+                chunk[operand] = self._meta.chunks(key)[index]
+            self._port.open_job(table)
+        except Exception as error:  # a tensor was dropped, too many jobs are open, a user's object has no hash
+            return error
+        self._given = [chunk[operand] for operand in after.stored]
+        self._meta.hold(self._given)
+        self._compiled, self._picture, self._table = compiled, prepared.picture, table
+        self._operands = OperandActor(Pool(flow, 1).acquire(), nbytes, plan.assign.tolist(), len(self._workers))
+        return None
+
+    def _start(self) -> None:
+        assert self._operands is not None and self._picture is not None
+        self._log.append(events.GRAPH_BUILT, self.job, self._picture)
         self._move(JobState.RUNNING)
         if self._operands.is_done:
             self._end(JobState.SUCCEEDED)
@@ -233,6 +247,7 @@ class GraphActor:
             self._port.enqueue_graph(self.job, operands, workers)
             return
         tries = self._operands.attempts[poison]
+        self._moved(S.CANCELLED, self._operands.move([one for one in operands if one != poison], S.CANCELLED))
         self._fail(
             WorkerLostError(
                 f"{self._blame(poison)} ended {tries} workers, the last one {why}; run it on smaller data, "
@@ -257,7 +272,8 @@ class GraphActor:
     def _stop(self, ends_as: JobState) -> None:
         self._stop_as = ends_as
         if self._operands is None:
-            self._move(JobState.CANCELLING)  # `run` finds out between two phases
+            self._move(JobState.CANCELLING)
+            self._end(ends_as)  # the thread that prepares it finds out between two phases
             return
         waiting = self._operands.those_in(S.UNSCHEDULED, S.READY)
         running = self._operands.those_in(S.RUNNING)
@@ -271,12 +287,12 @@ class GraphActor:
         if self._stop_as is not None and not self._running and self.state not in TERMINAL:
             self._end(self._stop_as)
 
-    def _fail(self, error: Exception, where: str) -> None:
+    def _fail(self, error: BaseException, where: str) -> None:
         try:
             blob = cloudpickle.dumps(error)
-        except Exception:  # an exception that cannot travel does so as its name and text
+        except BaseException:  # an exception that cannot travel does so as its name and text
             blob = b""
-        self.error = (type(error).__name__, str(error), "", blob, where)
+        self.error = (type(error).__name__, text_of(error), "", blob, where)
 
     def _end(self, state: JobState) -> None:
         if self._table is not None and self._operands is not None and self._compiled is not None:

@@ -1,7 +1,7 @@
 """The executors of a host as the control process sees them: what each was sent, and which programs it knows.
 
 `Worker` and `Batch` are plain records that `execution` fills and empties; `Programs` numbers programs over all jobs, so
-that each is sent to each executor once and compiled there once.
+that each is sent to each executor once and compiled there once; `Flags` are the words by which executors are stopped.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Any
 
 import cloudpickle
 
+from jmars.errors import ClusterError
 from jmars.model.messages import JobTable
+from jmars.storage.arena import HEADER
 from jmars.worker.links import ChildLink
 
-__all__ = ["Batch", "Programs", "Worker"]
+__all__ = ["Batch", "Flags", "Programs", "Worker"]
 
 REMEMBERED = 1000  # programs that are kept between jobs
 
@@ -75,5 +77,41 @@ class Programs:
     def make_known(self, worker: Worker, number: int, table: JobTable, row: int) -> None:
         """Send a program to an executor that has not got it."""
         if number not in worker.known:
+            blob = cloudpickle.dumps(table.programs[row])
             worker.known.add(number)
-            worker.link.send(("program", number, cloudpickle.dumps(table.programs[row])))
+            worker.link.send(("program", number, blob))
+
+
+class Flags:
+    """The words of the arena's header, one lent to each open job: 1 tells executors to stop it.
+
+    A job keeps its word until it is closed, when none of its operands runs; no two open jobs share one.
+    """
+
+    def __init__(self, header: memoryview) -> None:
+        self._words = header[:HEADER].cast("I")
+        self._free = list(range(len(self._words)))
+        self._word: dict[int, int] = {}  # job number: its word
+
+    def open_job(self, number: int) -> None:
+        """Lend a word to a job; raises ClusterError when all are lent."""
+        if not self._free:
+            raise ClusterError(f"{len(self._words)} jobs are open on this cluster; wait for some, or cancel them")
+        word = self._word[number] = self._free.pop()
+        self._words[word] = 0
+
+    def close_job(self, number: int) -> None:
+        """Take a job's word back."""
+        self._free.append(self._word.pop(number))
+
+    def stop(self, number: int) -> None:
+        """Tell executors to stop a job."""
+        self._words[self._word[number]] = 1
+
+    def word(self, number: int) -> int:
+        """Which word tells a job to stop."""
+        return self._word[number]
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._words.release()

@@ -16,9 +16,9 @@ from typing import Any
 
 from jmars.errors import MemoryLimitError
 from jmars.model.messages import JobTable, SchedulerPort
-from jmars.storage.arena import HEADER, Arena
+from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
-from jmars.worker.crew import Batch, Programs, Worker
+from jmars.worker.crew import Batch, Flags, Programs, Worker
 from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS, Estimate
 from jmars.worker.executor import INTERRUPTED
 from jmars.worker.links import ChildLink, Children
@@ -62,7 +62,7 @@ class ExecutionActor:
         self.workers = [Worker(index) for index in range(workers)]
         self.storing = Storing(arena, self.chunks, self._start_mover, self._in_use, self._idle, self._moved)
         self._arena, self._children, self._threads, self._spill_folder = arena, children, threads, spill_folder
-        self._flags = memoryview(arena.memory)[:HEADER].cast("I")
+        self._flags = Flags(memoryview(arena.memory))
         self._estimate = Estimate()
         self._jobs: dict[int, JobTable] = {}  # by number
         self._names: dict[str, JobTable] = {}
@@ -75,16 +75,17 @@ class ExecutionActor:
         self.clients = 0  # slots that a client fills or reads just now
         self._closing = False
         self._dispatching = False
+        self._again = False  # something came up during a dispatch that only another one serves
 
     # -- orders of the scheduler
     def open_job(self, table: JobTable) -> None:
-        """Take the operands of a job; nothing runs yet."""
-        self._jobs[table.number] = self._names[table.job] = table
+        """Take the operands of a job; nothing runs yet. Raises ClusterError when too many jobs are open."""
+        self._flags.open_job(table.number)
         self._programs.open_job(table)
+        self._jobs[table.number] = self._names[table.job] = table
         self._given[table.number] = {
             table.chunk[i]: table.last_use[i] for i, program in enumerate(table.program) if program < 0
         }
-        self._flags[self._flag(table)] = 0
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Run these ready operands, each on the worker chosen for it."""
@@ -98,7 +99,7 @@ class ExecutionActor:
     def stop_execution(self, job: str) -> None:
         """Drop what is queued of a job, tell what runs to stop, and replace an executor that does not."""
         table = self._names[job]
-        self._flags[self._flag(table)] = 1
+        self._flags.stop(table.number)
         self._stopping.add(table.number)
         dropped = self.queue.drop(table.number)
         mine = [item for item in self._staged if item[0] is table]
@@ -121,6 +122,7 @@ class ExecutionActor:
         table = self._names.pop(job)
         del self._jobs[table.number], self._given[table.number]
         self._stopping.discard(table.number)
+        self._flags.close_job(table.number)
         if self._programs.close_job(table):
             self._estimate = Estimate()
             for worker in self.workers:
@@ -172,7 +174,7 @@ class ExecutionActor:
             table, operands = batch.table, list(batch.operands)
             for operand in operands:
                 self.quota.release(table.job, operand)
-            if table.number in self._stopping:
+            if batch is not lost[0] or table.number in self._stopping:  # a batch that waits is not to blame
                 self.scheduler.interrupted(table.job, operands, worker.index)
             else:
                 self.scheduler.lost(table.job, operands, worker.index, why)
@@ -189,7 +191,7 @@ class ExecutionActor:
     def close(self) -> None:
         """Nothing that ends from now on is replaced."""
         self._closing = True
-        self._flags.release()
+        self._flags.close()
 
     # -- what executors report
     def _reported(self, worker: Worker, message: Any) -> None:
@@ -240,13 +242,16 @@ class ExecutionActor:
     def dispatch(self) -> None:
         """Fill the workers' windows, the emptiest first, until there is nothing to send."""
         if self._dispatching or self._closing:
+            self._again = True
             return
-        self._dispatching = True
+        self._dispatching = self._again = True
         try:
-            for depth in range(WINDOW):
-                for worker in self.workers:
-                    if len(worker.batches) <= depth and (self.queue or self._staged):
-                        self._send_batch(worker)
+            while self._again:
+                self._again = False
+                for depth in range(WINDOW):
+                    for worker in self.workers:
+                        if len(worker.batches) <= depth and (self.queue or self._staged):
+                            self._send_batch(worker)
         finally:
             self._dispatching = False
 
@@ -277,7 +282,13 @@ class ExecutionActor:
             chunk = table.chunk
             row = table.program[operand]
             program = self._programs.numbers(table)[row]
-            self._programs.make_known(worker, program, table, row)
+            try:
+                self._programs.make_known(worker, program, table, row)
+            except Exception as error:  # a user's object may pickle once and not again
+                self._arena.free(slot)
+                self.quota.release(table.job, operand)
+                self.scheduler.refused(table.job, operand, error)
+                continue
             if batch is None:
                 batch = self._building = Batch(table)
             batch.operands.append(operand)
@@ -290,9 +301,11 @@ class ExecutionActor:
             for operand, slot in zip(batch.operands, batch.outs, strict=True):  # stopped while the batch was made
                 self._arena.free(slot)
                 self.quota.release(batch.table.job, operand)
+            self._again = True
+            self.storing.advance()
         elif batch is not None:
             worker.batches.append(batch)
-            worker.link.send(("run", self._flag(batch.table), wire))
+            worker.link.send(("run", self._flags.word(batch.table.number), wire))
             self.scheduler.started(batch.table.job, list(batch.operands), worker.index)
 
     def _admit(self, table: JobTable, operand: int) -> int:
@@ -376,7 +389,3 @@ class ExecutionActor:
             else:
                 soonest = min(soonest, self._given[number].get(chunk, soonest))
         return soonest
-
-    def _flag(self, table: JobTable) -> int:
-        """The word of the arena's header that tells this job to stop."""
-        return table.number % (HEADER // 4)

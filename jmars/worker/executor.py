@@ -29,7 +29,7 @@ import cloudpickle
 import numpy as np
 
 from jmars.actors.frames import pack, recv_message
-from jmars.errors import ExecutionInterrupted
+from jmars.errors import ExecutionInterrupted, text_of
 from jmars.kernels import compile_program
 from jmars.storage.arena import HEADER
 
@@ -145,10 +145,6 @@ def _run_batch(
 
 def describe(error: BaseException) -> tuple[str, str, str, bytes]:
     """Class name, text, traceback and pickle of an exception; none of them raises."""
-    try:
-        text = str(error)
-    except Exception as problem:  # an exception whose own __str__ raises
-        text = f"(its text cannot be shown: {type(problem).__name__})"
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
     trace = "".join(traceback.format_list((users or frames)[-8:]))
@@ -157,7 +153,7 @@ def describe(error: BaseException) -> tuple[str, str, str, bytes]:
         pickle.loads(blob)
     except Exception:  # it cannot travel: name and text do
         blob = b""
-    return type(error).__name__, text[:10_000], trace[:20_000], blob
+    return type(error).__name__, text_of(error)[:10_000], trace[:20_000], blob
 
 
 def _trim_heap() -> None:

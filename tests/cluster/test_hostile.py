@@ -1,0 +1,139 @@
+"""Graphs that mean harm, or have bad luck: their own job ends in bounded time, the others never notice."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from jmars.client import Cluster
+from jmars.errors import JobCancelledError, OperandError, WorkerLostError
+from tests.cluster.operands import Apply, apply, numbers, total
+
+
+def works(cluster) -> bool:
+    return cluster.submit_data([total(numbers(3))], single=True).result(30) == 30
+
+
+def one(out, inputs, number):
+    out[...] = 1
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise RuntimeError("I say nothing")
+
+
+class Raises:
+    """Raises where it is unpickled."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __reduce__(self):
+        return _raise, (self.error,)
+
+
+def _raise(error):
+    raise error
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), StopIteration(), Silent(), ValueError("\ud800")])
+def test_a_graph_whose_unpickling_raises_anything_fails_alone(error):
+    bomb = Raises(error)
+
+    def function(out, inputs, number):
+        return bomb
+
+    with Cluster(n_workers=1) as cluster:
+        job = cluster.submit_data([apply(function, chunks=((10,),))])
+        with pytest.raises((type(error), OperandError)):
+            job.result(30)
+        assert works(cluster)
+
+
+def test_an_error_whose_text_cannot_be_encoded_travels():
+    def function(out, inputs, number):
+        raise ValueError("the file \udcff is not there")
+
+    with Cluster(n_workers=1) as cluster:
+        with pytest.raises(ValueError, match="is not there"):
+            cluster.submit_data([apply(function, chunks=((10,),))]).result(30)
+        assert cluster.events()[0] and works(cluster)
+
+
+class PicklesOnce:
+    """Fails when it is pickled the second time."""
+
+    def __call__(self, out, inputs, number):
+        out[...] = 1
+
+    def __reduce__(self):
+        return _no_more, ()
+
+
+def _no_more():
+    class Copy(PicklesOnce):
+        def __reduce__(self):
+            raise TypeError("not again")
+
+    return Copy()
+
+
+def test_a_function_that_pickles_only_once_fails_alone():
+    with Cluster(n_workers=1) as cluster:
+        good = cluster.submit_data([numbers(50)], single=True)
+        with pytest.raises(TypeError, match="not again"):
+            cluster.submit_data([apply(PicklesOnce(), chunks=((10,) * 5,))]).result(30)
+        assert good.wait(30) and works(cluster)
+        assert cluster.info()["memory"]["chunks"] == 50
+
+
+class Slow(Apply):
+    """Takes long to tile."""
+
+    def tile(self, builder, inputs, output):
+        time.sleep(3)
+        return super().tile(builder, inputs, output)
+
+
+def test_a_job_that_is_being_prepared_is_cancelled_at_once():
+    with Cluster(n_workers=1) as cluster:
+        node = numbers(3)
+        object.__setattr__(node.op, "__class__", Slow)
+        job = cluster.submit_data([node])
+        job.cancel()
+        started = time.monotonic()
+        with pytest.raises(JobCancelledError):
+            job.result(30)
+        assert time.monotonic() - started < 1
+        assert works(cluster)
+
+
+def test_who_waits_behind_a_crashing_operand_is_not_to_blame():
+    def die(out, inputs, number):
+        time.sleep(0.05)  # lets the other job's operands come to wait in the same process
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with Cluster(n_workers=1) as cluster:
+        guilty = cluster.submit_data([apply(die, chunks=((10,),))])
+        other = cluster.submit_data([apply(one, chunks=((10,) * 3,))], single=True)
+        with pytest.raises(WorkerLostError, match="ended 3 workers"):
+            guilty.result(30)
+        assert np.array_equal(other.result(30), np.ones(30))
+        assert cluster.info()["workers"][0]["restarts"] == 3
+
+
+def test_a_job_that_ends_workers_leaves_no_operand_in_between():
+    def die(out, inputs, number):
+        if number == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with Cluster(n_workers=1) as cluster:
+        assert cluster.submit_data([apply(one, chunks=((10,) * 9,))]).wait(30)
+        job = cluster.submit_data([apply(die, chunks=((10,) * 9,))])
+        with pytest.raises(WorkerLostError):
+            job.result(30)
+        counts = {state: count for state, count in job.describe()["counts"].items() if count}
+        assert set(counts) <= {"fatal", "cancelled"}, counts
