@@ -222,5 +222,3 @@ def test_after_an_error_names_and_tensors_are_as_before(notebook, end):
     assert "system" not in notebook
     assert notebook["t"].fetch().tolist() == [0, 0]
     assert notebook("%%jmars\nfloat(a.sum())") == 2
-
-
