@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import doctest
 import importlib
 import os
@@ -32,7 +33,8 @@ sys.exit(failed != 0)
 
 
 @pytest.mark.parametrize("name", [name for name in WITH_EXAMPLES if name.split(".")[1] not in NEEDS_CLUSTER])
-def test_examples(name: str) -> None:
+def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builtins, "_", None, raising=False)  # what an example shows is not left for IPython to find
     result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
     assert result.attempted and not result.failed
 
