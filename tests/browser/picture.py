@@ -1,4 +1,4 @@
-"""Takes README's picture: `python -m tests.browser.picture` runs the first notebook in JupyterLab and looks at its cell.
+"""Takes README's picture: `python -m tests.browser.picture` looks at the first notebook's cell in JupyterLab.
 
 Not a test: run it when the view has changed, look at docs/images/first-cell.png, and commit it.
 """
