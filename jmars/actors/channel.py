@@ -199,7 +199,7 @@ class Channel(asyncio.Protocol):
             self._running.add(task)
             task.add_done_callback(self._running.discard)
         elif number:
-            self._send((-number, True, value))
+            self._answer(number, actor, method, value)
 
     async def _finish(self, number: int, actor: str, method: str, value: Any) -> None:
         try:
@@ -208,13 +208,24 @@ class Channel(asyncio.Protocol):
             self._fail(number, actor, method, error)
             return
         if number and not self.closed:
-            self._send((-number, True, result))
+            self._answer(number, actor, method, result)
+
+    def _answer(self, number: int, actor: str, method: str, value: Any) -> None:
+        try:
+            self._send((-number, True, value))
+        except (ProtocolError, TypeError, ValueError, OverflowError) as error:  # it cannot be packed
+            self._fail(number, actor, method, error)
 
     def _fail(self, number: int, actor: str, method: str, error: Exception) -> None:
-        if not number:
-            log.error("%s.%s failed", actor, method, exc_info=error)
-        elif not self.closed:
-            self._send((-number, False, _describe(error)))
+        """Tell who asked; where nobody did, an error that is not one of ours breaks this process's promises."""
+        if number:
+            if not self.closed:
+                self._send((-number, False, _describe(error)))
+        elif isinstance(error, errors.JmarsError):
+            log.warning("%s.%s failed: %s", actor, method, error)
+        else:
+            what = {"message": f"{actor}.{method} failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(what)
 
 
 def _describe(error: Exception) -> tuple[str, str, bytes]:

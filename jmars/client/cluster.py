@@ -21,11 +21,13 @@ import numpy as np
 from jmars.actors import Mailbox
 from jmars.client.connection import Connection
 from jmars.client.job import Job
+from jmars.client.reports import Reports
 from jmars.client.shared import SharedMemory
 from jmars.config import config
 from jmars.deploy import LocalHost
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
 from jmars.model.events import Event
+from jmars.model.states import JobState
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor import Tensor
@@ -33,7 +35,8 @@ from jmars.tensor.tensor import Tensor
 __all__ = ["Cluster", "default_cluster", "open_clusters", "usable_cores"]
 
 _open: list[Cluster] = []  # newest last
-_open_lock = threading.RLock()
+_open_lock = threading.RLock()  # held for moments only: the thread that talks to clusters takes it too
+_start_lock = threading.RLock()  # held while the default cluster starts
 
 
 class Cluster:
@@ -83,26 +86,28 @@ class Cluster:
         self.n_workers = _at_least_one("n_workers", usable_cores() if n_workers is None else n_workers)
         threads = _at_least_one("threads_per_worker", threads_per_worker)
         self._pid = os.getpid()
-        self._jobs: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()
+        self._reports = Reports()
         self._held: set[str] = set()  # keys of tensors that lie on the cluster
-        self._early: dict[str, dict[str, Any]] = {}  # reports of jobs whose `submit` has not returned yet
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # one submission at a time
         self._closed = False
         self._host = LocalHost(
             self.n_workers, threads, memory_limit, None if spill_dir is None else os.fspath(spill_dir), name
         )
+        connection: Connection | None = None
         try:
             mailbox = Mailbox()
-            mailbox.add("jobs", _JobsActor(self))
-            self._connection = _patient_connection(self._host, mailbox, self._lost)
+            mailbox.add("jobs", self._reports)
+            connection = self._connection = _patient_connection(self._host, mailbox, self._lost)
             ready = self._connection.ask("host", "ready")
             self._shared = SharedMemory(self._connection, self._host.arena, ready["arena"], ready["capacity"])
-        except ClusterLostError as error:
+        except BaseException as error:
+            self._closed = True
+            if connection is not None:
+                connection.close()
             self._host.close()
+            if not isinstance(error, ClusterLostError):
+                raise
             raise ClusterStartError(f"the cluster did not come up; its last words:\n{self._host.words}") from error
-        except BaseException:
-            self._host.close()
-            raise
         with _open_lock:
             _open.append(self)
 
@@ -147,26 +152,31 @@ class Cluster:
     def submit_data(self, data: Sequence[TensorData], name: str = "", single: bool = False) -> Job:
         """`submit` for nodes of the tensor graph."""
         self._check_open()
+        ticket = os.urandom(8).hex()
         with self._lock:
             self._bring_here(data)
             graph = TensorGraph.of(data, self._held)
-            uploaded = []
-            for number, array, splits in graph.arrays():
-                key = graph.metas[number].key  # an array that is itself a result keeps its name
-                if number not in graph.results:
-                    key = f"{key}-{os.urandom(4).hex()}"
-                    uploaded.append(key)
-                self._shared.upload(key, array, splits)
-                graph.replace_by_stored(number, key)
-            settings = {**config.task, "combine_size": config.combine_size}
-            job = self.ask("session", "submit", cloudpickle.dumps(graph), name, settings)
-            handle = Job(self, job, name or job, data, single)
-            self._jobs[job] = handle
-            if uploaded:  # the job holds them by now, and lets go of them when it ends
-                handle.when_done(lambda _: self.tell("session", "drop", uploaded))
-            early = self._early.pop(job, None)
-        if early is not None:
-            handle.ended(early)
+            uploaded: list[str] = []
+            results: list[str] = []  # arrays that are themselves results: they keep their names
+            try:
+                for number, array, splits in graph.arrays():
+                    key = graph.metas[number].key
+                    if number in graph.results:
+                        results.append(key)
+                    else:
+                        uploaded.append(key := f"{key}-{os.urandom(4).hex()}")
+                    self._shared.upload(key, array, splits)
+                    graph.replace_by_stored(number, key)
+                settings = {**config.task, "combine_size": config.combine_size}
+                job = self.ask("session", "submit", cloudpickle.dumps(graph), name, settings, ticket)
+                handle = Job(self, job, name or job, data, single)
+                if uploaded or results:  # the job holds them by now, and lets go of them when it ends
+                    handle.when_done(lambda job: self._let_go(uploaded + results * (job.state != JobState.SUCCEEDED)))
+                self._reports.expect(handle)
+            except BaseException:  # an interrupt too: nobody would know the job
+                self.tell("session", "withdraw", ticket)
+                self._let_go(uploaded + results)
+                raise
         return handle
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
@@ -202,19 +212,20 @@ class Cluster:
 
     def close(self) -> None:
         """End all processes, and remove all memory and files; tensors that lie there are computed anew when needed."""
+        if os.getpid() != self._pid:
+            return
         with _open_lock:
             if self in _open:
                 _open.remove(self)
-        if self._closed or os.getpid() != self._pid:
-            return
-        self._closed = True
+            if self._closed:
+                return
+            self._closed = True
         self._connection.tell("host", "close")
         self._connection.close()
         self._shared.close()
         self._host.close()
         self._held.clear()
-        for job in list(self._jobs.values()):
-            job.lost(f"{self.name} was closed before {job.name} ended; start a new cluster and run it again")
+        self._reports.none_more(f"{self.name} was closed before the job ended; start a new cluster and run it again")
 
     def __enter__(self) -> Cluster:
         return self
@@ -246,7 +257,7 @@ class Cluster:
     def computing(self, data: Sequence[TensorData]) -> list[Job]:
         """Jobs that run now and will leave some of these nodes' values here."""
         keys = {one.key for one in data} - self._held
-        return [job for job in list(self._jobs.values()) if job.gives(keys)] if keys else []
+        return [job for job in self._reports.running if job.gives(keys)] if keys else []
 
     def hold(self, data: Sequence[TensorData]) -> None:
         """The values of these nodes lie here now; each is dropped when nobody refers to the node any more."""
@@ -280,43 +291,25 @@ class Cluster:
                 self._shared.move(node.key, owner._shared, node.dtype, node.chunks)
                 self.hold([node])
 
-    def job_ended(self, report: dict[str, Any]) -> None:
-        """The cluster reports the end of a job."""
-        job = self._jobs.get(report["job"])
-        if job is not None:
-            job.ended(report)
-        else:
-            self._early[report["job"]] = report
-            for old in list(self._early)[:-100]:
-                del self._early[old]
-
     def _lost(self) -> None:
         """The connection is cut."""
         if not self._closed:
-            for job in list(self._jobs.values()):
-                job.lost(f"the control process of {self.name} went away while {job.name} ran; run it on a new cluster")
             with _open_lock:
                 if self in _open:
                     _open.remove(self)
+            reason = f" ({self._reports.reason})" if self._reports.reason else ""
+            what = f"the control process of {self.name} went away{reason} before the job ended"
+            self._reports.none_more(f"{what}; run it on a new cluster")
+
+    def _let_go(self, keys: list[str]) -> None:
+        """Drop arrays that were stored here for one job."""
+        self.tell("session", "drop", [key for key in keys if key not in self._held])
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClusterClosedError(f"{self.name} is closed; start a new one with jmars.Cluster()")
         if os.getpid() != self._pid:
             raise ClusterClosedError(f"{self.name} belongs to process {self._pid}; start one in this process")
-
-
-class _JobsActor:
-    """What the cluster tells this process."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = weakref.ref(cluster)
-
-    def ended(self, report: dict[str, Any]) -> None:
-        """A job has ended."""
-        cluster = self._cluster()
-        if cluster is not None:
-            cluster.job_ended(report)
 
 
 def open_clusters() -> list[Cluster]:
@@ -327,11 +320,12 @@ def open_clusters() -> list[Cluster]:
 
 def default_cluster(start: bool = True) -> Cluster | None:
     """The newest open cluster; with `start`, a new one where there is none."""
-    with _open_lock:
-        mine = open_clusters()
-        if mine:
-            return mine[-1]
-        return Cluster() if start else None
+    mine = open_clusters()
+    if mine or not start:
+        return mine[-1] if mine else None
+    with _start_lock:
+        mine = open_clusters()  # another thread may have started one meanwhile
+        return mine[-1] if mine else Cluster()
 
 
 def usable_cores() -> int:

@@ -9,11 +9,12 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
 from jmars.actors import Channel, Mailbox, connect
-from jmars.errors import ClusterLostError
+from jmars.errors import ClusterError, ClusterLostError
 
 __all__ = ["Connection"]
 
@@ -47,8 +48,17 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+        loop.run_until_complete(_end_tasks())
     finally:
         loop.close()
+
+
+async def _end_tasks() -> None:
+    """Cancel what still waits, so that no thread waits for it for ever."""
+    for _ in range(3):  # what was scheduled before the end becomes a task, then ends, then tells its thread
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.sleep(0)
 
 
 class Connection:
@@ -56,8 +66,8 @@ class Connection:
 
     def __init__(self, path: Path, token: str, mailbox: Mailbox, lost: Callable[[], None]) -> None:
         self._loop = _acquire_loop()
-        self._lost = lost
         self._closed = False
+        self._scheduling = threading.RLock()  # between the look at `_closed` and the call nobody closes
         try:
             self._channel: Channel = self._await(connect(path, token, mailbox, lambda _: lost()))
         except BaseException:
@@ -84,9 +94,10 @@ class Connection:
 
     def close(self) -> None:
         """Hang up."""
-        if self._closed:
-            return
-        self._closed = True
+        with self._scheduling:
+            if self._closed:
+                return
+            self._closed = True
         done = threading.Event()
 
         async def hang_up() -> None:
@@ -96,16 +107,23 @@ class Connection:
             done.set()
 
         asyncio.run_coroutine_threadsafe(hang_up(), self._loop)
-        done.wait(5)
+        if not self._in_loop():  # a job's callback may close its cluster
+            done.wait(5)
         _release_loop()
 
     def _await(self, call: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
-        if self._closed:
+        if self._in_loop():
             call.close()
-            raise ClusterLostError("the cluster was closed; start a new one with jmars.Cluster()")
-        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+            raise ClusterError("a job's callback runs in the thread that brings answers; ask from another one")
+        with self._scheduling:
+            if self._closed:
+                call.close()
+                raise ClusterLostError("the cluster was closed; start a new one with jmars.Cluster()")
+            future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result(timeout)
+        except CancelledError as error:
+            raise ClusterLostError("the cluster was closed before it answered; start a new one") from error
         except TimeoutError as error:
             if not future.done():
                 future.cancel()
@@ -116,3 +134,9 @@ class Connection:
         except BaseException:
             future.cancel()
             raise
+
+    def _in_loop(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:  # no loop runs in this thread
+            return False

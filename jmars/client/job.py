@@ -5,6 +5,7 @@ Made by `Cluster.submit`. Source: seed 003, "作业提交" and "取消作业".
 
 from __future__ import annotations
 
+import logging
 import pickle
 import threading
 from collections.abc import Callable, Sequence, Set
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
 
 __all__ = ["Job"]
+
+log = logging.getLogger("jmars.client")
 
 
 class Job:
@@ -123,7 +126,7 @@ class Job:
         return not self._done.is_set() and any(one.key in keys for one in self._data)
 
     def when_done(self, call: Callable[[Job], None]) -> None:
-        """Call `call(job)` once it has ended, at once if it has; from another thread."""
+        """Call `call(job)` once it has ended, at once if it has; from another thread, which may not ask the cluster."""
         with self._lock:
             if not self._done.is_set():
                 self._callbacks.append(call)
@@ -141,7 +144,10 @@ class Job:
             self._done.set()
             callbacks, self._callbacks = self._callbacks, []
         for call in callbacks:
-            call(self)
+            try:
+                call(self)
+            except Exception:  # of who asked to be called: the others, and other jobs, are called all the same
+                log.exception("what was to be done at the end of %s failed", self.name)
 
     def lost(self, why: str) -> None:
         """The cluster is gone before the job has ended (called by the cluster)."""

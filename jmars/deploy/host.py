@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import sys
+import traceback
 from typing import Any
 
 import numexpr
@@ -20,7 +21,7 @@ from jmars.actors import Channel, Mailbox, serve
 from jmars.deploy.folders import Folders
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.memory import private_bytes
-from jmars.errors import MemoryLimitError
+from jmars.errors import MemoryLimitError, text_of
 from jmars.model import events
 from jmars.scheduler import EventLog, SessionActor
 from jmars.storage import Arena
@@ -122,6 +123,7 @@ class Host:
     async def run(self, kernel_end: int) -> None:
         """Serve until told to end, the kernel is gone (`kernel_end` closes), or the zygote is."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._broken)
         loop.add_reader(kernel_end, self._kernel_spoke, kernel_end)
         server = await serve(
             self.folders.socket, self.mailbox, self.orders["token"], self._channels.add, self._channels.discard
@@ -153,6 +155,19 @@ class Host:
         if not os.read(kernel_end, 1024):
             asyncio.get_running_loop().remove_reader(kernel_end)
             self.ended.set()
+
+    def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback raised: what it left undone is unknown, so the cluster ends with the reason instead of hanging."""
+        error = context.get("exception")
+        log.error("%s", context["message"], exc_info=error)
+        if error is None or context["message"].startswith("socket.accept"):
+            return  # out of files: the loop accepts again in a second
+        where = traceback.extract_tb(error.__traceback__)[-1:]
+        place = f" in {os.path.basename(where[0].filename)}, line {where[0].lineno}" if where else ""
+        why = f"its control process failed with {type(error).__name__}: {text_of(error)}{place}; please report that"
+        for channel in self._channels:
+            channel.tell("jobs", "broken", why)
+        self.ended.set()
 
     def _job_ended(self, report: dict[str, Any]) -> None:
         self._log_memory()
@@ -268,6 +283,7 @@ def main() -> None:
 
     async def serve_until_the_end() -> None:
         await Host(orders, folders, zygote, janitor, arena).run(kernel_end)
+        os._exit(0)  # what a thread still compiles is of no use
 
     asyncio.run(serve_until_the_end())
 

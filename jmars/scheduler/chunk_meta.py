@@ -21,11 +21,15 @@ class ChunkMetaActor:
         self._holders: dict[int, int] = {}
 
     def keep(self, key: str, chunks: Sequence[int]) -> list[int]:
-        """Make `chunks` the tensor `key`; returns chunks that an earlier tensor of that key alone held."""
+        """Make `chunks` the tensor `key`; returns those that nobody needs because it was here already.
+
+        The first one stays: somebody may be reading it, and a key's value never changes.
+        """
         self.hold(chunks)
-        free = self.drop(key)
+        if key in self.tensors:
+            return self.release(chunks)
         self.tensors[key] = list(chunks)
-        return free
+        return []
 
     def chunks(self, key: str) -> list[int]:
         """Chunks of a kept tensor; raises ClusterError when it is not here."""

@@ -79,7 +79,7 @@ class GraphActor:
         self.line: SourceLine | None = None  # the user's line whose operand failed
         self.submitted = time.monotonic()
         self.elapsed = 0.0
-        self.results: list[str] = []
+        self.results: list[str] = []  # keys of the tensors that it left here and that were not here before
         self._workers, self._port, self._meta, self._log = workers, port, meta, log
         self._take_chunks, self._ended = take_chunks, ended
         self._stop_as: JobState | None = None  # how it will end once nothing runs
@@ -299,9 +299,9 @@ class GraphActor:
             chunk = self._table.chunk
             if state is JobState.SUCCEEDED:
                 for key, ids in self._compiled.after.results.items():
-                    chunks = [chunk[i] for i in ids.ravel().tolist()]
-                    self._port.free_chunks(self._meta.keep(key, chunks))
-                    self.results.append(key)
+                    if key not in self._meta.tensors:
+                        self.results.append(key)
+                    self._port.free_chunks(self._meta.keep(key, [chunk[i] for i in ids.ravel().tolist()]))
             else:
                 program = self._table.program
                 stored = [i for i in self._operands.those_in(S.FINISHED) if program[i] >= 0]

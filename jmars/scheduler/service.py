@@ -37,11 +37,12 @@ class SessionActor:
         self._jobs: dict[str, GraphActor] = {}
         self._number = 0
         self._chunk = 0
+        self._tickets: dict[str, str] = {}  # what the client calls a submission: its job
         self._tasks: set[asyncio.Task[None]] = set()
         self.submitted = asyncio.Event()  # set with each job; whoever waits for one clears it
 
     # -- for clients
-    def submit(self, blob: bytes, name: str, settings: dict[str, Any]) -> str:
+    def submit(self, blob: bytes, name: str, settings: dict[str, Any], ticket: str = "") -> str:
         """Take a pickled TensorGraph; returns the job's id at once. `settings` are seed 000's task configuration."""
         self._number += 1
         job = f"job-{self._number}"
@@ -57,15 +58,24 @@ class SessionActor:
             self._ended,
         )
         self._jobs[job] = graph
+        if ticket:
+            self._tickets[ticket] = job
         self.submitted.set()
         task = asyncio.ensure_future(graph.run(blob, settings))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._prepared)
         return job
 
     def cancel(self, job: str) -> None:
         """Stop a job; no effect on one that has ended."""
         self._job(job).cancel()
+
+    def withdraw(self, ticket: str) -> None:
+        """Who submitted it was interrupted and knows no job: stop it, if it came at all, and keep nothing of it."""
+        graph = self._jobs.get(self._tickets.pop(ticket, ""))
+        if graph is not None:
+            graph.cancel()
+            self.drop(graph.results)
 
     def describe(self, job: str) -> dict[str, Any]:
         """State, counts of operands by state, seconds, error."""
@@ -146,10 +156,17 @@ class SessionActor:
         ended = [name for name, job in self._jobs.items() if job.state in TERMINAL]
         for name in ended[:-REMEMBERED]:
             del self._jobs[name]
+        self._tickets = {ticket: job for ticket, job in self._tickets.items() if job in self._jobs}
         for name in ended[-REMEMBERED:-PICTURES]:
             self._jobs[name].forget_picture()
         report = {"job": graph.job, "state": str(graph.state), "error": graph.error, "line": graph.line}
         self._job_ended(report | {"results": graph.results})
+
+    def _prepared(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:  # told now, not when it is collected
+            what = {"message": "a job could not be started", "exception": task.exception()}
+            asyncio.get_running_loop().call_exception_handler(what)
 
     def _standing(self, job: str) -> list[tuple[str, str, dict[str, Any]]]:
         graphs = [self._jobs[job]] if job in self._jobs else list(self._jobs.values()) if not job else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -32,6 +33,14 @@ class Apply(Operand):
             step = Call(_run, (self.function,), tuple(range(len(types))), out, True, self.work)
             flat[number] = builder.add(single("apply", types, step), [int(g.ids[i]) for g, i in sources], (number,))
         return ids
+
+
+class SlowToTile(Apply):
+    """Its tiling takes three seconds."""
+
+    def tile(self, builder, inputs, output):
+        time.sleep(3)
+        return super().tile(builder, inputs, output)
 
 
 def _run(out, inputs, params, arg):

@@ -15,7 +15,7 @@ import pytest
 from jmars.client import Cluster
 from jmars.errors import ClusterError
 from jmars.tensor.operand import TensorData
-from tests.cluster.operands import apply, numbers, total
+from tests.cluster.operands import SlowToTile, apply, numbers, total
 
 CHUNKS, SIZE = 400, 20_000
 
@@ -178,3 +178,25 @@ def _runs(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_an_error_of_our_own_in_the_control_process_ends_the_cluster_with_the_reason_instead_of_hanging():
+    with Cluster(n_workers=1) as cluster:
+        node, _ = work()
+        pids = _pids(cluster)
+        job = cluster.submit_data([node])
+        cluster.tell("session", "drop", 5)  # a list of keys it should be
+        with pytest.raises(ClusterError, match=r"failed with TypeError: 'int' object is not iterable in service.py"):
+            job.result(10)
+        _wait_until_gone(pids, 2)
+
+
+def test_closing_does_not_wait_for_what_is_still_prepared():
+    with Cluster(n_workers=1) as cluster:
+        node = numbers(3)
+        object.__setattr__(node.op, "__class__", SlowToTile)
+        job = cluster.submit_data([node])
+        started = time.monotonic()
+    assert time.monotonic() - started < 1
+    with pytest.raises(ClusterError, match="was closed before"):
+        job.result(1)

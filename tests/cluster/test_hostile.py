@@ -9,7 +9,7 @@ import pytest
 
 from jmars.client import Cluster
 from jmars.errors import JobCancelledError, OperandError, WorkerLostError
-from tests.cluster.operands import Apply, apply, numbers, total
+from tests.cluster.operands import SlowToTile, apply, numbers, total
 
 
 def works(cluster) -> bool:
@@ -90,18 +90,10 @@ def test_a_function_that_pickles_only_once_fails_alone():
         assert cluster.info()["memory"]["chunks"] == 50
 
 
-class Slow(Apply):
-    """Takes long to tile."""
-
-    def tile(self, builder, inputs, output):
-        time.sleep(3)
-        return super().tile(builder, inputs, output)
-
-
 def test_a_job_that_is_being_prepared_is_cancelled_at_once():
     with Cluster(n_workers=1) as cluster:
         node = numbers(3)
-        object.__setattr__(node.op, "__class__", Slow)
+        object.__setattr__(node.op, "__class__", SlowToTile)
         job = cluster.submit_data([node])
         job.cancel()
         started = time.monotonic()

@@ -1,0 +1,57 @@
+"""Every handle hears of its job's end once: early, late, or that it never will."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from jmars.client.job import Job
+from jmars.client.reports import Reports
+from jmars.errors import ClusterLostError
+
+CLUSTER = SimpleNamespace(hold=lambda data: None)
+
+
+def job(name: str) -> Job:
+    return Job(CLUSTER, name, name, [], True)
+
+
+def report(name: str) -> dict:
+    return {"job": name, "state": "succeeded", "error": None}
+
+
+def test_a_report_that_comes_before_anybody_waits_is_kept():
+    reports = Reports()
+    reports.ended(report("job-1"))
+    one = job("job-1")
+    reports.expect(one)
+    assert one.wait(0) and not reports.running
+
+
+def test_a_report_ends_the_job_that_waits():
+    reports = Reports()
+    one, other = job("job-1"), job("job-2")
+    reports.expect(one)
+    reports.expect(other)
+    reports.ended(report("job-1"))
+    assert one.wait(0) and reports.running == [other]
+
+
+def test_who_waits_when_the_cluster_is_gone_hears_that_and_who_comes_later_too():
+    reports = Reports()
+    one, other = job("job-1"), job("job-2")
+    reports.expect(one)
+    reports.none_more("the cluster went away")
+    reports.expect(other)
+    for each in (one, other):
+        with pytest.raises(ClusterLostError, match="went away"):
+            each.result(0)
+
+
+def test_a_callback_that_fails_keeps_no_other_from_being_called():
+    reports, called = Reports(), []
+    one = job("job-1")
+    one.when_done(lambda _: 1 / 0)
+    one.when_done(called.append)
+    reports.expect(one)
+    reports.ended(report("job-1"))
+    assert called == [one]
