@@ -43,8 +43,8 @@ class ChildLink(asyncio.Protocol):
             self._transport.write(frame)
 
     def kill(self) -> None:
-        """End the process at once, even a stopped one."""
-        if self.pid:
+        """End the process at once, even a stopped one; never another that has its number now."""
+        if self.pid and self.alive:
             try:
                 os.kill(self.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -67,6 +67,9 @@ class ChildLink(asyncio.Protocol):
                 self._heard(self, message)
         except ProtocolError:
             self.kill()  # a child that talks nonsense is replaced
+        except Exception as error:  # asyncio would hang up on the child, and of an OSError not even say why
+            what = {"message": f"what {self.name} said could not be acted on", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(what)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The child hung up; a process that lives on without its socket is ended."""

@@ -196,7 +196,13 @@ class Storing:
         request.slot = request.promised = -1
 
     def _spill(self, victims: list[int]) -> bool:
-        """Send chunks to disk; returns whether room was made at once."""
+        """Send chunks to disk; returns whether it is worth to look again at once."""
+        if self._mover is None:
+            try:
+                self._mover = self._start_mover(self)
+            except StorageError as error:  # there is no folder for them
+                self._full = error
+                return True
         at_once = False
         for chunk in victims:
             write = self.chunks.start_spill(chunk)

@@ -89,3 +89,32 @@ def _kill_mover(cluster) -> int:
     for mover in movers:
         mover.kill()
     return len(movers)
+
+
+def test_a_spill_folder_that_cannot_be_made_is_a_clear_error_and_the_next_job_runs(tmp_path):
+    folder = tmp_path / "spill"
+    folder.mkdir()
+    with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=folder) as cluster:
+        folder.rmdir()
+        folder.write_text("in the way")
+        with pytest.raises(StorageError, match="cannot make the spill folder"):
+            run(cluster, numbers(COUNT, SIZE))
+        assert run(cluster, total(numbers(3))) == 30
+        folder.unlink()  # it may get well again
+        folder.mkdir()
+        assert cluster.submit_data([numbers(COUNT, SIZE)]).wait(60)
+        assert cluster.info()["memory"]["spilled_total"] > 0
+
+
+def test_a_tensor_that_was_lost_on_disk_is_a_clear_error_each_time_it_is_asked_for(tmp_path):
+    with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
+        node = numbers(COUNT, SIZE)
+        assert cluster.submit_data([node]).wait(60)
+        for path in tmp_path.glob("*/*"):
+            path.unlink()
+        for _ in range(3):
+            with pytest.raises(StorageError, match=r"cannot read a spilled chunk|is not on this host"):
+                run(cluster, total(node))
+        with pytest.raises(StorageError):
+            cluster.fetch(node)
+        assert run(cluster, total(numbers(3))) == 30

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from jmars.errors import ChecksumError, MemoryLimitError, StorageError
 from jmars.storage.arena import SLAB
-from jmars.worker.storing import Request
+from jmars.worker.links import ChildLink
+from jmars.worker.storing import Request, Storing
 from tests.worker.storing_host import Host
 
 
@@ -77,3 +78,16 @@ def test_a_chunk_dropped_while_it_is_read_back_is_refused():
     host.move()
     assert host.said == [("reader", ChecksumError)]
     assert host.arena.used == 0 and not host.chunks.disk
+
+
+def test_without_a_folder_to_spill_to_who_lacks_room_is_refused_with_the_reason():
+    host = Host()
+    host.store(0, 1, 2, 3)
+
+    def no_mover(_: Storing) -> ChildLink:
+        raise StorageError("cannot make the spill folder")
+
+    host.storing._start_mover = no_mover
+    host.ask("first", slots=1)
+    assert host.said == [("first", StorageError)]
+    assert set(host.chunks.memory) == {0, 1, 2, 3} and not host.chunks.moving
