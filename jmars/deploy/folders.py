@@ -1,7 +1,7 @@
 """The private folder, registry file and spill folder of one cluster.
 
     <runtime_dir>/<id>.json        0600: where the cluster listens, and its token; the Jupyter server part reads it
-    <tmp>/jmars-<random>/          0700: the socket, the log and a lock that the janitor holds
+    <tmp>/jmars-<random>/          0700: the socket, the log and a lock that the control process and the janitor hold
     <spill_dir>/jmars-<id>-<random>/  0700: spilled chunks; made when the first one is spilled
 
 Whoever finds a registry file whose lock is free removes what it names: its cluster was killed, janitor and all.

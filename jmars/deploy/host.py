@@ -275,9 +275,10 @@ def main() -> None:
     except MemoryLimitError as error:
         os.write(answer, json.dumps({"error": str(error)}).encode() + b"\n")
         return
+    lock = folders.lock()  # held until both the janitor and this process have ended
     janitor, alive = start_janitor(folders, orders["kernel"], [kernel_end, answer, arena_fd])
     arena = Arena(arena_fd, capacity)
-    zygote = start_zygote(arena_fd, arena.size, [kernel_end, answer, alive])
+    zygote = start_zygote(arena_fd, arena.size, [kernel_end, answer, alive, lock])
     os.write(answer, json.dumps({"pid": os.getpid(), "janitor": janitor}).encode() + b"\n")
     os.close(answer)
 

@@ -29,31 +29,23 @@ def start_janitor(folders: Folders, kernel: int, close: list[int]) -> tuple[int,
     kernel
         Process whose end ends the cluster.
     close
-        Descriptors that the janitor must not keep.
+        Descriptors that the janitor must not keep; the cluster's lock is not among them, both of us hold it.
     """
     ours_end, watched = os.pipe()
     control = os.getpid()
-    ready_read, ready_write = os.pipe()
     pid = os.fork()
     if pid:
         os.close(ours_end)
-        os.close(ready_write)
-        os.read(ready_read, 1)  # it holds the lock
-        os.close(ready_read)
         return pid, watched
     try:
         os.setsid()
-        for fd in [watched, ready_read, *close]:
+        for fd in [watched, *close]:
             os.close(fd)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        lock = folders.lock()
-        os.write(ready_write, b"x")
-        os.close(ready_write)
         _watch(ours_end, kernel, control)
         _kill_group(control)
         folders.remove()
-        os.close(lock)
     except BaseException:  # the last frame of a child: say why
         traceback.print_exc()
     finally:

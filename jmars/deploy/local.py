@@ -59,11 +59,12 @@ class LocalHost:
         self.token = new_token()
         self.limit = chosen_limit(memory_limit)
         self.folders = Folders.make(self.id, spill_dir)
-        self.arena = os.memfd_create(f"jmars-{self.id}", os.MFD_CLOEXEC)
-        self._log = os.open(self.folders.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.arena = self._log = -1
         self.janitor = 0
         self.words = ""  # what it said last, once it has ended
         try:
+            self.arena = os.memfd_create(f"jmars-{self.id}", os.MFD_CLOEXEC)
+            self._log = os.open(self.folders.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             self._process = self._start(workers, threads)
         except BaseException:
             self._close_files()
@@ -148,13 +149,15 @@ class LocalHost:
         with contextlib.suppress(OSError):
             process.stdin.close()  # the kernel's end, to the control process
         try:
-            process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._kill(process)
-        self._wait_for_janitor()
-        self.words = self.last_words()
-        self.folders.remove()
-        self._close_files()
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._kill(process)
+            self._wait_for_janitor()
+            self.words = self.last_words()
+            self.folders.remove()
+        finally:  # who is interrupted here has let go of the memory all the same
+            self._close_files()
 
     def _close_files(self) -> None:
         for fd in (self.arena, self._log):

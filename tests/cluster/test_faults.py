@@ -200,3 +200,15 @@ def test_closing_does_not_wait_for_what_is_still_prepared():
     assert time.monotonic() - started < 1
     with pytest.raises(ClusterError, match="was closed before"):
         job.result(1)
+
+
+def test_a_cluster_whose_janitor_was_killed_is_not_swept_while_it_lives(tmp_path, monkeypatch):
+    monkeypatch.setenv("JMARS_RUNTIME_DIR", str(tmp_path / "run"))
+    with Cluster(n_workers=1) as cluster:
+        janitor = cluster.info()["janitor"]["pid"]
+        os.kill(janitor, signal.SIGKILL)
+        _wait_until_gone([janitor], 2)
+        with Cluster(n_workers=1):
+            assert Path(cluster._host.folders.folder).exists()
+        assert cluster.submit_data([total(numbers(3))], single=True).result(30) == 30
+    assert not Path(cluster._host.folders.folder).exists()
