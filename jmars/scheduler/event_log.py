@@ -38,7 +38,7 @@ class EventLog:
     def append(self, kind: str, job: str, data: dict[str, Any]) -> None:
         """Write down that something happened."""
         self.last += 1
-        size = 100 + sum(len(value) for value in data.values() if isinstance(value, bytes))
+        size = 100 + _weight(data)
         self._events.append(([self.last, self._now(), kind, job, data], size))
         self._held += size
         while len(self._events) > self._limit or (self._held > self._budget and len(self._events) > 1):
@@ -66,3 +66,14 @@ class EventLog:
                 if len(found) >= limit:
                     break
         return found, upto
+
+
+def _weight(value: Any) -> int:
+    """Bytes of memory that a part of an event takes, about."""
+    if isinstance(value, bytes | str):
+        return 50 + len(value)
+    if isinstance(value, dict):
+        return 200 + sum(map(_weight, value.values()))
+    if isinstance(value, list | tuple):
+        return 60 + sum(map(_weight, value))
+    return 30

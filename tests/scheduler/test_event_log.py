@@ -34,3 +34,12 @@ def test_who_fell_behind_is_told_how_things_stand_as_news():
     told, at = events.read(3)
     assert [event[2] for event in told] == ["JobSubmitted", "JobMoved"]
     assert [event[0] for event in told] == [19, 20] and at == 20
+
+
+def test_events_made_of_lists_count_as_much_as_those_made_of_bytes():
+    log = EventLog(budget=100_000)
+    for _ in range(1000):
+        log.append("MemoryChanged", "", {"workers": [{"name": f"worker-{i}", "pid": i} for i in range(16)]})
+    kept, last = log.read(since=999)
+    assert last == 1000 and len(kept) == 1
+    assert 5 < len(log._events) < 50
