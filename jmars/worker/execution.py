@@ -68,6 +68,7 @@ class ExecutionActor:
         self._names: dict[str, JobTable] = {}
         self._given: dict[int, dict[int, int]] = {}  # job number: last use of chunks that were there before the job
         self._stopping: set[int] = set()
+        self._suspects: set[tuple[int, int]] = set()  # (job number, operand): one of them ended a worker
         self._programs = Programs()
         self._building: Batch | None = None  # the batch that is being filled: its inputs are in use already
         self._staged: deque[tuple[JobTable, int, int]] = deque()  # (job, operand, slot) with all memory at hand
@@ -122,6 +123,7 @@ class ExecutionActor:
         table = self._names.pop(job)
         del self._jobs[table.number], self._given[table.number]
         self._stopping.discard(table.number)
+        self._suspects = {suspect for suspect in self._suspects if suspect[0] != table.number}
         self._flags.close_job(table.number)
         if self._programs.close_job(table):
             self._estimate = Estimate()
@@ -177,6 +179,7 @@ class ExecutionActor:
             if batch is not lost[0] or table.number in self._stopping:  # a batch that waits is not to blame
                 self.scheduler.interrupted(table.job, operands, worker.index)
             else:
+                self._suspects.update((table.number, operand) for operand in operands)
                 self.scheduler.lost(table.job, operands, worker.index, why)
         self.storing.advance()
         self.dispatch()
@@ -211,6 +214,8 @@ class ExecutionActor:
                     self.quota.release(table.job, operand)
                 done.append(operand)
             worker.done += count
+            if self._suspects:
+                self._suspects.difference_update((table.number, operand) for operand in done)
         if error is not None or not batch.operands:
             worker.batches.popleft()
         self._dispatching = True  # the scheduler's answer comes before the next batch is made
@@ -259,12 +264,12 @@ class ExecutionActor:
         batch: Batch | None = None
         wire: list[tuple[int, int, list[int], tuple[Any, ...]]] = []
         seconds = 0.0
-        memory, seconds_of = self.chunks.memory, self._estimate.seconds
+        memory, seconds_of, suspects = self.chunks.memory, self._estimate.seconds, self._suspects
         limit = min(BATCH_OPERANDS, 1 + (len(self.queue) + len(self._staged)) // (WINDOW * len(self.workers)))
         while len(wire) < limit and seconds < BATCH_SECONDS:
             if self._staged:
                 table, operand, slot = self._staged.popleft()
-                if batch is not None and batch.table is not table:
+                if batch is not None and (batch.table is not table or (table.number, operand) in suspects):
                     self._staged.appendleft((table, operand, slot))
                     break
             else:
@@ -273,7 +278,7 @@ class ExecutionActor:
                     break
                 number, operand = taken
                 table = self._jobs[number]
-                if batch is not None and batch.table is not table:
+                if batch is not None and (batch.table is not table or (table.number, operand) in suspects):
                     self.queue.push(worker.index, number, table.rank[operand], operand)
                     break
                 slot = self._admit(table, operand)
@@ -295,7 +300,7 @@ class ExecutionActor:
             batch.outs.append(slot)
             args = table.args[operand] if table.args is not None else ()
             wire.append((program, slot, [memory[chunk[i]] for i in table.inputs[operand]], args))
-            seconds += seconds_of(program)
+            seconds += BATCH_SECONDS if (table.number, operand) in suspects else seconds_of(program)
         self._building = None
         if batch is not None and (batch.table.number in self._stopping or batch.table.job not in self._names):
             for operand, slot in zip(batch.operands, batch.outs, strict=True):  # stopped while the batch was made

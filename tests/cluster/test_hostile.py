@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.errors import JobCancelledError, OperandError, WorkerLostError
 from tests.cluster.operands import SlowToTile, apply, numbers, total
@@ -129,3 +130,20 @@ def test_a_job_that_ends_workers_leaves_no_operand_in_between():
             job.result(30)
         counts = {state: count for state, count in job.describe()["counts"].items() if count}
         assert set(counts) <= {"fatal", "cancelled"}, counts
+
+
+def test_of_many_operands_sent_together_the_one_that_crashes_is_blamed():
+    def fine(block):
+        return block + 1
+
+    def crash(block):
+        if block[0] >= 3000:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return block
+
+    for _ in range(3):
+        with Cluster(n_workers=1) as cluster:
+            x = mt.arange(4000, chunk_size=10)
+            both = [mt.map_blocks(fine, x, dtype=int), mt.map_blocks(crash, x, dtype=int)]
+            with pytest.raises(WorkerLostError, match="operand crash"):
+                cluster.submit(*both).result(30)
