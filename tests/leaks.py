@@ -34,6 +34,7 @@ from tests.census import Census, Process, ProcessFinder, is_foreign, mark_this_r
 
 GRACE = 5.0  # seconds that things may take to go after the teardown
 VARIABLES = ("TMPDIR", "JMARS_RUNTIME_DIR")
+FOREIGN = (".org.chromium.",)  # a browser leaves its lock file behind now and then
 
 
 @dataclass
@@ -70,7 +71,8 @@ class Room:
         """Files, sockets and folders with something in them that are still here."""
         found = [path for path in self.path.rglob("*") if path.is_symlink() or not path.is_dir()]
         names = [str(path.relative_to(self.path)) for path in found]
-        return [f"file {n}" for n in names if not any(fnmatch.fnmatch(n, f"*{glob}*") for glob in self.may_stay)]
+        globs = FOREIGN + self.may_stay
+        return [f"file {n}" for n in names if not any(fnmatch.fnmatch(n, f"*{glob}*") for glob in globs)]
 
     def remove(self) -> None:
         """Remove it with all that is in it."""
