@@ -58,7 +58,7 @@ class Programs:
         self._of_job: dict[int, list[int]] = {}  # job number: numbers of its table's programs
 
     def open_job(self, table: JobTable) -> None:
-        """Number the programs of a job."""
+        """Number the programs of a job; raises what a user's object raises that it hashes."""
         numbers = self._numbers
         self._of_job[table.number] = [numbers.setdefault(program, len(numbers)) for program in table.programs]
 
@@ -93,10 +93,14 @@ class Flags:
         self._free = list(range(len(self._words)))
         self._word: dict[int, int] = {}  # job number: its word
 
-    def open_job(self, number: int) -> None:
-        """Lend a word to a job; raises ClusterError when all are lent."""
+    def check(self) -> None:
+        """Raise ClusterError when all words are lent."""
         if not self._free:
             raise ClusterError(f"{len(self._words)} jobs are open on this cluster; wait for some, or cancel them")
+
+    def open_job(self, number: int) -> None:
+        """Lend a word to a job; raises ClusterError when all are lent."""
+        self.check()
         word = self._word[number] = self._free.pop()
         self._words[word] = 0
 

@@ -80,9 +80,10 @@ class ExecutionActor:
 
     # -- orders of the scheduler
     def open_job(self, table: JobTable) -> None:
-        """Take the operands of a job; nothing runs yet. Raises ClusterError when too many jobs are open."""
-        self._flags.open_job(table.number)
+        """Take the operands of a job; nothing runs yet. Who raises has done nothing: ClusterError for too many jobs."""
+        self._flags.check()
         self._programs.open_job(table)
+        self._flags.open_job(table.number)
         self._jobs[table.number] = self._names[table.job] = table
         self._given[table.number] = {
             table.chunk[i]: table.last_use[i] for i, program in enumerate(table.program) if program < 0
