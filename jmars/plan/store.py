@@ -1,0 +1,147 @@
+"""The memory and disk of one simulated worker.
+
+`Store` counts bytes: chunks that lie in memory, those that running operands hold fast, and those on disk. The disk does
+one thing after another, so who makes room is told when the room is there. `simulate` has one for each worker.
+Source: PLANNING 3.1 and 3.3 (Belady 1966: throw out what is used last); seed 003, the worker's four states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+__all__ = ["Store"]
+
+
+class Store:
+    """Chunks of one worker by number, in virtual time; `used` never exceeds `capacity`.
+
+    Parameters
+    ----------
+    capacity
+        Bytes of memory.
+    disk
+        Bytes a second.
+    nbytes
+        Bytes of every chunk of the graph.
+    next_use
+        When a chunk is read here next, larger is later; the latest goes to disk first. None: the one that was used
+        longest ago does.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_disk_free",
+        "_nbytes",
+        "_next_use",
+        "capacity",
+        "fast",
+        "fast_bytes",
+        "on_disk",
+        "peak",
+        "reloaded",
+        "resident",
+        "spilled",
+        "used",
+    )
+
+    def __init__(
+        self, capacity: int, disk: float, nbytes: Sequence[int], next_use: Callable[[int], float] | None
+    ) -> None:
+        self.capacity, self._disk, self._nbytes, self._next_use = capacity, disk, nbytes, next_use
+        self.resident: dict[int, None] = {}  # longest unused first
+        self.on_disk: set[int] = set()
+        self.fast: dict[int, int] = {}  # chunk: running operands that need it in memory
+        self.fast_bytes = 0  # of `fast`, and scratch
+        self.used = self.peak = self.spilled = self.reloaded = 0  # bytes
+        self._disk_free = 0.0  # when the disk has done all that it was told
+
+    def missing(self, chunks: Sequence[int], more: int) -> int:
+        """Bytes that an operand would hold fast beyond what is held already: its inputs, and `more`."""
+        return more + sum([self._nbytes[c] for c in chunks if c not in self.fast])
+
+    def hold(self, chunks: Sequence[int]) -> None:
+        """Keep these chunks in memory until `let_go`."""
+        for chunk in chunks:
+            holders = self.fast.get(chunk, 0)
+            self.fast[chunk] = holders + 1
+            if not holders:
+                self.fast_bytes += self._nbytes[chunk]
+
+    def let_go(self, chunks: Sequence[int]) -> None:
+        """One running operand needs these chunks no more."""
+        for chunk in chunks:
+            holders = self.fast[chunk] - 1
+            if holders:
+                self.fast[chunk] = holders
+            else:
+                del self.fast[chunk]
+                self.fast_bytes -= self._nbytes[chunk]
+
+    def scratch(self, nbytes: int) -> None:
+        """Take scratch, room for which was made; give it back with a negative number."""
+        self.fast_bytes += nbytes
+        self._grow(nbytes)
+
+    def add(self, chunk: int) -> None:
+        """Put a chunk in memory, room for which was made."""
+        self.resident[chunk] = None
+        self._grow(self._nbytes[chunk])
+
+    def arrive(self, chunk: int, now: float) -> None:
+        """Put a chunk that was sent here where there is room for it: in memory, or on disk."""
+        size = self._nbytes[chunk]
+        if self.fast_bytes + size > self.capacity:
+            self._write(chunk, now)
+        else:
+            self.make_room(size, now)
+            self.add(chunk)
+
+    def drop(self, chunk: int) -> None:
+        """Forget a chunk, wherever it lies."""
+        if chunk in self.resident:
+            del self.resident[chunk]
+            self.used -= self._nbytes[chunk]
+        else:
+            self.on_disk.discard(chunk)
+
+    def touch(self, chunk: int, now: float) -> float:
+        """Use a chunk; one that is on disk comes back. Returns when it is in memory."""
+        if chunk not in self.on_disk:
+            del self.resident[chunk]
+            self.resident[chunk] = None
+            return now
+        start = self.make_room(self._nbytes[chunk], now)
+        self.on_disk.discard(chunk)
+        self.add(chunk)
+        return max(start, self.read(chunk, now))
+
+    def read(self, chunk: int, now: float) -> float:
+        """Read a chunk from disk, without keeping it; returns when that is done."""
+        self._disk_free = max(self._disk_free, now) + self._nbytes[chunk] / self._disk
+        self.reloaded += self._nbytes[chunk]
+        return self._disk_free
+
+    def make_room(self, size: int, now: float) -> float:
+        """Send chunks to disk until `size` bytes are free; returns when they are."""
+        if self.used + size <= self.capacity:
+            return now
+        loose = [chunk for chunk in self.resident if chunk not in self.fast]
+        if self._next_use is not None:
+            loose.sort(key=self._next_use, reverse=True)
+        for chunk in loose:
+            if self.used + size <= self.capacity:
+                break
+            self.drop(chunk)
+            self._write(chunk, now)
+        return self._disk_free
+
+    def _write(self, chunk: int, now: float) -> None:
+        """Spill one chunk, behind all that the disk does already."""
+        self.on_disk.add(chunk)
+        self.spilled += self._nbytes[chunk]
+        self._disk_free = max(self._disk_free, now) + self._nbytes[chunk] / self._disk
+
+    def _grow(self, nbytes: int) -> None:
+        self.used += nbytes
+        if self.used > self.peak:
+            self.peak = self.used
