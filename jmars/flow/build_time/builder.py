@@ -1,0 +1,223 @@
+"""A graph under construction: add vertices, say what they read and write, finish, build instances.
+
+Source: seed 002, "GraphBuilder & Graph"; baidu/babylon, anyflow/builder.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+from jmars.errors import GraphError
+from jmars.flow.build_time import library
+from jmars.flow.build_time.checks import check
+from jmars.flow.build_time.declare import VertexBuilder
+from jmars.flow.build_time.expression import add_expression
+from jmars.flow.build_time.plan import GraphPlan, VertexPlan
+from jmars.flow.build_time.structure import Edge, Structure
+from jmars.flow.run_time.instance import Graph
+from jmars.flow.run_time.processor import GraphProcessor, processor_of
+
+__all__ = ["GraphBuilder"]
+
+
+class GraphBuilder:
+    """Mutable until `finish()`; from then on it builds any number of equal, independent instances.
+
+    Parameters
+    ----------
+    name
+        Of the graph, for errors.
+
+    Examples
+    --------
+    >>> builder = GraphBuilder("price")
+    >>> builder.input("amount", "member")
+    >>> _full = builder.function(lambda amount: amount * 10, ["amount"], "full")
+    >>> _less = builder.function(lambda full: full * 0.5, ["full"], "reduced")
+    >>> _price = builder.select("price", "member", "reduced", "full")
+    >>> graph = builder.finish().build()
+    >>> graph.run("price", given={"amount": 3, "member": True}).result()
+    15.0
+    """
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self._vertices: dict[str, VertexBuilder] = {}
+        self._inputs: dict[str, type] = {}
+        self._exclusive: set[str] = set()
+        self._expressions: dict[Any, str] = {}  # data that holds each part of an expression
+        self._plan: GraphPlan | None = None
+
+    # Declaring.
+
+    def input(self, *names: str, type: type = object) -> None:
+        """Declare data that come from outside; each run is given those it needs."""
+        self._check_open()
+        for name in names:
+            if name in self._inputs:
+                raise GraphError(f"graph {self.name!r} has an input {name!r} already; declare each one once")
+            self._inputs[name] = type
+
+    def exclusive(self, data: str) -> None:
+        """Let several vertices emit a data, of which in each run one at most does; empty if none does."""
+        self._check_open()
+        self._exclusive.add(data)
+
+    def vertex(self, factory: Callable[[], GraphProcessor], name: str | None = None) -> VertexBuilder:
+        """Add a vertex; say what it reads and writes by the methods of what comes back.
+
+        Parameters
+        ----------
+        factory
+            A subclass of `GraphProcessor`, or a function without arguments that makes one: every instance gets its own.
+        name
+            Its name; made from the factory's if None.
+
+        Raises
+        ------
+        GraphError
+            If the graph is finished, the name is taken, or `factory` is a processor itself.
+        """
+        self._check_open()
+        if isinstance(factory, GraphProcessor):
+            raise GraphError(
+                "a processor belongs to one vertex of one instance; give its class, or a function that makes one"
+            )
+        if name is None:
+            stem = getattr(factory, "__name__", "vertex").strip("<>")
+            name = self._free(stem)
+        if name in self._vertices:
+            raise GraphError(f"graph {self.name!r} has a vertex {name!r} already; give each one its own name")
+        vertex = self._vertices[name] = VertexBuilder(name, factory, self._check_open)
+        return vertex
+
+    def function(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[str] | Mapping[str, str] = (),
+        output: str | Sequence[str] = (),
+        name: str | None = None,
+    ) -> VertexBuilder:
+        """Add a vertex that calls a function, plain or `async`.
+
+        Parameters
+        ----------
+        function
+            Called with the values of its inputs; an empty one is None. Giving None emits an empty value.
+        inputs
+            Names of data, passed by place; or a mapping from argument to data, passed by keyword.
+        output
+            The data that it gives; a sequence if it gives as many values.
+        name
+            Of the vertex; made from the function's if None.
+        """
+        if isinstance(inputs, str):
+            raise GraphError(f"inputs={inputs!r} is one text; give a list of names, as in [{inputs!r}]")
+        several = not isinstance(output, str) and len(output) > 0
+        stem = getattr(function, "__name__", "function").strip("<>")
+        vertex = self.vertex(processor_of(function, several), self._free(stem) if name is None else name)
+        if isinstance(inputs, Mapping):
+            for argument, data in inputs.items():
+                vertex.depend(data, argument)
+        else:
+            for data in inputs:
+                vertex.depend(data)
+        for data in [output] if isinstance(output, str) else output:
+            vertex.emit(data)
+        return vertex
+
+    def const(self, data: str, value: Any) -> VertexBuilder:
+        """A data that holds the same in every run."""
+        return library.const(self, data, value)
+
+    def alias(self, data: str, source: str) -> VertexBuilder:
+        """Another name for a data."""
+        return library.alias(self, data, source)
+
+    def select(self, data: str, condition: str, yes: str, no: str) -> VertexBuilder:
+        """One of two data; the other one is not computed on its account."""
+        return library.select(self, data, condition, yes, no)
+
+    def expression(self, text: str, output: str) -> None:
+        """A data computed by a formula such as `B > C ? D + 4 : E * 5`; only the taken branch is computed."""
+        self._check_open()
+        add_expression(self, self._expressions, text, output)
+
+    # Finishing.
+
+    def finish(self) -> Self:
+        """Freeze the graph and check it; a second call changes nothing.
+
+        Raises
+        ------
+        GraphError
+            If a data that is read comes from nowhere or from two vertices, types clash, a mutable data is
+            borrowed, or vertices need one another in a circle.
+        """
+        if self._plan is None:
+            for vertex in self._vertices.values():
+                vertex.factory().config(vertex)
+            vertices = list(self._vertices.values())
+            check(self.name, vertices, self._inputs, self._exclusive)
+            self._plan = _freeze(self.name, vertices, list(self._inputs))
+        return self
+
+    def build(self) -> Graph:
+        """A new instance, with processors of its own; it does not need the builder any more.
+
+        Raises
+        ------
+        GraphError
+            If the graph is not finished.
+        """
+        return Graph(self._finished())
+
+    @property
+    def structure(self) -> Structure:
+        """What all instances share, once the graph is finished."""
+        return self._finished().structure
+
+    def _finished(self) -> GraphPlan:
+        if self._plan is None:
+            raise GraphError(f"graph {self.name!r} is not finished; call finish() before building instances")
+        return self._plan
+
+    def _check_open(self) -> None:
+        """Refuse changes to a finished graph."""
+        if self._plan is not None:
+            raise GraphError(f"graph {self.name!r} is finished and cannot change; make a new GraphBuilder")
+
+    def _free(self, stem: str) -> str:
+        """A vertex name that nobody has."""
+        names = (f"{stem}_{k}" if k else stem for k in range(len(self._vertices) + 1))
+        return next(name for name in names if name not in self._vertices)
+
+
+def _freeze(name: str, vertices: Sequence[VertexBuilder], inputs: Sequence[str]) -> GraphPlan:
+    """Names become numbers."""
+    emitted = (output.data for vertex in vertices for output in vertex.emits)
+    number = {data: place for place, data in enumerate(dict.fromkeys([*inputs, *emitted]))}
+    edges: list[Edge] = []
+    plans: list[VertexPlan] = []
+    for place, vertex in enumerate(vertices):
+        anonymous, named = [], {}
+        for dependency in vertex.dependencies:
+            if dependency.name is None:
+                anonymous.append(len(edges))
+            else:
+                named[dependency.name] = len(edges)
+            condition = -1 if dependency.condition is None else number[dependency.condition]
+            level, mutable = dependency.essential_level, dependency.is_mutable
+            edges.append(Edge(place, number[dependency.data], condition, dependency.expects, level, mutable))
+        emits: dict[str | int, int] = {}
+        for k, output in enumerate(vertex.emits):
+            emits[k] = emits[output.data] = number[output.data]
+        emits.update({output.name: number[output.data] for output in vertex.emits if output.name is not None})
+        outputs = tuple(output.data for output in vertex.emits)
+        plans.append(
+            VertexPlan(vertex.name, vertex.factory, tuple(anonymous), named, outputs, emits, vertex.is_trivial)
+        )
+    rows = tuple(tuple(number[data] for data in plan.outputs) for plan in plans)
+    structure = Structure(tuple(number), tuple(plan.name for plan in plans), tuple(edges), rows)
+    return GraphPlan(name, structure, tuple(plans))

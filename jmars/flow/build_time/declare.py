@@ -1,0 +1,140 @@
+"""What a vertex of a graph under construction declares: its dependencies and its outputs.
+
+Made by `builder.GraphBuilder.vertex`; read once, as the graph is finished. Frozen from then on.
+Source: seed 002, "Build Time"; baidu/babylon, anyflow/builder.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from jmars.errors import GraphError
+from jmars.flow.build_time.structure import ALWAYS, NEVER, WHEN_TAKEN
+from jmars.flow.run_time.processor import GraphProcessor
+
+__all__ = ["DependencyBuilder", "EmitBuilder", "VertexBuilder"]
+
+
+class DependencyBuilder:
+    """One dependency; every method returns it, so that they can be chained."""
+
+    def __init__(self, vertex: VertexBuilder, data: str, name: str | None, type: type) -> None:
+        self._vertex = vertex
+        self.data, self.name, self.type = data, name, type
+        self.condition: str | None = None
+        self.expects = True
+        self.essential_level = NEVER
+        self.is_mutable = False
+
+    def on(self, condition: str) -> Self:
+        """Read the data only if this other data is true; an empty one is not."""
+        return self._under(condition, True)
+
+    def unless(self, condition: str) -> Self:
+        """Read the data only if this other data is false or empty."""
+        return self._under(condition, False)
+
+    def essential(self, when_taken: bool = False) -> Self:
+        """Skip the vertex if this input is empty: it does not run, and what it emits is empty.
+
+        With `when_taken` an input that is empty because its condition did not hold skips nothing.
+        """
+        self._vertex._check_open()
+        self.essential_level = WHEN_TAKEN if when_taken else ALWAYS
+        return self
+
+    def mutable(self) -> Self:
+        """The vertex writes into the value, so in a run nobody else may read it."""
+        self._vertex._check_open()
+        self.is_mutable = True
+        return self
+
+    def _under(self, condition: str, expects: bool) -> Self:
+        self._vertex._check_open()
+        if self.condition is not None:
+            raise GraphError(
+                f"the dependency of vertex {self._vertex.name!r} on {self.data!r} has the condition {self.condition!r}"
+                "; combine two conditions in an expression, as in builder.expression('a && b', output='both')"
+            )
+        self.condition, self.expects = condition, expects
+        return self
+
+
+@dataclass(frozen=True)
+class EmitBuilder:
+    """One output."""
+
+    data: str
+    name: str | None
+    type: type | None
+    borrowed: bool  # hands on a value that another data holds as well
+
+
+class VertexBuilder:
+    """One vertex of a graph under construction."""
+
+    def __init__(self, name: str, factory: Callable[[], GraphProcessor], check_open: Callable[[], None]) -> None:
+        self.name, self.factory = name, factory
+        self.dependencies: list[DependencyBuilder] = []
+        self.emits: list[EmitBuilder] = []
+        self.is_trivial = False
+        self._check_open = check_open
+
+    def depend(self, data: str, name: str | None = None, type: type = object) -> DependencyBuilder:
+        """Read a data.
+
+        Parameters
+        ----------
+        data
+            Its name.
+        name
+            What the processor calls it; None for an anonymous dependency, known by its place.
+        type
+            What the processor can take; a producer that declares another type is refused as the graph is finished.
+        """
+        self._check_open()
+        if name is not None and any(dependency.name == name for dependency in self.dependencies):
+            raise GraphError(f"vertex {self.name!r} has a dependency {name!r} already; give each one its own name")
+        dependency = DependencyBuilder(self, data, name, type)
+        self.dependencies.append(dependency)
+        return dependency
+
+    def dependency(self, which: str | int) -> DependencyBuilder:
+        """One that was declared, by its name, or an anonymous one by its place."""
+        if isinstance(which, str):
+            found = [dependency for dependency in self.dependencies if dependency.name == which]
+        else:
+            found = [dependency for dependency in self.dependencies if dependency.name is None][which : which + 1]
+        if not found:
+            raise GraphError(f"vertex {self.name!r} has no dependency {which!r}; declare it with depend()")
+        return found[0]
+
+    def emit(self, data: str, name: str | None = None, type: type | None = None, borrowed: bool = False) -> Self:
+        """Write a data.
+
+        Parameters
+        ----------
+        data
+            Its name; another vertex that emits it is refused, unless the data is declared exclusive.
+        name
+            What the processor calls it; None for an output known by its place or the data's name.
+        type
+            What the value is; None says nothing.
+        borrowed
+            The value belongs to another data, so nobody may declare it mutable.
+        """
+        self._check_open()
+        if any(output.data == data or (name is not None and output.name == name) for output in self.emits):
+            raise GraphError(
+                f"vertex {self.name!r} emits {data!r} or has an output {name!r} already; declare each one once"
+            )
+        self.emits.append(EmitBuilder(data, name, type, borrowed))
+        return self
+
+    def trivial(self) -> Self:
+        """So small that whoever finds it ready runs it at once, without an executor."""
+        self._check_open()
+        self.is_trivial = True
+        return self

@@ -1,0 +1,46 @@
+"""Vertices that come ready made: const, alias, select. All are trivial: they hand a value on.
+
+Used by `GraphBuilder.const`, `alias` and `select`, and by expressions.
+Source: baidu/babylon, anyflow/builtin/{const,alias,select}.h.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jmars.flow.run_time.processor import FunctionProcessor, GraphProcessor
+
+if TYPE_CHECKING:
+    from jmars.flow.build_time.builder import GraphBuilder
+    from jmars.flow.build_time.declare import VertexBuilder
+    from jmars.flow.run_time.nodes import GraphVertex
+
+__all__ = ["alias", "const", "select"]
+
+
+class _Select(GraphProcessor):
+    """Hands on the one that was taken."""
+
+    def process(self, vertex: GraphVertex) -> None:
+        """The first dependency if its condition held, else the second."""
+        vertex.emit(vertex.dependency(0 if vertex.dependency(0).taken else 1).value)
+
+
+def const(builder: GraphBuilder, data: str, value: Any) -> VertexBuilder:
+    """Emit `value`."""
+    return builder.vertex(lambda: FunctionProcessor(lambda: value), f"const {data}").emit(data, borrowed=True).trivial()
+
+
+def alias(builder: GraphBuilder, data: str, source: str) -> VertexBuilder:
+    """Emit what `source` holds."""
+    vertex = builder.vertex(lambda: FunctionProcessor(lambda value: value), f"alias {data}")
+    vertex.depend(source)
+    return vertex.emit(data, borrowed=True).trivial()
+
+
+def select(builder: GraphBuilder, data: str, condition: str, yes: str, no: str) -> VertexBuilder:
+    """Emit what `yes` holds if `condition` is true, else what `no` holds."""
+    vertex = builder.vertex(_Select, f"select {data}")
+    vertex.depend(yes).on(condition)
+    vertex.depend(no).unless(condition)
+    return vertex.emit(data, borrowed=True).trivial()

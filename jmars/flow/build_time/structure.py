@@ -1,0 +1,94 @@
+"""The frozen structure of a graph: every row that its instances share.
+
+`builder.GraphBuilder.finish` makes one; `run_time.activation.Activation` walks it. Data, vertices and dependencies are
+numbers here; a row is a tuple, so an instance holds nothing but its own counters and values.
+Source: seed 002, "GraphBuilder & Graph": "the runtime graph references some static information from the GraphBuilder".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["ALWAYS", "NEVER", "WHEN_TAKEN", "Edge", "Structure"]
+
+NEVER, WHEN_TAKEN, ALWAYS = 0, 1, 2  # when an empty input skips its vertex
+
+Rows = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One dependency: `vertex` reads `target`, if `condition` comes out as expected."""
+
+    vertex: int
+    target: int
+    condition: int = -1  # a data, -1 for an unconditional dependency
+    expects: bool = True  # truth of the condition for which the target is read
+    essential: int = NEVER
+    mutable: bool = False
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Who reads and who writes what.
+
+    Parameters
+    ----------
+    data, vertices
+        Names; a data's or vertex's number is its place.
+    edges
+        Dependencies of all vertices; those of one vertex in the order in which it declared them.
+    outputs
+        Data that each vertex emits.
+    """
+
+    data: tuple[str, ...]
+    vertices: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    outputs: Rows
+    number: dict[str, int] = field(init=False)  # of a data
+    producers: Rows = field(init=False)  # vertices that emit each data
+    depends: Rows = field(init=False)  # dependencies of each vertex
+    loaned: bytes = field(init=False)  # data that somebody reads mutably, so that who reads it is watched
+    plain: Rows = field(init=False)  # vertices that read each data under no condition, once for each dependency
+    needs: Rows = field(init=False)  # the same seen from the vertex: data that it reads under no condition
+    counted: Rows = field(init=False)  # dependencies on each data that have a counter of their own
+    counts: Rows = field(init=False)  # the same seen from the vertex
+    gates: Rows = field(init=False)  # dependencies of which each data is the condition
+    picky: bytes = field(init=False)  # vertices with an essential dependency
+
+    def __post_init__(self) -> None:
+        n, v, edges = len(self.data), len(self.vertices), self.edges
+        loaned = bytearray(n)
+        for edge in edges:
+            loaned[edge.target] |= edge.mutable
+        own = [edge.condition >= 0 or loaned[edge.target] for edge in edges]
+        ids = range(len(edges))
+        rows = {
+            "producers": _rows(n, ((d, vertex) for vertex, row in enumerate(self.outputs) for d in row)),
+            "depends": _rows(v, ((edges[e].vertex, e) for e in ids)),
+            "plain": _rows(n, ((edges[e].target, edges[e].vertex) for e in ids if not own[e])),
+            "needs": _rows(v, ((edges[e].vertex, edges[e].target) for e in ids if not own[e])),
+            "counted": _rows(n, ((edges[e].target, e) for e in ids if own[e])),
+            "counts": _rows(v, ((edges[e].vertex, e) for e in ids if own[e])),
+            "gates": _rows(n, ((edges[e].condition, e) for e in ids if edges[e].condition >= 0)),
+        }
+        picky = bytearray(v)
+        for edge in edges:
+            picky[edge.vertex] |= edge.essential != NEVER
+        for name, value in {
+            **rows,
+            "number": {name: number for number, name in enumerate(self.data)},
+            "loaned": bytes(loaned),
+            "picky": bytes(picky),
+        }.items():
+            object.__setattr__(self, name, value)
+
+
+def _rows(n: int, pairs: Iterable[tuple[int, int]]) -> Rows:
+    """(row, value) pairs as `n` rows, in the order in which they come."""
+    rows: Sequence[list[int]] = [[] for _ in range(n)]
+    for row, value in pairs:
+        rows[row].append(value)
+    return tuple(map(tuple, rows))

@@ -1,0 +1,113 @@
+"""What a run gives back: whether its results are there, and whether all its work is over.
+
+The two differ. A run is *finished* when the requested data are ready, or at its first error; vertices that were started
+may still be at work. It is *flushed* when the last of those has ended; only then may the instance be reset.
+Source: seed 002's engine (`Closure`: finish, wait, on_finish); PLANNING 6.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator
+from threading import Condition
+from typing import Any
+
+from jmars.errors import GraphError
+
+__all__ = ["Closure"]
+
+_log = logging.getLogger(__name__)
+
+
+class Closure:
+    """One run: wait for its results, or for its end. Made by `Graph.run`.
+
+    Examples
+    --------
+    >>> from jmars.flow import GraphBuilder
+    >>> builder = GraphBuilder()
+    >>> builder.input("a")
+    >>> _vertex = builder.function(lambda a: a + 1, ["a"], "b")
+    >>> closure = builder.finish().build().run("b", given={"a": 1})
+    >>> closure.finished, closure.flushed, closure.error, closure.result()
+    (True, True, None, 2)
+    """
+
+    def __init__(self, blocks: Callable[[], bool], why: Callable[[], str]) -> None:
+        self._changed = Condition()
+        self._callbacks: list[Callable[[Closure], object]] = []
+        self._blocks = blocks  # whether waiting here would keep the run from going on
+        self._why = why
+        self.finished = False
+        self.flushed = False
+        self.error: BaseException | None = None  # the first one of the run
+        self._values: tuple[Any, ...] = ()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The requested value, a tuple of them if not exactly one was requested; None where it is empty.
+
+        Raises
+        ------
+        TimeoutError
+            If the run has not finished in `timeout` seconds; the text names what it waits for.
+        Exception
+            What a vertex raised, or why the run could not go on.
+        """
+        if not self._await(lambda: self.finished, timeout):
+            raise TimeoutError(f"the run has not finished after {timeout} s: {self._why()}")
+        if self.error is not None:
+            raise self.error
+        return self._values[0] if len(self._values) == 1 else self._values
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until the last vertex has ended; False if `timeout` seconds were not enough. Raises no error of the run."""
+        return self._await(lambda: self.flushed, timeout)
+
+    def on_finish(self, callback: Callable[[Closure], object]) -> None:
+        """Call this when the run finishes, in the thread that finishes it; at once if it has."""
+        with self._changed:
+            if not self.finished:
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """`await closure` in an event loop: `result()` without blocking it."""
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        self.on_finish(lambda _: loop.call_soon_threadsafe(ended.set))
+        yield from ended.wait().__await__()
+        return self.result(0)
+
+    def _finish(self, values: tuple[Any, ...], error: BaseException | None) -> None:
+        """Told by whoever saw it, maybe by two threads; the first one counts."""
+        with self._changed:
+            if self.finished:
+                return
+            self._values, self.error = values, error
+            self.finished = True
+            callbacks, self._callbacks = self._callbacks, []
+            self._changed.notify_all()
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception:  # a listener's trouble must not end the thread that drives the run
+                _log.exception("a callback of on_finish failed; the run is not affected")
+
+    def _flush(self) -> None:
+        """The last vertex has ended."""
+        with self._changed:
+            self.flushed = True
+            self._changed.notify_all()
+
+    def _await(self, happened: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait for one of the two."""
+        if happened():
+            return True
+        if timeout != 0 and self._blocks():
+            raise GraphError(
+                "this event loop runs the graph, and waiting here would stop it; `await` the closure instead"
+            )
+        with self._changed:
+            return self._changed.wait_for(happened, timeout)

@@ -1,0 +1,89 @@
+"""Instances of one finished graph for many runs at once.
+
+Source: seed 002, "Execution Lifecycle": "to support concurrent execution, graph instances are typically pooled".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from jmars.errors import GraphError
+from jmars.flow.build_time.structure import Structure
+from jmars.flow.lending import Lending
+from jmars.flow.run_time.instance import Graph
+
+__all__ = ["GraphPool"]
+
+
+class _Builds(Protocol):
+    """A finished builder."""
+
+    def build(self) -> Graph:
+        """A new instance."""
+
+    @property
+    def structure(self) -> Structure:
+        """What its instances share."""
+
+
+class GraphPool(Lending[Graph]):
+    """At most `limit` instances of a graph, first come, first served; safe to use from many threads.
+
+    Parameters
+    ----------
+    builder
+        A finished `GraphBuilder`.
+    limit
+        Instances that may exist at once, 1 or more.
+
+    Raises
+    ------
+    GraphError
+        If `limit` is below 1.
+
+    Examples
+    --------
+    >>> from jmars.flow import GraphBuilder
+    >>> builder = GraphBuilder()
+    >>> builder.input("a")
+    >>> _vertex = builder.function(lambda a: a + 1, ["a"], "b")
+    >>> pool = GraphPool(builder.finish(), limit=2)
+    >>> with pool.lent() as graph:
+    ...     graph.run("b", given={"a": 1}).result()
+    2
+    """
+
+    def __init__(self, builder: _Builds, limit: int) -> None:
+        super().__init__(limit)
+        self._builder = builder
+        self._structure = builder.structure  # of an unfinished builder: its error, now
+
+    def _build(self) -> Graph:
+        return self._builder.build()
+
+    def _is_ours(self, instance: Graph) -> bool:
+        return instance.structure is self._structure
+
+    def release(self, instance: Graph) -> None:
+        """Give an instance back; it is reset and goes to the first in line.
+
+        Raises
+        ------
+        GraphError
+            If it is not lent out by this pool, was given back before, or still runs.
+        """
+        if instance.busy:
+            raise GraphError("this instance still runs: wait() for its closure before giving it back")
+        super().release(instance)
+
+    @contextmanager
+    def lent(self) -> Iterator[Graph]:
+        """`acquire` for a `with` block, whose end waits for what still runs."""
+        instance = self.acquire()
+        try:
+            yield instance
+        finally:
+            instance.flush()
+            self.release(instance)

@@ -1,0 +1,170 @@
+"""What a processor and a user see of one instance: vertices, dependencies and data, by name.
+
+Views: the facts lie in the instance's `Activation`, as rows. A `GraphVertex` is what a processor is handed.
+Source: seed 002, "GraphVertex, GraphDependency, and GraphData".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jmars.flow.run_time.channel import Channel
+
+if TYPE_CHECKING:
+    from jmars.flow.build_time.plan import VertexPlan
+    from jmars.flow.run_time.instance import Graph
+    from jmars.flow.run_time.processor import GraphProcessor
+
+__all__ = ["GraphData", "GraphDependency", "GraphVertex"]
+
+
+class GraphData:
+    """A data of one instance: what it holds in the current run."""
+
+    __slots__ = ("_graph", "_number", "name")
+
+    def __init__(self, graph: Graph, number: int) -> None:
+        self._graph, self._number = graph, number
+        self.name = graph.structure.data[number]
+
+    @property
+    def ready(self) -> bool:
+        """Whether it was emitted or given, if only as empty."""
+        return bool(self._graph.state.released[self._number])
+
+    @property
+    def empty(self) -> bool:
+        """Whether it is ready and holds nothing."""
+        return self.ready and self.value is None
+
+    @property
+    def active(self) -> bool:
+        """Whether this run needs it."""
+        return bool(self._graph.state.wanted[self._number])
+
+    @property
+    def value(self) -> Any:
+        """What it holds; None while it is not ready, or empty."""
+        return self._graph.state.values[self._number]
+
+
+class GraphDependency:
+    """A dependency of one vertex of one instance."""
+
+    __slots__ = ("_graph", "_number")
+
+    def __init__(self, graph: Graph, number: int) -> None:
+        self._graph, self._number = graph, number
+
+    @property
+    def target(self) -> GraphData:
+        """The data that it reads."""
+        return GraphData(self._graph, self._graph.structure.edges[self._number].target)
+
+    @property
+    def condition(self) -> GraphData | None:
+        """The data that decides whether it is read; None for an unconditional dependency."""
+        number = self._graph.structure.edges[self._number].condition
+        return GraphData(self._graph, number) if number >= 0 else None
+
+    @property
+    def taken(self) -> bool:
+        """Whether the condition came out as expected; True without condition."""
+        return self._graph.state.taken(self._number)
+
+    @property
+    def value(self) -> Any:
+        """What the vertex sees: None if it is empty or not taken."""
+        return self._graph.state.value(self._number)
+
+
+class GraphVertex:
+    """A vertex of one instance, as its processor sees it."""
+
+    __slots__ = (
+        "_channels",
+        "_conditional",
+        "_graph",
+        "_named",
+        "_number",
+        "_plan",
+        "_sources",
+        "outputs",
+        "processor",
+    )
+
+    def __init__(self, graph: Graph, number: int, plan: VertexPlan, processor: GraphProcessor) -> None:
+        self._graph, self._number, self._plan = graph, number, plan
+        self.processor = processor
+        self.outputs = plan.outputs  # names of the data that it emits
+        edges = graph.structure.edges
+        self._conditional = any(edges[e].condition >= 0 for e in (*plan.anonymous, *plan.named.values()))
+        self._sources = [edges[e].target for e in plan.anonymous]
+        self._named = {name: edges[e].target for name, e in plan.named.items()}
+        self._channels: list[Channel] = []
+
+    @property
+    def name(self) -> str:
+        """Its name in the graph."""
+        return self._plan.name
+
+    @property
+    def inputs(self) -> list[Any]:
+        """Values of the anonymous dependencies, in the order of declaration; None where there is none."""
+        state = self._graph.state
+        if self._conditional:
+            return [state.value(e) for e in self._plan.anonymous]
+        values = state.values
+        return [values[d] for d in self._sources]
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Values of the named dependencies."""
+        state = self._graph.state
+        if self._conditional:
+            return {name: state.value(e) for name, e in self._plan.named.items()}
+        return {name: state.values[d] for name, d in self._named.items()}
+
+    def value(self, name: str) -> Any:
+        """Value of one named dependency; None if it is empty or not taken."""
+        return self.dependency(name).value
+
+    def dependency(self, which: str | int) -> GraphDependency:
+        """A dependency by its name, or an anonymous one by its place."""
+        return GraphDependency(self._graph, self._plan.edge(which))
+
+    def emit(self, value: Any, output: str | int = 0) -> None:
+        """Give an output its value; readers may start at once, while this vertex goes on.
+
+        Parameters
+        ----------
+        value
+            Anything; None emits an empty value.
+        output
+            The output's name, or its place.
+
+        Raises
+        ------
+        GraphError
+            If there is no such output, it was emitted before in this run, or the vertex is not running.
+        """
+        self._graph._emit(self._number, self._plan.output(output), value)
+
+    def open(self, output: str | int = 0) -> Channel:
+        """Emit a channel: its readers start now and see each item as it is published.
+
+        It is closed when the vertex ends, if not before.
+        """
+        channel = Channel()
+        self._channels.append(channel)
+        self.emit(channel, output)
+        return channel
+
+    def _close(self, error: BaseException | None = None) -> None:
+        """The vertex has ended, and so have its channels."""
+        for channel in self._channels:
+            channel.close(error)
+        self._channels.clear()
+
+    def __repr__(self) -> str:
+        return f"<GraphVertex {self.name!r}>"
