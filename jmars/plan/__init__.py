@@ -6,20 +6,32 @@ graph       what a planner sees: operands with their cost, bytes and wishes
 cluster     the workers as numbers: cores, speed, memory, links, disks
 order       ranks: depth first, longest way first, by level, Mars's
 eft         each operand to the worker where it ends first
+runs        a depth-first order cut into runs
+parts       subgraphs that one worker runs
+merge       cascade's partition by merging (seed 004)
+depth_first cascade's partition depth first, then expansion (seed 004)
 outcome     what a run costs
 store       memory and disk of one simulated worker
 ports       the simulated network
 simulation  one simulated run, event by event
 simulate    what a plan would cost
+policies    placing operands while the graph runs, as the seeds do
+choose      several plans tried, the best taken
 """
 
 from jmars.plan.assign import assign_initial, shares
+from jmars.plan.choose import Choice, choose, lower_bound
 from jmars.plan.cluster import UNLIMITED, Workers
+from jmars.plan.depth_first import depth_first
 from jmars.plan.eft import assign_eft
 from jmars.plan.graph import ANY, CPU, GPU, PlanGraph, contract, volume
+from jmars.plan.merge import merge
 from jmars.plan.order import rank_b_level, rank_by, rank_depth_first, rank_level, rank_mars
 from jmars.plan.outcome import SimResult
+from jmars.plan.parts import Part, as_assignment, as_labels
 from jmars.plan.plan import Plan, make_plan
+from jmars.plan.policies import FollowInputs
+from jmars.plan.runs import assign_runs, source_runs
 from jmars.plan.simulate import simulate
 from jmars.plan.simulation import Policy, Simulation
 
@@ -28,16 +40,26 @@ __all__ = [
     "CPU",
     "GPU",
     "UNLIMITED",
+    "Choice",
+    "FollowInputs",
+    "Part",
     "Plan",
     "PlanGraph",
     "Policy",
     "SimResult",
     "Simulation",
     "Workers",
+    "as_assignment",
+    "as_labels",
     "assign_eft",
     "assign_initial",
+    "assign_runs",
+    "choose",
     "contract",
+    "depth_first",
+    "lower_bound",
     "make_plan",
+    "merge",
     "rank_b_level",
     "rank_by",
     "rank_depth_first",
@@ -45,5 +67,6 @@ __all__ = [
     "rank_mars",
     "shares",
     "simulate",
+    "source_runs",
     "volume",
 ]

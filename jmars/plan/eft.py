@@ -60,6 +60,7 @@ def assign_eft(
 
     Examples
     --------
+    >>> from jmars.graph import Dag
     >>> pair = PlanGraph.build(Dag.from_edges(3, [0, 1], [2, 2]), cost=1.0, nbytes=[10, 10, 10])
     >>> assign_eft(pair, Workers.build(2), np.arange(3)).tolist()
     [0, 1, 0]

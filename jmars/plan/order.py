@@ -117,6 +117,7 @@ def b_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> list[float]:
 
     Examples
     --------
+    >>> from jmars.graph import Dag
     >>> line = PlanGraph.build(Dag.from_edges(3, [0, 1], [1, 2]), cost=[1.0, 2.0, 4.0], nbytes=8)
     >>> b_level(line), t_level(line)
     ([7.0, 6.0, 4.0], [0.0, 1.0, 3.0])

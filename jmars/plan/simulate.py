@@ -65,6 +65,7 @@ def simulate(
 
     Examples
     --------
+    >>> from jmars.graph import Dag
     >>> line = PlanGraph.build(Dag.from_edges(2, [0], [1]), cost=[1.0, 2.0], nbytes=10**9)
     >>> pair = Workers.build(2, bandwidth=1e9, latency=0.0)
     >>> simulate(line, pair, [0, 0], [0, 1]).makespan, simulate(line, pair, [0, 1], [0, 1]).makespan

@@ -1,0 +1,75 @@
+"""The best of what was tried is taken, by what the user prefers, in the time that there is."""
+
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from jmars.errors import GraphError, MemoryLimitError
+from jmars.plan import Workers, choose, lower_bound, simulate, volume
+from tests.benchmarks.plan_graphs import SMALL_ONES
+from tests.plan.examples import clusters, graphs, tree, unit
+
+
+@settings(max_examples=30)
+@given(graphs(), clusters())
+def test_the_choice_is_a_plan_that_runs_as_predicted(graph, workers):
+    choice = choose(graph, workers, budget=None)
+    plan = choice.plan
+    run = simulate(graph, workers, plan.assign, plan.rank)
+    assert run.makespan == choice.predicted.makespan >= choice.lower_bound * (1 - 1e-9)
+    assert choice.predicted.moved == volume(graph, plan.assign)
+    assert choice.best.score == min(one.score for one in choice.tried)
+
+
+@pytest.mark.parametrize("name", SMALL_ONES)
+def test_each_preference_is_best_at_what_it_prefers(name):
+    graph, workers = SMALL_ONES[name](), Workers.build(4, cores=2)
+    fast, lean, memory = (choose(graph, workers, prefer=how, budget=None) for how in ("fast", "lean", "memory"))
+    assert fast.predicted.makespan <= min(lean.predicted.makespan, memory.predicted.makespan)
+    assert memory.predicted.peak_total <= min(fast.predicted.peak_total, max(lean.predicted.peak_total, 0)) or (
+        lean.predicted.makespan > fast.predicted.makespan * 1.1
+    )
+    assert memory.predicted.makespan <= fast.predicted.makespan * 1.1
+    assert lean.predicted.moved <= fast.predicted.moved or lean.predicted.peak_total < fast.predicted.peak_total
+
+
+def test_when_the_time_is_up_nothing_more_is_tried():
+    graph, workers = unit(tree(16)), Workers.build(2)
+    seconds = count()
+    assert len(choose(graph, workers, budget=0.0).tried) == 1
+    assert len(choose(graph, workers, budget=3.0, clock=lambda: next(seconds)).tried) == 3
+    assert len(choose(graph, workers, budget=None).tried) > 3
+
+
+def test_plans_are_scored_under_the_memory_that_there_is():
+    graph = SMALL_ONES["matmul"]()
+    tight = Workers.build(2, cores=2, memory=6 * 100_000_000)
+    choice = choose(graph, tight, budget=None)
+    assert choice.predicted.peak.max() <= 6 * 100_000_000
+    assert all(one.result.peak.max() <= 6 * 100_000_000 for one in choice.tried)
+
+
+def test_what_fits_no_worker_is_an_error():
+    with pytest.raises(MemoryLimitError, match="needs 3 bytes at once and worker 0 has 2"):
+        choose(unit(tree(2)), Workers.build(1, memory=2))
+
+
+def test_chunks_that_are_there_are_used():
+    graph, workers = unit(tree(4)), Workers.build(2, bandwidth=1.0)
+    placed = np.array([0, 0, 1, 1, -1, -1, -1])
+    choice = choose(graph, workers, placed=placed, budget=None)
+    assert choice.plan.assign.tolist()[:6] == [-1, -1, -1, -1, 0, 1]
+    assert choice.predicted.moved == 1
+
+
+def test_the_bound_is_the_longest_path_or_all_the_work():
+    assert lower_bound(unit(tree(8)), Workers.build(8)) == 4.0
+    assert lower_bound(unit(tree(8)), Workers.build(3)) == 5.0
+    assert lower_bound(unit(tree(8)), Workers.build(2, speed=[1.0, 4.0])) == 3.0
+
+
+def test_an_unknown_preference_is_refused():
+    with pytest.raises(GraphError, match="choose one of fast, lean, memory"):
+        choose(unit(tree(2)), Workers.build(1), prefer="cheap")

@@ -1,0 +1,103 @@
+"""Seed 004, "Graph Partitioning for Scheduling": by merging, by depth first, and between both."""
+
+import numpy as np
+import pytest
+
+from jmars.graph import Dag, levels
+from jmars.plan import PlanGraph, Workers, as_assignment, as_labels, choose, contract, depth_first, merge, rank_by
+from jmars.plan import simulate as run_in_virtual_time
+from tests.benchmarks.plan_graphs import CHUNK, SMALL_ONES
+
+
+def twelve() -> PlanGraph:
+    """Three lines of three under two sums and an output, each chunk 10 bytes; the middle line is the dearest."""
+    src = [0, 1, 3, 4, 6, 7, 2, 5, 5, 8, 9, 10]
+    dst = [1, 2, 4, 5, 7, 8, 9, 9, 10, 10, 11, 11]
+    return PlanGraph.build(Dag.from_edges(12, src, dst), [1, 1, 1, 3, 3, 3, 2, 2, 2, 1, 1, 1], 10)
+
+
+SLOW_FAST = Workers.build(2, speed=[1.0, 2.0], memory=40)
+
+
+def test_s4_12_partition_by_merging_fastest_context_and_critical_path_first():
+    parts = merge(twelve(), SLOW_FAST)
+    # 9 is as good as 10 and has the lower name; then 11 ends the longest path that is left
+    assert [part.operands for part in parts] == [(3, 4, 5, 9), (6, 7, 8, 10), (0, 1, 2), (11,)]
+    assert [part.worker for part in parts] == [1, 0, 1, 1]
+    assert [part.seconds for part in parts] == [5.0, 7.0, 1.5, 0.5]
+    assert max(part.nbytes for part in parts) <= 40
+    levels(contract(twelve(), as_labels(parts, 12)).dag)  # no part waits for itself
+
+
+@pytest.mark.parametrize("name", SMALL_ONES)
+def test_s4_12_partition_by_merging_gives_parts_that_fit_and_never_wait_for_each_other(name):
+    graph, workers = SMALL_ONES[name](), Workers.build(3, memory=int(8 * CHUNK))
+    parts = merge(graph, workers)
+    assert sorted(v for part in parts for v in part.operands) == list(range(graph.n))
+    assert max(part.nbytes for part in parts) <= 8 * CHUNK
+    levels(contract(graph, as_labels(parts, graph.n)).dag)
+
+
+def test_s4_13_same_input_same_parts():
+    for make in SMALL_ONES.values():
+        graph, workers = make(), Workers.build(3, speed=[1.0, 2.0, 1.0], memory=int(9 * CHUNK))
+        assert merge(graph, workers) == merge(graph, workers)
+
+
+def test_s4_14_the_total_assigned_time_of_each_context_is_the_sum_of_its_parts():
+    graph = twelve()
+    parts = merge(graph, SLOW_FAST)
+    where = as_assignment(parts, graph.n)
+    for w, speed in enumerate(SLOW_FAST.speed):
+        total = sum(part.seconds for part in parts if part.worker == w)
+        assert total == pytest.approx(graph.cost[where == w].sum() / speed)
+    # a context is free or ends first when it is chosen
+    total = [0.0, 0.0]
+    for k, part in enumerate(parts):
+        assert k < 2 or total[part.worker] == min(total)
+        total[part.worker] += part.seconds
+
+
+@pytest.mark.parametrize("name", SMALL_ONES)
+def test_s4_16_partition_depth_first_then_expansion_gives_parts_that_fit(name):
+    graph, workers = SMALL_ONES[name](), Workers.build(3, memory=int(8 * CHUNK))
+    parts = depth_first(graph, workers)
+    assert sorted(v for part in parts for v in part.operands) == list(range(graph.n))
+    assert max(part.nbytes for part in parts) <= 8 * CHUNK
+
+
+@pytest.mark.parametrize("name", ["tree", "map reduce", "matmul", "stencil", "layered"])
+@pytest.mark.parametrize("chunks", [8, 12, 20])
+def test_s4_11_as_breadth_first_as_possible_without_running_out_of_memory(name, chunks):
+    graph, workers = SMALL_ONES[name](), Workers.build(2, cores=2, memory=int(chunks * CHUNK))
+    choice = choose(graph, workers, prefer="fast", budget=None)
+    assert choice.predicted.peak.max() <= chunks * CHUNK
+    parts = as_assignment(depth_first(graph, workers, quota=graph.cost.sum() / 2), graph.n)
+    pure = run_in_virtual_time(graph, workers, parts, rank_by("dfs", graph))
+    assert choice.predicted.makespan <= pure.makespan
+
+
+def test_s4_17_tasks_with_costs_and_contexts_with_speeds_and_links():
+    graph = PlanGraph.build(Dag.from_edges(2, [0], [1]), [4.0, 2.0], [100, 1])
+    bandwidth = np.array([[1.0, 50.0], [10.0, 1.0]])
+    workers = Workers.build(2, speed=[1.0, 2.0], bandwidth=bandwidth, latency=0.0)
+    there = run_in_virtual_time(graph, workers, [0, 1], [0, 1])
+    back = run_in_virtual_time(graph, workers, [1, 0], [0, 1])
+    assert (there.makespan, back.makespan) == (4.0 + 100 / 50 + 1.0, 2.0 + 100 / 10 + 2.0)
+
+
+def test_s4_18_a_schedule_is_judged_by_its_whole_timeline():
+    graph, workers = SMALL_ONES["cholesky"](), Workers.build(2, cores=2)
+    choice = choose(graph, workers, budget=None)
+    run = run_in_virtual_time(graph, workers, choice.plan.assign, choice.plan.rank, trace=True)
+    idle = run.makespan * workers.cores - run.busy
+    assert run.makespan == run.trace.end.max() and np.all(idle >= -1e-9)
+
+
+def test_s4_21_from_the_longest_critical_path_output_backwards_holds_less_than_by_level():
+    held = {"dfs": 0, "level": 0}
+    for make in SMALL_ONES.values():
+        graph, one = make(), Workers.build(1)
+        for name in held:
+            held[name] += run_in_virtual_time(graph, one, [0] * graph.n, rank_by(name, graph)).peak_total
+    assert held["dfs"] < 0.6 * held["level"]
