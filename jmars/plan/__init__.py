@@ -1,22 +1,22 @@
 """Graph to workers, decided before the run; no I/O.
 
-assign      first workers of initial operands (seeds 000, 001, 003)
-plan        the frozen result
-graph       what a planner sees: operands with their cost, bytes and wishes
-cluster     the workers as numbers: cores, speed, memory, links, disks
-order       ranks: depth first, longest way first, by level, Mars's
-eft         each operand to the worker where it ends first
-runs        a depth-first order cut into runs
-parts       subgraphs that one worker runs
-merge       cascade's partition by merging (seed 004)
-depth_first cascade's partition depth first, then expansion (seed 004)
-outcome     what a run costs
-store       memory and disk of one simulated worker
-ports       the simulated network
-simulation  one simulated run, event by event
-simulate    what a plan would cost
-policies    placing operands while the graph runs, as the seeds do
-choose      several plans tried, the best taken
+assign       first workers of initial operands (seeds 000, 001, 003)
+plan         the frozen result
+graph        what a planner sees: operands with their cost, bytes and wishes
+cluster      the workers as numbers: cores, speed, memory, links, disks
+order        ranks: depth first, longest way first, by level, Mars's
+eft          each operand to the worker where it ends first
+runs         a depth-first order cut into runs
+parts        subgraphs that one worker runs
+merge        cascade's partition by merging (seed 004)
+depth_first  cascade's partition depth first, then expansion (seed 004)
+outcome      what a run costs
+store        memory and disk of one simulated worker
+ports        the simulated network
+simulation   one simulated run, event by event
+simulate     what a plan would cost
+policies     placing operands while the graph runs, as the seeds do
+choose       several plans tried, the best taken
 """
 
 from jmars.plan.assign import assign_initial, shares
