@@ -176,9 +176,9 @@ class Arena(Allocator):
         return os.fstat(self.fd).st_blocks * 512
 
     def reserve(self, size: int) -> int | None:
-        """A slot that stands for memory elsewhere: its own pages go back to the system where memory is short."""
+        """A slot that stands for memory elsewhere: its own pages go back to the system from half full on."""
         offset = self.allocate(size)
-        if offset is not None and size >= PAGE and self.resident + size > self.capacity:
+        if offset is not None and size >= PAGE and 2 * (self.resident + size) > self.capacity:
             self.memory.madvise(mmap.MADV_REMOVE, offset, self.size_of(offset))
         return offset
 
