@@ -7,6 +7,7 @@ cluster      the workers as numbers: cores, speed, memory, links, disks
 order        ranks: depth first, longest way first, by level, Mars's
 eft          each operand to the worker where it ends first
 runs         a depth-first order cut into runs
+bisect       halves of halves that share few bytes
 parts        subgraphs that one worker runs
 merge        cascade's partition by merging (seed 004)
 depth_first  cascade's partition depth first, then expansion (seed 004)
@@ -20,13 +21,14 @@ choose       several plans tried, the best taken
 """
 
 from jmars.plan.assign import assign_initial, shares
+from jmars.plan.bisect import assign_bisect
 from jmars.plan.choose import Choice, choose, lower_bound
 from jmars.plan.cluster import UNLIMITED, Workers
 from jmars.plan.depth_first import depth_first
 from jmars.plan.eft import assign_eft
 from jmars.plan.graph import ANY, CPU, GPU, PlanGraph, contract, volume
 from jmars.plan.merge import merge
-from jmars.plan.order import rank_b_level, rank_by, rank_depth_first, rank_level, rank_mars
+from jmars.plan.order import rank_b_level, rank_by, rank_depth_first, rank_level, rank_mars, rank_wave
 from jmars.plan.outcome import SimResult
 from jmars.plan.parts import Part, as_assignment, as_labels
 from jmars.plan.plan import Plan, make_plan
@@ -51,6 +53,7 @@ __all__ = [
     "Workers",
     "as_assignment",
     "as_labels",
+    "assign_bisect",
     "assign_eft",
     "assign_initial",
     "assign_runs",
@@ -65,6 +68,7 @@ __all__ = [
     "rank_depth_first",
     "rank_level",
     "rank_mars",
+    "rank_wave",
     "shares",
     "simulate",
     "source_runs",

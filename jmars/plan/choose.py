@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError, MemoryLimitError
+from jmars.plan.bisect import assign_bisect
 from jmars.plan.cluster import Workers
 from jmars.plan.eft import assign_eft
 from jmars.plan.graph import PlanGraph
@@ -160,17 +161,22 @@ def _candidates(
         home = source_runs(graph, workers, rank("dfs"))
         return assign_eft(graph, workers, rank("dfs"), affinity=home, pull=np.inf, placed=placed)
 
+    def bisect(order: str) -> NDArray[np.int16]:
+        return np.where(_there(graph, placed), np.int16(-1), assign_bisect(graph, workers, rank(order)))
+
     def runs() -> NDArray[np.int16]:
         return np.where(_there(graph, placed), np.int16(-1), assign_runs(graph, workers, rank("dfs")))
 
     ways: list[tuple[str, Callable[[], NDArray[np.int16]]]] = [
         ("eft 3", partial(eft, "blevel", 3.0)),
+        ("halves", partial(bisect, "dfs")),
+        ("eft 5 by wave", partial(eft, "wave", 5.0)),
         ("runs of sources, eft 3", after_sources),
-        ("runs", runs),
+        ("halves by wave", partial(bisect, "wave")),
         ("eft 1", partial(eft, "blevel", 1.0)),
-        ("eft 3 by dfs", partial(eft, "dfs", 3.0)),
         ("eft 10", partial(eft, "blevel", 10.0)),
-        ("eft 10 by dfs", partial(eft, "dfs", 10.0)),
+        ("runs", runs),
+        ("eft 3 by dfs", partial(eft, "dfs", 3.0)),
     ]
     for name, way in ways:
         assign = way()

@@ -1,7 +1,7 @@
 """Orders to run a graph in, and the paths through it that they are made of.
 
 A rank has shape (n,), each of 0..n-1 once; of two ready operands the lower one runs first. `eft` also goes through the
-operands in a rank's order, so it needs a topological one: `rank_depth_first`, `rank_b_level` and `rank_level` are.
+operands in a rank's order, so it needs a topological one: all but `rank_mars` are.
 Source: PLANNING 4.3 and `order.py` in 7; Liu 1987 (the key); seed 003, "Operand 选择策略"; seed 004, "Depth-first
 favours minimal memory consumption … Breadth-first favours speed".
 """
@@ -28,6 +28,7 @@ __all__ = [
     "rank_depth_first",
     "rank_level",
     "rank_mars",
+    "rank_wave",
     "rows",
     "sequential_peak",
     "t_level",
@@ -37,7 +38,7 @@ Rank = NDArray[np.int64]
 
 
 def rank_by(name: str, graph: PlanGraph, seconds_per_byte: float = 0.0) -> Rank:
-    """The rank of one of `RANKS`: "dfs", "blevel", "level" or "mars".
+    """The rank of one of `RANKS`: "dfs", "blevel", "level", "wave" or "mars".
 
     Raises
     ------
@@ -99,6 +100,11 @@ def rank_level(graph: PlanGraph) -> Rank:
     return _positions(np.argsort(levels(graph.dag), kind="stable"))
 
 
+def rank_wave(graph: PlanGraph, seconds_per_byte: float = 0.0) -> Rank:
+    """Level by level, in each the longest way to the end first."""
+    return _positions(np.lexsort((-np.array(b_level(graph, seconds_per_byte)), levels(graph.dag))))
+
+
 def rank_mars(graph: PlanGraph) -> Rank:
     """Seed 003's three rules; no topological order."""
     return mars(graph.dag, graph.nbytes)
@@ -108,6 +114,7 @@ RANKS: dict[str, Callable[[PlanGraph, float], Rank]] = {
     "dfs": lambda graph, _: rank_depth_first(graph),
     "blevel": rank_b_level,
     "level": lambda graph, _: rank_level(graph),
+    "wave": rank_wave,
     "mars": lambda graph, _: rank_mars(graph),
 }
 

@@ -21,6 +21,7 @@ from jmars.plan import (
     SimResult,
     Workers,
     as_assignment,
+    assign_bisect,
     assign_eft,
     assign_initial,
     choose,
@@ -79,6 +80,15 @@ def eft(price: float, order: str) -> Run:
     return run
 
 
+def halves(order: str) -> Run:
+    def run(graph: PlanGraph, workers: Workers, noise: float) -> SimResult:
+        assign = assign_bisect(graph, workers, rank_by("dfs", graph))
+        rank = rank_by(order, graph, workers.seconds_per_byte)
+        return simulate(graph, workers, assign, rank, noise=noise, seed=1)
+
+    return run
+
+
 def chosen(prefer: str) -> Run:
     def run(graph: PlanGraph, workers: Workers, noise: float) -> SimResult:
         plan = choose(graph, workers, prefer=prefer, budget=None).plan
@@ -97,6 +107,8 @@ POLICIES: dict[str, Run] = {
     "eft 0 + blevel": eft(0.0, "blevel"),
     "eft 3 + blevel": eft(3.0, "blevel"),
     "eft 3 + dfs": eft(3.0, "dfs"),
+    "halves + blevel": halves("blevel"),
+    "halves + dfs": halves("dfs"),
     "dask model, steals": dynamic(lambda: DaskModel(steal=True)),
     "dask model": dynamic(lambda: DaskModel(steal=False)),
     **{f"jmars {prefer}": chosen(prefer) for prefer in PREFERENCES},

@@ -12,7 +12,7 @@ from tests.plan.examples import cascade, graphs, tree, unit
 from tests.seeds.worked import held_after_each_unit
 
 
-@pytest.mark.parametrize("name", ["dfs", "blevel", "level"])
+@pytest.mark.parametrize("name", ["dfs", "blevel", "level", "wave"])
 @given(graphs())
 def test_a_rank_is_topological(name, graph):
     assert is_topological(graph.dag, np.argsort(rank_by(name, graph, 0.25)))
@@ -24,7 +24,7 @@ def test_mars_is_an_order_of_all_operands(graph):
 
 
 def test_an_unknown_order_is_refused():
-    with pytest.raises(GraphError, match="choose one of dfs, blevel, level, mars"):
+    with pytest.raises(GraphError, match="choose one of dfs, blevel, level, wave, mars"):
         rank_by("best", cascade())
 
 
