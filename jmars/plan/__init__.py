@@ -16,6 +16,7 @@ store        memory and disk of one simulated worker
 ports        the simulated network
 simulation   one simulated run, event by event
 simulate     what a plan would cost
+justify      an order learnt from a run
 policies     placing operands while the graph runs, as the seeds do
 choose       several plans tried, the best taken
 """
@@ -27,6 +28,7 @@ from jmars.plan.cluster import UNLIMITED, Workers
 from jmars.plan.depth_first import depth_first
 from jmars.plan.eft import assign_eft
 from jmars.plan.graph import ANY, CPU, GPU, PlanGraph, contract, volume
+from jmars.plan.justify import rank_justified
 from jmars.plan.merge import merge
 from jmars.plan.order import rank_b_level, rank_by, rank_depth_first, rank_level, rank_mars, rank_wave
 from jmars.plan.outcome import SimResult
@@ -66,6 +68,7 @@ __all__ = [
     "rank_b_level",
     "rank_by",
     "rank_depth_first",
+    "rank_justified",
     "rank_level",
     "rank_mars",
     "rank_wave",

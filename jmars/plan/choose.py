@@ -20,6 +20,7 @@ from jmars.plan.bisect import assign_bisect
 from jmars.plan.cluster import Workers
 from jmars.plan.eft import assign_eft
 from jmars.plan.graph import PlanGraph
+from jmars.plan.justify import rank_justified
 from jmars.plan.order import b_level, rank_by, sequential_peak
 from jmars.plan.outcome import SimResult
 from jmars.plan.plan import Plan
@@ -31,6 +32,7 @@ __all__ = ["PREFERENCES", "Candidate", "Choice", "choose", "lower_bound"]
 PREFERENCES = ("fast", "lean", "memory")
 
 _MOVED, _HELD = 0.3, 0.05  # "lean": what all bytes moved, and twice the bytes held, are worth beside the lower bound
+_JUSTIFIED = 3  # plans whose order is tried again, learnt from their run
 _SLACK = 1.1  # "memory": how much longer than the fastest it may take
 
 
@@ -105,23 +107,35 @@ def choose(
         raise GraphError(f"no preference {prefer!r}; choose one of {', '.join(PREFERENCES)}")
     start = clock()
     bound, total = lower_bound(graph, workers), int(graph.nbytes.sum())
-    lean = 0
+    lean = sequential_peak(graph, rank_by("dfs", graph)) * len(workers)
     tried: list[Candidate] = []
-    failed: MemoryLimitError | None = None
-    for assigned_by, ranked_by, assign, rank in _candidates(graph, workers, placed):
+    failed: list[MemoryLimitError] = []
+
+    def is_over() -> bool:
+        return budget is not None and bool(tried) and clock() - start >= budget
+
+    def attempt(assigned_by: str, ranked_by: str, assign: NDArray[np.int16], rank: NDArray[np.int64]) -> None:
         try:
             result = simulate(graph, workers, assign, rank, placed=placed)
         except MemoryLimitError as error:
-            failed = error
+            failed.append(error)
         else:
-            lean = lean or sequential_peak(graph, rank_by("dfs", graph)) * len(workers)
             score = _score(prefer, result, bound, total, lean)
             tried.append(Candidate(assigned_by, ranked_by, assign, rank, result, score))
-        if budget is not None and tried and clock() - start >= budget:
+
+    for candidate in _candidates(graph, workers, placed):
+        attempt(*candidate)
+        if is_over():
             break
     if not tried:
-        assert failed is not None
-        raise failed
+        raise failed[0]
+    for one in sorted(tried, key=lambda one: one.score)[:_JUSTIFIED]:
+        if is_over():
+            break
+        trace = simulate(graph, workers, one.assign, one.rank, placed=placed, trace=True).trace
+        assert trace is not None
+        rank = rank_justified(graph, one.assign, trace, workers.seconds_per_byte)
+        attempt(one.assigned_by, f"{one.ranked_by}, justified", one.assign, rank)
     fastest = min(one.result.makespan for one in tried)
     allowed = [one for one in tried if prefer != "memory" or one.result.makespan <= fastest * _SLACK]
     best = min(allowed, key=lambda one: one.score)

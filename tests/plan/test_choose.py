@@ -21,6 +21,7 @@ def test_the_choice_is_a_plan_that_runs_as_predicted(graph, workers):
     assert run.makespan == choice.predicted.makespan >= choice.lower_bound * (1 - 1e-9)
     assert choice.predicted.moved == volume(graph, plan.assign)
     assert choice.best.score == min(one.score for one in choice.tried)
+    assert sorted(plan.rank.tolist()) == list(range(graph.n))
 
 
 @pytest.mark.parametrize("name", SMALL_ONES)
