@@ -1,13 +1,16 @@
 """Plans compared by simulation: seconds beside a bound that none beats, bytes moved and spilled, and bytes held.
 
     python tests/benchmarks/plans.py [--memory CHUNKS] [--noise SIGMA] [--slow SPEED] [POLICY ...]
+    python tests/benchmarks/plans.py --check
 
 Nine graphs (`plan_graphs.py`) on 8 workers of 2 cores with 10 Gbit Ethernet. --memory gives each worker room for that
 many chunks of 100 MB, --noise spreads the costs after planning, --slow makes one worker slower, which plans know.
+--check says whether "jmars lean" keeps its promises, and exits with 1 where it does not.
 Source: PLANNING 3.
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -151,14 +154,43 @@ def mean(values: list[float]) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
-def main() -> None:
+def check() -> int:
+    """Print each promise with what is measured; how many are broken."""
+    names = ["jmars lean", "dask model"]
+    plain = measure(names, Workers.build(8, cores=2), 0.0)
+    tight = measure(names, Workers.build(8, cores=2, memory=int(20 * CHUNK)), 0.0)
+    noisy = measure(names[:1], Workers.build(8, cores=2), 0.3)
+    slow = measure(names[:1], Workers.build(8, cores=2, speed=[0.5] + [1.0] * 7), 0.0)
+    ours, model = plain["jmars lean"], plain["dask model"]
+    promises = [
+        ("makespan / lower bound, mean", mean(ours.ratio), 1.10),
+        ("makespan / lower bound, worst", max(ours.ratio), 1.35),
+        ("bytes moved / dask model's", sum(ours.moved) / sum(model.moved), 0.4),
+        ("20 chunks a worker: makespan / lower bound", mean(tight["jmars lean"].ratio), 1.20),
+        (
+            "20 chunks a worker: spilled / dask model's",
+            sum(tight["jmars lean"].spilled) / sum(tight["dask model"].spilled),
+            0.5,
+        ),
+        ("noise 0.3: makespan / lower bound", mean(noisy["jmars lean"].ratio), 1.15),
+        ("one worker known to run at half speed", mean(slow["jmars lean"].ratio), 1.25),
+    ]
+    for what, measured, most in promises:
+        print(f"{what:45s} {measured:7.3f}  at most {most:.2f}  {'ok' if measured <= most else 'BROKEN'}")
+    return sum(measured > most for _, measured, most in promises)
+
+
+def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="whether the promises are kept")
     parser.add_argument("--memory", type=float, help="chunks of 100 MB that fit a worker")
     parser.add_argument("--noise", type=float, default=0.0)
     parser.add_argument("--slow", type=float, default=1.0, help="speed of the first worker")
     parser.add_argument("policy", nargs="*", help=f"of {', '.join(POLICIES)}")
     given = parser.parse_args()
+    if given.check:
+        return int(check() > 0)
     limit = {} if given.memory is None else {"memory": int(given.memory * CHUNK)}
     workers = Workers.build(8, cores=2, speed=[given.slow] + [1.0] * 7, **limit)
     rows = measure(given.policy or list(POLICIES), workers, given.noise)
@@ -170,7 +202,8 @@ def main() -> None:
     for name, row in rows.items():
         figures = f"{mean(row.ratio):8.3f}{max(row.ratio):8.2f}{sum(row.moved):10.1f}{sum(row.spilled):9.1f}"
         print(f"{name:20s}{figures}{mean(row.held):7.1f}{row.seconds:7.1f}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
