@@ -13,7 +13,7 @@ class Calls(list):
             self.append(name)
             return function(*values, **named)
 
-        counted.__name__ = name
+        counted.__name__ = str(name)
         return counted
 
 

@@ -41,7 +41,8 @@ class Closure:
         self._why = why
         self.finished = False
         self.flushed = False
-        self.error: BaseException | None = None  # the first one of the run
+        self.error: BaseException | None = None  # the first one before the run finished
+        self.late_error: BaseException | None = None  # the first one after it, of work that nobody waits for
         self._values: tuple[Any, ...] = ()
 
     def result(self, timeout: float | None = None) -> Any:
@@ -95,9 +96,11 @@ class Closure:
             except Exception:  # a listener's trouble must not end the thread that drives the run
                 _log.exception("a callback of on_finish failed; the run is not affected")
 
-    def _flush(self) -> None:
+    def _flush(self, error: BaseException | None) -> None:
         """The last vertex has ended."""
         with self._changed:
+            if error is not self.error:
+                self.late_error = error
             self.flushed = True
             self._changed.notify_all()
 

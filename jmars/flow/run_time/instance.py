@@ -183,11 +183,11 @@ class Graph:
 
     # What the threads of a run do.
 
-    def _emit(self, vertex: int, data: int, value: Any) -> None:
-        """A running vertex gives an output its value."""
+    def _emit(self, vertex: int, data: int, value: Any, last: bool = False) -> None:
+        """A running vertex gives an output its value; as its last act, the news travels with that of its end."""
         if not self._running[vertex]:
             raise GraphError(f"vertex {self._vertices[vertex].name!r} is not running; emit within process()")
-        if self.state.claim(data, value):
+        if self.state.claim(data, value) and not last:
             self._mail.append(~data)
             if self._executor is not None and self._closure is not None:  # inline, nothing starts before this one ends
                 self._advance(self._closure, None)
@@ -300,7 +300,7 @@ class Graph:
             except BaseException as error:  # it refused
                 self._mail.append((number, error))
         if news.flushed:
-            closure._flush()
+            closure._flush(news.error)
 
     def _submit_async(self, number: int) -> None:
         """Hand an `async def` vertex out."""

@@ -150,6 +150,10 @@ class GraphVertex:
         """
         self._graph._emit(self._number, self._plan.output(output), value)
 
+    def _leave(self, value: Any, output: int = 0) -> None:
+        """Emit as the last act of `process`: cheaper, as nobody is told before it ends."""
+        self._graph._emit(self._number, self._plan.output(output), value, last=True)
+
     def open(self, output: str | int = 0) -> Channel:
         """Emit a channel: its readers start now and see each item as it is published.
 

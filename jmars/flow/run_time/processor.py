@@ -72,7 +72,7 @@ class FunctionProcessor(GraphProcessor):
         """One output, or as many as the vertex has."""
         if not self.several:
             if vertex.outputs:
-                vertex.emit(value)
+                vertex._leave(value)
             return
         values = tuple(value)
         if len(values) != len(vertex.outputs):
@@ -81,7 +81,7 @@ class FunctionProcessor(GraphProcessor):
                 "return one for each"
             )
         for place, each in enumerate(values):
-            vertex.emit(each, place)
+            vertex._leave(each, place)
 
 
 class AsyncFunctionProcessor(FunctionProcessor):
