@@ -1,6 +1,7 @@
 """Other schedulers' ways, as policies for the simulator: Dask's as published, and chance.
 
-Models, not the programs: a real cluster has delays that are left out here. Source: PLANNING 3; distributed's
+Models, not the programs: a real cluster has delays that are left out here, and the order is our depth-first one, which
+holds about as little as `dask.order`. Source: PLANNING 3; distributed's
 `scheduler.py` (queued root tasks, worker objective, stealing).
 """
 
