@@ -1,0 +1,50 @@
+"""Instances of a graph are lent out whole: nothing of one run is left for the next."""
+
+import threading
+
+import pytest
+
+from jmars.errors import GraphError
+from jmars.flow import GraphBuilder, GraphPool, GraphProcessor, ThreadPoolExecutor
+
+
+def test_the_end_of_a_with_block_waits_for_what_still_runs():
+    go = threading.Event()
+
+    class Residual(GraphProcessor):
+        def process(self, vertex):
+            vertex.emit(1)
+            assert go.wait(10)
+
+    builder = GraphBuilder()
+    builder.vertex(Residual).emit("a")
+    pool = GraphPool(builder.finish(), 1)
+    with ThreadPoolExecutor(1) as threads:
+        with pool.lent() as graph:
+            closure = graph.run("a", executor=threads)
+            assert closure.result(10) == 1
+            with pytest.raises(GraphError, match="still runs"):
+                pool.release(graph)
+            go.set()
+        assert closure.flushed and pool.acquire(timeout=5) is graph
+
+
+def test_an_instance_that_went_back_or_belongs_elsewhere_is_refused():
+    builder = GraphBuilder()
+    builder.const("a", 1)
+    pool = GraphPool(builder.finish(), 1)
+    with pool.lent() as graph:
+        assert graph.run("a").result() == 1
+    with pytest.raises(GraphError, match="went back to its pool"):
+        graph.run("a")
+    with pytest.raises(GraphError, match="given back before"):
+        pool.release(graph)
+    other = GraphBuilder()
+    other.const("a", 1)
+    with pytest.raises(GraphError, match="another graph"):
+        pool.release(other.finish().build())
+
+
+def test_a_pool_of_an_unfinished_graph_is_refused():
+    with pytest.raises(GraphError, match="is not finished"):
+        GraphPool(GraphBuilder(), 1)
