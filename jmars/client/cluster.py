@@ -32,9 +32,9 @@ from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["Cluster", "default_cluster", "open_clusters", "usable_cores"]
+__all__ = ["Cluster", "default_cluster", "make_default", "open_clusters", "usable_cores"]
 
-_open: list[Cluster] = []  # newest last
+_open: list[Cluster] = []  # the default one last
 _open_lock = threading.RLock()  # held for moments only: the thread that talks to clusters takes it too
 _start_lock = threading.RLock()  # held while the default cluster starts
 
@@ -313,19 +313,27 @@ class Cluster:
 
 
 def open_clusters() -> list[Cluster]:
-    """The open clusters of this process, the newest (the default one) last."""
+    """The open clusters of this process, the default one last."""
     with _open_lock:
         return [cluster for cluster in _open if cluster._pid == os.getpid()]
 
 
 def default_cluster(start: bool = True) -> Cluster | None:
-    """The newest open cluster; with `start`, a new one where there is none."""
+    """The open cluster that is newest or was made the default since; with `start`, a new one where there is none."""
     mine = open_clusters()
     if mine or not start:
         return mine[-1] if mine else None
     with _start_lock:
         mine = open_clusters()  # another thread may have started one meanwhile
         return mine[-1] if mine else Cluster()
+
+
+def make_default(cluster: Cluster) -> None:
+    """Make an open cluster the default one."""
+    with _open_lock:
+        if cluster in _open:
+            _open.remove(cluster)
+            _open.append(cluster)
 
 
 def usable_cores() -> int:

@@ -14,7 +14,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
-from jmars.client.cluster import Cluster, default_cluster, open_clusters
+from jmars.client.cluster import Cluster, default_cluster, make_default, open_clusters
 from jmars.config import config
 from jmars.notebook import kernel_access
 from jmars.notebook.cell import run_cell
@@ -71,16 +71,16 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
 
 
 def find_cluster(flags: Flags) -> Cluster:
-    """The default cluster, or a new one where there is none or the flags ask for another."""
-    cluster = default_cluster(start=False)
-    if cluster is not None:
+    """The newest open cluster that is as the flags ask, or a new one; it is the default from then on."""
+    for cluster in reversed(open_clusters()):
         same_workers = flags.workers in (None, cluster.n_workers)
         if same_workers and flags.memory in (None, cluster.memory_limit):
+            make_default(cluster)
             return cluster
     if flags.workers is None and flags.memory is None:
-        cluster = default_cluster(start=True)
-        assert cluster is not None
-        return cluster
+        started = default_cluster(start=True)
+        assert started is not None
+        return started
     return Cluster(n_workers=flags.workers, memory_limit=flags.memory)
 
 

@@ -159,6 +159,19 @@ def test_other_flags_start_another_cluster_which_is_the_default(notebook, other)
     assert default_cluster() is before
 
 
+def test_flags_of_an_open_cluster_make_it_the_default_again(notebook, other):
+    notebook(f"%%jmars {FLAGS}\nx = np.ones(3)")
+    first = default_cluster()
+    notebook(f"{other}\ny = x + 1")
+    second = default_cluster()
+    notebook(f"%%jmars {FLAGS}\nz = y + 1")
+    assert default_cluster() is first
+    assert open_clusters() == [second, first]
+    notebook("%%jmars\nx = z + 1")  # asks for nothing
+    assert default_cluster() is first
+    assert notebook["x"].fetch().tolist() == [4, 4, 4]
+
+
 def test_a_wrong_flag_runs_nothing(notebook):
     ran = notebook.run("%%jmars -w none\nnever = 1")
     assert "UsageError: argument -w/--workers: 'none' is no number of workers" in ran.text
