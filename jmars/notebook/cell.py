@@ -7,10 +7,12 @@ Source: shared design, "The cell".
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from jmars.errors import ViewWriteError
 from jmars.notebook.cell_error import shorten
 from jmars.notebook.cell_source import LAST_VALUE, CellSource
 from jmars.notebook.kernel_access import run_coroutine
@@ -63,6 +65,8 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine, la
         engine.finish(tensors_in([value] if lazy else [*assigned.values(), value]))
     except BaseException as error:
         inside.roll_back()
+        if isinstance(error, ViewWriteError):  # IPython keeps the traceback, and with it the view in its frames
+            traceback.clear_frames(error.__traceback__)
         failed = engine.job.line if engine.job is not None else None
         shorten(shell, error, {source.filename, failed.filename if failed else source.filename})
         raise

@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from jmars.errors import UnsupportedError
+from jmars.errors import UnsupportedError, ViewWriteError
 from jmars.tensor import Tensor
 
 
@@ -222,3 +222,11 @@ def test_after_an_error_names_and_tensors_are_as_before(notebook, end):
     assert "system" not in notebook
     assert notebook["t"].fetch().tolist() == [0, 0]
     assert notebook("%%jmars\nfloat(a.sum())") == 2
+
+
+def test_after_a_write_through_a_view_the_array_can_be_written(notebook):
+    notebook("import numpy as np\nA = np.zeros((2, 3))")
+    notebook("%%jmars\nA += 0")
+    assert isinstance(notebook.run("%%jmars\nA[0][1] = 1").error, ViewWriteError)
+    notebook("%%jmars\nA[0] += 1")
+    assert notebook["A"].fetch().tolist() == [[1, 1, 1], [0, 0, 0]]
