@@ -103,6 +103,9 @@ class _CellModule(ModuleType):
     def __dir__(self) -> list[str]:
         return dir(self._numpy)
 
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        return importlib.import_module, (self.__name__,)  # a function for map_blocks runs NumPy's own on the worker
+
     def look_up(self, name: str) -> Any:
         """The value of `name`; see `meaning`."""
         if name.startswith("__"):

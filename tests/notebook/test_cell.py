@@ -230,3 +230,13 @@ def test_after_a_write_through_a_view_the_array_can_be_written(notebook):
     assert isinstance(notebook.run("%%jmars\nA[0][1] = 1").error, ViewWriteError)
     notebook("%%jmars\nA[0] += 1")
     assert notebook["A"].fetch().tolist() == [[1, 1, 1], [0, 0, 0]]
+
+
+def test_a_function_of_blocks_runs_numpys_own(notebook):
+    notebook("import numpy as np\nX = np.array([[3, 1, 2], [6, 5, 4]])")
+    notebook(
+        "%%jmars\nfrom numpy import linalg\nY = X.map_blocks(lambda b: np.sort(b, axis=1))\n"
+        "Z = X.map_blocks(lambda b: (linalg.norm(b), b)[1] if type(np.ones(1)).__name__ == 'ndarray' else 1 / 0)"
+    )
+    assert notebook["Y"].fetch().tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert notebook["Z"].fetch().tolist() == [[3, 1, 2], [6, 5, 4]]

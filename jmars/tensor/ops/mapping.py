@@ -1,6 +1,7 @@
 """`map_blocks`: a function of the user's called with chunks.
 
-The function travels as bytes that only executors open; what it gives must have the shape and dtype that were promised.
+The function travels as bytes, and what is called, here too, is a copy made of them; what it gives must have the shape
+and dtype that were promised.
 """
 
 from __future__ import annotations
@@ -87,11 +88,11 @@ def map_blocks(
     inputs = [rechunked(x.data, _own_cut(x, grid)) for x in given]
     with_place = _takes_place(function)
     label = name or _name_of(function)
+    blob = cloudpickle.dumps((function, fixed, kwargs))
     if dtype is None:
-        dtype = _dtype_of_one(function, [x.dtype for x in given], len(shape), fixed, kwargs, with_place)
+        dtype = _dtype_of_one(blob, [x.dtype for x in given], len(shape), with_place)
     kind = check_dtype(dtype)
     splits = grid if chunks is None else _promised(chunks, grid)
-    blob = cloudpickle.dumps((function, fixed, kwargs))
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
     op = MapBlocks(label, blob, which, grid, with_place, inputs=unique)
@@ -219,15 +220,9 @@ def _takes_place(function: Callable[..., Any]) -> bool:
     return "block_id" in names
 
 
-def _dtype_of_one(
-    function: Callable[..., Any],
-    dtypes: Sequence[np.dtype[Any]],
-    ndim: int,
-    fixed: dict[int, Any],
-    kwargs: dict[str, Any],
-    with_place: bool,
-) -> np.dtype[Any]:
+def _dtype_of_one(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_place: bool) -> np.dtype[Any]:
     """The dtype that the function gives for arrays of one element."""
+    function, fixed, kwargs = cloudpickle.loads(blob)  # in a cell the original's `np` is lazy, its copy's is NumPy
     ones = iter([np.ones((1,) * ndim, dtype) for dtype in dtypes])
     args = [fixed[i] if i in fixed else next(ones) for i in range(len(dtypes) + len(fixed))]
     try:
