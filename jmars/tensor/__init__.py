@@ -28,6 +28,7 @@ from jmars.tensor.operand import Operand, TensorData, TensorMeta
 from jmars.tensor.ops import linalg, random
 from jmars.tensor.ops.converting import tensor  # over the module of that name
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
+from jmars.tensor.protocols import unsupported as _unsupported
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = [
@@ -67,10 +68,7 @@ def __getattr__(name: str) -> Any:
     if name in _PASSED_ON and hasattr(_np, name):
         return getattr(_np, name)
     if hasattr(_np, name):
-        raise AttributeError(
-            f"np.{name} is not in jmars yet, and nothing is computed behind your back; "
-            f"import numpy and call numpy.{name} on the value, x.fetch()"
-        )
+        raise AttributeError(str(_unsupported(name)))
     raise AttributeError(f"module 'jmars.tensor' has no attribute {name!r}, and neither has NumPy")
 
 

@@ -61,7 +61,8 @@ def find(theirs: Any) -> Callable[..., Any] | None:
 
 def unsupported(name: str) -> UnsupportedError:
     """The error for a NumPy function that jmars lacks."""
+    on_arrays = "" if name.startswith("random.") else ", on the value, x.fetch(), or on chunks with map_blocks"
     return UnsupportedError(
         f"np.{name} is not in jmars yet, and nothing is computed behind your back; "
-        f"call it on the value, np.{name}(x.fetch()), or on chunks with map_blocks"
+        f"compute it in a cell without %%jmars, where numpy is NumPy{on_arrays}"
     )

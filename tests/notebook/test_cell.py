@@ -240,3 +240,11 @@ def test_a_function_of_blocks_runs_numpys_own(notebook):
     )
     assert notebook["Y"].fetch().tolist() == [[1, 2, 3], [4, 5, 6]]
     assert notebook["Z"].fetch().tolist() == [[3, 1, 2], [6, 5, 4]]
+
+
+def test_advice_about_what_is_unsupported_works(notebook):
+    notebook("import numpy as np\nx = np.array([3, 1, 3])")
+    ran = notebook.run("%%jmars\ny = x * 2\nnp.unique(y)")
+    assert "compute it in a cell without %%jmars, where numpy is NumPy, on the value, x.fetch()" in str(ran.error)
+    notebook("%%jmars\ny = x * 2")
+    assert notebook("np.unique(y.fetch())").tolist() == [2, 6]

@@ -20,7 +20,7 @@ from jmars.kernels.program import ChunkType, Combine, Program, Reduce, single
 from jmars.kernels.reducers import MomentReducer, PositionReducer, Reducer, UfuncReducer, state_shape
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import offers, unsupported
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["Reduction", "reduce"]
@@ -339,7 +339,7 @@ def ufunc_reduce(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, 
     """`ufunc.reduce`."""
     function = _BY_UFUNC.get(ufunc.__name__)
     if function is None:
-        raise UnsupportedError(f"np.{ufunc.__name__}.reduce is not in jmars; compute it on the value, x.fetch()")
+        raise unsupported(f"{ufunc.__name__}.reduce")
     x = _plain(f"{ufunc.__name__}.reduce", array, initial, where)
     out = out[0] if isinstance(out, tuple) else out
     if dtype is not None and function in (sum_, prod):
