@@ -5,6 +5,7 @@
     ├── GraphError (ValueError)                a graph that cannot run
     ├── UnsupportedError (NotImplementedError, TypeError)   a NumPy function that jmars lacks
     ├── ViewWriteError (ValueError)            writing through a view, which jmars does not share
+    ├── ArrayChangedError (ValueError)         a NumPy array was changed before the cluster had read it
     ├── NotReadyError (RuntimeError)           a value asked for where none can be computed
     ├── CellError (SyntaxError)                a %%jmars line or cell that cannot be read
     ├── MemoryLimitError (MemoryError, ValueError)   it can never fit in the memory limit
@@ -29,6 +30,7 @@ and what to do.
 from __future__ import annotations
 
 __all__ = [
+    "ArrayChangedError",
     "AuthenticationError",
     "CellError",
     "ChecksumError",
@@ -81,6 +83,10 @@ class UnsupportedError(JmarsError, NotImplementedError, TypeError):
 
 class ViewWriteError(JmarsError, ValueError):
     """A write whose effect NumPy shares between a view and its base, which lazy arrays do not."""
+
+
+class ArrayChangedError(JmarsError, ValueError):
+    """A NumPy array was changed between being taken and being read, so its old value is gone."""
 
 
 class NotReadyError(JmarsError, RuntimeError):

@@ -22,6 +22,7 @@ from jmars.actors import Mailbox
 from jmars.client.connection import Connection
 from jmars.client.job import Job
 from jmars.client.reports import Reports
+from jmars.client.sending import Sending
 from jmars.client.shared import SharedMemory
 from jmars.config import config
 from jmars.deploy import LocalHost
@@ -100,6 +101,7 @@ class Cluster:
             connection = self._connection = _patient_connection(self._host, mailbox, self._lost)
             ready = self._connection.ask("host", "ready")
             self._shared = SharedMemory(self._connection, self._host.arena, ready["arena"], ready["capacity"])
+            self.sending = Sending(self, self._shared)
         except BaseException as error:
             self._closed = True
             if connection is not None:
@@ -155,11 +157,13 @@ class Cluster:
         ticket = os.urandom(8).hex()
         with self._lock:
             self._bring_here(data)
+            self.sending.send(data)
             graph = TensorGraph.of(data, self._held)
             uploaded: list[str] = []
             results: list[str] = []  # arrays that are themselves results: they keep their names
             try:
                 for number, array, splits in graph.arrays():
+                    graph.check_array(number)
                     key = graph.metas[number].key
                     if number in graph.results:
                         results.append(key)
@@ -173,6 +177,7 @@ class Cluster:
                 if uploaded or results:  # the job holds them by now, and lets go of them when it ends
                     handle.when_done(lambda job: self._let_go(uploaded + results * (job.state != JobState.SUCCEEDED)))
                 self._reports.expect(handle)
+                self.sending.used_by(handle)
             except BaseException:  # an interrupt too: nobody would know the job
                 self.tell("session", "withdraw", ticket)
                 self._let_go(uploaded + results)
@@ -264,9 +269,10 @@ class Cluster:
         for one in data:
             if one.key not in self._held:
                 self._held.add(one.key)
-                weakref.finalize(one, self._drop, one.key).atexit = False
+                weakref.finalize(one, self.drop, one.key).atexit = False
 
-    def _drop(self, key: str) -> None:
+    def drop(self, key: str) -> None:
+        """The value of that key need not lie here any more."""
         if key in self._held:
             self._held.discard(key)
             self.tell("session", "drop", [key])

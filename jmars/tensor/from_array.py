@@ -1,4 +1,8 @@
-"""NumPy arrays from outside, taken by reference with their value at submission. Used wherever a tensor is expected."""
+"""NumPy arrays from outside, as they were when they were taken. Used wherever a tensor is expected.
+
+NumPy computes at once, so a tensor must not see what is written to an array later. A small array is copied; of a large
+one a checksum is kept, and if the array has changed by the time its chunks are sent, an error says so.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
-from jmars.errors import GraphError
+from jmars.errors import ArrayChangedError, GraphError
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta
+from jmars.tensor.source_line import SourceLine
 
-__all__ = ["FromArray"]
+__all__ = ["COPIED", "FromArray"]
+
+COPIED = 16 * 2**20  # bytes up to which an array is copied
+_BLOCK = 4 * 2**20  # bytes that are summed at a time
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -22,7 +31,36 @@ class FromArray(Operand):
 
     name: ClassVar[str] = "array"
     array: np.ndarray[Any, Any]
+    checksum: int | None = None  # of a large array, when it was taken
+
+    @classmethod
+    def take(cls, array: np.ndarray[Any, Any], ours: bool, line: SourceLine | None = None) -> FromArray:
+        """The operand of an array; `ours` when nobody else can write to it."""
+        if ours or (isinstance(array, np.memmap) and not array.flags.writeable):
+            return cls(array=array, line=line)
+        if array.nbytes <= COPIED:
+            return cls(array=array.copy(), line=line)
+        return cls(array=array, checksum=_checksum(array), line=line)
+
+    def check(self) -> None:
+        """Raise ArrayChangedError when the array is not what it was."""
+        if self.checksum is not None and _checksum(self.array) != self.checksum:
+            where = f" in line {self.line.lineno} ({self.line.text.strip()})" if self.line is not None else ""
+            raise ArrayChangedError(
+                f"an array of shape {self.array.shape} that was used{where} has been changed since, and before its "
+                "values were needed; NumPy would have used the old ones. Use a copy there, x.copy(), or change it later"
+            )
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Refuse: bytes do not travel in a graph."""
         raise GraphError("an array from outside was not uploaded before tiling; call graph.replace_by_stored first")
+
+
+def _checksum(array: np.ndarray[Any, Any]) -> int:
+    """xxh3 of the elements, some rows at a time, so that no second array is made."""
+    found = xxhash.xxh3_64()
+    rows = max(1, _BLOCK * len(array) // max(1, array.nbytes))
+    for start in range(0, len(array), rows):
+        part = np.ascontiguousarray(array[start : start + rows])
+        found.update(part.reshape(-1).view(np.uint8).data)
+    return found.intdigest()

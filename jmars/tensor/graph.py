@@ -57,6 +57,7 @@ class TensorGraph:
         number: dict[int, int] = {}  # id of a node: its number
         arrays: dict[tuple[int, Splits], int] = {}  # an outside array that comes twice is one leaf
         stack = list(reversed(data))
+        asked = {id(node) for node in data}  # a result keeps a key of its own
         while stack:
             node = stack[-1]
             if id(node) in number:
@@ -69,7 +70,7 @@ class TensorGraph:
                 continue
             stack.pop()
             op: Operand = Stored(line=node.op.line) if leaf else node.op.unlinked()
-            if isinstance(op, FromArray):
+            if isinstance(op, FromArray) and id(node) not in asked:
                 known = arrays.setdefault((id(op.array), node.chunks), len(graph.operands))
                 if known < len(graph.operands):
                     number[id(node)] = known
@@ -88,6 +89,12 @@ class TensorGraph:
             for i, (op, meta) in enumerate(zip(self.operands, self.metas))
             if isinstance(op, FromArray)
         ]
+
+    def check_array(self, index: int) -> None:
+        """Raise ArrayChangedError when outside array number `index` is not what it was."""
+        op = self.operands[index]
+        assert isinstance(op, FromArray)
+        op.check()
 
     def replace_by_stored(self, index: int, key: str) -> None:
         """Make number `index` a leaf whose chunks are held under `key`."""

@@ -369,7 +369,8 @@ def as_tensor(
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
-    return Tensor(new_data(FromArray(array=array, line=line), array.shape, array.dtype, splits))
+    ours = not np.may_share_memory(array, value) if isinstance(value, np.ndarray) else not hasattr(value, "__array__")
+    return Tensor(new_data(FromArray.take(array, ours, line), array.shape, array.dtype, splits))
 
 
 def _fits_into(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:

@@ -1,11 +1,14 @@
 """Arrays go in and out through shared memory."""
 
 import gc
+import time
 
 import numpy as np
 import pytest
 
+import jmars.tensor as mt
 from jmars.client import Cluster
+from jmars.errors import ArrayChangedError
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import new_data
 from tests.cluster.operands import apply, numbers, total
@@ -95,3 +98,32 @@ def test_a_fetch_that_is_interrupted_holds_nothing(monkeypatch):
         del node, job
         gc.collect()
         assert cluster.info()["memory"]["chunks"] == 0
+
+
+def test_within_once_an_array_is_sent_for_the_first_job_only_and_goes_with_the_last():
+    array = np.arange(200_000.0)
+    with Cluster(n_workers=1) as cluster:
+        node = outside(array, ((50_000,) * 4,))
+        with cluster.sending.once():
+            for _ in range(3):
+                job = cluster.submit_data([total(node)], single=True)
+                assert job.result(30) == array.sum()
+            assert cluster.holds(node)
+            slow = cluster.submit_data([apply(lambda out, inputs, number: time.sleep(0.2), node)])
+        assert cluster.holds(node)  # a job still reads it
+        assert slow.wait(30)
+        del job, slow
+        assert not cluster.holds(node)
+        assert cluster.info()["memory"]["chunks"] == 0
+
+
+def test_an_array_changed_before_it_was_sent_is_a_clear_error():
+    array = np.zeros(4 * 2**20)
+    with Cluster(n_workers=1) as cluster:
+        lazy = mt.asarray(array) + 1
+        array[5] = 7
+        with pytest.raises(ArrayChangedError, match="changed since"):
+            cluster.submit(lazy)
+        small = mt.asarray(array[:10]) + 1
+        array[:] = 0
+        assert small.fetch().tolist() == [1, 1, 1, 1, 1, 8, 1, 1, 1, 1]

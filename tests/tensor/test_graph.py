@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as jt
-from jmars.errors import GraphError, UnsupportedError
+from jmars.errors import ArrayChangedError, GraphError, UnsupportedError
 from jmars.tensor.graph import Stored, TensorGraph
 from tests.tensor.engine import tiled
 
@@ -43,7 +43,8 @@ def test_a_chain_of_100_000_operands_pickles():
     assert len(graph.operands) == 100_001 and graph.inputs[-1] == (99_999,)
 
 
-def test_arrays_from_outside_are_named_once_and_replaced():
+def test_arrays_from_outside_are_named_once_and_replaced(monkeypatch):
+    monkeypatch.setattr("jmars.tensor.from_array.COPIED", 0)  # a large array is not copied
     a = np.arange(6.0)
     x = jt.ones(6)
     graph = TensorGraph.of([(x + a).data, (x * a).data])
@@ -62,3 +63,30 @@ def test_a_tensor_does_not_pickle_but_says_why():
         pickle.dumps(jt.ones(3))
     with pytest.raises(UnsupportedError, match="TensorGraph"):
         pickle.dumps(jt.ones(3).data)
+
+
+def test_a_small_array_enters_with_the_value_that_it_had_when_it_was_used():
+    a = np.arange(6.0)
+    graph = TensorGraph.of([(jt.ones(6) + a).data])
+    a += 1
+    ((_, array, _),) = graph.arrays()
+    assert np.array_equal(array, np.arange(6.0))
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (2, 1, 3)])
+def test_a_large_array_that_was_changed_is_a_clear_error(monkeypatch, shape):
+    monkeypatch.setattr("jmars.tensor.from_array.COPIED", -1)
+    a = np.ones(shape)
+    graph = TensorGraph.of([(jt.ones(shape) + a).data])
+    ((index, _, _),) = graph.arrays()
+    graph.check_array(index)
+    a[...] = 2
+    with pytest.raises(ArrayChangedError, match=r"changed since.* x\.copy\(\)"):
+        graph.check_array(index)
+
+
+def test_two_results_of_one_array_keep_a_key_each():
+    a = np.arange(6.0)
+    x, y = jt.asarray(a), jt.asarray(a)
+    graph = TensorGraph.of([x.data, y.data])
+    assert [graph.metas[i].key for i in graph.results] == [x.data.key, y.data.key]
