@@ -2,7 +2,7 @@
 
 `meaning("numpy.linalg.norm")` is the lazy function, `np.pi` and `np.float32` stay NumPy's, and what jmars does not
 distribute raises by its name. The imports of a cell come here (see `jmars.notebook.cell_source`): as long as a cell
-runs they give the lazy names, later (a function defined in the cell, called from another) NumPy's own.
+runs they give the lazy names, later (a function defined in the cell, called from another) and in blocks NumPy's own.
 Used by `jmars.notebook.namespace`.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import jmars.tensor as lazy
 from jmars.errors import UnsupportedError
+from jmars.tensor.ops.mapping import in_block
 from jmars.tensor.protocols import FUNCTIONS, unsupported
 
 __all__ = ["given_names", "lazy_names", "meaning", "path_of"]
@@ -153,7 +154,7 @@ def __getattr__(path: str) -> Any:
         own = getattr(importlib.import_module(module), attribute) if module else importlib.import_module(name)
     except AttributeError:
         own = importlib.import_module(name)  # a submodule that nobody had imported
-    if not _running:
+    if not _running or in_block.get():
         return own
     value = meaning_or_refusal(name) if path.startswith("*") else meaning(name)
     if value is not own:

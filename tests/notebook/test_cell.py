@@ -240,6 +240,8 @@ def test_a_function_of_blocks_runs_numpys_own(notebook):
     )
     assert notebook["Y"].fetch().tolist() == [[1, 2, 3], [4, 5, 6]]
     assert notebook["Z"].fetch().tolist() == [[3, 1, 2], [6, 5, 4]]
+    notebook("%%jmars\ndef f(b):\n    import numpy as np\n    return np.sort(b)\nY = X.map_blocks(f)")
+    assert notebook["Y"].fetch().tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
 def test_advice_about_what_is_unsupported_works(notebook):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -28,9 +29,10 @@ from jmars.tensor.protocols import offers
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["map_blocks"]
+__all__ = ["in_block", "map_blocks"]
 
 Array = np.ndarray[Any, Any]
+in_block: ContextVar[bool] = ContextVar("in_block", default=False)  # a function of blocks runs here, to learn its dtype
 
 
 @offers("map_blocks")
@@ -225,6 +227,7 @@ def _dtype_of_one(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_
     function, fixed, kwargs = cloudpickle.loads(blob)  # in a cell the original's `np` is lazy, its copy's is NumPy
     ones = iter([np.ones((1,) * ndim, dtype) for dtype in dtypes])
     args = [fixed[i] if i in fixed else next(ones) for i in range(len(dtypes) + len(fixed))]
+    token = in_block.set(True)
     try:
         with np.errstate(all="ignore"):
             result = function(*args, **kwargs, **({"block_id": (0,) * ndim} if with_place else {}))
@@ -234,3 +237,5 @@ def _dtype_of_one(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_
             f"map_blocks called {_name_of(function)} with arrays of one element to learn its dtype, and it "
             f"raised {type(error).__name__}: {error}; say what it gives, dtype="
         ) from error
+    finally:
+        in_block.reset(token)
