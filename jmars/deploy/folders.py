@@ -22,6 +22,7 @@ from typing import Any
 
 from jmars.config import runtime_dir
 from jmars.errors import StorageError
+from jmars.storage.spill import spill_room
 
 __all__ = ["Folders", "sweep"]
 
@@ -59,6 +60,10 @@ class Folders:
     def log(self) -> Path:
         """What the cluster's processes print."""
         return Path(self.folder) / "log"
+
+    def disk_room(self) -> int:
+        """Bytes that may be spilled; see `spill_room`."""
+        return spill_room(os.path.dirname(self.spill))
 
     def make_spill(self) -> str:
         """The spill folder, made if it is not there."""

@@ -58,7 +58,9 @@ class Host:
         self.children = Children(zygote, self.ended.set)
         self._zygote, self._janitor = zygote, janitor
         workers = orders["workers"]
-        self.execution = ExecutionActor(arena, self.children, workers, orders["threads"], folders.make_spill)
+        self.execution = ExecutionActor(
+            arena, self.children, workers, orders["threads"], folders.make_spill, folders.disk_room
+        )
         names = [worker.name for worker in self.execution.workers]
         self.session = SessionActor(self.execution, names, self.log, self._job_ended)
         self.execution.scheduler = self.session

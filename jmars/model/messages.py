@@ -33,6 +33,7 @@ class JobTable:
     nbytes: list[int]
     work: list[int]  # bytes of scratch
     rank: list[int]  # lower first
+    kept: int  # bytes of chunks that outlive the job
     last_use: list[int]  # rank of the last operand that reads the chunk
 
 

@@ -44,6 +44,7 @@ class _Prepared:
     flow: FlowGraph
     picture: dict[str, Any]
     last_use: list[int]
+    kept: int  # bytes of results that are computed
 
 
 class GraphActor:
@@ -126,7 +127,8 @@ class GraphActor:
         flow = FlowGraph(plan.dag, given=np.flatnonzero(stored), kept=kept)
         _ = flow.succs, flow.preds  # built here, in the thread, not when first used
         picture = graph_built(compiled, plan, self._workers)
-        return _Prepared(compiled, plan, flow, picture, _last_use(compiled, plan, kept))
+        size = int(after.nbytes[kept[~stored[kept]]].sum())
+        return _Prepared(compiled, plan, flow, picture, _last_use(compiled, plan, kept), size)
 
     def _check(self) -> None:
         if self._stop_as is not None:
@@ -150,6 +152,7 @@ class GraphActor:
             nbytes=nbytes,
             work=after.work.tolist(),
             rank=plan.rank.tolist(),
+            kept=prepared.kept,
             last_use=prepared.last_use,
         )
         try:

@@ -7,6 +7,7 @@ mover process. Source: seed 003, "内存管理".
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 
@@ -15,9 +16,18 @@ import xxhash
 from jmars.errors import ChecksumError, StorageError
 from jmars.units import format_bytes
 
-__all__ = ["read_chunk", "write_chunk"]
+__all__ = ["delete_chunk", "read_chunk", "spill_room", "write_chunk"]
 
 BLOCK = 4 * 2**20  # bytes of one write
+LEFT_FREE = 0.05  # share of a disk that is left to others, at most LEFT_FREE_BYTES
+LEFT_FREE_BYTES = 5 * 2**30
+
+
+def spill_room(folder: str) -> int:
+    """Bytes that may still be spilled to the disk of `folder`: what is free, less what is left to others."""
+    disk = os.statvfs(folder)
+    left = min(LEFT_FREE * disk.f_blocks * disk.f_frsize, LEFT_FREE_BYTES)
+    return max(0, disk.f_bavail * disk.f_frsize - int(left))
 
 
 def write_chunk(folder: str, data: memoryview) -> tuple[str, int]:
@@ -31,6 +41,8 @@ def write_chunk(folder: str, data: memoryview) -> tuple[str, int]:
     name = secrets.token_hex(16)
     path = os.path.join(folder, name)
     try:
+        if spill_room(folder) < len(data):
+            raise OSError(errno.ENOSPC, "the disk is nearly full")
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             checksum = xxhash.xxh3_64()

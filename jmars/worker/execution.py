@@ -54,13 +54,14 @@ class ExecutionActor:
         workers: int,
         threads: int,
         spill_folder: Callable[[], str],
+        disk_room: Callable[[], int],
     ) -> None:
         self.scheduler: SchedulerPort
         self.chunks = Chunks(arena, self._next_use)
         self.quota = Quota(arena)
         self.queue = TaskQueue(workers)
         self.workers = [Worker(index) for index in range(workers)]
-        self.storing = Storing(arena, self.chunks, self._start_mover, self._in_use, self._idle, self._moved)
+        self.storing = Storing(arena, self.chunks, self._start_mover, self._in_use, self._idle, self._moved, disk_room)
         self._arena, self._children, self._threads, self._spill_folder = arena, children, threads, spill_folder
         self._flags = Flags(memoryview(arena.memory))
         self._estimate = Estimate()
@@ -82,6 +83,7 @@ class ExecutionActor:
     def open_job(self, table: JobTable) -> None:
         """Take the operands of a job; nothing runs yet. Who raises has done nothing: ClusterError for too many jobs."""
         self._flags.check()
+        self.storing.refuse_results(table.kept)
         self._programs.open_job(table)
         self._flags.open_job(table.number)
         self._jobs[table.number] = self._names[table.job] = table

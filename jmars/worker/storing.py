@@ -50,6 +50,7 @@ class Storing:
         in_use: Callable[[], set[int]],
         idle: Callable[[], bool],
         moved: Callable[[int, bool], None],
+        disk_room: Callable[[], int],
     ) -> None:
         self.arena = arena
         self.chunks = chunks
@@ -57,7 +58,7 @@ class Storing:
         self.loading: list[Request] = []  # have their slots, wait for reads
         self._start_mover = start_mover
         self._mover: ChildLink | None = None
-        self._in_use, self._idle, self._moved = in_use, idle, moved
+        self._in_use, self._idle, self._moved, self._disk_room = in_use, idle, moved, disk_room
         self._spills: set[int] = set()
         self._loads: dict[int, tuple[Place, int]] = {}  # chunk: its file and slot
         self._full: StorageError | None = None  # the disk refused the last spill
@@ -75,6 +76,15 @@ class Storing:
             raise MemoryLimitError(
                 f"{what} needs {format_bytes(pages)} in memory at once (inputs, output and scratch) and the memory "
                 f"limit leaves {format_bytes(self.arena.capacity)}; use a smaller chunk_size or raise memory_limit"
+            )
+
+    def refuse_results(self, size: int) -> None:
+        """Raise MemoryLimitError when results of so many bytes fit neither in memory nor on disk."""
+        free = self.arena.capacity - self.arena.used + self._disk_room()
+        if size > free:
+            raise MemoryLimitError(
+                f"the results take {format_bytes(size)}, and memory and disk together have {format_bytes(free)} left; "
+                "keep less (a sum instead of the whole, one name for steps on the way), or give a larger spill_dir"
             )
 
     def ask(self, request: Request) -> None:

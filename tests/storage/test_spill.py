@@ -5,7 +5,7 @@ import os
 import pytest
 
 from jmars.errors import ChecksumError, StorageError
-from jmars.storage.spill import read_chunk, write_chunk
+from jmars.storage.spill import read_chunk, spill_room, write_chunk
 
 
 def test_what_is_written_comes_back(tmp_path):
@@ -47,4 +47,13 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_is_never_filled_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("jmars.storage.spill.LEFT_FREE", 1.0)  # the whole disk is left to others
+    monkeypatch.setattr("jmars.storage.spill.LEFT_FREE_BYTES", 2**60)
+    assert spill_room(str(tmp_path)) == 0
+    with pytest.raises(StorageError, match="nearly full; free disk space"):
+        write_chunk(str(tmp_path), memoryview(b"12345678"))
     assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,7 @@ class Host:
         self.chunks = Chunks(self.arena, next_use=lambda chunk: chunk)
         self.told: list[tuple[Any, ...]] = []
         self.said: list[Any] = []  # who was granted which slot, or refused why
-        self.storing = Storing(self.arena, self.chunks, lambda _: self, set, lambda: True, lambda chunk, on_disk: None)
+        self.storing = Storing(self.arena, self.chunks, lambda _: self, set, lambda: True, lambda *_: None, lambda: 0)
 
     def send(self, message: tuple[Any, ...]) -> None:
         self.told.append(message)
