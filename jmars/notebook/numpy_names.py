@@ -130,9 +130,9 @@ def refusing(path: str) -> Callable[..., Any]:
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        return meaning(path)(*args, **kwargs)
+        return __getattr__(path)(*args, **kwargs)  # NumPy's own in blocks, to which it may have travelled
 
-    refuse.__name__ = refuse.__qualname__ = path
+    refuse.__name__ = path  # not the qualified one: pickle would look it up here
     return refuse
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 
-__all__ = ["FUNCTIONS", "call", "find", "offers", "unsupported"]
+__all__ = ["FUNCTIONS", "call", "find", "numpys", "offers", "unsupported"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # name in jmars.tensor, or "method.<name>" for what is only a method
@@ -57,6 +57,12 @@ def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
 def find(theirs: Any) -> Callable[..., Any] | None:
     """Our function for NumPy's, or None."""
     return _BY_NUMPY.get(theirs)
+
+
+def numpys(ours: Any) -> Any:
+    """NumPy's function for ours, or None; None too for those that draw from NumPy's one generator."""
+    found = (theirs for theirs, function in _BY_NUMPY.items() if function is ours)
+    return next((one for one in found if not isinstance(getattr(one, "__self__", None), np.random.RandomState)), None)
 
 
 def unsupported(name: str) -> UnsupportedError:

@@ -240,6 +240,9 @@ def test_a_function_of_blocks_runs_numpys_own(notebook):
     )
     assert notebook["Y"].fetch().tolist() == [[1, 2, 3], [4, 5, 6]]
     assert notebook["Z"].fetch().tolist() == [[3, 1, 2], [6, 5, 4]]
+    notebook("from numpy import sqrt, sort\nfrom numpy.linalg import norm, inv")
+    notebook("%%jmars\nY = X.map_blocks(lambda b: sqrt(sort(b)) + 0 * norm(b) + 0 * inv([[1, 0], [0, 1]])[0, 0])")
+    assert notebook["Y"].fetch().tolist() == np.sqrt([[1, 2, 3], [4, 5, 6]]).tolist()
     notebook("%%jmars\ndef f(b):\n    import numpy as np\n    return np.sort(b)\nY = X.map_blocks(f)")
     assert notebook["Y"].fetch().tolist() == [[1, 2, 3], [4, 5, 6]]
 

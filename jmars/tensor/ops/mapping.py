@@ -7,11 +7,13 @@ and dtype that were promised.
 from __future__ import annotations
 
 import inspect
+import io
 import itertools
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from types import FunctionType
 from typing import Any, ClassVar
 
 import cloudpickle
@@ -25,7 +27,7 @@ from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.tiling import add_classes, classes
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import numpys, offers
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -90,7 +92,7 @@ def map_blocks(
     inputs = [rechunked(x.data, _own_cut(x, grid)) for x in given]
     with_place = _takes_place(function)
     label = name or _name_of(function)
-    blob = cloudpickle.dumps((function, fixed, kwargs))
+    blob = _packed((function, fixed, kwargs))
     if dtype is None:
         dtype = _dtype_of_one(blob, [x.dtype for x in given], len(shape), with_place)
     kind = check_dtype(dtype)
@@ -156,6 +158,24 @@ def call_user(out: Array, inputs: Sequence[Array], params: tuple[str, bytes, boo
             "cast the result"
         )
     np.copyto(out, array)
+
+
+class _Packer(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
+    """Our functions, as a cell's `sqrt`, become NumPy's: blocks are NumPy arrays."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        theirs = numpys(obj) if isinstance(obj, FunctionType) else None
+        return super().reducer_override(obj) if theirs is None else (_same, (theirs,))
+
+
+def _same(function: Any) -> Any:
+    return function
+
+
+def _packed(value: Any) -> bytes:
+    blob = io.BytesIO()
+    _Packer(blob).dump(value)
+    return blob.getvalue()
 
 
 @lru_cache(maxsize=64)
