@@ -201,6 +201,7 @@ class Host:
         self.peak = max(self.peak, resident)
         pids = self.children.pids()
         chunks = self.execution.chunks
+        held = self.session.held()
         workers = [
             {
                 "name": worker.name,
@@ -208,7 +209,7 @@ class Host:
                 "pss": self._private.get(worker.name, 0),
                 "running": worker.running,
                 "done": worker.done,
-                "bytes": 0,
+                "bytes": held[worker.index],
             }
             for worker in self.execution.workers
         ]

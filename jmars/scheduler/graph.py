@@ -323,6 +323,10 @@ class GraphActor:
         self._picture = None
 
     # -- telling
+    def held(self) -> list[int]:
+        """Bytes of its chunks by the worker that made them, while it runs."""
+        return self._operands.held if self._operands is not None else []
+
     def describe(self) -> dict[str, Any]:
         """What a list of jobs shows."""
         states = self._operands.state if self._operands is not None else self._final_states

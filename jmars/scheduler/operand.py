@@ -43,6 +43,7 @@ class OperandActor:
         self.assign = assign
         self.owner = [-1] * graph.n
         self.load = [0] * workers
+        self.held = [0] * workers  # bytes of finished chunks, not freed yet, by the worker that made them
         self.state = bytearray(graph.n)
         self.chosen: dict[int, int] = {}  # ready or running operand: worker whose load counts it
         self.attempts: dict[int, int] = {}  # operand: workers that died while it ran
@@ -71,11 +72,13 @@ class OperandActor:
     def finished(self, operands: Sequence[int], worker: int) -> tuple[list[int], list[int], list[int]]:
         """Chunks are stored: (operands ready by that, the worker of each, operands whose chunk nobody needs now)."""
         state, owner, chosen, load = self.state, self.owner, self.chosen, self.load
+        nbytes, held = self.nbytes, self.held
         for operand in operands:
             if state[operand] != _RUNNING:
                 check(state[operand], _FINISHED)
             state[operand] = _FINISHED
             owner[operand] = worker
+            held[worker] += nbytes[operand]
             load[chosen.pop(operand)] -= 1
         ready, released = self.counters.finish(operands)
         freed = []
@@ -83,6 +86,7 @@ class OperandActor:
             if _FREED in LEGAL[state[operand]]:
                 state[operand] = _FREED
                 freed.append(operand)
+                held[owner[operand]] -= nbytes[operand] if owner[operand] >= 0 else 0
         return ready, self._make_ready(ready), freed
 
     def again(self, operands: Sequence[int], suspect: int | None) -> tuple[list[int], int | None]:

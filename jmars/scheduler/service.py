@@ -146,6 +146,14 @@ class SessionActor:
         """Whether some job has not ended."""
         return any(job.state not in TERMINAL for job in self._jobs.values())
 
+    def held(self) -> list[int]:
+        """Bytes of the running jobs' chunks by the worker that made them."""
+        found = [0] * len(self._workers)
+        for job in self._jobs.values():
+            for worker, size in enumerate(job.held()):
+                found[worker] += size
+        return found
+
     def _job(self, job: str) -> GraphActor:
         known = self._jobs.get(job)
         if known is None:

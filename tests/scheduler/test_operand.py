@@ -30,6 +30,7 @@ def test_a_chain_runs_one_after_another_and_frees_what_nobody_needs():
     assert chain.is_done
     assert list(chain.state) == [S.FREED, S.FREED, S.FINISHED]
     assert chain.load == [0, 0]
+    assert chain.held == [0, 10]  # only the result's chunk is left
 
 
 def test_a_lost_operand_is_ready_again_until_it_has_ended_too_many_workers():
