@@ -7,7 +7,6 @@
     ├── ViewWriteError (ValueError)            writing through a view, which jmars does not share
     ├── ArrayChangedError (ValueError)         a NumPy array was changed before the cluster had read it
     ├── NotReadyError (RuntimeError)           a value asked for where none can be computed
-    ├── CellError (SyntaxError)                a %%jmars line or cell that cannot be read
     ├── MemoryLimitError (MemoryError, ValueError)   it can never fit in the memory limit
     ├── ClusterError (RuntimeError)
     │   ├── ClusterClosedError                 used after close()
@@ -32,7 +31,6 @@ from __future__ import annotations
 __all__ = [
     "ArrayChangedError",
     "AuthenticationError",
-    "CellError",
     "ChecksumError",
     "ChunkSizeError",
     "ClusterClosedError",
@@ -91,10 +89,6 @@ class ArrayChangedError(JmarsError, ValueError):
 
 class NotReadyError(JmarsError, RuntimeError):
     """A value is needed and there is no engine or cluster to compute it."""
-
-
-class CellError(JmarsError, SyntaxError):
-    """A `%%jmars` line or cell that cannot be read."""
 
 
 class MemoryLimitError(JmarsError, MemoryError, ValueError):

@@ -13,8 +13,6 @@ import mmap
 import os
 from bisect import bisect_left, insort
 
-from jmars.errors import StorageError
-
 __all__ = ["HEADER", "PAGE", "Allocator", "Arena"]
 
 PAGE = mmap.PAGESIZE
@@ -76,11 +74,6 @@ class Allocator:
     def size_of(self, offset: int) -> int:
         """Bytes of a slot given out."""
         return self._sizes[offset]
-
-    @property
-    def largest(self) -> int:
-        """Bytes of the longest free run of pages."""
-        return self._runs[-1][0] if self._runs else 0
 
     def _take_small(self, slot: int) -> int | None:
         free = self._small.setdefault(slot, [])
@@ -181,14 +174,6 @@ class Arena(Allocator):
         if offset is not None and size >= PAGE and 2 * (self.resident + size) > self.capacity:
             self.memory.madvise(mmap.MADV_REMOVE, offset, self.size_of(offset))
         return offset
-
-    def give_back(self) -> None:
-        """Return the pages of free runs to the system; the next use of them faults anew."""
-        for size, offset in self._runs:
-            try:
-                self.memory.madvise(mmap.MADV_REMOVE, offset, size)
-            except OSError as error:
-                raise StorageError(f"the system refused to take {size} bytes of shared memory back: {error}") from error
 
     def close(self) -> None:
         """Unmap; views of the mapping must be gone."""

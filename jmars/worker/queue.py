@@ -7,7 +7,6 @@ Source: seed 003, "Operand 的排序" (TaskQueueActor).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
 __all__ = ["TaskQueue"]
@@ -43,10 +42,6 @@ class TaskQueue:
             heap[:] = kept
             heapify(heap)
         return dropped
-
-    def operands(self, number: int) -> Iterable[int]:
-        """The waiting operands of a job, in no order."""
-        return (key & _MASK for heap in self.heaps for key in heap if key >> (2 * _BITS) == number)
 
     def __len__(self) -> int:
         return sum(map(len, self.heaps))
