@@ -4,6 +4,7 @@ lifecycle.py   the legal moves of an operand from state to state
 assigner.py    which worker runs an operand whose inputs are there (AssignerActor)
 operand.py     OperandActor: the operands of one job as rows of lists
 picture.py     what the live view is told of a graph
+prepare.py     a submitted graph compiled, planned and laid out for workers
 event_log.py   what happened, numbered and bounded (EventLog)
 chunk_meta.py  which chunks make up a tensor that is kept (ChunkMetaActor)
 graph.py       GraphActor: one job from submission to its end

@@ -10,41 +10,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
 import numpy as np
 
 from jmars.errors import JobCancelledError, WorkerLostError, text_of
-from jmars.flow import FlowGraph, Pool
+from jmars.flow import Pool
 from jmars.model import events
 from jmars.model.messages import JobTable, WorkerPort
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState
 from jmars.model.states import OperandState as S
-from jmars.optimize import Compiled, compile_graph
-from jmars.plan import Plan, make_plan
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.operand import OperandActor
-from jmars.scheduler.picture import graph_built
+from jmars.scheduler.prepare import Prepared, prepare
 from jmars.tensor.source_line import SourceLine
 
 __all__ = ["GraphActor"]
-
-_NEVER = 1 << 62  # rank of a use that lies beyond the job
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """What the thread gives that compiles and plans."""
-
-    compiled: Compiled
-    plan: Plan
-    flow: FlowGraph
-    picture: dict[str, Any]
-    last_use: list[int]
-    kept: int  # bytes of results that are computed
 
 
 class GraphActor:
@@ -86,7 +69,7 @@ class GraphActor:
         self._stop_as: JobState | None = None  # how it will end once nothing runs
         self._picture: dict[str, Any] | None = None
         self._operands: OperandActor | None = None
-        self._compiled: Compiled | None = None
+        self._prepared: Prepared | None = None
         self._table: JobTable | None = None
         self._given: list[int] = []  # chunks of other tensors that this job reads
         self._running = 0
@@ -100,71 +83,40 @@ class GraphActor:
         prepared = await asyncio.to_thread(self._try_to_prepare, blob, settings)
         if self.state in TERMINAL:
             return  # cancelled meanwhile
-        error = self._open(prepared) if isinstance(prepared, _Prepared) else prepared
+        error = self._open(prepared) if isinstance(prepared, Prepared) else prepared
         if error is None:
             self._start()
         else:
             self._fail(error, "while the graph was prepared")
             self._end(JobState.FAILED)
 
-    def _try_to_prepare(self, blob: bytes, settings: dict[str, Any]) -> _Prepared | BaseException:
-        """What `_prepare` gives or raises; unpickling runs code of users, which may raise SystemExit too."""
+    def _try_to_prepare(self, blob: bytes, settings: dict[str, Any]) -> Prepared | BaseException:
+        """What `prepare` gives or raises; unpickling runs code of users, which may raise SystemExit too."""
         try:
-            return self._prepare(blob, settings)
+            return prepare(blob, settings, self._workers, self._check)
         except BaseException as error:
             return error
-
-    def _prepare(self, blob: bytes, settings: dict[str, Any]) -> _Prepared:
-        graph = cloudpickle.loads(blob)
-        compiled = compile_graph(graph, settings, self._check)
-        after = compiled.after
-        self._check()
-        stored = after.program < 0
-        search = settings.get("assigner", "bfs")
-        plan = make_plan(compiled.dag, compiled.rank, [1] * len(self._workers), stored, search)
-        self._check()
-        kept = np.unique(np.concatenate([np.zeros(0, np.int64), *(ids.ravel() for ids in after.results.values())]))
-        flow = FlowGraph(plan.dag, given=np.flatnonzero(stored), kept=kept)
-        _ = flow.succs, flow.preds  # built here, in the thread, not when first used
-        picture = graph_built(compiled, plan, self._workers)
-        size = int(after.nbytes[kept[~stored[kept]]].sum())
-        return _Prepared(compiled, plan, flow, picture, _last_use(compiled, plan, kept), size)
 
     def _check(self) -> None:
         if self._stop_as is not None:
             raise JobCancelledError("cancelled while it was prepared")
 
-    def _open(self, prepared: _Prepared) -> Exception | None:
+    def _open(self, prepared: Prepared) -> Exception | None:
         """Open the job on the workers; returns why that cannot be, and then nothing has happened."""
-        compiled, plan, flow = prepared.compiled, prepared.plan, prepared.flow
-        after = compiled.after
-        nbytes = after.nbytes.tolist()
-        chunk = list(range(base := self._take_chunks(after.n), base + after.n))
-        table = JobTable(
-            job=self.job,
-            number=self.number,
-            programs=after.programs,
-            program=after.program.tolist(),
-            inputs=flow.preds,
-            args=after.args,
-            base=base,
-            chunk=chunk,
-            nbytes=nbytes,
-            work=after.work.tolist(),
-            rank=plan.rank.tolist(),
-            kept=prepared.kept,
-            last_use=prepared.last_use,
-        )
+        after, plan = prepared.compiled.after, prepared.plan
+        table = prepared.table(self.job, self.number, self._take_chunks(after.n))
+        chunk, stored = table.chunk, after.stored
         try:
-            for operand, (key, index) in after.stored.items():
+            for operand, (key, index) in stored.items():
                 chunk[operand] = self._meta.chunks(key)[index]
             self._port.open_job(table)
         except Exception as error:  # a tensor was dropped, too many jobs are open, a user's object has no hash
             return error
-        self._given = [chunk[operand] for operand in after.stored]
+        self._given = [chunk[operand] for operand in stored]
         self._meta.hold(self._given)
-        self._compiled, self._picture, self._table = compiled, prepared.picture, table
-        self._operands = OperandActor(Pool(flow, 1).acquire(), nbytes, plan.assign.tolist(), len(self._workers))
+        self._prepared, self._picture, self._table = prepared, prepared.picture, table
+        counters = Pool(prepared.flow, 1).acquire()
+        self._operands = OperandActor(counters, table.nbytes, plan.assign.tolist(), len(self._workers))
         return None
 
     def _start(self) -> None:
@@ -298,10 +250,10 @@ class GraphActor:
         self.error = (type(error).__name__, text_of(error), "", blob, where)
 
     def _end(self, state: JobState) -> None:
-        if self._table is not None and self._operands is not None and self._compiled is not None:
+        if self._table is not None and self._operands is not None and self._prepared is not None:
             chunk = self._table.chunk
             if state is JobState.SUCCEEDED:
-                for key, ids in self._compiled.after.results.items():
+                for key, ids in self._prepared.compiled.after.results.items():
                     if key not in self._meta.tensors:
                         self.results.append(key)
                     self._port.free_chunks(self._meta.keep(key, [chunk[i] for i in ids.ravel().tolist()]))
@@ -314,7 +266,7 @@ class GraphActor:
             self._port.close_job(self.job)
         if self._operands is not None:
             self._final_states = bytes(self._operands.state)
-        self._operands = self._table = self._compiled = None
+        self._operands = self._table = self._prepared = None
         self._move(state)
         self._ended(self)
 
@@ -354,18 +306,10 @@ class GraphActor:
         return found
 
     def _blame(self, operand: int) -> str:
-        """The operand that failed in words: what it does and the line that asked for it, which is noted.
-
-        Of fused operands the one that calls a function is to blame, the others hardly raise; else the last.
-        """
-        assert self._compiled is not None
-        before, after = self._compiled.before, self._compiled.after
-        name = after.programs[after.program[operand]].name if after.program[operand] >= 0 else "a stored chunk"
-        members = np.flatnonzero(self._compiled.group == operand).tolist()
-        calls = [m for m in members if before.program[m] >= 0 and before.programs[before.program[m]].calls]
-        stage = before.stage[(calls[:1] or members[-1:])[0]] if members else after.stage[operand]
-        line = self.line = (before if members else after).stages[stage].line
-        return f"operand {name}" + (f" of line {line.lineno} ({line.text.strip()})" if line is not None else "")
+        """The operand that failed in words; the line that asked for it is noted."""
+        assert self._prepared is not None
+        text, self.line = self._prepared.blame(operand)
+        return text
 
     def _move(self, state: JobState) -> None:
         self.state = state
@@ -383,14 +327,3 @@ class GraphActor:
         if operands:
             ids = np.array(operands, "<u4").tobytes()
             self._log.append(events.OPERANDS_MOVED, self.job, {"state": int(state), "ids": ids, "worker": worker})
-
-
-def _last_use(compiled: Compiled, plan: Plan, kept: Any) -> list[int]:
-    """Rank of the last operand that reads each chunk; results are used beyond the job."""
-    after = compiled.after
-    users = np.repeat(np.arange(after.n), np.diff(after.input_ptr))
-    last = np.full(after.n, -1, np.int64)
-    np.maximum.at(last, after.input_idx, plan.rank[users])
-    last[kept] = _NEVER
-    ranks: list[int] = last.tolist()
-    return ranks
