@@ -19,6 +19,8 @@ simulate     what a plan would cost
 justify      an order learnt from a run
 policies     placing operands while the graph runs, as the seeds do
 choose       several plans tried, the best taken
+waiting      bytes times seconds that outputs wait for other workers
+explain      a plan as data that a notebook draws
 """
 
 from jmars.plan.assign import assign_initial, shares
@@ -27,6 +29,7 @@ from jmars.plan.choose import Choice, choose, lower_bound
 from jmars.plan.cluster import UNLIMITED, Workers
 from jmars.plan.depth_first import depth_first
 from jmars.plan.eft import assign_eft
+from jmars.plan.explain import explain, picture
 from jmars.plan.graph import ANY, CPU, GPU, PlanGraph, contract, volume
 from jmars.plan.justify import rank_justified
 from jmars.plan.merge import merge
@@ -38,6 +41,7 @@ from jmars.plan.policies import FollowInputs
 from jmars.plan.runs import assign_runs, source_runs
 from jmars.plan.simulate import simulate
 from jmars.plan.simulation import Policy, Simulation
+from jmars.plan.waiting import waiting
 
 __all__ = [
     "ANY",
@@ -62,9 +66,11 @@ __all__ = [
     "choose",
     "contract",
     "depth_first",
+    "explain",
     "lower_bound",
     "make_plan",
     "merge",
+    "picture",
     "rank_b_level",
     "rank_by",
     "rank_depth_first",
@@ -76,4 +82,5 @@ __all__ = [
     "simulate",
     "source_runs",
     "volume",
+    "waiting",
 ]

@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 
 from jmars.graph import Dag, levels
-from jmars.plan import PlanGraph, Workers, as_assignment, as_labels, choose, contract, depth_first, merge, rank_by
+from jmars.plan import (
+    PlanGraph,
+    Workers,
+    as_assignment,
+    as_labels,
+    choose,
+    contract,
+    depth_first,
+    merge,
+    picture,
+    rank_by,
+    waiting,
+)
 from jmars.plan import simulate as run_in_virtual_time
 from tests.benchmarks.plan_graphs import CHUNK, SMALL_ONES
 
@@ -101,3 +113,22 @@ def test_s4_21_from_the_longest_critical_path_output_backwards_holds_less_than_b
         for name in held:
             held[name] += run_in_virtual_time(graph, one, [0] * graph.n, rank_by(name, graph)).peak_total
     assert held["dfs"] < 0.6 * held["level"]
+
+
+def test_s4_15_outputs_that_wait_for_another_context_are_a_number_beside_the_makespan():
+    # 0 is read at once here and after 3 s there: 10 bytes wait 3 s; 1 s of it is the way
+    graph = PlanGraph.build(Dag.from_edges(4, [0, 0], [1, 2]), [1.0, 1.0, 1.0, 4.0], [10, 1, 1, 1])
+    workers = Workers.build(2, bandwidth=10.0, latency=0.0)
+    run = run_in_virtual_time(graph, workers, [0, 0, 1, 1], [0, 1, 3, 2], trace=True)
+    assert run.trace.start.tolist() == [0.0, 1.0, 4.0, 0.0]
+    assert waiting(graph, [0, 0, 1, 1], run.trace, 2).tolist() == [30.0, 0.0]
+    shown = picture(graph, workers, run)
+    assert [worker["waiting"] for worker in shown["workers"]] == [30.0, 0.0]
+    # cascade's own partition lets outputs wait, one context for all does not
+    graph = SMALL_ONES["matmul"]()
+    parts = as_assignment(merge(graph, Workers.build(2, memory=int(8 * CHUNK)), convex=False), graph.n)
+    apart, alone = (
+        run_in_virtual_time(graph, Workers.build(2, cores=2), where, rank_by("dfs", graph), trace=True)
+        for where in (parts, parts * 0)
+    )
+    assert waiting(graph, parts, apart.trace, 2).sum() > waiting(graph, parts * 0, alone.trace, 2).sum() == 0
