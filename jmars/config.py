@@ -94,12 +94,29 @@ def runtime_dir() -> Path:
     return path
 
 
-def check_private(path: Path) -> None:
-    """Refuse a folder that another user owns or can enter."""
+def cache_dir() -> Path:
+    """The folder for what is learnt from runs: ours alone, mode 0700, made when missing; deleting it costs nothing.
+
+    `$JMARS_CACHE_DIR`, else `$XDG_CACHE_HOME/jmars`, else `~/.cache/jmars`.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be made.
+    ClusterError
+        If it belongs to another user or others may enter it.
+    """
+    given, shared = os.environ.get("JMARS_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    path = Path(given) if given else (Path(shared) if shared else Path.home() / ".cache") / "jmars"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_private(path, "JMARS_CACHE_DIR")
+    return path
+
+
+def check_private(path: Path, variable: str = "JMARS_RUNTIME_DIR") -> None:
+    """Refuse a folder that another user owns or can enter; `variable` names another one."""
     status = path.lstat()
     if status.st_uid != os.getuid() or path.is_symlink():
-        raise ClusterError(f"{path} belongs to another user or is a link; remove it or set JMARS_RUNTIME_DIR")
+        raise ClusterError(f"{path} belongs to another user or is a link; remove it or set {variable}")
     if status.st_mode & 0o077:
-        raise ClusterError(
-            f"others may enter {path}; run `chmod 700 {path}` or set JMARS_RUNTIME_DIR to a private folder"
-        )
+        raise ClusterError(f"others may enter {path}; run `chmod 700 {path}` or set {variable} to a private folder")

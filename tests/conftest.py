@@ -31,6 +31,14 @@ def _jupyter_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What clusters learn is kept in a folder of this run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JMARS_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def runtime_dir() -> Path:
     """The runtime folder of this test alone; jmars uses it through $JMARS_RUNTIME_DIR."""

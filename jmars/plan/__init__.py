@@ -4,6 +4,11 @@ assign       first workers of initial operands (seeds 000, 001, 003)
 plan         the frozen result
 graph        what a planner sees: operands with their cost, bytes and wishes
 cluster      the workers as numbers: cores, speed, memory, links, disks
+signature    what makes operands cost alike
+roofline     what an operand should cost when nobody has seen it run
+profile_file where what was learnt is kept
+profile      what operands cost, learnt from runs
+cost         a compiled graph with its costs
 order        ranks: depth first, longest way first, by level, Mars's
 eft          each operand to the worker where it ends first
 runs         a depth-first order cut into runs
@@ -27,6 +32,7 @@ from jmars.plan.assign import assign_initial, shares
 from jmars.plan.bisect import assign_bisect
 from jmars.plan.choose import Choice, choose, lower_bound
 from jmars.plan.cluster import UNLIMITED, Workers
+from jmars.plan.cost import annotate, one_host, program_seconds
 from jmars.plan.depth_first import depth_first
 from jmars.plan.eft import assign_eft
 from jmars.plan.explain import explain, picture
@@ -38,7 +44,9 @@ from jmars.plan.outcome import SimResult
 from jmars.plan.parts import Part, as_assignment, as_labels
 from jmars.plan.plan import Plan, make_plan
 from jmars.plan.policies import FollowInputs
+from jmars.plan.profile import Profile
 from jmars.plan.runs import assign_runs, source_runs
+from jmars.plan.signature import Signature, signature
 from jmars.plan.simulate import simulate
 from jmars.plan.simulation import Policy, Simulation
 from jmars.plan.waiting import waiting
@@ -54,9 +62,12 @@ __all__ = [
     "Plan",
     "PlanGraph",
     "Policy",
+    "Profile",
+    "Signature",
     "SimResult",
     "Simulation",
     "Workers",
+    "annotate",
     "as_assignment",
     "as_labels",
     "assign_bisect",
@@ -70,7 +81,9 @@ __all__ = [
     "lower_bound",
     "make_plan",
     "merge",
+    "one_host",
     "picture",
+    "program_seconds",
     "rank_b_level",
     "rank_by",
     "rank_depth_first",
@@ -79,6 +92,7 @@ __all__ = [
     "rank_mars",
     "rank_wave",
     "shares",
+    "signature",
     "simulate",
     "source_runs",
     "volume",

@@ -1,0 +1,214 @@
+"""What operands cost on this machine, learnt from runs and kept between sessions.
+
+`Profile` decides what to believe; `profile_file` reads and writes it. The control process of a host owns the one that
+its jobs teach; `cost.annotate` asks it.
+Source: PLANNING 7, `cost.py`; seed 004, "Graph Thoughts": costs come from measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from jmars.plan.profile_file import costs_file, read, update
+
+__all__ = ["Known", "Profile"]
+
+STEPS = 4  # size classes to a doubling
+NEWEST = 0.3  # share of the newest job in what is known
+_HOST = ("dispatch", "disk", "touch", "scale")  # what is known of the host itself
+JUMP = 4.0  # times that one job may differ from what is known and be believed
+REMEMBERED = 4000  # keys; those that were seen longest ago are forgotten
+
+
+@dataclass
+class Known:
+    """What is known of one program at one size class."""
+
+    size: float  # bytes
+    seconds: float
+    when: int  # seconds since 1970, of the last job that had it
+    cold: bool = False  # only seen on memory that was touched for the first time
+
+
+@dataclass
+class Profile:
+    """Seconds of operands by key and size, and what the host itself takes.
+
+    Attributes
+    ----------
+    costs
+        By key, then by size class.
+    dispatch
+        Seconds of a core for handing one operand out and taking its report.
+    disk
+        Bytes a second, written and read back.
+    touch
+        Seconds a byte of memory that is used for the first time.
+    scale
+        How many times longer operands take than `roofline.prior` says.
+    changed
+        Keys that were observed since the last save.
+
+    Examples
+    --------
+    >>> profile = Profile()
+    >>> profile.observe("add", 8_000_000, 0.004)
+    >>> profile.seconds("add", 16_000_000), profile.seconds("sin", 8)
+    (0.008, None)
+    """
+
+    costs: dict[str, dict[int, Known]] = field(default_factory=dict)
+    dispatch: float = 10e-6
+    disk: float = 1e9
+    touch: float = 0.3e-9
+    scale: float = 1.0
+    changed: set[str] = field(default_factory=set)
+
+    def observe(self, key: str, nbytes: float, seconds: float, *, when: int = 0, cold: bool = False) -> None:
+        """Take in what operands of one program and size took in one job, on average.
+
+        Parameters
+        ----------
+        key, nbytes
+            `Signature.key` and `Signature.size`.
+        seconds
+            Mean of the job's operands.
+        when
+            Seconds since 1970.
+        cold
+            Whether they paid for touching fresh memory; that is believed only until they are seen without.
+        """
+        if not (seconds > 0 and math.isfinite(seconds)):
+            return
+        classes = self.costs.setdefault(key, {})
+        number = _class(nbytes)
+        known = classes.get(number)
+        self.changed.add(key)
+        if known is None or (known.cold and not cold):
+            classes[number] = Known(nbytes, seconds, when, cold)
+            return
+        known.when = max(when, known.when)
+        if cold and not known.cold:
+            return
+        believed = min(max(seconds, known.seconds / JUMP), known.seconds * JUMP)
+        known.seconds += NEWEST * (believed - known.seconds)
+        known.size += NEWEST * (nbytes - known.size)
+
+    def observe_dispatch(self, seconds: float) -> None:
+        """Take in what one operand of a job of many cost the control process."""
+        self.dispatch = _mixed(self.dispatch, min(max(seconds, 1e-6), 1e-3))
+
+    def observe_disk(self, nbytes: int, seconds: float) -> None:
+        """Take in how long chunks were written or read."""
+        if seconds > 0:
+            self.disk = _mixed(self.disk, min(max(nbytes / seconds, 1e6), 1e11))
+
+    def observe_touch(self, nbytes: int, seconds: float) -> None:
+        """Take in how much longer operands took that touched fresh memory."""
+        if nbytes > 0 and seconds > 0:
+            self.touch = _mixed(self.touch, min(seconds / nbytes, 5e-9))
+
+    def observe_scale(self, ratio: float) -> None:
+        """Take in how far the prior was off, as measured seconds over predicted ones."""
+        self.scale = math.exp(_mixed(math.log(self.scale), math.log(min(max(ratio, 0.05), 20.0))))
+
+    def seconds(self, key: str, nbytes: float) -> float | None:
+        """What an operand of this key and size should take; None when nobody has seen the key.
+
+        Between two sizes that were seen the cost grows by a power that fits both, beyond them with the bytes.
+        """
+        classes = self.costs.get(key)
+        if not classes:
+            return None
+        found = classes.get(_class(nbytes))
+        if found is not None:
+            return found.seconds * nbytes / found.size if found.size else found.seconds
+        numbers = sorted(classes)
+        place = bisect_left(numbers, _class(nbytes))
+        if 0 < place < len(numbers):
+            low, high = classes[numbers[place - 1]], classes[numbers[place]]
+            share = math.log(nbytes / low.size) / math.log(high.size / low.size)
+            return math.exp((1 - share) * math.log(low.seconds) + share * math.log(high.seconds))
+        near = classes[numbers[min(place, len(numbers) - 1)]]
+        least = self.dispatch if nbytes < near.size else 0.0  # a call costs something, however small its chunk
+        return max(near.seconds * nbytes / near.size, min(least, near.seconds))
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> Profile:
+        """What earlier sessions learnt; an empty profile where there is no file, with a warning where it is damaged.
+
+        Raises
+        ------
+        OSError, ClusterError
+            If no `path` is given and the folder cannot be made, or others may enter it.
+        """
+        profile = cls()
+        profile._take(read(path if path is not None else costs_file()))
+        return profile
+
+    def save(self, path: Path | None = None) -> None:
+        """Keep what was learnt for later sessions; what others saved since about other keys stays.
+
+        Raises
+        ------
+        OSError, ClusterError
+            If the file cannot be written; the old one stays.
+        """
+
+        def joined(stands: dict[str, Any]) -> dict[str, Any]:
+            theirs = Profile()
+            theirs._take(stands)
+            for key, classes in theirs.costs.items():
+                if key not in self.changed:
+                    self.costs[key] = classes
+            self.forget_oldest()
+            return self._given()
+
+        update(path if path is not None else costs_file(), joined)
+        self.changed.clear()
+
+    def _given(self) -> dict[str, Any]:
+        """As a file holds it."""
+        costs = {
+            key: [[one.size, one.seconds, one.when, int(one.cold)] for one in classes.values()]
+            for key, classes in self.costs.items()
+        }
+        return {**{name: getattr(self, name) for name in _HOST}, "costs": costs}
+
+    def _take(self, data: dict[str, Any]) -> None:
+        """Take in what a file holds; what is no number above 0 is passed over."""
+        for name in _HOST:
+            value = data.get(name)
+            if _is_positive(value):
+                setattr(self, name, float(value))
+        costs = data.get("costs")
+        for key, rows in costs.items() if isinstance(costs, dict) else ():
+            for row in rows if isinstance(rows, list) else ():
+                if isinstance(row, list) and len(row) == 4 and all(map(_is_positive, row[:2])):
+                    when = int(row[2]) if _is_positive(row[2]) else 0
+                    known = Known(float(row[0]), float(row[1]), when, bool(row[3]))
+                    self.costs.setdefault(key, {})[_class(known.size)] = known
+
+    def forget_oldest(self) -> None:
+        """Keep the keys that were seen last."""
+        if len(self.costs) > REMEMBERED:
+            last = {key: max(one.when for one in classes.values()) for key, classes in self.costs.items()}
+            for key in sorted(self.costs, key=last.__getitem__)[: len(self.costs) - REMEMBERED]:
+                del self.costs[key]
+                self.changed.discard(key)
+
+
+def _is_positive(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and 0 < value < math.inf
+
+
+def _class(nbytes: float) -> int:
+    return round(STEPS * math.log2(max(nbytes, 1.0)))
+
+
+def _mixed(known: float, seen: float) -> float:
+    return known + NEWEST * (seen - known)

@@ -1,0 +1,116 @@
+"""What makes operands cost alike: a program's steps without its shapes, and how much of it there is to do.
+
+`signature` gives each program a key under which `profile` keeps what it cost, the same in every session, and a size by
+which the cost grows. A key names functions and dtypes, never values, so nothing of an array is in it.
+Source: PLANNING 7, `cost.py`: "EWMA per (op, dtype, device) from runs".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import xxhash
+
+from jmars.kernels.expression import CONSTANT
+from jmars.kernels.program import Call, Combine, Elementwise, Generate, Program, Reduce, Step
+
+__all__ = ["Signature", "signature"]
+
+_NAME = 60  # characters of a program's name that a key shows
+_PRODUCTS = "sum_products"  # tensor.ops.contraction: its work grows with all axes at once, not with its bytes
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Under what a program's cost is known.
+
+    Attributes
+    ----------
+    key
+        Equal for programs that differ in shapes and values only.
+    family
+        Equal also for functions of one name, as when a cell was edited.
+    size
+        Bytes read and written; for sums of products 8 bytes for each product. A cost is known by key and size.
+    """
+
+    key: str
+    family: str
+    size: int
+
+
+@lru_cache(maxsize=4096)
+def signature(program: Program) -> Signature:
+    """The signature of a program.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jmars.kernels.expression import Expression, Node
+    >>> from jmars.kernels.program import ChunkType, single
+    >>> f8 = np.dtype("f8")
+    >>> def negative(n):
+    ...     chunk = ChunkType((n,), f8)
+    ...     return single("neg", (chunk,), Elementwise(Expression((f8,), (Node("negative", (0,), f8),)), (0,), chunk))
+    >>> small, large = signature(negative(10)), signature(negative(1000))
+    >>> small.key == large.key, small.family, small.size, large.size
+    (True, 'cpu neg float64', 160, 16000)
+    """
+    types = [*program.inputs, program.output]
+    dtypes = dict.fromkeys(str(one.dtype) for one in reversed(types))
+    family = f"cpu {program.name[:_NAME]} {','.join(dtypes)}"
+    digest = xxhash.xxh3_64()
+    for one in types:
+        digest.update(f"{one.dtype}{len(one.shape)};".encode())
+    for step in program.steps:
+        digest.update(_text(step).encode())
+    size = sum(one.nbytes for one in types)
+    return Signature(f"{family} {digest.hexdigest()}", family, _products(program) or size)
+
+
+def _text(step: Step) -> str:
+    """A step without shapes and values."""
+    reads = f"{step.inputs}{step.output.dtype}{len(step.output.shape)}"
+    if isinstance(step, Elementwise):
+        nodes = [f"{node.op}{node.args}{node.dtype}" for node in step.expression.nodes if node.op != CONSTANT]
+        return f"elementwise{reads}{nodes}"
+    if isinstance(step, Generate):
+        return f"generate{reads}{_named(step.open)}{_words(step.params)}"
+    if isinstance(step, Reduce | Combine):
+        axes = step.axes if isinstance(step, Reduce) else ()
+        reducer = step.reducer
+        return f"reduce{reads}{type(reducer).__name__}{getattr(reducer, 'ufunc', '')}{reducer.state}{axes}{step.last}"
+    if isinstance(step, Call):
+        return f"call{reads}{_named(step.function)}{_words(step.params)}"
+    return f"{type(step).__name__}{reads}"
+
+
+def _named(function: Callable[..., Any]) -> str:
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
+
+
+def _words(params: Any) -> list[str]:
+    """What of a step's parameters names a function; numbers are positions and values."""
+    found = []
+    for one in params if isinstance(params, tuple) else ():
+        if isinstance(one, str):
+            found.append(one)
+        elif isinstance(one, bytes):
+            found.append(xxhash.xxh3_64_hexdigest(one))
+    return found
+
+
+def _products(program: Program) -> int:
+    """8 bytes for each product of a contraction of pairs; 0 for other programs."""
+    types = [*program.inputs, *(step.output for step in program.steps)]
+    total = 0
+    for step in program.steps:
+        if isinstance(step, Call) and getattr(step.function, "__name__", "") == _PRODUCTS and step.params[1] == 2:
+            read = [types[slot].size for slot in step.inputs]
+            # a, b and c elements of factors and product: ik, kj and ij, so that their product is ijk squared
+            total += sum(math.isqrt(a * b * step.output.size) for a, b in zip(read[::2], read[1::2], strict=True))
+    return 8 * total
