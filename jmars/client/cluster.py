@@ -100,6 +100,7 @@ class Cluster:
             mailbox.add("jobs", self._reports)
             connection = self._connection = _patient_connection(self._host, mailbox, self._lost)
             ready = self._connection.ask("host", "ready")
+            self._capacity: int = ready["capacity"]
             self._shared = SharedMemory(self._connection, self._host.arena, ready["arena"], ready["capacity"])
             self.sending = Sending(self, self._shared)
         except BaseException as error:
@@ -128,6 +129,11 @@ class Cluster:
     def memory_limit(self) -> int:
         """Bytes for all processes of the cluster together."""
         return self._host.limit
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of them that chunks and scratch may take; the processes themselves take the rest."""
+        return self._capacity
 
     @property
     def closed(self) -> bool:

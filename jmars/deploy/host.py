@@ -20,12 +20,11 @@ import numexpr
 from jmars.actors import Channel, Mailbox, serve
 from jmars.deploy.folders import Folders
 from jmars.deploy.janitor import start_janitor
-from jmars.deploy.memory import private_bytes
+from jmars.deploy.memory import private_bytes, room_for_chunks
 from jmars.errors import MemoryLimitError, text_of
 from jmars.model import events
 from jmars.scheduler import EventLog, SessionActor
 from jmars.storage import Arena
-from jmars.units import format_bytes
 from jmars.worker import ExecutionActor, Zygote, start_zygote
 from jmars.worker.links import Children
 from jmars.worker.store import StoreActor
@@ -34,11 +33,7 @@ __all__ = ["Host", "main"]
 
 log = logging.getLogger("jmars.host")
 
-MB = 2**20
 WATCH_SECONDS = 0.2  # between two readings of the memory while a job runs
-CONTROL_BYTES = 24 * MB  # that the control process grows by while it compiles and runs
-WORKER_BYTES = 10 * MB  # that an executor, the zygote, the mover or the janitor takes for itself
-LEAST_BYTES = 64 * MB  # that a limit must leave for chunks and scratch
 
 
 class Host:
@@ -274,7 +269,7 @@ def main() -> None:
     folders = Folders(**orders["folders"])
     arena_fd = orders["arena"]
     try:
-        capacity = _divide(orders)
+        capacity = room_for_chunks(orders["limit"], orders["workers"], private_bytes(os.getpid()))
     except MemoryLimitError as error:
         os.write(answer, json.dumps({"error": str(error)}).encode() + b"\n")
         return
@@ -290,17 +285,3 @@ def main() -> None:
         os._exit(0)  # what a thread still compiles is of no use
 
     asyncio.run(serve_until_the_end())
-
-
-def _divide(orders: dict[str, Any]) -> int:
-    """Bytes of the arena, for chunks and scratch: the limit less what the processes themselves take."""
-    processes = orders["workers"] + 3  # and zygote, mover, janitor
-    base = private_bytes(os.getpid()) + CONTROL_BYTES + processes * WORKER_BYTES
-    left: int = orders["limit"] - base
-    if left < LEAST_BYTES:
-        raise MemoryLimitError(
-            f"memory_limit {format_bytes(orders['limit'])} is too small: {orders['workers']} workers and their control "
-            f"process take about {format_bytes(base)} and {format_bytes(LEAST_BYTES)} must be left for arrays; "
-            f"give {format_bytes(base + LEAST_BYTES)} or more, or fewer workers"
-        )
-    return left

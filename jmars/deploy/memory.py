@@ -11,9 +11,16 @@ from pathlib import Path
 
 import psutil
 
+from jmars.errors import MemoryLimitError
 from jmars.units import format_bytes, parse_bytes
 
-__all__ = ["available", "default_limit", "private_bytes"]
+__all__ = ["available", "default_limit", "private_bytes", "room_for_chunks"]
+
+MB = 2**20
+CONTROL_START = 32 * MB  # that the control process takes when it starts, about
+CONTROL_BYTES = 24 * MB  # that it grows by while it compiles and runs
+WORKER_BYTES = 10 * MB  # that an executor, the zygote, the mover or the janitor takes for itself
+LEAST_BYTES = 64 * MB  # that a limit must leave for chunks and scratch
 
 
 def private_bytes(pid: int) -> int:
@@ -89,3 +96,36 @@ def chosen_limit(given: str | int | None) -> int:
             "or leave it out for half of what is available"
         )
     return limit
+
+
+def room_for_chunks(limit: int, workers: int, control: int = CONTROL_START) -> int:
+    """Bytes that a memory limit leaves for chunks and scratch.
+
+    Parameters
+    ----------
+    limit
+        Bytes for all processes of a host together.
+    workers
+        Executors.
+    control
+        Bytes that the control process takes when it starts.
+
+    Raises
+    ------
+    MemoryLimitError
+        If they are less than 64 MiB.
+
+    Examples
+    --------
+    >>> format_bytes(room_for_chunks(2**30, workers=2))
+    '918.0 MiB'
+    """
+    base = control + CONTROL_BYTES + (workers + 3) * WORKER_BYTES  # and zygote, mover, janitor
+    left = limit - base
+    if left < LEAST_BYTES:
+        raise MemoryLimitError(
+            f"memory_limit {format_bytes(limit)} is too small: {workers} workers and their control "
+            f"process take about {format_bytes(base)} and {format_bytes(LEAST_BYTES)} must be left for arrays; "
+            f"give {format_bytes(base + LEAST_BYTES)} or more, or fewer workers"
+        )
+    return left

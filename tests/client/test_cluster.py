@@ -13,6 +13,7 @@ import jmars.tensor as mt
 from jmars.client import Cluster, default_cluster
 from jmars.client import cluster as module
 from jmars.client.connection import Connection
+from jmars.deploy.memory import room_for_chunks
 from jmars.errors import ClusterClosedError, ClusterError, ClusterLostError, ClusterStartError
 
 
@@ -147,3 +148,9 @@ def test_threads_that_ask_while_the_cluster_is_closed_all_hear_something():
         for thread in threads:
             thread.join(10)
         assert len(heard) == 4
+
+
+def test_the_room_for_chunks_is_about_what_is_reckoned_without_a_cluster(cluster):
+    reckoned = room_for_chunks(cluster.memory_limit, cluster.n_workers)
+    assert 0 < cluster.capacity < cluster.memory_limit
+    assert abs(cluster.capacity - reckoned) < 32 * 2**20  # the control process takes what its libraries take
