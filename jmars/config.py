@@ -7,23 +7,15 @@ Source: seed 000, "Configuration".
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from jmars.errors import ClusterError
+from jmars.switches import TASK_DEFAULTS, load_settings
 
-__all__ = ["TASK_DEFAULTS", "Config", "config", "runtime_dir"]
-
-# Seed 000's switches, and how operands are ordered and first placed.
-TASK_DEFAULTS: dict[str, Any] = {
-    "optimize_tileable_graph": True,
-    "optimize_chunk_graph": True,
-    "fuse_enabled": True,
-    "order": "mars",
-    "assigner": "bfs",
-}
+__all__ = ["TASK_DEFAULTS", "Config", "cache_dir", "config", "runtime_dir"]
 
 
 class Config:
@@ -47,13 +39,15 @@ class Config:
             raise AttributeError(f"jmars.config has no setting {name!r}; it has {', '.join(sorted(self.__dict__))}")
         super().__setattr__(name, value)
 
-    def load(self, settings: dict[str, Any]) -> None:
-        """Take the settings of a mapping shaped as seed 000's YAML: {"task": {"default_config": {...}}}."""
-        given = settings.get("task", {}).get("default_config", {})
-        unknown = sorted(set(given) - set(self.task))
-        if unknown:
-            raise KeyError(f"task.default_config has no {', '.join(unknown)}; it has {', '.join(sorted(self.task))}")
-        self.task = self.task | given
+    def load(self, settings: Mapping[str, Any] | str | Path) -> None:
+        """Take switches as `jmars.switches.load_settings` reads them: a mapping, YAML text or the path of a YAML file.
+
+        Raises
+        ------
+        SettingError
+            If a switch does not exist or cannot be what is said; nothing is taken then.
+        """
+        self.task = self.task | load_settings(settings)
 
     @contextmanager
     def using(self, **settings: Any) -> Iterator[Config]:

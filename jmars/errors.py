@@ -6,6 +6,7 @@
     ├── UnsupportedError (NotImplementedError, TypeError)   a NumPy function that jmars lacks
     ├── ViewWriteError (ValueError)            writing through a view, which jmars does not share
     ├── ArrayChangedError (ValueError)         a NumPy array was changed before the cluster had read it
+    ├── SettingError (ValueError)              a setting that there is not, or that cannot be so
     ├── NotReadyError (RuntimeError)           a value asked for where none can be computed
     ├── MemoryLimitError (MemoryError, ValueError)   it can never fit in the memory limit
     ├── ClusterError (RuntimeError)
@@ -46,6 +47,7 @@ __all__ = [
     "NotReadyError",
     "OperandError",
     "ProtocolError",
+    "SettingError",
     "StorageError",
     "UnsupportedError",
     "ViewWriteError",
@@ -69,6 +71,10 @@ class JmarsError(Exception):
 
 class ChunkSizeError(JmarsError, ValueError):
     """A chunk size cuts no array: negative, of the wrong length, or splits that do not sum to the shape."""
+
+
+class SettingError(JmarsError, ValueError):
+    """A setting that does not exist, or a value that it cannot have."""
 
 
 class GraphError(JmarsError, ValueError):

@@ -1,0 +1,65 @@
+"""The switches are checked by name and value, and read from a mapping, YAML text or a file."""
+
+import pytest
+
+from jmars.config import Config
+from jmars.errors import SettingError
+from jmars.switches import SWITCHES, TASK_DEFAULTS, checked, load_settings, with_extra
+
+SEED = """\
+task:
+  default_config:
+    optimize_tileable_graph: true
+    optimize_chunk_graph: true
+    fuse_enabled: true
+"""
+
+
+def test_the_defaults_are_allowed():
+    assert checked(TASK_DEFAULTS) == TASK_DEFAULTS == Config().task
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_what_a_switch_cannot_be_is_refused_and_what_it_can_be_is_named(name):
+    assert all(checked({name: value}) == {name: value} for value in SWITCHES[name])
+    for wrong in ("sideways", None, 1, 0.0, [True]):
+        with pytest.raises(SettingError, match=f"{name} cannot be .*; choose one of"):
+            checked({name: wrong})
+
+
+def test_an_unknown_switch_is_refused():
+    with pytest.raises(SettingError, match=r"has no 'fuze'; it has .*fuse_enabled"):
+        Config().load({"task": {"default_config": {"fuze": True}}})
+
+
+@pytest.mark.parametrize("text", [SEED, SEED.replace("  ", "")], ids=["as meant", "as the seed's text stands"])
+def test_yaml_text_and_files_load(text, tmp_path):
+    expected = {"optimize_tileable_graph": True, "optimize_chunk_graph": True, "fuse_enabled": True}
+    (tmp_path / "settings.yml").write_text(text)
+    for source in (text, tmp_path / "settings.yml", str(tmp_path / "settings.yml")):
+        assert load_settings(source) == expected
+
+
+def test_settings_without_switches_change_nothing():
+    assert load_settings({}) == load_settings({"task": {}}) == load_settings("scheduling:\n  autoscale: 1\n") == {}
+
+
+@pytest.mark.parametrize("text", ["task: [1, 2]", "- a\n- b\n", "a: b: c\n", "task:\n  default_config: 7\n"])
+def test_what_is_shaped_otherwise_is_refused(text):
+    with pytest.raises(SettingError):
+        load_settings(text)
+
+
+def test_loading_takes_all_or_nothing():
+    config = Config()
+    with pytest.raises(SettingError):
+        config.load({"task": {"default_config": {"fuse_enabled": False, "fuse": "wrongly"}}})
+    assert config.task == TASK_DEFAULTS
+
+
+def test_what_a_submission_brings_goes_before_the_rest():
+    assert with_extra({"fuse": "chain"}, {"fuse": "color"}) == {"fuse": "color"}
+    assert with_extra({"fuse_enabled": True}, None, fuse_enabled=False) == {"fuse_enabled": False}
+    assert with_extra({}, {"fuse_enabled": True}, fuse_enabled=False) == {"fuse_enabled": True}
+    with pytest.raises(SettingError):
+        with_extra({}, {"fuse": 3})
