@@ -26,6 +26,8 @@ policies     placing operands while the graph runs, as the seeds do
 choose       several plans tried, the best taken
 waiting      bytes times seconds that outputs wait for other workers
 explain      a plan as data that a notebook draws
+drift        whether a run goes as planned
+replan       a plan for what is left of a run
 """
 
 from jmars.plan.assign import assign_initial, shares
@@ -34,6 +36,7 @@ from jmars.plan.choose import Choice, choose, lower_bound
 from jmars.plan.cluster import UNLIMITED, Workers
 from jmars.plan.cost import annotate, one_host, program_seconds
 from jmars.plan.depth_first import depth_first
+from jmars.plan.drift import DriftReport, Observed, drift, with_speed
 from jmars.plan.eft import assign_eft
 from jmars.plan.explain import explain, picture
 from jmars.plan.graph import ANY, CPU, GPU, PlanGraph, contract, volume
@@ -45,6 +48,7 @@ from jmars.plan.parts import Part, as_assignment, as_labels
 from jmars.plan.plan import Plan, make_plan
 from jmars.plan.policies import FollowInputs
 from jmars.plan.profile import Profile
+from jmars.plan.replan import Remaining, remaining, replan
 from jmars.plan.runs import assign_runs, source_runs
 from jmars.plan.signature import Signature, signature
 from jmars.plan.simulate import simulate
@@ -57,12 +61,15 @@ __all__ = [
     "GPU",
     "UNLIMITED",
     "Choice",
+    "DriftReport",
     "FollowInputs",
+    "Observed",
     "Part",
     "Plan",
     "PlanGraph",
     "Policy",
     "Profile",
+    "Remaining",
     "Signature",
     "SimResult",
     "Simulation",
@@ -77,6 +84,7 @@ __all__ = [
     "choose",
     "contract",
     "depth_first",
+    "drift",
     "explain",
     "lower_bound",
     "make_plan",
@@ -91,10 +99,13 @@ __all__ = [
     "rank_level",
     "rank_mars",
     "rank_wave",
+    "remaining",
+    "replan",
     "shares",
     "signature",
     "simulate",
     "source_runs",
     "volume",
     "waiting",
+    "with_speed",
 ]
