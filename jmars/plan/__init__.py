@@ -7,6 +7,7 @@ cluster      the workers as numbers: cores, speed, memory, links, disks
 signature    what makes operands cost alike
 roofline     what an operand should cost when nobody has seen it run
 profile_file where what was learnt is kept
+accuracy     how far predictions were off so far
 profile      what operands cost, learnt from runs
 cost         a compiled graph with its costs
 order        ranks: depth first, longest way first, by level, Mars's
@@ -30,6 +31,7 @@ drift        whether a run goes as planned
 replan       a plan for what is left of a run
 """
 
+from jmars.plan.accuracy import Accuracy
 from jmars.plan.assign import assign_initial, shares
 from jmars.plan.bisect import assign_bisect
 from jmars.plan.choose import Choice, choose, lower_bound
@@ -60,6 +62,7 @@ __all__ = [
     "CPU",
     "GPU",
     "UNLIMITED",
+    "Accuracy",
     "Choice",
     "DriftReport",
     "FollowInputs",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from jmars.plan.accuracy import Accuracy
 from jmars.plan.profile_file import costs_file, read, update
 
 __all__ = ["Known", "Profile"]
@@ -50,6 +51,8 @@ class Profile:
         Seconds a byte of memory that is used for the first time.
     scale
         How many times longer operands take than `roofline.prior` says.
+    accuracy
+        What was predicted of past runs beside what was measured.
     changed
         Keys that were observed since the last save.
 
@@ -66,6 +69,7 @@ class Profile:
     disk: float = 1e9
     touch: float = 0.3e-9
     scale: float = 1.0
+    accuracy: Accuracy = field(default_factory=Accuracy)
     changed: set[str] = field(default_factory=set)
 
     def observe(self, key: str, nbytes: float, seconds: float, *, when: int = 0, cold: bool = False) -> None:
@@ -166,6 +170,7 @@ class Profile:
                 if key not in self.changed:
                     self.costs[key] = classes
             self.forget_oldest()
+            self.accuracy.join(theirs.accuracy)
             return self._given()
 
         update(path if path is not None else costs_file(), joined)
@@ -177,7 +182,7 @@ class Profile:
             key: [[one.size, one.seconds, one.when, int(one.cold)] for one in classes.values()]
             for key, classes in self.costs.items()
         }
-        return {**{name: getattr(self, name) for name in _HOST}, "costs": costs}
+        return {**{name: getattr(self, name) for name in _HOST}, "costs": costs, "runs": self.accuracy.rows}
 
     def _take(self, data: dict[str, Any]) -> None:
         """Take in what a file holds; what is no number above 0 is passed over."""
@@ -185,6 +190,7 @@ class Profile:
             value = data.get(name)
             if _is_positive(value):
                 setattr(self, name, float(value))
+        self.accuracy.take(data.get("runs"))
         costs = data.get("costs")
         for key, rows in costs.items() if isinstance(costs, dict) else ():
             for row in rows if isinstance(rows, list) else ():

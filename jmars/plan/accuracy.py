@@ -1,0 +1,92 @@
+"""How far predictions were off on this machine: what was predicted of past runs beside what was measured.
+
+A `Profile` holds one and keeps it between sessions, so that a prediction can be told with the error seen so far.
+Source: the issue's "Advice from simulation, each with the error seen so far"; PLANNING 3.4 (robustness to noise).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+__all__ = ["KEPT", "Accuracy"]
+
+KEPT = 50  # newest runs
+_SHORT = 0.02  # seconds; a run that took less says little of a prediction
+_ENOUGH = 3  # runs before anything is said
+_SPREAD = 0.3  # of costs where nothing is known
+_NAMES = ("makespan", "peak")
+
+Row = list[float]  # predicted makespan, measured makespan, predicted peak, measured peak; seconds and bytes
+
+
+@dataclass
+class Accuracy:
+    """Predictions beside measurements, the newest last.
+
+    Examples
+    --------
+    >>> seen = Accuracy()
+    >>> for measured in (1.0, 1.25, 2.0):
+    ...     seen.observe({"makespan": 1.0, "peak": [90, 100]}, {"makespan": measured, "peak": 100})
+    >>> seen.errors()
+    {'runs': 3, 'makespan': 0.2, 'peak': 0.0}
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    fresh: int = 0  # rows at the end that no file holds yet
+
+    def observe(self, predicted: Mapping[str, Any] | None, measured: Mapping[str, Any] | None) -> None:
+        """Take in one run that succeeded: seconds of `makespan`, and bytes of `peak` or both ends of its interval."""
+        if not predicted or not measured:
+            return
+        peak = predicted.get("peak", 0)
+        highest = max(peak) if isinstance(peak, list | tuple) and peak else peak
+        row = [predicted.get("makespan"), measured.get("makespan"), highest, measured.get("peak", 0)]
+        if good := _good([row]):
+            self.rows = [*self.rows, *good][-KEPT:]
+            self.fresh = min(KEPT, self.fresh + 1)
+
+    def errors(self) -> dict[str, Any]:
+        """Median of |predicted - measured| / measured of "makespan" and "peak", None below 3 runs; "runs": how many."""
+        found: dict[str, Any] = {"runs": len(self.rows)}
+        for k, name in enumerate(_NAMES):
+            pairs = [(row[2 * k], row[2 * k + 1]) for row in self.rows if row[2 * k] > 0 and row[2 * k + 1] > 0]
+            off = [abs(guess - real) / real for guess, real in pairs]
+            found[name] = median(off) if len(off) >= _ENOUGH else None
+        return found
+
+    @property
+    def spread(self) -> float:
+        """Sigma of log(measured / predicted) seconds, between 0.1 and 1; 0.3 below 3 runs."""
+        logs = [math.log(row[1] / row[0]) for row in self.rows if row[0] > 0 and row[1] > 0]
+        if len(logs) < _ENOUGH:
+            return _SPREAD
+        return min(1.0, max(0.1, math.sqrt(sum(x * x for x in logs) / len(logs))))
+
+    def take(self, rows: Any) -> None:
+        """Take in what a file holds, before what is new here; what is no row of four numbers is passed over."""
+        self.rows = [*_good(rows if isinstance(rows, list) else []), *self._new()][-KEPT:]
+
+    def join(self, stands: Accuracy) -> None:
+        """Put what the file holds before what is new here, and count that as saved."""
+        self.rows = [*stands.rows, *self._new()][-KEPT:]
+        self.fresh = 0
+
+    def _new(self) -> list[Row]:
+        return self.rows[len(self.rows) - self.fresh :] if self.fresh else []
+
+
+def _good(rows: list[Any]) -> list[Row]:
+    """Rows of four numbers of runs that were long enough."""
+    four = [row for row in rows if isinstance(row, list) and len(row) == 4 and all(map(_is_number, row))]
+    return [[float(x) for x in row] for row in four if row[1] >= _SHORT]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer) and bool(0 <= value < math.inf)
