@@ -126,6 +126,7 @@ class Host:
             self.folders.socket, self.mailbox, self.orders["token"], self._channels.add, self._channels.discard
         )
         self.execution.start()
+        self.execution.ledger.load()
         for worker in self.execution.workers:
             self.session.worker_moved(worker.index, worker.name, 0, "starting")
         self.folders.register(
@@ -141,6 +142,7 @@ class Host:
         self._watching = asyncio.ensure_future(self._watch_memory())
         await self.ended.wait()
         self._watching.cancel()
+        await asyncio.to_thread(self.execution.ledger.save)
         server.close()
         self.execution.close()
         self.children.close()

@@ -49,8 +49,8 @@ class WorkerPort(Protocol):
     def stop_execution(self, job: str) -> None:
         """Drop what is queued of a job and stop what runs; every running operand is reported as interrupted or done."""
 
-    def close_job(self, job: str) -> None:
-        """Forget a job that has no running operand."""
+    def close_job(self, job: str) -> dict[str, Any]:
+        """Forget a job that has no running operand; returns what it took: the `measured` of its last JobMoved."""
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Give the memory or file of these chunks back."""

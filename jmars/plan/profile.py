@@ -72,7 +72,7 @@ class Profile:
     accuracy: Accuracy = field(default_factory=Accuracy)
     changed: set[str] = field(default_factory=set)
 
-    def observe(self, key: str, nbytes: float, seconds: float, *, when: int = 0, cold: bool = False) -> None:
+    def observe(self, key: str, nbytes: float, seconds: float, *, when: int = 0, fresh: float = 0.0) -> None:
         """Take in what operands of one program and size took in one job, on average.
 
         Parameters
@@ -83,8 +83,9 @@ class Profile:
             Mean of the job's operands.
         when
             Seconds since 1970.
-        cold
-            Whether they paid for touching fresh memory; that is believed only until they are seen without.
+        fresh
+            Bytes of memory that each was the first to touch; what takes longer for that is believed only until the
+            program is seen on memory that was used before, and from then on tells what touching costs.
         """
         if not (seconds > 0 and math.isfinite(seconds)):
             return
@@ -92,11 +93,12 @@ class Profile:
         number = _class(nbytes)
         known = classes.get(number)
         self.changed.add(key)
-        if known is None or (known.cold and not cold):
-            classes[number] = Known(nbytes, seconds, when, cold)
+        if known is None or (known.cold and not fresh):
+            classes[number] = Known(nbytes, seconds, when, fresh > 0)
             return
         known.when = max(when, known.when)
-        if cold and not known.cold:
+        if fresh and not known.cold:
+            self.observe_touch(fresh, seconds - known.seconds)
             return
         believed = min(max(seconds, known.seconds / JUMP), known.seconds * JUMP)
         known.seconds += NEWEST * (believed - known.seconds)
@@ -111,7 +113,7 @@ class Profile:
         if seconds > 0:
             self.disk = _mixed(self.disk, min(max(nbytes / seconds, 1e6), 1e11))
 
-    def observe_touch(self, nbytes: int, seconds: float) -> None:
+    def observe_touch(self, nbytes: float, seconds: float) -> None:
         """Take in how much longer operands took that touched fresh memory."""
         if nbytes > 0 and seconds > 0:
             self.touch = _mixed(self.touch, min(seconds / nbytes, 5e-9))
@@ -151,8 +153,12 @@ class Profile:
             If no `path` is given and the folder cannot be made, or others may enter it.
         """
         profile = cls()
-        profile._take(read(path if path is not None else costs_file()))
+        profile.refresh(path)
         return profile
+
+    def refresh(self, path: Path | None = None) -> None:
+        """Take in what `load` would give."""
+        self._take(read(path if path is not None else costs_file()))
 
     def save(self, path: Path | None = None) -> None:
         """Keep what was learnt for later sessions; what others saved since about other keys stays.
@@ -163,24 +169,29 @@ class Profile:
             If the file cannot be written; the old one stays.
         """
 
+        changed, self.changed = self.changed, set()  # what is observed while a thread saves counts for the next time
+
         def joined(stands: dict[str, Any]) -> dict[str, Any]:
             theirs = Profile()
             theirs._take(stands)
             for key, classes in theirs.costs.items():
-                if key not in self.changed:
+                if key not in changed and key not in self.changed:
                     self.costs[key] = classes
             self.forget_oldest()
             self.accuracy.join(theirs.accuracy)
             return self._given()
 
-        update(path if path is not None else costs_file(), joined)
-        self.changed.clear()
+        try:
+            update(path if path is not None else costs_file(), joined)
+        except BaseException:
+            self.changed |= changed
+            raise
 
     def _given(self) -> dict[str, Any]:
         """As a file holds it."""
         costs = {
-            key: [[one.size, one.seconds, one.when, int(one.cold)] for one in classes.values()]
-            for key, classes in self.costs.items()
+            key: [[one.size, one.seconds, one.when, int(one.cold)] for one in list(classes.values())]
+            for key, classes in list(self.costs.items())
         }
         return {**{name: getattr(self, name) for name in _HOST}, "costs": costs, "runs": self.accuracy.rows}
 

@@ -35,7 +35,8 @@ class Signature:
     family
         Equal also for functions of one name, as when a cell was edited.
     size
-        Bytes read and written; for sums of products 8 bytes for each product. A cost is known by key and size.
+        Bytes of what it reads and of each step's value, fused or not; for sums of products 8 bytes for each product. A
+        cost is known by key and size.
     """
 
     key: str
@@ -68,7 +69,7 @@ def signature(program: Program) -> Signature:
         digest.update(f"{one.dtype}{len(one.shape)};".encode())
     for step in program.steps:
         digest.update(_text(step).encode())
-    size = sum(one.nbytes for one in types)
+    size = sum(one.nbytes for one in program.inputs) + sum(step.output.nbytes for step in program.steps)
     return Signature(f"{family} {digest.hexdigest()}", family, _products(program) or size)
 
 

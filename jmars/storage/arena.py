@@ -39,6 +39,7 @@ class Allocator:
         self.capacity = capacity // PAGE * PAGE
         self.base = base
         self.used = 0  # bytes in slots given out
+        self.peak = 0  # the most that it was; whoever asks may set it back
         self._sizes: dict[int, int] = {}  # offset of a slot given out: its bytes
         self._small: dict[int, list[int]] = {}  # slot bytes: offsets of free small slots
         self._slabs: dict[int, int] = {}  # offset of a slab: slots of it in use
@@ -59,6 +60,8 @@ class Allocator:
         if offset is not None:
             self._sizes[offset] = slot
             self.used += slot
+            if self.used > self.peak:
+                self.peak = self.used
         return offset
 
     def free(self, offset: int) -> None:

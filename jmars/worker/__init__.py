@@ -9,6 +9,7 @@ estimate.py    how long an operand will run, learnt from those that ran; how man
 links.py       the control process's end of each child process
 crew.py        the executors: what each was sent, which programs it knows
 storing.py     brings inputs into memory and makes room for outputs
+ledger.py      what jobs took, for the view and for the profile of costs (Ledger)
 execution.py   ExecutionActor: coordinates the above for every operand
 store.py       StoreActor: chunks that the client writes and reads in place
 """

@@ -55,12 +55,15 @@ class Programs:
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
+        self.known: list[Any] = []  # by number
         self._of_job: dict[int, list[int]] = {}  # job number: numbers of its table's programs
 
     def open_job(self, table: JobTable) -> None:
         """Number the programs of a job; raises what a user's object raises that it hashes."""
         numbers = self._numbers
         self._of_job[table.number] = [numbers.setdefault(program, len(numbers)) for program in table.programs]
+        if len(numbers) > len(self.known):
+            self.known = list(numbers)
 
     def close_job(self, table: JobTable) -> bool:
         """Let go of a job; returns whether all numbers were forgotten, so that executors must forget too."""
@@ -68,6 +71,7 @@ class Programs:
         if self._of_job or len(self._numbers) <= REMEMBERED:
             return False
         self._numbers.clear()
+        self.known = []
         return True
 
     def numbers(self, table: JobTable) -> list[int]:

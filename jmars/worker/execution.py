@@ -21,6 +21,7 @@ from jmars.storage.chunks import Chunks
 from jmars.worker.crew import Batch, Flags, Programs, Worker
 from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS, Estimate
 from jmars.worker.executor import INTERRUPTED
+from jmars.worker.ledger import Ledger
 from jmars.worker.links import ChildLink, Children
 from jmars.worker.queue import TaskQueue
 from jmars.worker.quota import Quota
@@ -64,7 +65,7 @@ class ExecutionActor:
         self.storing = Storing(arena, self.chunks, self._start_mover, self._in_use, self._idle, self._moved, disk_room)
         self._arena, self._children, self._threads, self._spill_folder = arena, children, threads, spill_folder
         self._flags = Flags(memoryview(arena.memory))
-        self._estimate = Estimate()
+        self.ledger = Ledger(arena, self.chunks, self.storing)
         self._jobs: dict[int, JobTable] = {}  # by number
         self._names: dict[str, JobTable] = {}
         self._given: dict[int, dict[int, int]] = {}  # job number: last use of chunks that were there before the job
@@ -86,6 +87,7 @@ class ExecutionActor:
         self.storing.refuse_results(table.kept)
         self._programs.open_job(table)
         self._flags.open_job(table.number)
+        self.ledger.open_job(table.number)
         self._jobs[table.number] = self._names[table.job] = table
         self._given[table.number] = {
             table.chunk[i]: table.last_use[i] for i, program in enumerate(table.program) if program < 0
@@ -121,18 +123,20 @@ class ExecutionActor:
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._replace_stuck, table)
         self.dispatch()
 
-    def close_job(self, job: str) -> None:
-        """Forget a job that has no running operand."""
+    def close_job(self, job: str) -> dict[str, Any]:
+        """Forget a job that has no running operand; returns what it took."""
         table = self._names.pop(job)
+        measured = self.ledger.close_job(table.number, self._programs.known, len(table.program))
         del self._jobs[table.number], self._given[table.number]
         self._stopping.discard(table.number)
         self._suspects = {suspect for suspect in self._suspects if suspect[0] != table.number}
         self._flags.close_job(table.number)
         if self._programs.close_job(table):
-            self._estimate = Estimate()
+            self.ledger.estimate = Estimate()
             for worker in self.workers:
                 worker.known.clear()
                 worker.link.send(("forget",))
+        return measured
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Give the memory or file of these chunks back."""
@@ -189,10 +193,9 @@ class ExecutionActor:
 
     def _replace_stuck(self, table: JobTable) -> None:
         """End executors that still run an operand of a job that was stopped."""
-        if table.number in self._stopping:
-            for worker in self.workers:
-                if worker.batches and worker.batches[0].table is table:
-                    worker.link.kill()
+        for worker in self.workers:
+            if table.number in self._stopping and worker.batches and worker.batches[0].table is table:
+                worker.link.kill()
 
     def close(self) -> None:
         """Nothing that ends from now on is replaced."""
@@ -201,18 +204,18 @@ class ExecutionActor:
 
     # -- what executors report
     def _reported(self, worker: Worker, message: Any) -> None:
-        count, elapsed, error = message
+        count, elapsed, fresh, error = message
         batch = worker.batches[0]
         table = batch.table
         if count:
             done = []
             operands, outs = batch.operands, batch.outs
             memory, chunk, program = self.chunks.memory, table.chunk, table.program
-            ids, learn, work = self._programs.numbers(table), self._estimate.learn, table.work
+            ids, learn, work = self._programs.numbers(table), self.ledger.estimate.learn, table.work
             for microseconds in elapsed:
                 operand = operands.popleft()
                 memory[chunk[operand]] = outs.popleft()
-                learn(ids[program[operand]], microseconds * 1e-6)
+                learn(ids[program[operand]], microseconds * 1e-6, fresh)
                 if work[operand]:
                     self.quota.release(table.job, operand)
                 done.append(operand)
@@ -267,7 +270,7 @@ class ExecutionActor:
         batch: Batch | None = None
         wire: list[tuple[int, int, list[int], tuple[Any, ...]]] = []
         seconds = 0.0
-        memory, seconds_of, suspects = self.chunks.memory, self._estimate.seconds, self._suspects
+        memory, seconds_of, suspects = self.chunks.memory, self.ledger.estimate.seconds, self._suspects
         limit = min(BATCH_OPERANDS, 1 + (len(self.queue) + len(self._staged)) // (WINDOW * len(self.workers)))
         while len(wire) < limit and seconds < BATCH_SECONDS:
             if self._staged:
@@ -377,9 +380,7 @@ class ExecutionActor:
 
     def _idle(self) -> bool:
         """Whether no operand runs or is about to, so that none will free memory."""
-        if self._staged or self.clients or self._building is not None:
-            return False
-        return not any(worker.batches for worker in self.workers)
+        return not (self._staged or self.clients or self._building or any(worker.batches for worker in self.workers))
 
     def _moved(self, chunk: int, on_disk: bool) -> None:
         """A chunk went to disk or came back: tell the job that it belongs to."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from jmars.errors import ChecksumError, MemoryLimitError, StorageError
@@ -63,6 +64,9 @@ class Storing:
         self._loads: dict[int, tuple[Place, int]] = {}  # chunk: its file and slot
         self._full: StorageError | None = None  # the disk refused the last spill
         self._advancing = False
+        self.disk_seconds = 0.0  # in which the mover had something to write or read
+        self._moves = 0  # that it has not reported yet
+        self._since = 0.0  # when it got the first of them, or reported last
 
     @property
     def blocked(self) -> bool:
@@ -228,6 +232,9 @@ class Storing:
     def _tell_mover(self, *message: Any) -> None:
         if self._mover is None:
             self._mover = self._start_mover(self)
+        if message[0] != "delete":
+            self._since = self._since if self._moves else perf_counter()
+            self._moves += 1
         self._mover.send(message)
 
     def delete(self, place: Place | None) -> None:
@@ -237,6 +244,10 @@ class Storing:
 
     def heard(self, link: ChildLink, message: Any) -> None:
         """The mover did something."""
+        self._moves -= 1
+        now = perf_counter()
+        self.disk_seconds += now - self._since
+        self._since = now
         if message[0] == "spilled":
             _, chunk, name, checksum, error = message
             self._spills.discard(chunk)
@@ -276,6 +287,7 @@ class Storing:
     def mover_gone(self, link: ChildLink, why: str) -> None:
         """The mover process ended: another one does its work anew; files it may have left go with the folder."""
         self._mover = None
+        self._moves = 0
         for chunk in list(self._spills):
             self._spills.discard(chunk)
             self.chunks.spill_done(chunk, None)

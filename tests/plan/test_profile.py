@@ -43,11 +43,13 @@ def test_one_odd_job_is_not_believed_but_many_are():
 
 def test_what_was_seen_on_fresh_memory_gives_way_to_what_was_not():
     profile = Profile()
-    profile.observe("add", 1000, 0.009, cold=True)
+    profile.observe("add", 1000, 0.009, fresh=1000)
     assert profile.seconds("add", 1000) == 0.009  # better than nothing
     profile.observe("add", 1000, 0.001)
-    profile.observe("add", 1000, 0.009, cold=True)
+    touch = profile.touch
+    profile.observe("add", 1000, 0.001 + 1e-6, fresh=1000)
     assert profile.seconds("add", 1000) == 0.001
+    assert profile.touch == pytest.approx(touch + NEWEST * (1e-9 - touch))  # what it took longer, a byte
 
 
 def test_sizes_between_those_seen_grow_by_the_power_that_fits():
@@ -89,7 +91,7 @@ def test_what_the_host_takes_is_learnt_within_bounds():
 def test_the_next_session_knows_what_this_one_learnt(cache: Path):
     profile = Profile(disk=2e9)
     profile.observe("cpu add float64 1f", 8e6, 0.25, when=7)
-    profile.observe("cpu add float64 1f", 8e7, 2.5, when=7, cold=True)
+    profile.observe("cpu add float64 1f", 8e7, 2.5, when=7, fresh=8)
     profile.save()
     again = Profile.load()
     assert again == Profile(costs=profile.costs, disk=2e9)

@@ -1,0 +1,139 @@
+"""What jobs took, measured where they ran: for the view beside what was predicted, and for the profile.
+
+The ledger owns the host's `Profile`. When a job ends it takes what operands, disk and dispatch took in, all at once, so
+that nothing is added to the way of an operand; and it saves the profile now and then. Told by `execution`.
+Source: PLANNING 7, `cost.py`: "EWMA per (op, dtype, device) from runs".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from jmars.errors import JmarsError
+from jmars.kernels import Program
+from jmars.plan import Profile, signature
+from jmars.plan.roofline import prior
+from jmars.storage.arena import Arena
+from jmars.storage.chunks import Chunks
+from jmars.worker.estimate import Estimate
+from jmars.worker.storing import Storing
+
+__all__ = ["Ledger"]
+
+log = logging.getLogger("jmars.worker")
+
+SAVE_SECONDS = 5.0  # between two saves while the cluster lives
+MOST = 1000  # programs that one job teaches, those that took longest: so that its end takes milliseconds
+LEAST_OPERANDS = 1000  # of a job that tells what dispatching takes
+LEAST_MOVED = 2**24  # bytes to and from disk that tell how fast it is
+
+
+class _Opened:
+    """How things stood when a job began."""
+
+    __slots__ = ("cpu", "disk", "spilled", "time", "used")
+
+    def __init__(self, arena: Arena, chunks: Chunks, disk: tuple[int, float]) -> None:
+        self.time, self.cpu = time.perf_counter(), time.process_time()
+        self.used, self.spilled, self.disk = arena.used, chunks.spilled, disk
+
+
+class Ledger:
+    """What is measured of the jobs of a host.
+
+    Attributes
+    ----------
+    profile
+        What operands cost here; `load` fills it, whoever plans reads it.
+    estimate
+        What operands of each program took in this session.
+    """
+
+    def __init__(self, arena: Arena, chunks: Chunks, storing: Storing) -> None:
+        self.profile = Profile()
+        self.estimate = Estimate()
+        self._arena, self._chunks, self._storing = arena, chunks, storing
+        self._jobs: dict[int, _Opened] = {}  # by number
+        self._saved = time.monotonic()
+        self._saving: asyncio.Task[None] | None = None
+
+    def open_job(self, number: int) -> None:
+        """A job begins to run."""
+        if not self._jobs:
+            self._arena.peak = self._arena.used
+        self._jobs[number] = _Opened(self._arena, self._chunks, self._disk())
+
+    def close_job(self, number: int, programs: Sequence[Program], operands: int) -> dict[str, Any]:
+        """A job has ended: learn from it; returns what it took, the `measured` of `JobMoved`.
+
+        Parameters
+        ----------
+        programs
+            By the numbers that `estimate` was told.
+        operands
+            How many the job had.
+        """
+        opened = self._jobs.pop(number)
+        now, cpu = time.perf_counter(), time.process_time()
+        moved, seconds = (after - before for after, before in zip(self._disk(), opened.disk, strict=True))
+        if moved >= LEAST_MOVED and seconds:
+            self.profile.observe_disk(int(moved), seconds)
+        if operands >= LEAST_OPERANDS and not self._jobs:
+            self.profile.observe_dispatch((cpu - opened.cpu) / operands)
+        self._learn(programs)
+        self._save_soon()
+        return {
+            "makespan": now - opened.time,
+            "peak": self._arena.peak,
+            "spilled": self._chunks.spilled - opened.spilled,
+            "moved": 0,  # the executors of a host share its memory
+        }
+
+    def _learn(self, programs: Sequence[Program]) -> None:
+        taken = self.estimate.take()
+        longest = sorted(taken, key=lambda number: taken[number].seconds + taken[number].cold_seconds, reverse=True)
+        when, measured, expected = int(time.time()), 0.0, 0.0
+        for number in longest[:MOST]:
+            seen, known = taken[number], signature(programs[number])
+            if seen.cold:
+                mean, fresh = seen.cold_seconds / seen.cold, seen.fresh / seen.cold
+                self.profile.observe(known.key, known.size, mean, when=when, fresh=fresh)
+            if seen.warm:
+                mean = seen.seconds / seen.warm
+                self.profile.observe(known.key, known.size, mean, when=when)
+                self.profile.observe(known.family, known.size, mean, when=when)
+                measured += seen.seconds
+                expected += seen.warm * prior(programs[number], known.size)
+        if measured:
+            self.profile.observe_scale(measured / expected)
+
+    def _disk(self) -> tuple[int, float]:
+        """Bytes to and from disk since the start, and the seconds that took."""
+        return self._chunks.spilled + self._chunks.reloaded, self._storing.disk_seconds
+
+    # -- between sessions
+    def load(self) -> None:
+        """Take in what earlier sessions learnt."""
+        try:
+            self.profile.refresh()
+        except (OSError, JmarsError) as error:
+            log.warning("what operands cost is not kept: %s", error)
+
+    def save(self) -> None:
+        """Keep what was learnt; where that cannot be, the log says so."""
+        try:
+            if self.profile.changed:
+                self.profile.save()
+        except (OSError, JmarsError) as error:
+            log.warning("what operands cost is not kept: %s", error)
+
+    def _save_soon(self) -> None:
+        """Save in a thread, unless that was done a moment ago."""
+        now = time.monotonic()
+        if now - self._saved >= SAVE_SECONDS and (self._saving is None or self._saving.done()):
+            self._saved = now
+            self._saving = asyncio.ensure_future(asyncio.to_thread(self.save))

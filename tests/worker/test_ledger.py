@@ -1,0 +1,128 @@
+"""Ledger: what a job took is told when it ends, and learnt; a profile that cannot be kept breaks nothing."""
+
+import logging
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from jmars.kernels.expression import Expression, Node
+from jmars.kernels.program import ChunkType, Elementwise, Program, single
+from jmars.plan import Profile, signature
+from jmars.storage.arena import PAGE, Allocator
+from jmars.storage.chunks import Chunks
+from jmars.worker import ledger as module
+from jmars.worker.ledger import Ledger
+
+F8 = np.dtype("f8")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("JMARS_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def negative(n: int = 1000) -> Program:
+    chunk = ChunkType((n,), F8)
+    return single("neg", (chunk,), Elementwise(Expression((F8,), (Node("negative", (0,), F8),)), (0,), chunk))
+
+
+class Host:
+    """A ledger over an arena, with nothing that runs."""
+
+    def __init__(self) -> None:
+        self.arena = Allocator(64 * PAGE)
+        self.chunks = Chunks(self.arena, lambda chunk: chunk)
+        self.storing = SimpleNamespace(disk_seconds=0.0)
+        self.ledger = Ledger(self.arena, self.chunks, self.storing)
+        self.ledger._saved = time.monotonic()
+
+    def close(self, number: int = 1, operands: int = 1) -> dict:
+        return self.ledger.close_job(number, [negative()], operands)
+
+
+def test_a_job_tells_the_most_memory_that_was_used_while_it_ran():
+    host = Host()
+    before = host.arena.allocate(4 * PAGE)  # the result of another job
+    host.ledger.open_job(1)
+    first = host.arena.allocate(10 * PAGE)
+    host.arena.free(first)
+    host.arena.free(before)
+    assert host.close()["peak"] == 14 * PAGE
+    host.ledger.open_job(2)
+    assert host.close(2)["peak"] == 0
+
+
+def test_a_job_tells_what_was_spilled_while_it_ran():
+    host = Host()
+    host.chunks.spilled = 100
+    host.ledger.open_job(1)
+    host.chunks.spilled += 50
+    assert host.close()["spilled"] == 50
+
+
+def test_operands_teach_the_profile_when_their_job_ends():
+    host = Host()
+    host.ledger.open_job(1)
+    for seconds in (0.1, 0.2, 0.3):
+        host.ledger.estimate.learn(0, seconds)
+    known = signature(negative())
+    assert host.ledger.profile.seconds(known.key, known.size) is None
+    host.close()
+    assert host.ledger.profile.seconds(known.key, known.size) == pytest.approx(0.2)
+    assert host.ledger.profile.seconds(known.family, known.size) == pytest.approx(0.2)
+    assert host.ledger.estimate.take() == {}
+    assert host.ledger.estimate.seconds(0) > 0
+
+
+def test_operands_on_fresh_memory_do_not_spoil_what_is_known():
+    host, known = Host(), signature(negative())
+    host.ledger.open_job(1)
+    host.ledger.estimate.learn(0, 0.9, fresh=PAGE)
+    host.close()
+    assert host.ledger.profile.seconds(known.key, known.size) == 0.9
+    host.ledger.open_job(2)
+    host.ledger.estimate.learn(0, 0.9, fresh=PAGE)
+    host.ledger.estimate.learn(0, 0.1)
+    host.close(2)
+    assert host.ledger.profile.seconds(known.key, known.size) == 0.1
+
+
+def test_disk_and_dispatch_are_learnt_from_jobs_that_use_them():
+    host = Host()
+    disk, dispatch = host.ledger.profile.disk, host.ledger.profile.dispatch
+    host.ledger.open_job(1)
+    host.close()
+    assert (host.ledger.profile.disk, host.ledger.profile.dispatch) == (disk, dispatch)
+    host.ledger.open_job(2)
+    host.chunks.spilled = module.LEAST_MOVED
+    host.storing.disk_seconds = 0.001
+    host.close(2, operands=module.LEAST_OPERANDS)
+    assert host.ledger.profile.disk > disk
+    assert host.ledger.profile.dispatch != dispatch
+
+
+def test_what_was_learnt_is_there_in_the_next_session():
+    host, known = Host(), signature(negative())
+    host.ledger.open_job(1)
+    host.ledger.estimate.learn(0, 0.25)
+    host.close()
+    host.ledger.save()
+    other = Host()
+    other.ledger.load()
+    assert other.ledger.profile.seconds(known.key, known.size) == 0.25
+
+
+def test_a_cache_that_cannot_be_used_is_said_once_in_the_log_and_breaks_nothing(cache: Path, caplog):
+    cache.write_text("a file where the folder should be")
+    host = Host()
+    with caplog.at_level(logging.WARNING):
+        host.ledger.load()
+    assert "what operands cost is not kept" in caplog.text
+    assert host.ledger.profile == Profile()
+    host.ledger.profile.observe("a", 8, 1.0)
+    host.ledger.save()
+    assert host.ledger.profile.changed == {"a"}
