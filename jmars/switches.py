@@ -22,7 +22,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "fuse": ("chain", "region", "color"),
     "fuse_tileable": (True, False),
     "order": ("mars", "dfs"),
-    "assigner": ("bfs", "dfs", "random"),
+    "assigner": ("bfs", "dfs", "random", "bfs-v1"),
 }
 TASK_DEFAULTS: dict[str, Any] = {name: values[0] for name, values in SWITCHES.items()}
 

@@ -29,10 +29,13 @@ waiting      bytes times seconds that outputs wait for other workers
 explain      a plan as data that a notebook draws
 drift        whether a run goes as planned
 replan       a plan for what is left of a run
+statistics   depth, readers and descendants
+bfs_v1       first workers as the first Mars placed them
 """
 
 from jmars.plan.accuracy import Accuracy
 from jmars.plan.assign import assign_initial, shares
+from jmars.plan.bfs_v1 import assign_bfs_v1, initial_v1
 from jmars.plan.bisect import assign_bisect
 from jmars.plan.choose import Choice, choose, lower_bound
 from jmars.plan.cluster import UNLIMITED, Workers
@@ -55,6 +58,7 @@ from jmars.plan.runs import assign_runs, source_runs
 from jmars.plan.signature import Signature, signature
 from jmars.plan.simulate import simulate
 from jmars.plan.simulation import Policy, Simulation
+from jmars.plan.statistics import GraphStatistics, neighbours, statistics
 from jmars.plan.waiting import waiting
 
 __all__ = [
@@ -66,6 +70,7 @@ __all__ = [
     "Choice",
     "DriftReport",
     "FollowInputs",
+    "GraphStatistics",
     "Observed",
     "Part",
     "Plan",
@@ -80,6 +85,7 @@ __all__ = [
     "annotate",
     "as_assignment",
     "as_labels",
+    "assign_bfs_v1",
     "assign_bisect",
     "assign_eft",
     "assign_initial",
@@ -89,9 +95,11 @@ __all__ = [
     "depth_first",
     "drift",
     "explain",
+    "initial_v1",
     "lower_bound",
     "make_plan",
     "merge",
+    "neighbours",
     "one_host",
     "picture",
     "program_seconds",
@@ -108,6 +116,7 @@ __all__ = [
     "signature",
     "simulate",
     "source_runs",
+    "statistics",
     "volume",
     "waiting",
     "with_speed",

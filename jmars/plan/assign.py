@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag
+from jmars.plan.bfs_v1 import assign_bfs_v1
+from jmars.plan.statistics import neighbours
 
 __all__ = ["SEARCHES", "assign_initial", "shares"]
 
-SEARCHES = ("bfs", "dfs", "random")
+SEARCHES = ("bfs", "dfs", "random", "bfs-v1")
 
 _PASSES = 8  # times that one operand may be walked through after it was counted; keeps the search linear
 
@@ -38,9 +39,9 @@ def assign_initial(
     workers
         Slots of each worker, 0 or more; a worker's share of `sources` is proportional.
     search
-        "bfs", "dfs" or "random".
+        "bfs", "dfs", "random", or "bfs-v1" (see `bfs_v1`).
     seed
-        For "random"; the others choose nothing by chance.
+        For "random", and for "bfs-v1" among equals; the others choose nothing by chance.
 
     Returns
     -------
@@ -75,6 +76,8 @@ def assign_initial(
     quota = shares(len(initial), workers)
     if search == "random":
         assigned[initial] = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(quota)), quota))
+    elif search == "bfs-v1":
+        return assign_bfs_v1(dag, initial, quota, seed=seed)
     elif len(initial):
         _search(dag, initial.tolist(), quota, assigned, depth_first=search == "dfs")
     return assigned
@@ -100,7 +103,7 @@ def shares(count: int, workers: Sequence[int]) -> list[int]:
 
 def _search(dag: Dag, sources: list[int], quota: list[int], assigned: NDArray[np.int16], depth_first: bool) -> None:
     """The seeds' five steps; writes `assigned` and uses up `quota`."""
-    neighbours = _undirected(dag)
+    near_by = neighbours(dag)
     limit = dag.n / len(quota)
     worker_of = [-1] * dag.n
     is_open = bytearray(dag.n)  # an operand of `sources` without a worker
@@ -138,7 +141,7 @@ def _search(dag: Dag, sources: list[int], quota: list[int], assigned: NDArray[np
                         passes[operand] = 1
                         break
                 passes[operand] += 1
-                around = neighbours[operand]
+                around = near_by[operand]
                 if depth_first:
                     line.extend(near for near in reversed(around) if stamp[near] != -searches)
                 else:
@@ -148,12 +151,3 @@ def _search(dag: Dag, sources: list[int], quota: list[int], assigned: NDArray[np
                             line.append(near)
         quota[worker] = left
     assigned[:] = worker_of
-
-
-def _undirected(dag: Dag) -> list[tuple[int, ...]]:
-    """Neighbours of each operand: predecessors in input order, then successors ascending."""
-    rows = []
-    preds, succs = tuple(dag.pred_idx.tolist()), tuple(dag.succ_idx.tolist())
-    for (a, b), (c, d) in zip(pairwise(dag.pred_ptr.tolist()), pairwise(dag.succ_ptr.tolist()), strict=True):
-        rows.append(preds[a:b] + succs[c:d])
-    return rows
