@@ -4,7 +4,9 @@ In reading order:
 
 - expression.py: an elementwise expression as typed nodes
 - reducers.py: how many elements become one, in steps
-- program.py: `Program`, `ChunkType`, the steps; joining a chain of programs
+- program.py: `Program`, `ChunkType`, the steps
+- fusing.py: several programs as one
+- unsized.py: chunks whose size is known only when they are there
 - blocks.py: cutting a chunk into blocks that fit the cache
 - scratch.py: block buffers of one thread
 - numpy_backend.py: expressions as generated NumPy calls
@@ -15,6 +17,8 @@ In reading order:
 """
 
 from jmars.kernels.compile import Kernel, compile_program
-from jmars.kernels.program import ChunkType, Program, fuse, share_inputs
+from jmars.kernels.fusing import compose, fuse, share_inputs
+from jmars.kernels.program import ChunkType, Program
+from jmars.kernels.unsized import Pieces
 
-__all__ = ["ChunkType", "Kernel", "Program", "compile_program", "fuse", "share_inputs"]
+__all__ = ["ChunkType", "Kernel", "Pieces", "Program", "compile_program", "compose", "fuse", "share_inputs"]

@@ -15,27 +15,16 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from jmars.kernels.blocks import BLOCK_SIZE
+from jmars.kernels.fusing import Region, lifetimes
 from jmars.kernels.numexpr_backend import cheaper_in_numexpr, numexpr_text, numexpr_there
 from jmars.kernels.numpy_backend import whole_function
-from jmars.kernels.pipeline import Run, Stop, interrupted, pipeline
-from jmars.kernels.program import (
-    Call,
-    ChunkType,
-    Combine,
-    Elementwise,
-    Generate,
-    Program,
-    Reduce,
-    Step,
-    program_text,
-    regions,
-)
+from jmars.kernels.pipeline import Head, Run, Stop, interrupted, pipeline
+from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, program_text
 from jmars.kernels.reduction_kernel import combine_function, leaf_function
 
 __all__ = ["Kernel", "compile_program"]
 
 Array = np.ndarray[Any, Any]
-Region = tuple[Generate | None, Elementwise | None, Step | None]
 
 
 class Kernel(Protocol):
@@ -44,13 +33,13 @@ class Kernel(Protocol):
     backend: str  # "numexpr", "numpy", "numpy-blocked" or "function"
     text: str  # the expression, for the view
 
-    def __call__(self, out: Array, inputs: Sequence[Array], args: Sequence[Any] = (), stop: Stop = None) -> None:
-        """Write the output chunk.
+    def __call__(self, out: Any, inputs: Sequence[Array], args: Sequence[Any] = (), stop: Stop = None) -> Any:
+        """Write the output chunk; where its size is not known, return it.
 
         Parameters
         ----------
         out
-            C-contiguous, of the program's output type; written in place.
+            C-contiguous, of the program's output type, written in place; None where its size is not known.
         inputs
             Chunks of the program's input types.
         args
@@ -89,16 +78,13 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
     >>> out.tolist(), kernel.text
     ([1.0, 2.0, 3.0], 'x0 + x1')
     """
-    takes = [step for step in program.steps if step.takes_args]
     types = [*program.inputs, *(step.output for step in program.steps)]
-    parts: list[tuple[Run, int]] = []  # what to run and the number of the value that it gives
+    first = len(program.inputs)  # number of the first step's value
+    parts: list[tuple[Run, int, tuple[int, ...]]] = []  # what to run, the value that it gives, those that then end
     names: list[str] = []
-    done = len(program.inputs)
-    for region in regions(program.steps):
-        arg = next((i for i, step in enumerate(takes) if any(step is s for s in region)), -1)
-        run, name = _compile_region(region, types, done, arg, backend)
-        done += sum(step is not None for step in region)
-        parts.append((run, done - 1))
+    for region, ending in lifetimes(program.steps, first):
+        run, name = _compile_region(program, region, types, backend)
+        parts.append((run, first + region.last, ending))
         names.append(name)
     run = parts[0][0] if len(parts) == 1 else _in_sequence(parts, types)
     order = ("numexpr", "numpy-blocked", "numpy", "function")
@@ -114,56 +100,70 @@ def _own_copy(run: Run) -> FunctionType:
     return FunctionType(run.__code__, run.__globals__, run.__name__, run.__defaults__, run.__closure__)
 
 
-def _in_sequence(parts: list[tuple[Run, int]], types: list[ChunkType]) -> Run:
-    """Regions one after the other; what stands between two lives until the second has read it."""
+def _in_sequence(parts: list[tuple[Run, int, tuple[int, ...]]], types: list[ChunkType]) -> Run:
+    """Regions one after the other; what stands between some lives until the last of them has read it."""
 
-    def run(out: Array, inputs: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
+    def run(out: Any, inputs: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> Any:
         values: list[Any] = list(inputs) + [None] * (len(types) - len(inputs))
-        before = -1
-        for part, number in parts[:-1]:
+        for part, number, ending in parts[:-1]:
             target = np.empty(types[number].shape, types[number].dtype)
             part(target, values, args, stop)
-            if before >= 0:
-                values[before] = None
-            values[number], before = target, number
+            for value in ending:
+                values[value] = None
+            values[number] = target
             if stop is not None and stop():
                 raise interrupted()
-        parts[-1][0](out, values, args, stop)
+        return parts[-1][0](out, values, args, stop)
 
     return run
 
 
-def _compile_region(region: Region, types: list[ChunkType], first: int, arg: int, backend: str) -> tuple[Run, str]:
-    """What runs a region whose first step gives value number `first`, and the name of the back end."""
-    head, middle, tail = region
+def _compile_region(program: Program, region: Region, types: list[ChunkType], backend: str) -> tuple[Run, str]:
+    """What runs a region, and the name of the back end."""
+    steps, first = program.steps, len(program.inputs)
+    middle = steps[region.middle] if region.middle is not None else None
+    tail = steps[region.tail] if region.tail is not None else None
+    assert middle is None or isinstance(middle, Elementwise)
     if isinstance(tail, Call):
-        return _call(tail, arg), "function"
+        return _call(tail, _argument(program, region.tail)), "function"
     if isinstance(tail, Combine):
         shape = types[tail.inputs[0]].shape
         return combine_function(tail, shape if tail.reducer.state.names is None else shape[:-1]), "numpy"
     assert tail is None or isinstance(tail, Reduce)
-    if tail is not None and head is None and middle is None:
+    if tail is not None and not region.heads and middle is None:
         chunk = types[tail.inputs[0]]
         if not tail.reducer.blocked or chunk.size <= BLOCK_SIZE:
-            return leaf_function(tail, chunk.shape, tail.inputs[0], arg), "numpy"
+            return leaf_function(tail, chunk.shape, tail.inputs[0], _argument(program, region.tail)), "numpy"
     in_numexpr = False
     if middle is not None and numexpr_text(middle.expression) is not None:
         in_numexpr = (backend == "numexpr" and numexpr_there()) or (
             backend == "auto" and cheaper_in_numexpr(middle.expression)
         )
-    small = middle is not None and head is None and tail is None and middle.output.size <= BLOCK_SIZE
+    small = middle is not None and not region.heads and tail is None and middle.output.size <= BLOCK_SIZE
     if middle is not None and small and not (backend == "numexpr" and in_numexpr):
         return whole_function(middle.expression, middle.inputs), "numpy"
-    run = pipeline(head, middle, tail, types, first, arg, in_numexpr)
-    chunk = middle.output if middle is not None else types[first]
+    heads = []
+    for number in region.heads:
+        head = steps[number]
+        assert isinstance(head, Generate)
+        heads.append(Head(head, first + number, _argument(program, number)))
+    run = pipeline(heads, middle, tail, types, in_numexpr)
+    chunk = middle.output if middle is not None else heads[0].step.output if heads else types[0]
     in_blocks = middle is not None and chunk.size > BLOCK_SIZE
     return run, "numexpr" if in_numexpr else "numpy-blocked" if in_blocks else "numpy"
+
+
+def _argument(program: Program, number: int | None) -> int:
+    """Which of the operand's arguments a step takes; -1 for none."""
+    if number is None or not program.steps[number].takes_args:
+        return -1
+    return sum(step.takes_args for step in program.steps[:number])
 
 
 def _call(step: Call, arg: int) -> Run:
     function, params, slots = step.function, step.params, step.inputs
 
-    def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
-        function(out, [values[slot] for slot in slots], params, args[arg] if arg >= 0 else None)
+    def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> Any:
+        return function(out, [values[slot] for slot in slots], params, args[arg] if arg >= 0 else None)
 
     return run

@@ -1,6 +1,6 @@
 """An elementwise expression as data: typed nodes, each naming the values it reads.
 
-`Expression` is what `tensor/ops/elementwise.py` builds, what fusing joins (program.py) and what the back ends compile.
+`Expression` is what `tensor/ops/elementwise.py` builds, what fusing joins (fusing.py) and what the back ends compile.
 Values are numbered: first the inputs, then the nodes in order; the last node is the result. Every dtype is the one
 that NumPy resolved, so no back end decides about promotion. Constants are kept as bytes: 0.0 and -0.0 differ, NaN
 equals NaN.
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CONSTANT", "Expression", "Node", "constant", "join", "share"]
+__all__ = ["CONSTANT", "Expression", "Node", "constant", "share"]
 
 CONSTANT = "constant"  # the op of a node that holds a value and reads nothing
 _SYMBOLS = {
@@ -90,23 +90,6 @@ def _node_text(node: Node, args: list[str]) -> str:
 def constant(value: Any, dtype: np.dtype[Any]) -> Node:
     """A constant of `dtype`; raises OverflowError where NumPy would."""
     return Node(CONSTANT, (), dtype, np.array(value, dtype).tobytes())
-
-
-def join(first: Expression, second: Expression, slot: int) -> Expression:
-    """`second` with its input number `slot` replaced by the result of `first`.
-
-    The inputs are those of `first`, then the other inputs of `second` in order.
-    """
-    n = len(first.inputs) + len(second.inputs) - 1
-    shift = n - len(first.inputs)
-    nodes = [_renumbered(node, lambda v: v if v < len(first.inputs) else v + shift) for node in first.nodes]
-    result = n + len(nodes) - 1
-    others = iter(range(len(first.inputs), n))
-    value = [result if i == slot else next(others) for i in range(len(second.inputs))]
-    value += range(n + len(nodes), n + len(nodes) + len(second.nodes))
-    nodes += [_renumbered(node, value.__getitem__) for node in second.nodes]
-    inputs = first.inputs + tuple(t for i, t in enumerate(second.inputs) if i != slot)
-    return Expression(inputs, tuple(nodes))
 
 
 def share(expression: Expression, slots: Sequence[int]) -> Expression:

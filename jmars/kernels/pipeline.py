@@ -1,4 +1,4 @@
-"""Generator, expression and reduction in one pass over the blocks of a chunk; each of the three may be missing.
+"""Generators, expression and reduction in one pass over the blocks of a chunk; each of the three may be missing.
 
 What stands between them is one block in the second-level cache, so a fused chain never holds a whole chunk beside its
 inputs and output. Used by compile.py. Source: PLANNING "Compiling" (reductions by NumPy per block).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,19 +16,31 @@ from jmars.errors import ExecutionInterrupted
 from jmars.kernels.blocks import BLOCK_SIZE, Blocks
 from jmars.kernels.numexpr_backend import numexpr_function
 from jmars.kernels.numpy_backend import block_body, whole_function
-from jmars.kernels.program import ChunkType, Elementwise, Generate, Reduce
+from jmars.kernels.program import ChunkType, Elementwise, Fill, Generate, Reduce
 from jmars.kernels.reducers import UfuncReducer
 from jmars.kernels.reduction_kernel import Accumulator, finished, leaf_function
 from jmars.kernels.scratch import scratch
 
-__all__ = ["Run", "Stop", "interrupted", "pipeline"]
+__all__ = ["Head", "Run", "Stop", "interrupted", "pipeline"]
 
 Array = np.ndarray[Any, Any]
 Stop = Callable[[], bool] | None
-Run = Callable[[Array, Sequence[Any], Sequence[Any], Stop], None]
+Run = Callable[[Array, Sequence[Any], Sequence[Any], Stop], Any]  # gives a value only where `out` is None
 
 LONE_BLOCK = 1 << 20  # elements of a block where one operation runs alone: only `stop` asks for blocks there
-HEAD, MIDDLE, BUFFERS = 0, 1, 2  # slots of scratch
+MIDDLE, BUFFERS = 0, 1  # slots of scratch; generators have those behind the buffers
+
+
+class Head(NamedTuple):
+    """A generator of a region."""
+
+    step: Generate
+    value: int  # number of the value that it gives
+    arg: int  # which of the operand's arguments it takes; -1 for none
+
+    def open(self, args: Sequence[Any]) -> Fill:
+        """What writes its blocks."""
+        return self.step.open(self.step.params, args[self.arg] if self.arg >= 0 else None, self.step.output)
 
 
 def interrupted() -> ExecutionInterrupted:
@@ -37,48 +49,51 @@ def interrupted() -> ExecutionInterrupted:
 
 
 def pipeline(
-    head: Generate | None,
+    heads: Sequence[Head],
     middle: Elementwise | None,
     tail: Reduce | None,
     types: list[ChunkType],
-    first: int,
-    arg: int,
     in_numexpr: bool,
 ) -> Run:
-    """The kernel of a region whose first step gives value number `first` (of `types`); `arg` is the head's argument."""
-    read = middle.inputs if middle is not None else (first,) if head is not None else tail.inputs if tail else ()
-    made = read.index(first) if head is not None else -1  # which of the values read is made here
-    slots = [v for i, v in enumerate(read) if i != made]
+    """The kernel of a region: generators whose elements `middle` reads, or else `tail`; `types` are those of values."""
+    read = middle.inputs if middle is not None else (heads[0].value,) if heads else tail.inputs if tail else ()
+    heads = sorted(heads, key=lambda head: read.index(head.value))
+    made = [read.index(head.value) for head in heads]  # which of the values read are made here
+    slots = [v for i, v in enumerate(read) if i not in made]
     chunk = middle.output if middle is not None else types[read[0]]
     kept = tuple(1 if tail and axis in tail.axes else n for axis, n in enumerate(chunk.shape))
     blocks = Blocks.of(chunk.shape, [*(types[v].shape for v in slots), kept])
     one_pass = tail is None or isinstance(tail.reducer, UfuncReducer)
-    alone = one_pass and (head, middle, tail).count(None) == 2 and (middle is None or middle.expression.ops <= 1)
+    single = len(heads) + (middle is not None) + (tail is not None) == 1
+    alone = one_pass and single and (middle is None or middle.expression.ops <= 1)
     wide = min(16 * math.prod(kept), 1 << 18) if tail is not None else 0  # joining a wide state costs a pass over it
     block_size = LONE_BLOCK if alone else max(BLOCK_SIZE, wide)
     compute: Callable[..., None] | None = None
     buffers: tuple[np.dtype[Any], ...] = ()
     if chunk.size <= BLOCK_SIZE and not in_numexpr:
-        return _at_once(head, middle, tail, chunk, first, arg)
+        return _at_once(heads, middle, tail, chunk)
     if middle is not None and in_numexpr:
         compute, block_size = numexpr_function(middle.expression), 4 * block_size
     elif middle is not None:
         body = block_body(middle.expression)
         compute, buffers = body.run, body.buffers
+    first_head = BUFFERS + len(buffers)
 
     def block_by_block(target: Array, values: Sequence[Any], args: Sequence[Any], stop: Stop) -> None:
         """Write the elements to `target`, or with a tail the states."""
         inputs = [values[slot].reshape(shape) for slot, shape in zip(slots, blocks.operands)]
-        fill = head.open(head.params, args[arg] if arg >= 0 else None, head.output) if head is not None else None
+        fills = [head.open(args) for head in heads]
         states = Accumulator(tail.reducer, blocks, block_size, target) if tail is not None else None
         whole = target.reshape(blocks.shape) if states is None else None
         for start, shape, index, at in blocks.cut(block_size):
             parts = [x[i] for x, i in zip(inputs, at)]
             out = whole[index] if whole is not None else None
-            if fill is not None and head is not None:
-                made_here = out if out is not None and compute is None else scratch(HEAD, shape, head.output.dtype)
+            for k, (head, place, fill) in enumerate(zip(heads, made, fills)):
+                made_here = out if compute is None else None  # alone, it writes what the region gives
+                if made_here is None:
+                    made_here = scratch(first_head + k, shape, head.step.output.dtype)
                 fill(made_here.reshape(-1), start)
-                parts.insert(made, made_here)
+                parts.insert(place, made_here)
             if compute is not None:
                 out = scratch(MIDDLE, shape, chunk.dtype) if out is None else out
                 compute(out, *parts, *[scratch(BUFFERS + k, shape, dtype) for k, dtype in enumerate(buffers)])
@@ -101,25 +116,25 @@ def pipeline(
     return run
 
 
-def _at_once(
-    head: Generate | None, middle: Elementwise | None, tail: Reduce | None, chunk: ChunkType, first: int, arg: int
-) -> Run:
+def _at_once(heads: Sequence[Head], middle: Elementwise | None, tail: Reduce | None, chunk: ChunkType) -> Run:
     """The same for a chunk of at most a block: no cutting, and NumPy allocates what stands between."""
     compute = whole_function(middle.expression, middle.inputs) if middle is not None else None
     reduce = leaf_function(tail, chunk.shape, 0, -1) if tail is not None else None
+    alone = compute is None and reduce is None
 
     def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
-        if head is not None:
-            made = np.empty(head.output.shape, head.output.dtype) if compute or reduce else out
-            head.open(head.params, args[arg] if arg >= 0 else None, head.output)(made.reshape(-1), 0)
-            values = [*values[:first], made]
+        made = out
+        if heads:
+            values = list(values)
+            values += [None] * (max(head.value for head in heads) + 1 - len(values))
+            for head in heads:
+                made = out if alone else np.empty(head.step.output.shape, head.step.output.dtype)
+                head.open(args)(made.reshape(-1), 0)
+                values[head.value] = made
         if compute is not None:
-            target = np.empty(chunk.shape, chunk.dtype) if reduce is not None else out
-            compute(target, values)
-            values = [target]
-        elif head is not None:
-            values = [values[-1]]
+            made = np.empty(chunk.shape, chunk.dtype) if reduce is not None else out
+            compute(made, values)
         if reduce is not None:
-            reduce(out, values, (), None)
+            reduce(out, [made], (), None)
 
     return run

@@ -1,23 +1,21 @@
-"""What one operand does to its chunks, as data: chunk types, steps, and the joining of a chain of them.
+"""What one operand does to its chunks, as data: chunk types and steps.
 
 A `Program` is shared by all operands of the same shapes; what differs between them (a slice's bounds, a random
-stream's position) is the operand's `args`. Tiling makes programs (tensor/ops), fusing joins them (optimize/chains.py),
-compile.py makes a kernel of each. A step names the values it reads: first the program's inputs, then the results of
-earlier steps.
+stream's position) is the operand's `args`. Tiling makes programs (tensor/ops), fusing.py joins them, compile.py makes a
+kernel of each. A step names the values it reads: first the program's inputs, then the results of earlier steps.
 Source: seed 000, "Graph Preparation" (fusion); PLANNING "Compiling".
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from jmars.kernels.expression import Expression, join, share
+from jmars.kernels.expression import Expression
 from jmars.kernels.reducers import Reducer
 
 __all__ = [
@@ -30,10 +28,7 @@ __all__ = [
     "Program",
     "Reduce",
     "Step",
-    "fuse",
     "program_text",
-    "regions",
-    "share_inputs",
     "single",
 ]
 
@@ -42,20 +37,34 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class ChunkType:
-    """Shape and dtype of a chunk."""
+    """Shape and dtype of a chunk; a length of -1 is known only when the chunk is there.
+
+    Examples
+    --------
+    >>> ChunkType((2, 3), np.dtype("f8")).nbytes
+    48
+    >>> ChunkType((-1,), np.dtype("f8"), most=800).is_sized
+    False
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    most: int | None = None  # bytes at most, where the size is not known; None where nothing bounds it
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether the shape is known before the chunk is there."""
+        return -1 not in self.shape
 
     @property
     def size(self) -> int:
-        """Elements."""
-        return math.prod(self.shape)
+        """Elements; 0 where the shape is not known."""
+        return math.prod(self.shape) if -1 not in self.shape else 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes."""
-        return self.size * self.dtype.itemsize
+        """Bytes; where the shape is not known, at most so many, or 0 where nothing bounds them."""
+        return self.size * self.dtype.itemsize if -1 not in self.shape else self.most or 0
 
 
 class Step(Protocol):
@@ -138,9 +147,11 @@ class Call:
     """Any function that writes its output: `function(out, inputs, params, arg)`.
 
     `params` are the same for all operands of the program; `arg` is the operand's own, None unless `takes_args`.
+    Where the output's size is not known, `out` is None and the function returns the array, or `Pieces`. No other step
+    reads or gives chunks of unknown size.
     """
 
-    function: Callable[[Array, Sequence[Array], tuple[Any, ...], Any], None]
+    function: Callable[[Any, Sequence[Array], tuple[Any, ...], Any], Any]
     params: tuple[Any, ...]
     inputs: tuple[int, ...]
     output: ChunkType
@@ -158,8 +169,8 @@ class Program:
     >>> chunk = ChunkType((4,), f8)
     >>> from jmars.kernels.expression import Node
     >>> double = single("add", (chunk,), Elementwise(Expression((f8,), (Node("add", (0, 0), f8),)), (0,), chunk))
-    >>> fuse([double, double], [0]).name
-    'add+add'
+    >>> program_text(double)
+    'x0 + x0'
     """
 
     name: str  # what the view shows: "add", fused "add+sum"
@@ -178,6 +189,11 @@ class Program:
         """Whether some step is a function rather than an expression: what may raise about the values."""
         return any(isinstance(step, Call) for step in self.steps)
 
+    @property
+    def is_loose(self) -> bool:
+        """Whether the size of a chunk that it reads or gives is known only when that is there."""
+        return not self.output.is_sized or any(not chunk.is_sized for chunk in self.inputs)
+
     def __hash__(self) -> int:
         known: int | None = self.__dict__.get("_hash")
         if known is None:
@@ -191,135 +207,8 @@ class Program:
 
 def single(name: str, inputs: Sequence[ChunkType], step: Step) -> Program:
     """The program of one step."""
+    assert isinstance(step, Call) or all(chunk.is_sized for chunk in (*inputs, step.output)), (name, inputs, step)
     return Program(name, tuple(inputs), step.output, (step,), step.work)
-
-
-def fuse(programs: Sequence[Program], slots: Sequence[int]) -> Program:
-    """One program for a chain of them.
-
-    Parameters
-    ----------
-    programs
-        The chain, head first.
-    slots
-        `programs[k]`'s output is input number `slots[k]` of `programs[k + 1]`; one shorter than `programs`.
-
-    Returns
-    -------
-    Program
-        Its inputs are those of `programs[0]`, then for each later program its other inputs in order; so its arguments.
-        Elementwise neighbours of one shape become one expression.
-
-    Source: seed 000, "Graph Preparation"; `Fusion.compose` of Mars 0.1.
-    """
-    assert len(slots) == len(programs) - 1
-    inputs = list(programs[0].inputs)
-    for program, slot in zip(programs[1:], slots):
-        inputs += [chunk for i, chunk in enumerate(program.inputs) if i != slot]
-    n = len(inputs)
-    steps: list[Step] = _placed(programs[0].steps, list(range(len(programs[0].inputs))), n, 0)
-    taken = len(programs[0].inputs)
-    for program, slot in zip(programs[1:], slots):
-        value = list(range(taken, taken + len(program.inputs) - 1))
-        taken += len(value)
-        value.insert(slot, n + len(steps) - 1)
-        steps += _placed(program.steps, value, n, len(steps))
-    steps = _merged(steps, n)
-    name = "+".join(program.name for program in programs)
-    return Program(name, tuple(inputs), steps[-1].output, tuple(steps), _work(steps))
-
-
-def share_inputs(program: Program, slots: Sequence[int]) -> Program:
-    """The same program with input `i` taken from the new input `slots[i]`; needed where one chunk is read twice.
-
-    Examples
-    --------
-    `share_inputs(add, [0, 0])` has one input and doubles it.
-    """
-    inputs = tuple(program.inputs[list(slots).index(i)] for i in range(max(slots) + 1))
-    shift = len(inputs) - len(program.inputs)
-    steps: list[Step] = []
-    for step in program.steps:
-        values = tuple(slots[v] if v < len(program.inputs) else v + shift for v in step.inputs)
-        steps.append(_reading(step, values))
-    return replace(program, inputs=inputs, steps=tuple(steps))
-
-
-def _reading(step: Step, values: tuple[int, ...]) -> Step:
-    """`step` reading other values; an elementwise step reads each only once."""
-    if isinstance(step, Elementwise) and len(set(values)) < len(values):
-        unique = list(dict.fromkeys(values))
-        return Elementwise(share(step.expression, [unique.index(v) for v in values]), tuple(unique), step.output)
-    return step if values == step.inputs else replace(step, inputs=values)  # type: ignore[type-var]
-
-
-def _placed(steps: Sequence[Step], value: list[int], n: int, done: int) -> list[Step]:
-    """`steps` of a program with its inputs called `value`, after `done` other steps over `n` inputs."""
-    shift = n + done - len(value)
-    known = len(value)
-    return [_reading(step, tuple(value[v] if v < known else v + shift for v in step.inputs)) for step in steps]
-
-
-def _merged(steps: list[Step], n: int) -> list[Step]:
-    """`steps` with elementwise neighbours of one shape as one expression."""
-    merged: list[Step] = []
-    value = list(range(n))  # number of each old value among the new ones
-    for step in steps:
-        step = _reading(step, tuple(value[v] for v in step.inputs))
-        before = merged[-1] if merged else None
-        alike = before is not None and before.output.shape == step.output.shape
-        if alike and isinstance(step, Elementwise) and isinstance(before, Elementwise):
-            last = n + len(merged) - 1
-            slot = step.inputs.index(last)
-            values = before.inputs + step.inputs[:slot] + step.inputs[slot + 1 :]
-            both = Elementwise(join(before.expression, step.expression, slot), tuple(range(len(values))), step.output)
-            merged[-1] = _reading(both, values)
-        else:
-            merged.append(step)
-        value.append(n + len(merged) - 1)
-    return merged
-
-
-def regions(steps: Sequence[Step]) -> Iterator[tuple[Generate | None, Elementwise | None, Step | None]]:
-    """Steps that run together, block by block: (generator, expression, reduction or another step that stands alone)."""
-    k = 0
-    while k < len(steps):
-        head: Generate | None = None
-        middle: Elementwise | None = None
-        step = steps[k]
-        if isinstance(step, Generate):
-            head, k = step, k + 1
-            follower = steps[k] if k < len(steps) else None
-            same_shape = isinstance(follower, Elementwise) and follower.output.shape == head.output.shape
-            if not (same_shape or _runs_in_blocks(follower)):
-                yield head, None, None
-                continue
-            step = steps[k]
-        if isinstance(step, Elementwise):
-            middle, k = step, k + 1
-            follower = steps[k] if k < len(steps) else None
-            if not _runs_in_blocks(follower):
-                yield head, middle, None
-                continue
-            step = steps[k]
-        yield head, middle, step
-        k += 1
-
-
-def _runs_in_blocks(step: Step | None) -> bool:
-    return isinstance(step, Reduce) and step.reducer.blocked
-
-
-def _work(steps: Sequence[Step]) -> int:
-    """Bytes that `steps` need beside inputs and output: what stands between regions, and scratch of single steps."""
-    sizes: list[int] = []
-    work = 0
-    for region in regions(steps):
-        last = [step for step in region if step is not None][-1]
-        sizes.append(last.output.nbytes)
-        work = max(work, last.work + sum(sizes[-2:-1]))
-    between = sizes[:-1]  # at most two of these live at once
-    return max([work, *(before + after for before, after in itertools.pairwise(between))])
 
 
 def program_text(program: Program) -> str:

@@ -1,7 +1,7 @@
 """Operands that stand in a single line become one.
 
 Which ones is a matter of shape alone: an edge joins two operands if it is the only one that leaves the first and the
-only one that enters the second. How they compute together is `kernels.program.fuse`, called once for each distinct
+only one that enters the second. How they compute together is `kernels.fusing.fuse`, called once for each distinct
 sequence of programs, so 100,000 equal lines cost one call. Third pass of `pipeline`.
 Source: seeds 000 and 001, "Graph fusion" / "Graph Compose"; seed 003, "图压缩"; PLANNING 1.2.
 """
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.graph.dag import group_by
-from jmars.kernels.program import Program, fuse
+from jmars.kernels.fusing import fuse
+from jmars.kernels.program import Program
 from jmars.optimize.rebuild import is_result, rebuilt
 from jmars.tensor.chunk import ChunkGraph
 
@@ -27,7 +28,8 @@ def fuse_chains(graph: ChunkGraph, longest: int = LONGEST) -> tuple[ChunkGraph, 
     """The graph with each line of operands as one operand.
 
     An operand that is part of a result may end a line and never stands inside one, so its chunk stays. A stored chunk
-    has nothing to compute and joins no line.
+    has nothing to compute and joins no line; one whose size is not known yet may end a line: what reads it must wait for
+    the size.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ def fuse_chains(graph: ChunkGraph, longest: int = LONGEST) -> tuple[ChunkGraph, 
     second = np.flatnonzero(np.diff(graph.input_ptr) == 1)
     first = graph.input_idx[graph.input_ptr[second]]
     leaving = np.bincount(graph.input_idx, minlength=graph.n)
-    joined = (leaving[first] == 1) & ~is_result(graph)[first] & (graph.program[first] >= 0)
+    joined = (leaving[first] == 1) & ~is_result(graph)[first] & (graph.program[first] >= 0) & ~graph.unsized[first]
     first, second = first[joined], second[joined]
     if not len(first):
         return graph, np.arange(graph.n, dtype=np.int32)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.kernels.program import Program, share_inputs
+from jmars.kernels.fusing import share_inputs
+from jmars.kernels.program import Program
 from jmars.tensor.operand import Splits
 from jmars.tensor.source_line import SourceLine
 
@@ -62,6 +63,11 @@ class ChunkGraph:
     def inputs(self, i: int) -> Ints:
         """Inputs of operand `i`."""
         return self.input_idx[self.input_ptr[i] : self.input_ptr[i + 1]]
+
+    @property
+    def unsized(self) -> NDArray[np.bool_]:
+        """Which chunks have a size that is known only when they are there, shape (n,); their `nbytes` is a bound or 0."""
+        return np.array([not p.output.is_sized for p in self.programs] + [False], np.bool_)[self.program]
 
 
 class ChunkGraphBuilder:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jmars.graph import Dag
-from jmars.kernels.program import fuse
+from jmars.kernels.fusing import fuse
 from jmars.optimize import chains
 from jmars.optimize.chains import fuse_chains
 from tests.graph.examples import dags

@@ -1,0 +1,265 @@
+"""Programs joined: one for a chain of operands, or for any operands of which one reads the others and is read outside.
+
+`compose` lays the steps of all programs out in order, lets elementwise steps of one shape become one expression where
+nobody else reads what stands between, and counts what must be held meanwhile. `regions` says which steps run together,
+block by block. Used by optimize (which operands join), tensor/chunk.py and compile.py. All is linear in the steps.
+Source: seed 000, "Graph Preparation" (fusion); `Fusion.compose` of Mars 0.1; PLANNING 5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jmars.kernels.expression import Expression, Node, share
+from jmars.kernels.program import ChunkType, Elementwise, Generate, Program, Reduce, Step
+
+__all__ = ["Region", "compose", "fuse", "lifetimes", "regions", "share_inputs"]
+
+
+def fuse(programs: Sequence[Program], slots: Sequence[int]) -> Program:
+    """One program for a chain of them.
+
+    Parameters
+    ----------
+    programs
+        The chain, head first.
+    slots
+        `programs[k]`'s output is input number `slots[k]` of `programs[k + 1]`; one shorter than `programs`.
+
+    Returns
+    -------
+    Program
+        Its inputs are those of `programs[0]`, then for each later program its other inputs in order; so its arguments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jmars.kernels.program import program_text, single
+    >>> f8 = np.dtype("f8")
+    >>> chunk = ChunkType((4,), f8)
+    >>> double = single("add", (chunk,), Elementwise(Expression((f8,), (Node("add", (0, 0), f8),)), (0,), chunk))
+    >>> fuse([double, double], [0]).name
+    'add+add'
+    """
+    assert len(slots) == len(programs) - 1
+    taken = len(programs[0].inputs)
+    reads = [list(range(taken))]
+    for k, (program, slot) in enumerate(zip(programs[1:], slots)):
+        others = len(program.inputs) - 1
+        read = list(range(taken, taken + others))
+        read.insert(slot, -1 - k)
+        reads.append(read)
+        taken += others
+    return compose(programs, reads)
+
+
+def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Program:
+    """One program for several, each of which may read what earlier ones give; the last one gives the output.
+
+    Parameters
+    ----------
+    programs
+        In an order in which they can run.
+    reads
+        For each program what its inputs are: 0, 1, ... the inputs of all together, -1 what the first program gives, -2
+        the second, and so on; none twice for one program.
+
+    Returns
+    -------
+    Program
+        It takes the programs' arguments one after the other.
+
+    Examples
+    --------
+    `x = a + b; x * x - exp(x)` as one expression of two inputs:
+
+    >>> import numpy as np
+    >>> from jmars.kernels.program import program_text, single
+    >>> f8 = np.dtype("f8")
+    >>> chunk = ChunkType((4,), f8)
+    >>> def apply(op, *args):
+    ...     n = max(args) + 1
+    ...     step = Elementwise(Expression((f8,) * n, (Node(op, args, f8),)), tuple(range(n)), chunk)
+    ...     return single(op, (chunk,) * n, step)
+    >>> four = [apply("add", 0, 1), apply("multiply", 0, 0), apply("exp", 0), apply("subtract", 0, 1)]
+    >>> program_text(compose(four, [[0, 1], [-1], [-1], [-2, -3]]))
+    '((x0 + x1) * (x0 + x1)) - exp((x0 + x1))'
+    """
+    n = max((number for read in reads for number in read), default=-1) + 1
+    inputs: list[ChunkType | None] = [None] * n
+    steps: list[Step] = []
+    gives: list[int] = []  # number of the value that each program gives
+    for program, read in zip(programs, reads, strict=True):
+        value = [number if number >= 0 else gives[-1 - number] for number in read]
+        for number, chunk in zip(read, program.inputs, strict=True):
+            if number >= 0 and inputs[number] is None:
+                inputs[number] = chunk
+        own, shift = len(value), n + len(steps) - len(value)
+        for step in program.steps:
+            steps.append(_reading(step, tuple(value[v] if v < own else v + shift for v in step.inputs)))
+        gives.append(n + len(steps) - 1)
+    steps = _merged(steps, n)
+    name = "+".join(program.name for program in programs)
+    types = tuple(chunk for chunk in inputs if chunk is not None)
+    assert len(types) == n, "each input is read by some program"
+    return Program(name, types, steps[-1].output, tuple(steps), _work(steps, n))
+
+
+def share_inputs(program: Program, slots: Sequence[int]) -> Program:
+    """The same program with input `i` taken from the new input `slots[i]`; needed where one chunk is read twice.
+
+    Examples
+    --------
+    `share_inputs(add, [0, 0])` has one input and doubles it.
+    """
+    inputs = tuple(program.inputs[list(slots).index(i)] for i in range(max(slots) + 1))
+    shift = len(inputs) - len(program.inputs)
+    steps: list[Step] = []
+    for step in program.steps:
+        values = tuple(slots[v] if v < len(program.inputs) else v + shift for v in step.inputs)
+        steps.append(_reading(step, values))
+    return replace(program, inputs=inputs, steps=tuple(steps))
+
+
+class Region(NamedTuple):
+    """Steps, by number, that run together block by block; a step that runs alone is a tail."""
+
+    heads: tuple[int, ...]  # generators
+    middle: int | None  # an expression
+    tail: int | None  # a reduction of it, or any other step
+
+    @property
+    def last(self) -> int:
+        """The step that gives what the region gives."""
+        return next(step for step in (self.tail, self.middle, *self.heads[-1:]) if step is not None)
+
+
+def regions(steps: Sequence[Step], n: int) -> list[Region]:
+    """The regions of a program's steps, in an order in which they can run; `n` is its number of inputs."""
+    readers = _readers(steps, n)
+    taken: list[list[int]] = [[] for _ in steps]  # steps that run in the region of each
+    found: list[Region] = []
+    for k, step in enumerate(steps):
+        taker = _taker(steps, readers[k], step)
+        if taker >= 0:
+            taken[taker].append(k)
+        elif isinstance(step, Generate):
+            found.append(Region((k,), None, None))
+        elif isinstance(step, Elementwise):
+            found.append(Region(tuple(taken[k]), k, None))
+        elif taken[k]:  # a reduction of one value
+            (value,) = taken[k]
+            is_made = isinstance(steps[value], Generate)
+            found.append(Region((value,), None, k) if is_made else Region(tuple(taken[value]), value, k))
+        else:
+            found.append(Region((), None, k))
+    return found
+
+
+def lifetimes(steps: Sequence[Step], n: int) -> list[tuple[Region, tuple[int, ...]]]:
+    """The regions in order, each with the numbers of the values that nobody reads after it."""
+    order = regions(steps, n)
+    given = {n + region.last for region in order[:-1]}
+    after: list[tuple[int, ...]] = []
+    seen: set[int] = set()
+    for region in reversed(order):
+        inside = [step for step in (*region.heads, region.middle, region.tail) if step is not None]
+        read = {value for step in inside for value in steps[step].inputs} & given
+        after.append(tuple(sorted(read - seen)))
+        seen |= read
+    return list(zip(order, reversed(after), strict=True))
+
+
+def _work(steps: Sequence[Step], n: int) -> int:
+    """Bytes that `steps` need beside inputs and output: what stands between regions, and scratch of single steps."""
+    held = most = 0
+    parts = lifetimes(steps, n)
+    for place, (region, ending) in enumerate(parts):
+        size = steps[region.last].output.nbytes if place < len(parts) - 1 else 0
+        most = max(most, held + size + steps[region.last].work)
+        held += size - sum(steps[value - n].output.nbytes for value in ending)
+    return most
+
+
+def _readers(steps: Sequence[Step], n: int) -> list[list[int]]:
+    """Which steps read what each step gives."""
+    readers: list[list[int]] = [[] for _ in steps]
+    for k, step in enumerate(steps):
+        for value in dict.fromkeys(step.inputs):
+            if value >= n:
+                readers[value - n].append(k)
+    return readers
+
+
+def _taker(steps: Sequence[Step], readers: list[int], step: Step) -> int:
+    """The step in whose region `step` runs; -1 if it ends one."""
+    if len(readers) == 1 and isinstance(step, Elementwise | Generate):
+        reader = steps[readers[0]]
+        if isinstance(reader, Reduce) and reader.reducer.blocked:
+            return readers[0]
+        if isinstance(step, Generate) and isinstance(reader, Elementwise) and reader.output.shape == step.output.shape:
+            return readers[0]
+    return -1
+
+
+def _merged(steps: list[Step], n: int) -> list[Step]:
+    """`steps` with elementwise steps as one expression where all that read the one are in that of the other."""
+    readers = _readers(steps, n)
+    root = list(range(len(steps)))  # the last step of the expression that each is in
+    members: dict[int, list[int]] = {}
+    for k in range(len(steps) - 1, -1, -1):
+        step = steps[k]
+        if not isinstance(step, Elementwise):
+            continue
+        ends = {root[reader] for reader in readers[k]}
+        end = ends.pop() if len(ends) == 1 else k
+        last = steps[end]
+        if isinstance(last, Elementwise) and last.output.shape == step.output.shape:
+            root[k] = end
+        members.setdefault(root[k], []).append(k)
+    if len(members) == sum(map(len, members.values())):
+        return steps
+    value = list(range(n)) + [-1] * len(steps)  # number of each old value among the new ones
+    merged: list[Step] = []
+    for k, step in enumerate(steps):
+        if root[k] != k:
+            continue
+        if isinstance(step, Elementwise) and len(members[k]) > 1:
+            step = _joined([(n + j, steps[j]) for j in reversed(members[k])])
+        merged.append(_reading(step, tuple(value[v] for v in step.inputs)))
+        value[n + k] = n + len(merged) - 1
+    return merged
+
+
+def _joined(parts: Sequence[tuple[int, Step]]) -> Elementwise:
+    """Elementwise steps as one, each given with the number of its value; the last one gives the result."""
+    inside = {number for number, _ in parts}
+    inputs: dict[int, np.dtype[Any]] = {}  # value read from outside: its dtype
+    for _, step in parts:
+        assert isinstance(step, Elementwise)
+        for value, dtype in zip(step.inputs, step.expression.inputs, strict=True):
+            if value not in inside:
+                inputs.setdefault(value, dtype)
+    place = {value: i for i, value in enumerate(inputs)}  # among the new expression's values
+    nodes: list[Node] = []
+    for number, step in parts:
+        assert isinstance(step, Elementwise)
+        own = [place[value] for value in step.inputs]
+        own += range(len(inputs) + len(nodes), len(inputs) + len(nodes) + len(step.expression.nodes))
+        for node in step.expression.nodes:
+            args = tuple(own[arg] for arg in node.args)
+            nodes.append(node if args == node.args else Node(node.op, args, node.dtype, node.data))
+        place[number] = len(inputs) + len(nodes) - 1
+    return Elementwise(Expression(tuple(inputs.values()), tuple(nodes)), tuple(inputs), parts[-1][1].output)
+
+
+def _reading(step: Step, values: tuple[int, ...]) -> Step:
+    """`step` reading other values; an elementwise step reads each only once."""
+    if isinstance(step, Elementwise) and len(set(values)) < len(values):
+        unique = list(dict.fromkeys(values))
+        return Elementwise(share(step.expression, [unique.index(v) for v in values]), tuple(unique), step.output)
+    return step if values == step.inputs else replace(step, inputs=values)  # type: ignore[type-var]
