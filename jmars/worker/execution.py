@@ -87,7 +87,7 @@ class ExecutionActor:
         self.storing.refuse_results(table.kept)
         self._programs.open_job(table)
         self._flags.open_job(table.number)
-        self.ledger.open_job(table.number)
+        self.ledger.open_job(table)
         self._jobs[table.number] = self._names[table.job] = table
         self._given[table.number] = {
             table.chunk[i]: table.last_use[i] for i, program in enumerate(table.program) if program < 0
@@ -126,7 +126,7 @@ class ExecutionActor:
     def close_job(self, job: str) -> dict[str, Any]:
         """Forget a job that has no running operand; returns what it took."""
         table = self._names.pop(job)
-        measured = self.ledger.close_job(table.number, self._programs.known, len(table.program))
+        measured = self.ledger.close_job(table, self._programs.known)
         del self._jobs[table.number], self._given[table.number]
         self._stopping.discard(table.number)
         self._suspects = {suspect for suspect in self._suspects if suspect[0] != table.number}

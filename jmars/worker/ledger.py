@@ -15,6 +15,7 @@ from typing import Any
 
 from jmars.errors import JmarsError
 from jmars.kernels import Program
+from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
 from jmars.plan.roofline import prior
 from jmars.storage.arena import Arena
@@ -35,11 +36,11 @@ LEAST_MOVED = 2**24  # bytes to and from disk that tell how fast it is
 class _Opened:
     """How things stood when a job began."""
 
-    __slots__ = ("cpu", "disk", "spilled", "time", "used")
+    __slots__ = ("cpu", "disk", "others", "spilled", "time")
 
-    def __init__(self, arena: Arena, chunks: Chunks, disk: tuple[int, float]) -> None:
+    def __init__(self, others: int, spilled: int, disk: tuple[int, float]) -> None:
         self.time, self.cpu = time.perf_counter(), time.process_time()
-        self.used, self.spilled, self.disk = arena.used, chunks.spilled, disk
+        self.others, self.spilled, self.disk = others, spilled, disk  # bytes of chunks that it has nothing to do with
 
 
 class Ledger:
@@ -61,23 +62,22 @@ class Ledger:
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
 
-    def open_job(self, number: int) -> None:
+    def open_job(self, table: JobTable) -> None:
         """A job begins to run."""
         if not self._jobs:
             self._arena.peak = self._arena.used
-        self._jobs[number] = _Opened(self._arena, self._chunks, self._disk())
+        memory, size_of = self._chunks.memory, self._arena.size_of
+        given = [memory[table.chunk[i]] for i in _stored(table) if table.chunk[i] in memory]
+        others = self._arena.used - sum(map(size_of, given))
+        self._jobs[table.number] = _Opened(others, self._chunks.spilled, self._disk())
 
-    def close_job(self, number: int, programs: Sequence[Program], operands: int) -> dict[str, Any]:
+    def close_job(self, table: JobTable, programs: Sequence[Program]) -> dict[str, Any]:
         """A job has ended: learn from it; returns what it took, the `measured` of `JobMoved`.
 
-        Parameters
-        ----------
-        programs
-            By the numbers that `estimate` was told.
-        operands
-            How many the job had.
+        Its `peak` are the most bytes of chunks and scratch that it and the chunks that it reads took; with other jobs
+        beside it, what all took together. `programs` are those that the numbers of `estimate` mean.
         """
-        opened = self._jobs.pop(number)
+        opened, operands = self._jobs.pop(table.number), len(table.program)
         now, cpu = time.perf_counter(), time.process_time()
         moved, seconds = (after - before for after, before in zip(self._disk(), opened.disk, strict=True))
         if moved >= LEAST_MOVED and seconds:
@@ -88,7 +88,7 @@ class Ledger:
         self._save_soon()
         return {
             "makespan": now - opened.time,
-            "peak": self._arena.peak,
+            "peak": max(0, self._arena.peak - opened.others),
             "spilled": self._chunks.spilled - opened.spilled,
             "moved": 0,  # the executors of a host share its memory
         }
@@ -137,3 +137,8 @@ class Ledger:
         if now - self._saved >= SAVE_SECONDS and (self._saving is None or self._saving.done()):
             self._saved = now
             self._saving = asyncio.ensure_future(asyncio.to_thread(self.save))
+
+
+def _stored(table: JobTable) -> list[int]:
+    """Operands whose chunks were there before the job."""
+    return [i for i, program in enumerate(table.program) if program < 0]

@@ -1,7 +1,6 @@
 """Ledger: what a job took is told when it ends, and learnt; a profile that cannot be kept breaks nothing."""
 
 import logging
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +9,7 @@ import pytest
 
 from jmars.kernels.expression import Expression, Node
 from jmars.kernels.program import ChunkType, Elementwise, Program, single
+from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
 from jmars.storage.arena import PAGE, Allocator
 from jmars.storage.chunks import Chunks
@@ -38,35 +38,50 @@ class Host:
         self.chunks = Chunks(self.arena, lambda chunk: chunk)
         self.storing = SimpleNamespace(disk_seconds=0.0)
         self.ledger = Ledger(self.arena, self.chunks, self.storing)
-        self.ledger._saved = time.monotonic()
+        self.table: JobTable
 
-    def close(self, number: int = 1, operands: int = 1) -> dict:
-        return self.ledger.close_job(number, [negative()], operands)
+    def open(self, stored: tuple[int, ...] = (), operands: int = 1) -> None:
+        """A job of so many operands, which reads these chunks."""
+        n = operands + len(stored)
+        lists = {name: [0] * n for name in ("inputs", "nbytes", "work", "rank", "last_use")}
+        program, chunk = [-1] * len(stored) + [0] * operands, [*stored, *range(1000, 1000 + operands)]
+        self.table = JobTable("job", 1, [], program, args=None, base=1000, chunk=chunk, kept=0, **lists)
+        self.ledger.open_job(self.table)
+
+    def close(self) -> dict:
+        return self.ledger.close_job(self.table, [negative()])
 
 
-def test_a_job_tells_the_most_memory_that_was_used_while_it_ran():
+def test_a_job_tells_the_most_memory_that_it_took_beside_what_lay_there():
     host = Host()
-    before = host.arena.allocate(4 * PAGE)  # the result of another job
-    host.ledger.open_job(1)
-    first = host.arena.allocate(10 * PAGE)
-    host.arena.free(first)
-    host.arena.free(before)
-    assert host.close()["peak"] == 14 * PAGE
-    host.ledger.open_job(2)
-    assert host.close(2)["peak"] == 0
+    host.arena.allocate(4 * PAGE)  # the result of another job
+    host.open()
+    slot = host.arena.allocate(10 * PAGE)
+    host.arena.free(slot)
+    assert host.close()["peak"] == 10 * PAGE
+    host.open()
+    assert host.close()["peak"] == 0
+
+
+def test_chunks_that_a_job_reads_count_as_its_own():
+    host = Host()
+    host.chunks.memory[7] = host.arena.allocate(4 * PAGE)
+    host.open(stored=(7,))
+    host.arena.allocate(PAGE)
+    assert host.close()["peak"] == 5 * PAGE
 
 
 def test_a_job_tells_what_was_spilled_while_it_ran():
     host = Host()
     host.chunks.spilled = 100
-    host.ledger.open_job(1)
+    host.open()
     host.chunks.spilled += 50
     assert host.close()["spilled"] == 50
 
 
 def test_operands_teach_the_profile_when_their_job_ends():
     host = Host()
-    host.ledger.open_job(1)
+    host.open()
     for seconds in (0.1, 0.2, 0.3):
         host.ledger.estimate.learn(0, seconds)
     known = signature(negative())
@@ -80,34 +95,34 @@ def test_operands_teach_the_profile_when_their_job_ends():
 
 def test_operands_on_fresh_memory_do_not_spoil_what_is_known():
     host, known = Host(), signature(negative())
-    host.ledger.open_job(1)
+    host.open()
     host.ledger.estimate.learn(0, 0.9, fresh=PAGE)
     host.close()
     assert host.ledger.profile.seconds(known.key, known.size) == 0.9
-    host.ledger.open_job(2)
+    host.open()
     host.ledger.estimate.learn(0, 0.9, fresh=PAGE)
     host.ledger.estimate.learn(0, 0.1)
-    host.close(2)
+    host.close()
     assert host.ledger.profile.seconds(known.key, known.size) == 0.1
 
 
 def test_disk_and_dispatch_are_learnt_from_jobs_that_use_them():
     host = Host()
     disk, dispatch = host.ledger.profile.disk, host.ledger.profile.dispatch
-    host.ledger.open_job(1)
+    host.open()
     host.close()
     assert (host.ledger.profile.disk, host.ledger.profile.dispatch) == (disk, dispatch)
-    host.ledger.open_job(2)
+    host.open(operands=module.LEAST_OPERANDS)
     host.chunks.spilled = module.LEAST_MOVED
     host.storing.disk_seconds = 0.001
-    host.close(2, operands=module.LEAST_OPERANDS)
+    host.close()
     assert host.ledger.profile.disk > disk
     assert host.ledger.profile.dispatch != dispatch
 
 
 def test_what_was_learnt_is_there_in_the_next_session():
     host, known = Host(), signature(negative())
-    host.ledger.open_job(1)
+    host.open()
     host.ledger.estimate.learn(0, 0.25)
     host.close()
     host.ledger.save()
