@@ -7,6 +7,7 @@ prune     chunks that no result needs go
 chains    operands in a single line become one
 priority  which of two ready operands runs first
 rebuild   what prune and chains have in common
+stages    a graph that unfolds while it runs: which part can run now
 """
 
 from jmars.optimize.chains import fuse_chains

@@ -3,10 +3,12 @@
 In reading order:
 
 - source_line.py: the user's line behind an operand
+- unknown.py: lengths that only a run can tell
 - operand.py: `Operand`, `TensorData`, `TensorMeta`
 - chunk.py: `ChunkGraphBuilder`, `ChunkGraph`, `ChunkGrid`
 - from_array.py: NumPy arrays from outside
 - graph.py: `TensorGraph`, what a client submits
+- dynamic.py: operands that become others once a run has told what they want
 - engine.py: the slot for what computes tensors
 - splits.py: chunk sizes
 - infer.py: dtypes by NumPy's own rules

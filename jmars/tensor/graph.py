@@ -69,6 +69,8 @@ class TensorGraph:
                 stack += reversed(waiting)
                 continue
             stack.pop()
+            if node.unsettled:
+                node.settle()
             op: Operand = Stored(line=node.op.line) if leaf else node.op.unlinked()
             if isinstance(op, FromArray) and id(node) not in asked:
                 known = arrays.setdefault((id(op.array), node.chunks), len(graph.operands))
@@ -81,6 +83,11 @@ class TensorGraph:
             graph.metas.append(node.meta)
         graph.results = [number[id(node)] for node in data]
         return graph
+
+    @property
+    def unfolds(self) -> bool:
+        """Whether some of it is known only while it runs: see optimize/stages.py."""
+        return any(op.dynamic for op in self.operands) or any(self.metas[k].unsettled for k in self.results)
 
     def arrays(self) -> list[tuple[int, np.ndarray[Any, Any], Splits]]:
         """NumPy arrays from outside: (number, array, chunks)."""

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.source_line import SourceLine, source_line
+from jmars.tensor.unknown import Length, Unknown, axis_length, is_known
 
 if TYPE_CHECKING:
     from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 
 __all__ = ["Operand", "Splits", "TensorData", "TensorMeta", "new_data"]
 
-Splits = tuple[tuple[int, ...], ...]
+Splits = tuple[tuple[Length, ...], ...]
 _numbers = itertools.count()
 _prefix = os.urandom(4).hex()
 
@@ -41,9 +42,14 @@ class TensorMeta:
     """What is known of a tensor beside its operand."""
 
     key: str
-    shape: tuple[int, ...]
+    shape: tuple[Length, ...]
     dtype: np.dtype[Any]
     chunks: Splits  # lengths of the chunks on each axis
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether a length is known only after a run."""
+        return any(n.__class__ is Unknown for n in self.shape)
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -52,21 +58,37 @@ class TensorMeta:
 
 
 class TensorData:
-    """One value of the tensor graph: what an operand gives. Immutable; compared by identity."""
+    """One value of the tensor graph: what an operand gives. Immutable; compared by identity.
 
-    __slots__ = ("__weakref__", "chunks", "dtype", "key", "op", "shape")
+    Where `unsettled`, some of `shape` and `chunks` are `Unknown`, until a run has told them and `settle` takes them.
+    """
 
-    def __init__(self, op: Operand, shape: tuple[int, ...], dtype: np.dtype[Any], chunks: Splits) -> None:
+    __slots__ = ("__weakref__", "chunks", "dtype", "key", "op", "shape", "unsettled")
+
+    def __init__(self, op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> None:
         self.op = op
         self.shape = shape
         self.dtype = dtype
         self.chunks = chunks
+        self.unsettled = any(n.__class__ is Unknown for n in shape)
         self.key = f"t-{next(_numbers)}-{_prefix}"
 
     @property
     def meta(self) -> TensorMeta:
         """The same without the operand."""
         return TensorMeta(self.key, self.shape, self.dtype, self.chunks)
+
+    def settle(self, chunks: Splits | None = None) -> bool:
+        """Take over lengths that a run has told, of this node (`chunks`) or of its origins; returns whether all are."""
+        if chunks is not None:
+            for axis, lengths in zip(self.chunks, chunks, strict=True):
+                if axis and isinstance(axis[0], Unknown):
+                    axis[0].origin.lengths = tuple(lengths)
+        if self.unsettled:
+            self.chunks = tuple(map(_as_told, self.chunks))
+            self.shape = tuple(map(axis_length, self.chunks))
+            self.unsettled = not is_known([self.shape])
+        return not self.unsettled
 
     def __repr__(self) -> str:
         return f"<{self.op.label} {self.key} shape={self.shape} dtype={self.dtype}>"
@@ -75,6 +97,13 @@ class TensorData:
         raise UnsupportedError(
             "a tensor's graph is sent as a TensorGraph, which knows no recursion; use TensorGraph.of"
         )
+
+
+def _as_told(axis: tuple[Length, ...]) -> tuple[Length, ...]:
+    """The axis, or what its origin knows of it."""
+    first = axis[0] if axis else 0
+    told = first.origin.lengths if isinstance(first, Unknown) else None
+    return axis if told is None else told
 
 
 Self = TypeVar("Self", bound="Operand")
@@ -90,6 +119,7 @@ class Operand:
     """
 
     name: ClassVar[str] = "operand"
+    dynamic: ClassVar[bool] = False  # whether something must have run before it can be tiled: tensor/dynamic.py
     inputs: tuple[TensorData, ...] = ()
     line: SourceLine | None = None
 
@@ -131,9 +161,9 @@ class Operand:
         return copy
 
 
-def new_data(op: Operand, shape: tuple[int, ...], dtype: np.dtype[Any], chunks: Splits) -> TensorData:
+def new_data(op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> TensorData:
     """A node with the user's line noted on its operand."""
     if op.line is None:
         object.__setattr__(op, "line", source_line())
-    assert tuple(map(sum, chunks)) == shape, (op.label, shape, chunks)
+    assert tuple(map(sum, chunks)) == shape or tuple(map(axis_length, chunks)) == shape, (op.label, shape, chunks)
     return TensorData(op, shape, dtype, chunks)

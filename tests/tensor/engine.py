@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels import compile_program
-from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
+from jmars.kernels.program import Program
+from jmars.optimize.stages import Stage, Unfolding
+from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.chunk import Stage as Box
 from jmars.tensor.graph import TensorGraph
-from jmars.tensor.operand import Splits, TensorData
+from jmars.tensor.operand import Splits, TensorData, TensorMeta
 
 Array = np.ndarray[Any, Any]
 
@@ -22,10 +25,22 @@ class OneByOne:
     def __init__(self, limit: int = 2**40, workers: int = 1, backend: str = "auto") -> None:
         self.chunks: dict[str, dict[int, Array]] = {}  # by tensor key, by number in C order
         self.limit, self.workers, self.backend = limit, workers, backend
+        self.stages: list[Stage] = []  # of the last run, where it had any
+        self.most_held = 0
 
     def execute(self, data: Sequence[TensorData]) -> None:
+        self.stages = []
         with np.errstate(all="ignore"):
-            self._run(TensorGraph.of(data, self.chunks), data)
+            graph = TensorGraph.of(data, self.chunks)
+            for i, array, splits in graph.arrays():
+                key = f"array-{id(array)}-{len(self.chunks)}"
+                self.chunks[key] = {k: array[part].copy() for k, part in enumerate(blocks(splits))}
+                graph.replace_by_stored(i, key)
+            if graph.unfolds:
+                self._unfold(graph, data)
+            else:
+                found = self._run(graph)
+                self.chunks |= {one.key: found[graph.metas[row].key] for one, row in zip(data, graph.results)}
 
     def fetch(self, data: TensorData, copy: bool = True) -> Array:
         if data.key not in self.chunks:
@@ -41,11 +56,30 @@ class OneByOne:
     def held(self, data: TensorData) -> bool:
         return data.key in self.chunks
 
-    def _run(self, graph: TensorGraph, data: Sequence[TensorData]) -> None:
-        for i, array, splits in graph.arrays():
-            key = f"array-{id(array)}-{len(self.chunks)}"
-            self.chunks[key] = {k: array[part].copy() for k, part in enumerate(blocks(splits))}
-            graph.replace_by_stored(i, key)
+    def _unfold(self, graph: TensorGraph, data: Sequence[TensorData]) -> None:
+        run, held = Unfolding(graph), {}
+        while (stage := run.next()) is not None:
+            self.stages.append(stage)
+            self.chunks |= {key: held[node] for key, node in stage.given.items()}
+            found = self._run(stage.graph)
+            for key in stage.given:
+                del self.chunks[key]
+            held |= {node: found[key] for key, node in stage.kept.items()}
+            for node in stage.dropped:
+                del held[node]
+            self.most_held = max(self.most_held, len(held))
+            told = {node: told_splits(run.meta(node), held[node]) for node in stage.kept.values()}
+            values = {}
+            for node in stage.wanted:
+                key = run.stored_before(node)
+                values[node] = (held[node] if key is None else self.chunks[key])[0]
+            run.ran(told, values)
+        for one, (_, node) in zip(data, run.results()):
+            key = run.stored_before(node)
+            self.chunks[one.key] = held[node] if key is None else self.chunks[key]
+            one.settle(run.settled().get(one.key))
+
+    def _run(self, graph: TensorGraph) -> dict[str, dict[int, Array]]:
         chunks = tiled(graph)
         values: list[Array] = []
         for i in range(chunks.n):
@@ -55,6 +89,9 @@ class OneByOne:
                 assert values[-1].nbytes == chunks.nbytes[i]
                 continue
             program = chunks.programs[chunks.program[i]]
+            if -1 in (*program.output.shape, *(n for one in program.inputs for n in one.shape)):
+                values.append(self._unsized(program, chunks, i, values))
+                continue
             out = np.empty(program.output.shape, program.output.dtype)
             out.reshape(-1).view(np.uint8)[...] = 0xA5  # nothing may lean on what was there
             read = [values[k] for k in chunks.inputs(i)]
@@ -62,9 +99,22 @@ class OneByOne:
             args = chunks.args[i] if chunks.args else ()
             compile_program(program, self.backend)(out, read, args, lambda: False)
             values.append(out)
-        for item, row in zip(data, graph.results):
-            ids = chunks.results[graph.metas[row].key]
-            self.chunks[item.key] = {k: values[i] for k, i in enumerate(ids.reshape(-1))}
+        return {key: {k: values[i] for k, i in enumerate(ids.reshape(-1))} for key, ids in chunks.results.items()}
+
+    def _unsized(self, program: Program, chunks: ChunkGraph, i: int, values: list[Array]) -> Array:
+        """A chunk whose size, or whose inputs' sizes, only the run tells."""
+        read, args = [values[k] for k in chunks.inputs(i)], chunks.args[i] if chunks.args else ()
+        for x, kind in zip(read, program.inputs):
+            assert all(n in (m, -1) or m == -1 for n, m in zip(x.shape, kind.shape)) and x.dtype == kind.dtype
+        if -1 in program.output.shape:
+            value = compile_program(program, self.backend)(None, read, args, lambda: False)
+            assert value.dtype == program.output.dtype
+            assert all(m in (n, -1) for n, m in zip(value.shape, program.output.shape, strict=True))
+            assert program.output.nbytes >= value.nbytes or not program.output.most
+            return value
+        out = np.empty(program.output.shape, program.output.dtype)
+        compile_program(program, self.backend)(out, read, args, lambda: False)
+        return out
 
 
 def tiled(graph: TensorGraph) -> ChunkGraph:
@@ -72,11 +122,21 @@ def tiled(graph: TensorGraph) -> ChunkGraph:
     builder = ChunkGraphBuilder()
     grids: list[ChunkGrid] = []
     for op, inputs, meta in zip(graph.operands, graph.inputs, graph.metas):
-        builder.begin(Stage(op.label, op.line))
+        builder.begin(Box(op.label, op.line))
         ids = op.tile(builder, [grids[i] for i in inputs], meta)
         assert ids.shape == meta.grid, (op.label, ids.shape, meta)
         grids.append(ChunkGrid(ids, meta.chunks, meta.dtype))
     return builder.finish({graph.metas[row].key: grids[row].ids for row in graph.results})
+
+
+def told_splits(meta: TensorMeta, chunks: dict[int, Array]) -> Splits:
+    """How a tensor turned out to be cut, by the shapes of its chunks in C order."""
+    number = np.arange(len(chunks)).reshape(meta.grid)
+    cut = []
+    for axis, lengths in enumerate(meta.chunks):
+        along = np.moveaxis(number, axis, 0).reshape(len(lengths), -1)
+        cut.append(tuple({chunks[k].shape[axis] for k in row}.pop() for row in along.tolist()))
+    return tuple(cut)
 
 
 def blocks(splits: Splits) -> list[tuple[slice, ...]]:

@@ -26,11 +26,13 @@ In reading order:
 - mapping.py: `map_blocks`
 - npy.py: `.npy` files
 - inquiry.py: questions that shape and dtype answer
+- control.py: `cond` and `while_loop`
 - converting.py: values of the user's as tensors
 """
 
 from jmars.tensor.ops import (
     axes,
+    control,
     converting,
     creation,
     cumulative,
@@ -51,6 +53,7 @@ from jmars.tensor.ops import (
 
 __all__ = [
     "axes",
+    "control",
     "converting",
     "creation",
     "cumulative",

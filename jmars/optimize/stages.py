@@ -1,0 +1,326 @@
+"""A tensor graph that unfolds while it runs: which part can run now, and what is left after it.
+
+Most graphs run as they are submitted. One with dynamic operands (tensor/dynamic.py) runs in stages: each computes what
+the next dynamic operands want to know, and every result that depends on none of them. `Unfolding` decides; what it
+needs of a run are lengths and a few values, so it knows no worker. Driven by scheduler/stages.py and by tests.
+Source: CAPABILITIES S0.3 (stages of a task in Mars); docs/decisions (stages rather than conditional counters).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import GraphError
+from jmars.tensor.dynamic import Dynamic, Placeholder
+from jmars.tensor.graph import Stored, TensorGraph
+from jmars.tensor.operand import Operand, Splits, TensorMeta
+from jmars.tensor.unknown import Origin, Unknown, axis_length, resolved
+
+__all__ = ["Stage", "Unfolding"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What runs next. Nodes are numbered by the `Unfolding`.
+
+    The keys in `graph` are made of places in it, so two stages that compute the same from other nodes are equal: what
+    was prepared for one serves the other.
+
+    Attributes
+    ----------
+    number
+        1 for the first.
+    graph
+        To compile and run; its results are the keys of `kept`.
+    given
+        Nodes by the keys of stored leaves in `graph`; leaves with other keys were stored before the job.
+    kept
+        Nodes by the keys of results: their chunks outlive the stage.
+    wanted
+        Nodes whose values must be told after it.
+    dropped
+        Nodes kept earlier that nothing reads after this stage.
+    """
+
+    number: int
+    graph: TensorGraph
+    given: dict[str, int]
+    kept: dict[str, int]
+    wanted: list[int]
+    dropped: list[int]
+
+
+class Unfolding:
+    """A submitted graph on its way through its stages.
+
+    Examples
+    --------
+    An ordinary graph is one stage:
+
+    >>> from jmars.tensor.ops.creation import ones
+    >>> run = Unfolding(TensorGraph.of([(ones(4) + 1).data]))
+    >>> stage = run.next()
+    >>> [op.label for op in stage.graph.operands], list(stage.kept)
+    (['ones', 'add'], ['r0'])
+    >>> run.ran({}, {})
+    >>> run.next() is None
+    True
+    """
+
+    def __init__(self, graph: TensorGraph) -> None:
+        self.operands: list[Operand] = list(graph.operands)
+        self.metas: list[TensorMeta] = list(graph.metas)
+        self._inputs: list[tuple[int, ...]] = list(graph.inputs)
+        self._results = [(graph.metas[k].key, k) for k in graph.results]
+        self._instead: dict[int, int] = {}  # a dynamic operand: the node that took its place
+        self._known: dict[str, tuple[Any, ...]] = {}  # origin of an axis: its chunks
+        self._values: dict[int, Array] = {}
+        self._stored: set[int] = set()  # computed and kept
+        self._groups: dict[str, list[int]] = {}
+        self._stage: Stage | None = None
+        self._number = self._spliced = 0
+        self._note_groups(0)
+
+    # -- what is asked
+    def next(self) -> Stage | None:
+        """The stage that can run now; None when all results are there.
+
+        Raises
+        ------
+        Exception
+            What an operand raises that finds out now that it cannot be computed, as `reshape` to a wrong shape does.
+        """
+        wants = self._expand_what_can_be()
+        blocked: set[int] = set()
+        for node in wants:
+            if self._pending(node) or any(one in blocked for one in self._reads(node)):
+                blocked.add(node)
+        wanted = [one for node, (_, values) in wants.items() for one in values if one not in blocked]
+        asked = [self._now(node) for _, node in self._results]
+        asked += [one for lengths, values in wants.values() for one in (*lengths, *values)]
+        goals = [node for node in dict.fromkeys(asked) if node not in blocked and not self._is_there(node)]
+        if not goals and not wanted:
+            assert not blocked, "an operand waits for what nobody computes"
+            return None
+        computed = [node for node in self._walk(goals, self._reads) if not self._is_there(node)]
+        kept, used = self._used_later(goals, set(computed))
+        self._number += 1
+        self._stage = self._made(computed, kept, list(dict.fromkeys(wanted)), sorted(self._stored - used))
+        self._stored -= set(self._stage.dropped)
+        return self._stage
+
+    def ran(self, chunks: Mapping[int, Splits], values: Mapping[int, Array]) -> None:
+        """The stage has run.
+
+        Parameters
+        ----------
+        chunks
+            Of kept nodes of unknown lengths: the lengths of their chunks.
+        values
+            Of the nodes that were wanted.
+        """
+        assert self._stage is not None
+        self._stored.update(self._stage.kept.values())
+        for node, splits in chunks.items():
+            self._learn(self.meta(node).chunks, splits)
+        self._values.update(values)
+
+    def meta(self, node: int) -> TensorMeta:
+        """What is known of a node by now."""
+        meta = self.metas[node]
+        if not meta.unsettled:
+            return meta
+        chunks = resolved(meta.chunks, self._known)
+        meta = self.metas[node] = replace(meta, chunks=chunks, shape=tuple(map(axis_length, chunks)))
+        return meta
+
+    def results(self) -> list[tuple[str, int]]:
+        """(key, node) of each result that was submitted, after the last stage."""
+        return [(key, self._now(node)) for key, node in self._results]
+
+    def stored_before(self, node: int) -> str | None:
+        """The key of a node that was stored before the job, None for others."""
+        return self.metas[node].key if isinstance(self.operands[node], Stored) else None
+
+    def settled(self) -> dict[str, Splits]:
+        """Chunks of the results whose lengths were unknown when they were submitted."""
+        return {key: self.meta(self._now(node)).chunks for key, node in self._results if node in self._unsettled}
+
+    # -- walking
+    def _now(self, node: int) -> int:
+        while node in self._instead:
+            node = self._instead[node]
+        return node
+
+    def _reads(self, node: int) -> list[int]:
+        return [] if node in self._stored else [self._now(one) for one in self._inputs[node]]
+
+    def _is_there(self, node: int) -> bool:
+        return node in self._stored or isinstance(self.operands[node], Stored)
+
+    def _pending(self, node: int) -> bool:
+        return self.operands[node].dynamic and node not in self._stored
+
+    def _walk(self, roots: Iterable[int], reads: Callable[[int], Sequence[int]]) -> list[int]:
+        """All that `roots` lead to, what is read before who reads it. No recursion: chains are long."""
+        seen: set[int] = set()
+        order: list[int] = []
+        stack = [(node, False) for node in reversed(list(roots))]
+        while stack:
+            node, done = stack.pop()
+            if done:
+                order.append(node)
+            elif node not in seen:
+                seen.add(node)
+                stack.append((node, True))
+                stack += [(one, False) for one in reversed(reads(node)) if one not in seen]
+        return order
+
+    def _lacks(self, node: int) -> tuple[list[int], list[int]]:
+        """Inputs of a dynamic operand whose lengths, and whose values, it wants and nobody knows yet."""
+        op = self.operands[node]
+        assert isinstance(op, Dynamic)
+        inputs = [self._now(one) for one in self._inputs[node]]
+        lengths, values = op.wants([self.meta(one) for one in inputs])
+        return (
+            [inputs[i] for i in lengths if self.meta(inputs[i]).unsettled],
+            [inputs[i] for i in values if inputs[i] not in self._values],
+        )
+
+    # -- expanding
+    def _expand_what_can_be(self) -> dict[int, tuple[list[int], list[int]]]:
+        """Replace dynamic operands while some can be; gives what is needed, in order, and what each of it lacks."""
+        while True:
+            lacks: dict[int, tuple[list[int], list[int]]] = {}
+            nothing: tuple[list[int], list[int]] = ([], [])
+
+            def reads(node: int) -> Sequence[int]:
+                if not self._pending(node):
+                    return self._reads(node)
+                lengths, values = self._lacks(node)
+                return [*lengths, *values]
+
+            expanded = False
+            for node in self._walk([self._now(node) for _, node in self._results], reads):
+                if node in self._instead:
+                    continue
+                lacks[node] = self._lacks(node) if self._pending(node) else nothing
+                if self._pending(node) and not any(lacks[node]):
+                    self._expand(node)
+                    expanded = True
+            if not expanded:
+                return lacks
+
+    def _expand(self, node: int) -> None:
+        """Put into the place of a dynamic operand, and of those of its group, what they are."""
+        op = self.operands[node]
+        assert isinstance(op, Dynamic)
+        inputs = [self._now(one) for one in self._inputs[node]]
+        values = {i: self._values[one] for i, one in enumerate(inputs) if one in self._values}
+        piece = op.expand([self.meta(one) for one in inputs], values)
+        self._spliced += 1
+        first = len(self.operands)
+        own = {
+            n.origin.key
+            for k, one in enumerate(piece.operands)
+            if isinstance(one, Placeholder)
+            for n in piece.metas[k].shape
+            if isinstance(n, Unknown)
+        }
+        number: list[int] = []
+        for one, reads, meta in zip(piece.operands, piece.inputs, piece.metas, strict=True):
+            if isinstance(one, Placeholder):
+                number.append(inputs[one.number])
+                continue
+            number.append(len(self.operands))
+            if isinstance(one, Dynamic):
+                one = replace(one, group=f"{one.group}@{self._spliced}")
+            self.operands.append(one)
+            self._inputs.append(tuple(number[k] for k in reads))
+            self.metas.append(self._fresh(meta, own) if meta.unsettled else meta)
+        self._note_groups(first)
+        for member in self._groups[op.group]:
+            other = self.operands[member]
+            assert isinstance(other, Dynamic)
+            result = number[piece.results[other.item]]
+            before, after = self.metas[member], self.meta(self._now(result))
+            if before.dtype != after.dtype or len(before.shape) != len(after.shape):
+                raise GraphError(
+                    f"{other.label} was to give {len(before.shape)} axes of {before.dtype} and gives "
+                    f"{len(after.shape)} of {after.dtype} with the lengths that it has now"
+                )
+            self._learn(before.chunks, after.chunks)
+            self._instead[member] = result
+
+    def _fresh(self, meta: TensorMeta, own: set[str]) -> TensorMeta:
+        """The same with other origins than last time: a piece that is put in twice has lengths of its own each time."""
+
+        def renewed(n: Any) -> Any:
+            if not isinstance(n, Unknown) or n.origin.key in own:
+                return n
+            return Unknown(Origin.of(f"{n.origin.key}@{self._spliced}"), n.number, n.most)
+
+        chunks = tuple(tuple(map(renewed, axis)) for axis in meta.chunks)
+        return replace(meta, chunks=chunks, shape=tuple(map(axis_length, chunks)))
+
+    def _learn(self, before: Splits, after: Splits) -> None:
+        """Axes of `before` that were unknown are cut as `after`."""
+        for axis, lengths in zip(before, after, strict=True):
+            first = axis[0] if axis else 0
+            if isinstance(first, Unknown) and axis != lengths:
+                self._known.setdefault(first.origin.key, tuple(lengths))
+
+    def _note_groups(self, first: int) -> None:
+        for node, op in enumerate(self.operands[first:], first):
+            if isinstance(op, Dynamic):
+                self._groups.setdefault(op.group, []).append(node)
+        if first == 0:
+            self._unsettled = {node for _, node in self._results if self.metas[node].unsettled}
+
+    # -- the stage
+    def _used_later(self, goals: Sequence[int], computed: set[int]) -> tuple[list[int], set[int]]:
+        """(of what this stage computes, what must be kept; all that is read after it)."""
+        ends = [self._now(node) for _, node in self._results]
+        used = set(ends)
+        for node in self._walk(ends, lambda one: [] if one in computed else self._reads(one)):
+            if node not in computed:
+                used.update(self._reads(node))
+        kept = set(goals)
+        for node in used & computed:
+            if self._inputs[node] or self.operands[node].token() is None:  # constants are made again, not kept
+                kept.add(node)
+        return sorted(kept), used
+
+    def _made(self, computed: Sequence[int], kept: Sequence[int], wanted: list[int], dropped: list[int]) -> Stage:
+        graph = TensorGraph()
+        number: dict[int, int] = {}
+        given: dict[str, int] = {}
+
+        def add(node: int, op: Operand, inputs: tuple[int, ...], key: str) -> None:
+            number[node] = len(graph.operands)
+            graph.operands.append(op)
+            graph.inputs.append(inputs)
+            graph.metas.append(replace(self.meta(node), key=key))
+
+        for node in computed:
+            for one in self._reads(node):
+                if one not in number:
+                    before = self.stored_before(one)
+                    key = f"g{len(given)}" if before is None else before
+                    add(one, Stored(line=self.operands[one].line), (), key)
+                    if before is None:
+                        given[key] = one
+            add(node, self.operands[node], tuple(number[one] for one in self._reads(node)), f"n{len(number)}")
+        results: dict[str, int] = {}
+        for node in kept:
+            key = f"r{len(results)}"
+            graph.metas[number[node]] = replace(graph.metas[number[node]], key=key)
+            graph.results.append(number[node])
+            results[key] = node
+        return Stage(self._number, graph, given, results, wanted, dropped)
