@@ -12,10 +12,10 @@ config.py    what can be set
 from typing import Any
 
 from jmars import errors, tensor
-from jmars.client import Cluster, Job, Session, execute, new_session
+from jmars.client import Cluster, Job, Session, execute, new_session, plan_of
 from jmars.config import config
 
-__all__ = ["Cluster", "Job", "Session", "config", "errors", "execute", "new_session", "tensor"]
+__all__ = ["Cluster", "Job", "Session", "config", "errors", "execute", "new_session", "plan_of", "tensor"]
 __version__ = "0.1.0"
 
 

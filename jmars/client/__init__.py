@@ -8,14 +8,15 @@ sending.py      arrays from outside, sent for each job or once for a cell (Sendi
 cluster.py      a cluster of workers (Cluster) and the default one
 session.py      run tensors on the default cluster (Session, execute)
 native.py       the engine that tensors call when they need a value
+plans/          what a run will cost, before it begins (PlannedRun)
 """
 
 from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.job import Job
 from jmars.client.native import NativeEngine
-from jmars.client.session import Session, execute, new_session
+from jmars.client.session import Session, execute, new_session, plan_of
 from jmars.tensor.engine import set_engine
 
-__all__ = ["Cluster", "Job", "NativeEngine", "Session", "default_cluster", "execute", "new_session"]
+__all__ = ["Cluster", "Job", "NativeEngine", "Session", "default_cluster", "execute", "new_session", "plan_of"]
 
 set_engine(NativeEngine())

@@ -265,6 +265,10 @@ class Cluster:
         """Whether the node's value lies here."""
         return not self._closed and data.key in self._held
 
+    def held(self) -> frozenset[str]:
+        """Keys of the nodes whose values lie here."""
+        return frozenset() if self._closed else frozenset(self._held)
+
     def computing(self, data: Sequence[TensorData]) -> list[Job]:
         """Jobs that run now and will leave some of these nodes' values here."""
         keys = {one.key for one in data} - self._held

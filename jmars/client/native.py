@@ -6,13 +6,17 @@ Put into `tensor.engine`'s slot when `jmars.client` is imported.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from jmars.client import plans
 from jmars.client.cluster import Cluster, default_cluster, usable_cores
-from jmars.deploy.memory import default_limit
+from jmars.deploy.memory import default_limit, room_for_chunks
 from jmars.tensor.operand import TensorData
 
-__all__ = ["NativeEngine"]
+if TYPE_CHECKING:
+    from jmars.client.plans import PlannedRun
+
+__all__ = ["NativeEngine", "plan_on", "run"]
 
 
 class NativeEngine:
@@ -42,10 +46,22 @@ class NativeEngine:
         cluster = default_cluster(start=False)
         return cluster is not None and cluster.holds(data)
 
+    def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
+        """What computing these nodes would cost on the default cluster, or on the one that would be started."""
+        return plan_on(default_cluster(start=False), data, policy)
+
     def _cluster(self) -> Cluster:
         cluster = default_cluster()
         assert cluster is not None
         return cluster
+
+
+def plan_on(cluster: Cluster | None, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
+    """Plan a run of nodes on a cluster, or on the one that would be started where there is none; starts nothing."""
+    if cluster is not None:
+        return plans.plan_for(data, cluster.n_workers, cluster.capacity, cluster.held(), policy)
+    workers = usable_cores()
+    return plans.plan_for(data, workers, room_for_chunks(default_limit(), workers), frozenset(), policy)
 
 
 def run(cluster: Cluster, data: Sequence[TensorData]) -> None:

@@ -6,13 +6,16 @@ Source: seed 003, "作业提交" (`session.run(tensor)`); Mars's `new_session` a
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jmars.client.cluster import Cluster, default_cluster
-from jmars.client.native import run
+from jmars.client.native import plan_on, run
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["Session", "execute", "new_session"]
+if TYPE_CHECKING:
+    from jmars.client.plans import PlannedRun
+
+__all__ = ["Session", "execute", "new_session", "plan_of"]
 
 
 class Session:
@@ -53,6 +56,10 @@ class Session:
             run(self.cluster, missing)
         return tensors[0] if len(tensors) == 1 else tensors
 
+    def plan(self, *tensors: Tensor, policy: str | None = None) -> PlannedRun:
+        """What computing tensors together would cost; starts nothing."""
+        return plan_on(self._given or default_cluster(start=False), [one.data for one in tensors], policy)
+
     def fetch(self, *tensors: Tensor) -> Any:
         """The values of tensors, computed where they are not held."""
         self.execute(*tensors)
@@ -76,6 +83,31 @@ class Session:
 def new_session(**cluster: Any) -> Session:
     """A session on a new cluster, which becomes the default one; takes what `Cluster` takes."""
     return Session(Cluster(**cluster))
+
+
+def plan_of(*tensors: Tensor, policy: str | None = None) -> PlannedRun:
+    """What computing tensors together would cost on the default cluster, or on the one that would be started.
+
+    Parameters
+    ----------
+    policy
+        How to plan, as for `PlannedRun.what_if`; None: as the settings say.
+
+    Raises
+    ------
+    GraphError
+        If there is no such policy.
+    MemoryLimitError
+        If an operand alone would not fit.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> x = mt.ones(1000, chunk_size=100)
+    >>> jmars.plan_of(x.sum(), x.max()).spilled
+    0
+    """
+    return Session().plan(*tensors, policy=policy)
 
 
 def execute(*tensors: Tensor) -> Any:

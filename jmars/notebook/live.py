@@ -139,6 +139,10 @@ class CellEngine:
         """Memory limit in bytes and number of workers of the cell's cluster."""
         return self._engine.limits()
 
+    def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
+        """What computing `data` would cost; starts nothing."""
+        return self._engine.plan(data, policy)
+
     # what the cell asks for at its end
 
     def finish(self, results: Sequence[Tensor]) -> None:

@@ -14,6 +14,7 @@ In reading order:
 - infer.py: dtypes by NumPy's own rules
 - protocols.py: the table of functions
 - display.py: a tensor as NumPy prints it
+- temporaries.py: values that only the running statement holds
 - methods.py, tensor.py: `Tensor`, the handle
 - ops: the operands
 """

@@ -31,6 +31,9 @@ class Engine(Protocol):
     def held(self, data: TensorData) -> bool:
         """Whether the value is held already; starts nothing."""
 
+    def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
+        """What computing would cost, as `jmars.client.plans.PlannedRun`; starts nothing."""
+
 
 _engine: Engine | None = None
 

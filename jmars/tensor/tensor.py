@@ -27,6 +27,7 @@ from jmars.tensor.operand import Splits, TensorData, new_data
 from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.source_line import SourceLine, stores_subscript
 from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.temporaries import TEMPORARY
 
 __all__ = ["Tensor", "as_tensor"]
 
@@ -131,6 +132,16 @@ class Tensor(Methods):
         """
         return get_engine().fetch(self.data, copy)
 
+    def plan(self, policy: str | None = None) -> Any:
+        """What computing it would cost, without starting anything: a `jmars.client.plans.PlannedRun`.
+
+        Parameters
+        ----------
+        policy
+            How to plan, as for `PlannedRun.what_if`; None: as the settings say.
+        """
+        return get_engine().plan([self.data], policy=policy)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         value = np.asarray(self.fetch())  # an array without axes too, where fetch() gives a scalar
         return value if dtype is None else value.astype(dtype, copy=False)
@@ -206,7 +217,7 @@ class Tensor(Methods):
         return part._view_of(self) if _shares_memory(index, part) else part
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if isinstance(value, Tensor) and value is not self and sys.getrefcount(value) <= _TEMPORARY:
+        if isinstance(value, Tensor) and value is not self and sys.getrefcount(value) <= TEMPORARY:
             value = value._leave_family()  # x[1:] = x[:-1]: nobody else sees what stands on the right
         self._check_write()
         self._rebind(call("method.setitem", self, index, value))
@@ -323,27 +334,6 @@ class Tensor(Methods):
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return Tensor(self.data)
-
-
-class _Probe:
-    """How many references `__setitem__` sees to the value on the right."""
-
-    seen = 0
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.seen = sys.getrefcount(value)
-
-
-def _references_to_temporary() -> int:
-    """References to a value that only this statement holds; 0 where Python does not tell it from a named one."""
-    probe, named = _Probe(), object()
-    probe[0] = named
-    with_name = probe.seen
-    probe[0] = object()
-    return probe.seen if probe.seen < with_name else 0
-
-
-_TEMPORARY = _references_to_temporary()
 
 
 def as_tensor(

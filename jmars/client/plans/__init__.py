@@ -1,0 +1,29 @@
+"""Before a run: what it will cost, what would cost less, and why.
+
+- question.py  what is asked: tensors and settings, and the graph that would run
+- recut.py     the same tensors from larger or smaller chunks
+- machines.py  machines that are not there
+- policies.py  the ways to plan, by name
+- planned.py   PlannedRun: a run that is planned and not begun
+- words.py     a plan in words
+- page.py      a plan as HTML
+
+It needs the compiler and the planners, which take longer to import than all the rest of the client: nothing of it is
+imported before a plan is asked for.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jmars.client.plans.planned import PlannedRun, plan_for
+    from jmars.client.plans.policies import policy_names
+
+__all__ = ["PlannedRun", "plan_for", "policy_names"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from jmars.client.plans import planned, policies
+
+    return getattr(policies if name == "policy_names" else planned, name)

@@ -1,0 +1,165 @@
+"""The ways to plan a run, by name: what `what_if(policy=...)` takes.
+
+"fast", "lean" and "memory" try several plans and take the best (`jmars.plan.choose`). Every other name is one way to
+choose workers, one order, or both as "halves/dfs", so that what a seed asks for can be seen beside the best plan.
+Source: PLANNING 7, "Seed behaviours remain selectable"; seeds 000, 001, 003 (first workers), 004 (partitions).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import GraphError
+from jmars.plan.assign import SEARCHES, assign_initial
+from jmars.plan.bisect import assign_bisect
+from jmars.plan.choose import PREFERENCES, Candidate, choose, lower_bound
+from jmars.plan.cluster import Workers
+from jmars.plan.depth_first import depth_first
+from jmars.plan.eft import assign_eft
+from jmars.plan.graph import PlanGraph
+from jmars.plan.merge import merge
+from jmars.plan.order import RANKS, rank_by
+from jmars.plan.outcome import SimResult
+from jmars.plan.parts import as_assignment
+from jmars.plan.policies import FollowInputs
+from jmars.plan.runs import assign_runs
+from jmars.plan.simulate import simulate
+from jmars.plan.simulation import Policy
+
+__all__ = ["ASSIGNERS", "ORDERS", "Planned", "plan_by", "policy_names"]
+
+Rank = NDArray[np.int64]
+Placed = NDArray[np.int16]
+
+ORDERS = tuple(RANKS)
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """One way that was taken: where each operand runs and in which order, and what was tried beside it."""
+
+    name: str
+    assign: NDArray[np.int16]  # -1 where `follow` decides while it runs
+    rank: Rank
+    placed: Placed  # who holds a chunk before the run, -1 nobody
+    follow: Callable[[], Policy] | None
+    evict: str
+    lower_bound: float  # seconds that no plan beats
+    tried: tuple[Candidate, ...] = ()
+
+    def run(
+        self, graph: PlanGraph, workers: Workers, noise: float = 0.0, seed: int = 0, trace: bool = False
+    ) -> SimResult:
+        """What it costs."""
+        policy = self.follow() if self.follow is not None else None
+        return simulate(
+            graph,
+            workers,
+            self.assign,
+            self.rank,
+            evict=self.evict,
+            noise=noise,
+            seed=seed,
+            placed=self.placed,
+            policy=policy,
+            trace=trace,
+        )
+
+
+def _eft(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int16]:
+    return assign_eft(graph, workers, rank_by("blevel", graph, workers.seconds_per_byte), price=3.0, placed=placed)
+
+
+def _halves(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int16]:
+    return assign_bisect(graph, workers, rank_by("dfs", graph))
+
+
+def _runs(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int16]:
+    return assign_runs(graph, workers, rank_by("dfs", graph))
+
+
+def _merge(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int16]:
+    return as_assignment(merge(graph, workers, quota=graph.cost.sum() / len(workers), convex=True), graph.n)
+
+
+def _depth_first(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int16]:
+    return as_assignment(depth_first(graph, workers, quota=graph.cost.sum() / len(workers)), graph.n)
+
+
+# name: (workers of operands, the order that goes with it)
+ASSIGNERS: dict[str, tuple[Callable[[PlanGraph, Workers, Placed], NDArray[np.int16]], str]] = {
+    "eft": (_eft, "blevel"),
+    "halves": (_halves, "dfs"),
+    "runs": (_runs, "dfs"),
+    "cascade-merge": (_merge, "dfs"),
+    "cascade-dfe": (_depth_first, "dfs"),
+}
+
+
+def policy_names() -> tuple[str, ...]:
+    """What `plan_by` takes; an assigner and an order may be joined as "eft/dfs"."""
+    return (*PREFERENCES, *SEARCHES, *ASSIGNERS, *ORDERS)
+
+
+def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budget: float | None = 0.3) -> Planned:
+    """Plan a run in a named way.
+
+    Parameters
+    ----------
+    name
+        A preference ("fast", "lean", "memory": the best of several plans), an assigner ("eft", "halves", "runs",
+        "cascade-merge", "cascade-dfe"; "bfs", "dfs", "random" place the first operands as the seeds do and let the
+        others follow their inputs), an order ("mars", "dfs", "blevel", "level", "wave"), or an assigner and an order
+        as "halves/dfs". "dfs" alone is the seed's search; as an order write "eft/dfs".
+    graph, workers
+        What is run where.
+    placed
+        Worker that holds an operand's chunk already, -1 nobody, shape (n,).
+    budget
+        Seconds in which a preference may try plans; None tries all.
+
+    Raises
+    ------
+    GraphError
+        If there is no such name.
+    MemoryLimitError
+        If an operand alone does not fit.
+
+    Examples
+    --------
+    >>> from jmars.graph import Dag
+    >>> pair = PlanGraph.build(Dag.from_edges(3, [0, 1], [2, 2]), cost=1.0, nbytes=8)
+    >>> planned = plan_by("halves/dfs", pair, Workers.build(2), np.full(3, -1, np.int16))
+    >>> planned.name, sorted(planned.rank.tolist())
+    ('halves/dfs', [0, 1, 2])
+    """
+    if name in PREFERENCES:
+        choice = choose(graph, workers, prefer=name, budget=budget, placed=placed)
+        best, plan = choice.best, choice.plan
+        made = f"{best.assigned_by}, {best.ranked_by}" if len(workers) > 1 else best.ranked_by
+        return Planned(made, plan.assign, plan.rank, placed, None, "plan", choice.lower_bound, choice.tried)
+    assigner, _, order = name.partition("/")
+    if assigner in ORDERS and assigner not in SEARCHES and not order:
+        assigner, order = "eft", assigner
+    bound = lower_bound(graph, workers)
+    if order and order not in ORDERS:
+        raise GraphError(f"no order {order!r} in policy {name!r}; choose one of {', '.join(ORDERS)}")
+    if assigner in SEARCHES:
+        free = graph.dag.sources()
+        free = free[placed[free] < 0]
+        first = assign_initial(graph.dag, free, workers.cores.tolist(), assigner)
+        rank = rank_by(order or "mars", graph, workers.seconds_per_byte)
+        return Planned(name, first, rank, placed, FollowInputs, "lru", bound)
+    if assigner not in ASSIGNERS:
+        near = difflib.get_close_matches(assigner, policy_names(), 1)
+        hint = f"did you mean {near[0]!r}? There are" if near else "there are"
+        raise GraphError(f"no policy {name!r}; {hint} {', '.join(policy_names())}, and two joined as 'halves/dfs'")
+    way, usual = ASSIGNERS[assigner]
+    assign = np.where(placed >= 0, np.int16(-1), way(graph, workers, placed))
+    rank = rank_by(order or usual, graph, workers.seconds_per_byte)
+    return Planned(name, assign, rank, placed, None, "plan", bound)

@@ -1,0 +1,210 @@
+"""The same tensors made from larger or smaller chunks, for "what if the chunk size were another".
+
+Sources are cut anew, each cut axis by the same factor; what is made from them follows where its operand has a rule
+here. Where it has none its inputs are cut back to what they were, which costs what a `rechunk` costs: such a prediction
+is on the safe side. The user's tensors stay as they are. Used by question.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from jmars.errors import ChunkSizeError
+from jmars.tensor.from_array import FromArray
+from jmars.tensor.operand import Operand, Splits, TensorData
+from jmars.tensor.ops.axes import Transpose
+from jmars.tensor.ops.contraction import Contraction
+from jmars.tensor.ops.cumulative import Scan
+from jmars.tensor.ops.formula import Elementwise
+from jmars.tensor.ops.npy import LoadNpy
+from jmars.tensor.ops.random_chunks import Doubles, Draws
+from jmars.tensor.ops.ranges import Range
+from jmars.tensor.ops.rechunk import Rechunk, rechunked
+from jmars.tensor.ops.reduction import Reduction
+from jmars.tensor.splits import common_splits, split_axis
+
+__all__ = ["largest_source", "recut"]
+
+Rule = Callable[[Operand, TensorData, Sequence[TensorData]], tuple[Operand, Splits]]
+
+
+def largest_source(data: Sequence[TensorData], held: Container[str]) -> int:
+    """Bytes of the largest chunk among the sources; 0 where there are none."""
+    return max((_chunk_bytes(node) for node in _ordered(data, held) if _is_source(node)), default=0)
+
+
+def recut(data: Sequence[TensorData], held: Container[str], chunk_size: int) -> list[TensorData]:
+    """New nodes that give the same values.
+
+    Parameters
+    ----------
+    data
+        What is wanted.
+    held
+        Keys of nodes that lie on the cluster: their chunks are there, and stay as they are.
+    chunk_size
+        Bytes that the largest chunk of a source shall have, about.
+
+    Raises
+    ------
+    ChunkSizeError
+        If nothing here can be cut anew: all is held already, or there are no bytes.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.creation import ones
+    >>> node = (ones(100, chunk_size=10) + 1).data
+    >>> recut([node], (), 400)[0].chunks
+    ((50, 50),)
+    """
+    largest = largest_source(data, held)
+    if not largest:
+        raise ChunkSizeError("there is no source to cut anew: what this is made from lies on the cluster already")
+    factor = chunk_size / largest
+    new: dict[int, TensorData] = {}
+    for node in _ordered(data, held):
+        if node.key in held:
+            new[id(node)] = node
+        elif _is_source(node):
+            new[id(node)] = _source(node, _scaled(node, factor))
+        else:
+            new[id(node)] = _follows(node, [new[id(one)] for one in node.op.inputs])
+    return [new[id(node)] for node in data]
+
+
+def _ordered(data: Sequence[TensorData], held: Container[str]) -> list[TensorData]:
+    """Inputs before what reads them; nothing behind what is held."""
+    order: list[TensorData] = []
+    seen: set[int] = set()
+    stack: list[tuple[TensorData, bool]] = [(node, False) for node in reversed(data)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            if node.key not in held:
+                stack += [(one, False) for one in reversed(node.op.inputs)]
+    return order
+
+
+def _is_source(node: TensorData) -> bool:
+    return not node.op.inputs and isinstance(node.op, FromArray | Elementwise | Range | Doubles | Draws | LoadNpy)
+
+
+def _chunk_bytes(node: TensorData) -> int:
+    return int(math.prod(max(axis, default=0) for axis in node.chunks)) * node.dtype.itemsize
+
+
+def _scaled(node: TensorData, factor: float) -> Splits:
+    """Splits with chunks of `factor` times the elements; axes that are whole stay whole while others are cut."""
+    cut = [axis for axis, lengths in enumerate(node.chunks) if len(lengths) > 1]
+    if not cut and factor < 1:
+        cut = [axis for axis, length in enumerate(node.shape) if length > 1]
+    lengths = {axis: max(node.chunks[axis]) for axis in range(len(node.shape))}
+    left = factor
+    # axes with little room first: what they cannot take is left to the others
+    for done, axis in enumerate(sorted(cut, key=lambda axis: node.shape[axis] / max(1, lengths[axis]))):
+        share = left ** (1 / (len(cut) - done))
+        # a multiple or a part of the old length, so that what is cut alike stays so
+        wanted = lengths[axis] * round(share) if share >= 1 else math.ceil(lengths[axis] / round(1 / share))
+        length = min(node.shape[axis], max(1, wanted))
+        left *= lengths[axis] / length
+        lengths[axis] = length
+    return tuple(
+        split_axis(n, lengths[axis]) if axis in cut else node.chunks[axis] for axis, n in enumerate(node.shape)
+    )
+
+
+def _source(node: TensorData, splits: Splits) -> TensorData:
+    op: Any = node.op
+    return _made(op if isinstance(op, FromArray) else replace(op, splits=splits), node, splits)
+
+
+def _made(op: Operand, node: TensorData, splits: Splits) -> TensorData:
+    return TensorData(op, node.shape, node.dtype, splits)
+
+
+def _follows(node: TensorData, inputs: Sequence[TensorData]) -> TensorData:
+    """`node` on new inputs."""
+    if all(a is b for a, b in zip(inputs, node.op.inputs)):
+        return node
+    rule = _RULES.get(type(node.op))
+    if rule is None:
+        back = tuple(rechunked(one, old.chunks) for one, old in zip(inputs, node.op.inputs))
+        return _made(replace(node.op, inputs=back), node, node.chunks)
+    op, splits = rule(node.op, node, inputs)
+    return _made(op, node, splits)
+
+
+def _elementwise(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
+    """Cut as the inputs are, or as finely as all of them together."""
+    cuts: list[tuple[int, ...]] = []
+    for axis, length in enumerate(node.shape):
+        own = [axis - _shift(node, one) for one in inputs]
+        found = [one.chunks[k] for one, k in zip(inputs, own) if k >= 0 and one.shape[k] == length]
+        cuts.append(common_splits(found) if found else node.chunks[axis])
+    splits = tuple(cuts)
+    fitting = []
+    for one in inputs:
+        shift = _shift(node, one)
+        wanted = tuple(splits[k + shift] if n == node.shape[k + shift] else (1,) for k, n in enumerate(one.shape))
+        fitting.append(rechunked(one, wanted))
+    return replace(cast(Elementwise, op), splits=splits, inputs=tuple(fitting)), splits
+
+
+def _shift(node: TensorData, one: TensorData) -> int:
+    """Axes that broadcasting puts before those of `one`."""
+    return len(node.shape) - len(one.shape)
+
+
+def _reduction(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
+    reduction = cast(Reduction, op)
+    kept = [((1,) if i in reduction.axes else lengths) for i, lengths in enumerate(inputs[0].chunks)]
+    splits = kept if reduction.keepdims else [n for i, n in enumerate(kept) if i not in reduction.axes]
+    return replace(op, inputs=tuple(inputs)), tuple(splits)
+
+
+def _transpose(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
+    return replace(op, inputs=tuple(inputs)), tuple(inputs[0].chunks[i] for i in cast(Transpose, op).axes)
+
+
+def _scan(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
+    return replace(op, inputs=tuple(inputs)), inputs[0].chunks
+
+
+def _contraction(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
+    """Axes of one label are cut alike."""
+    product = cast(Contraction, op)
+    found: dict[int, list[tuple[int, ...]]] = {}
+    length: dict[int, int] = {}
+    for i, own in zip(product.which, product.labels):
+        for lengths, label in zip(inputs[i].chunks, own):
+            length[label] = max(length.get(label, 0), sum(lengths))
+            found.setdefault(label, []).append(lengths)
+    cuts = {label: common_splits([c for c in all_ if sum(c) == length[label]]) for label, all_ in found.items()}
+    fitting = list(inputs)
+    for i, own in zip(product.which, product.labels):
+        one = inputs[i]
+        wanted = tuple(cuts[label] if sum(c) == length[label] else (1,) for c, label in zip(one.chunks, own))
+        fitting[i] = rechunked(one, wanted)
+    return replace(op, inputs=tuple(fitting)), tuple(cuts[label] for label in product.result)
+
+
+def _rechunk(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
+    """As it was asked for."""
+    return replace(op, inputs=tuple(inputs)), node.chunks
+
+
+_RULES: dict[type[Operand], Rule] = {
+    Elementwise: _elementwise,
+    Reduction: _reduction,
+    Transpose: _transpose,
+    Scan: _scan,
+    Contraction: _contraction,
+    Rechunk: _rechunk,
+}

@@ -1,0 +1,166 @@
+"""A plan in words: what `print(plan)` says, and how two plans differ. Used by planned.py, advice.py and page.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jmars.units import format_bytes
+
+if TYPE_CHECKING:
+    from jmars.client.plans.planned import PlannedRun
+
+__all__ = ["change_text", "comparison", "error_text", "facts", "format_seconds", "percent", "summary"]
+
+_SHOWN = 5  # kinds of fused operands, links of the critical path
+
+
+def format_seconds(value: float) -> str:
+    """Seconds for people.
+
+    Examples
+    --------
+    >>> format_seconds(0.00042), format_seconds(0.84), format_seconds(12.3), format_seconds(185)
+    ('0.4 ms', '0.84 s', '12 s', '3 min 5 s')
+    """
+    if value < 0.1:
+        return f"{1000 * value:.1f} ms"
+    if value < 10:
+        return f"{value:.2f} s"
+    return f"{value:.0f} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"
+
+
+def percent(new: float, old: float) -> str:
+    """By how much `new` differs from `old`: "−38 %".
+
+    Examples
+    --------
+    >>> percent(62, 100), percent(1, 0), percent(0, 0)
+    ('−38 %', 'new', '±0 %')
+    """
+    if not old:
+        return "new" if new else "±0 %"
+    share = round(100 * (new / old - 1))
+    return f"{'−' if share < 0 else '+' if share else '±'}{abs(share)} %"
+
+
+def facts(plan: PlannedRun) -> list[tuple[str, str]]:
+    """What is said of a plan: (what, how much)."""
+    low, high = int(plan.peak[:, 0].max()), int(plan.peak[:, 1].max())
+    between = format_bytes(high) if low == high else f"{format_bytes(low)} to {format_bytes(high)}"
+    each = " on one machine" if len(plan.workers) > 1 else ""
+    rows = [
+        ("time", f"{format_seconds(plan.makespan)}; no plan beats {format_seconds(plan.lower_bound)}"),
+        ("peak memory", f"{between} of {_room(plan)} for chunks{each}"),
+        ("spilled", format_bytes(plan.spilled)),
+        ("moved", format_bytes(plan.moved) + (" between machines" if len(plan.workers) > 1 else ", one machine")),
+    ]
+    if plan.waiting:
+        rows.append(("waiting outputs", f"{format_bytes(plan.waiting)}·s held for other machines"))
+    tried = len(plan.tried)
+    best = f"; the best of {tried} tried" if tried > 1 else ""
+    rows.append(("policy", f"{plan.policy}{best}, planned in {format_seconds(plan.took)}"))
+    error = error_text(plan)
+    return [*rows, ("so far", error)] if error else rows
+
+
+def summary(plan: PlannedRun) -> str:
+    """A plan as some lines of text."""
+    lines = [headline(plan)]
+    lines += [f"  {what:16s}{text}" for what, text in facts(plan)]
+    groups = [f"{n} × {name} ({members} in 1)" for n, members, name in plan.groups]
+    if groups:
+        lines.append(f"  {'fused':16s}{_some(groups, ', ')}")
+    path = _path(plan)
+    if path:
+        lines.append(f"  {'held up by':16s}{_some(path, ' → ')}")
+    return "\n".join(lines)
+
+
+def headline(plan: PlannedRun) -> str:
+    """How many operands run where."""
+    before = f" ({plan.operands_before} before fusion)" if plan.compiled is not None else ""
+    operands = f"{plan.operands} operand{'s' * (plan.operands != 1)}{before}"
+    cores = plan.workers.cores.tolist()
+    workers = f"{cores[0]} worker{'s' * (cores[0] != 1)}"
+    if len(cores) > 1:
+        workers = f"{len(cores)} machines of {workers}" if len(set(cores)) == 1 else f"machines of {cores} workers"
+    return f"plan of {operands} on {workers}"
+
+
+def comparison(plan: PlannedRun, base: PlannedRun) -> str:
+    """What a change does: Δ time, peak, spill, moved, and what waits for other machines."""
+    gains = [
+        f"{format_seconds(plan.makespan)} ({percent(plan.makespan, base.makespan)})",
+        f"peak {format_bytes(peak_of(plan))} ({percent(peak_of(plan), peak_of(base))})",
+        f"spilled {format_bytes(plan.spilled)} ({_difference(plan.spilled, base.spilled)})",
+        f"moved {format_bytes(plan.moved)} ({_difference(plan.moved, base.moved)})",
+    ]
+    if plan.waiting or base.waiting:
+        gains.append(f"waiting {format_bytes(plan.waiting)}·s ({percent(plan.waiting, base.waiting)})")
+    note = ""
+    if "bandwidth" in plan.change and len(plan.workers) == 1:
+        note = "; nothing moves on one machine: give hosts=2 too"
+    return f"with {change_text(plan.change)}: {', '.join(gains)}{note}"
+
+
+def change_text(change: Mapping[str, Any]) -> str:
+    """What was changed, as a user would write it.
+
+    Examples
+    --------
+    >>> change_text({"chunk_size": 64 * 2**20, "workers": 4})
+    'chunk_size 64.0 MiB, workers 4'
+    """
+    sizes = ("memory", "chunk_size", "bandwidth")
+    return ", ".join(
+        f"{name} {format_bytes(value) if name in sizes and not isinstance(value, str) else value}"
+        for name, value in change.items()
+    )
+
+
+def peak_of(plan: PlannedRun) -> int:
+    """Bytes in memory at most, of all machines together, as predicted."""
+    return int(plan.predicted.peak_total)
+
+
+def _difference(new: int, old: int) -> str:
+    """Bytes more or less."""
+    return f"{'−' if new < old else '+' if new > old else '±'}{format_bytes(abs(new - old))}"
+
+
+def _room(plan: PlannedRun) -> str:
+    room = int(plan.workers.memory.min())
+    return "unlimited memory" if room >= 2**62 else format_bytes(room)
+
+
+def error_text(plan: PlannedRun) -> str:
+    """How far predictions were off on this machine; empty where nobody knows."""
+    if plan.question is None:
+        return ""
+    seen = plan.question.profile.accuracy.errors()
+    if not seen["runs"]:
+        return ""
+    parts = [f"{100 * seen[name]:.0f} % of {word}" for name, word in _MEASURED if seen[name] is not None]
+    return f"predictions here were off by {' and '.join(parts)} (median of {seen['runs']} runs)" if parts else ""
+
+
+_MEASURED = (("makespan", "time"), ("peak", "peak memory"))
+
+
+def _path(plan: PlannedRun) -> list[str]:
+    """The critical path, equal neighbours joined."""
+    found: list[tuple[str, int, float]] = []
+    for name, seconds, _ in plan.critical_path:
+        if found and found[-1][0] == name:
+            found[-1] = name, found[-1][1] + 1, found[-1][2] + seconds
+        else:
+            found.append((name, 1, seconds))
+    return [f"{f'{n} × ' if n > 1 else ''}{name} {format_seconds(seconds)}" for name, n, seconds in found]
+
+
+def _some(parts: list[str], between: str) -> str:
+    """The first and last of many."""
+    if len(parts) > _SHOWN:
+        parts = [*parts[: _SHOWN - 1], f"… {len(parts) - _SHOWN} more …", parts[-1]]
+    return between.join(parts)

@@ -1,0 +1,173 @@
+"""A plan says what a run will cost, starts nothing, and can be asked what else might be."""
+
+import copy
+import subprocess
+import sys
+
+import numpy as np
+import psutil
+import pytest
+
+import jmars
+import jmars.tensor as mt
+from jmars.client.cluster import default_cluster, usable_cores
+from jmars.client.plans import PlannedRun, plan_for, policy_names
+from jmars.errors import ArrayChangedError, GraphError, MemoryLimitError
+
+MB = 2**20
+
+
+def example():
+    """Chunks of 0.5 MiB: made, added, cut otherwise and summed."""
+    x = mt.random.default_rng(1).random((1024, 1024), chunk_size=256)
+    return ((x + 1) * 2).rechunk((128, 1024)).sum(axis=0)
+
+
+def planned(tensor=None, workers=2, room=512 * MB, **how):
+    return plan_for([(example() if tensor is None else tensor).data], workers, room, **how)
+
+
+def test_it_starts_nothing():
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    plan = example().plan()
+    repr(plan), plan.what_if(workers=3), plan._repr_html_()
+    assert default_cluster(start=False) is None
+    assert {child.pid for child in psutil.Process().children(recursive=True)} == before
+    assert plan.workers.cores.tolist() == [usable_cores()]
+
+
+def test_it_knows_what_the_run_will_be(cluster):
+    x, y = example(), mt.arange(4000, chunk_size=1000)
+    plan = jmars.plan_of(x, y.max())
+    assert plan.workers.cores.tolist() == [2] and plan.workers.memory.tolist() == [cluster.capacity]
+    job = cluster.submit(x, y.max())
+    assert job.wait(30)
+    assert job.describe()["operands"] == plan.operands == plan.graph.n
+    assert plan.operands_before > plan.operands
+    assert 0 < plan.lower_bound <= plan.makespan
+    assert plan.moved == plan.spilled == 0
+    assert next(n * members for n, members, _ in plan.groups) > plan.operands / 2
+    assert 0 < sum(seconds for _, seconds, _ in plan.critical_path) <= plan.makespan * 1.001
+
+
+def test_what_is_held_costs_nothing(cluster):
+    x = mt.ones(4000, chunk_size=1000).execute()
+    plan = (x + 1).plan()
+    assert plan.operands == 4
+    assert plan.planned.placed.max() == 0 and (plan.planned.placed >= 0).sum() == 4
+    assert x.plan().operands == 0 and x.plan().makespan == 0
+    repr(x.plan())
+
+
+def test_arrays_from_outside_are_not_sent(cluster, monkeypatch):
+    monkeypatch.setattr(type(cluster._shared), "upload", lambda *_: pytest.fail("sent"))
+    array = np.ones(10_000_000)
+    x = mt.asarray(array, chunk_size=1_000_000) * 2
+    array[0] = 5  # only a run minds
+    assert x.plan().operands == 10
+    with pytest.raises(ArrayChangedError):
+        cluster.submit(x)
+
+
+def test_the_peak_is_an_interval_of_each_machine_and_the_same_each_time():
+    plan = planned()
+    assert plan.peak.shape == (1, 2)
+    (low, high) = plan.peak[0]
+    assert 0 < low <= plan.predicted.peak[0] <= high <= 512 * MB
+    assert planned(example()).peak.tolist() == plan.peak.tolist()
+
+
+def test_the_peak_is_wider_where_predictions_were_off():
+    plan = planned()
+    seen = copy.deepcopy(plan.question.profile)
+    for _ in range(5):
+        seen.accuracy.observe({"makespan": 1.0, "peak": [0, 100]}, {"makespan": 1.0, "peak": 200})
+    off = plan.question.__class__(plan.question.data, (), plan.question.settings, seen)
+    wider = PlannedRun(plan.graph, plan.workers, plan.planned, plan.compiled, off)
+    assert wider.peak[0, 0] < plan.peak[0, 0] and wider.peak[0, 1] > plan.peak[0, 1]
+    assert "off by 0 % of time and 50 % of peak memory (median of 5 runs)" in repr(wider)
+
+
+def test_more_workers_take_less_time_and_more_memory():
+    plan = planned()
+    more = plan.what_if(workers=4)
+    assert more.base is plan and more.change == {"workers": 4}
+    assert more.makespan < 0.75 * plan.makespan
+    assert more.predicted.peak_total >= plan.predicted.peak_total
+    assert more.graph is plan.graph
+    assert repr(more).startswith("with workers 4: ") and "−" in repr(more).splitlines()[0]
+
+
+def test_too_little_memory_spills_and_less_is_an_error():
+    x = mt.ones((2048, 2048), chunk_size=256)
+    plan = planned((x + 1) @ (x + 2))
+    assert plan.spilled == 0
+    tight = plan.what_if(memory="170MiB")  # of which most is for the processes
+    assert tight.spilled > 0 and tight.makespan > plan.makespan
+    assert "spilled" in repr(tight).splitlines()[0]
+    with pytest.raises(MemoryLimitError):
+        plan.what_if(memory="64MiB")
+
+
+def test_several_machines_move_bytes_and_slower_links_take_longer():
+    x = mt.ones((2048, 2048), chunk_size=512)
+    plan = planned((x + 1) @ (x + 2).T)
+    near = plan.what_if(hosts=3)
+    far = near.what_if(bandwidth="1MiB")
+    assert near.moved > 0 and near.workers.cores.tolist() == [2, 2, 2]
+    assert far.makespan > near.makespan
+    uneven = plan.what_if(workers=[4, 1])
+    assert uneven.workers.cores.tolist() == [4, 1] and uneven.peak.shape == (2, 2)
+    assert "nothing moves on one machine" in repr(plan.what_if(bandwidth="1MiB"))
+
+
+def test_outputs_that_wait_for_other_machines_are_counted():
+    x = mt.ones((1024, 1024), chunk_size=256)
+    plan = planned((x + 1).rechunk((1024, 64)).sum(axis=1)).what_if(hosts=2, bandwidth="10MiB", policy="cascade-merge")
+    assert plan.waiting > 0
+    assert "waiting outputs" in repr(plan)
+    assert planned().waiting == 0
+
+
+def test_larger_chunks_are_fewer_operands():
+    plan = planned()
+    assert plan.what_if(chunk_size="2MiB").operands < plan.operands < plan.what_if(chunk_size="128KiB").operands
+    assert plan.what_if(chunk_size=2 * MB).what_if(workers=1).operands == plan.what_if(chunk_size="2MiB").operands
+
+
+@pytest.mark.parametrize("policy", policy_names())
+def test_every_policy_can_be_asked_for(policy):
+    plan = planned().what_if(hosts=2, policy=policy)
+    assert plan.asked == policy
+    assert plan.what_if(workers=1).asked == policy  # until another is asked for
+    assert (plan.assign >= 0).all() and plan.makespan >= plan.lower_bound > 0
+
+
+def test_an_assigner_and_an_order_can_be_joined_and_what_is_unknown_is_an_error():
+    plan = planned()
+    assert plan.what_if(hosts=2, policy="halves/level").policy == "halves/level"
+    with pytest.raises(GraphError, match="did you mean 'cascade-merge'"):
+        plan.what_if(policy="cascade-mrge")
+    with pytest.raises(GraphError, match="no order 'up'"):
+        plan.what_if(policy="halves/up")
+    with pytest.raises(ValueError, match="workers must be 1 or more"):
+        plan.what_if(workers=0)
+    with pytest.raises(ValueError, match="give one of them"):
+        plan.what_if(workers=[1, 2], hosts=3)
+
+
+def test_what_was_tried_stands_with_the_best_first():
+    plan = planned(policy="lean")
+    assert len(plan.tried) > 1 and plan.tried[0][1] == pytest.approx(plan.makespan)
+    assert f"the best of {len(plan.tried)} tried" in repr(plan)
+
+
+def test_the_text_says_all_that_is_promised():
+    text = repr(planned())
+    for word in ("before fusion", "no plan beats", "peak memory", "spilled", "moved", "policy", "fused", "held up by"):
+        assert word in text, word
+
+
+def test_it_is_planned_in_a_process_that_only_imported_jmars():
+    program = "import jmars, jmars.tensor as mt, sys; assert 'jmars.client.plans' not in sys.modules; mt.ones(9).plan()"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
