@@ -22,7 +22,7 @@ __all__ = [
 Event = list[Any]
 
 JOB_SUBMITTED = "JobSubmitted"  # {name}
-JOB_MOVED = "JobMoved"  # {state, error, elapsed}
+JOB_MOVED = "JobMoved"  # {state, error, elapsed}, and {measured} when it has ended
 GRAPH_BUILT = "GraphBuilt"  # the graph before and after fusion, once per job
 OPERANDS_MOVED = "OperandsMoved"  # {state, ids: uint32 little-endian bytes, worker}
 WORKER_MOVED = "WorkerMoved"  # {worker, name, pid, state}

@@ -63,6 +63,7 @@ class GraphActor:
         self.line: SourceLine | None = None  # the user's line whose operand failed
         self.submitted = time.monotonic()
         self.elapsed = 0.0
+        self.measured: dict[str, Any] | None = None  # what it took, once it has ended
         self.results: list[str] = []  # keys of the tensors that it left here and that were not here before
         self._workers, self._port, self._meta, self._log = workers, port, meta, log
         self._take_chunks, self._ended = take_chunks, ended
@@ -263,7 +264,7 @@ class GraphActor:
                 self._moved(S.FREED, self._operands.move(stored, S.FREED))
                 self._port.free_chunks([chunk[i] for i in stored])
             self._port.free_chunks(self._meta.release(self._given))
-            self._port.close_job(self.job)
+            self.measured = self._port.close_job(self.job)
         if self._operands is not None:
             self._final_states = bytes(self._operands.state)
         self._operands = self._table = self._prepared = None
@@ -321,7 +322,8 @@ class GraphActor:
 
     def _job_data(self) -> dict[str, Any]:
         error = f"{self.error[0]}: {self.error[1]}" if self.error else None
-        return {"state": str(self.state), "error": error, "elapsed": self.elapsed}
+        told: dict[str, Any] = {"state": str(self.state), "error": error, "elapsed": self.elapsed}
+        return told if self.measured is None else told | {"measured": self.measured}
 
     def _moved(self, state: S, operands: Sequence[int], worker: int = -1) -> None:
         if operands:
