@@ -22,7 +22,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "fuse": ("chain", "region", "color"),
     "fuse_tileable": (True, False),
     "order": ("mars", "dfs"),
-    "assigner": ("bfs", "dfs", "random", "bfs-v1"),
+    "assigner": ("bfs", "dfs", "random", "bfs-v1", "ncd"),
 }
 TASK_DEFAULTS: dict[str, Any] = {name: values[0] for name, values in SWITCHES.items()}
 

@@ -31,6 +31,7 @@ drift        whether a run goes as planned
 replan       a plan for what is left of a run
 statistics   depth, readers and descendants
 bfs_v1       first workers as the first Mars placed them
+partition/   partitions by METIS and mt-KaHyPar, and cascade's distances
 """
 
 from jmars.plan.accuracy import Accuracy
@@ -49,6 +50,7 @@ from jmars.plan.justify import rank_justified
 from jmars.plan.merge import merge
 from jmars.plan.order import rank_b_level, rank_by, rank_depth_first, rank_level, rank_mars, rank_wave
 from jmars.plan.outcome import SimResult
+from jmars.plan.partition import assign_km1, assign_metis, assign_ncd
 from jmars.plan.parts import Part, as_assignment, as_labels
 from jmars.plan.plan import Plan, make_plan
 from jmars.plan.policies import FollowInputs
@@ -89,6 +91,9 @@ __all__ = [
     "assign_bisect",
     "assign_eft",
     "assign_initial",
+    "assign_km1",
+    "assign_metis",
+    "assign_ncd",
     "assign_runs",
     "choose",
     "contract",

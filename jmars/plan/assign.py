@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag
 from jmars.plan.bfs_v1 import assign_bfs_v1
+from jmars.plan.partition.ncd import assign_ncd
 from jmars.plan.statistics import neighbours
 
 __all__ = ["SEARCHES", "assign_initial", "shares"]
 
-SEARCHES = ("bfs", "dfs", "random", "bfs-v1")
+SEARCHES = ("bfs", "dfs", "random", "bfs-v1", "ncd")
 
 _PASSES = 8  # times that one operand may be walked through after it was counted; keeps the search linear
 
@@ -39,7 +40,7 @@ def assign_initial(
     workers
         Slots of each worker, 0 or more; a worker's share of `sources` is proportional.
     search
-        "bfs", "dfs", "random", or "bfs-v1" (see `bfs_v1`).
+        "bfs", "dfs", "random", "bfs-v1" (see `bfs_v1`) or "ncd" (see `partition.ncd`, which gives no equal shares).
     seed
         For "random", and for "bfs-v1" among equals; the others choose nothing by chance.
 
@@ -78,6 +79,8 @@ def assign_initial(
         assigned[initial] = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(quota)), quota))
     elif search == "bfs-v1":
         return assign_bfs_v1(dag, initial, quota, seed=seed)
+    elif search == "ncd" and len(initial):
+        assigned[initial] = assign_ncd(dag, workers)[initial]
     elif len(initial):
         _search(dag, initial.tolist(), quota, assigned, depth_first=search == "dfs")
     return assigned

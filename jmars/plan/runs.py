@@ -17,7 +17,7 @@ from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
 from jmars.plan.order import rows
 
-__all__ = ["assign_runs", "source_runs"]
+__all__ = ["allowed", "assign_runs", "source_runs"]
 
 
 def assign_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> NDArray[np.int16]:
@@ -35,7 +35,7 @@ def assign_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> 
     assigned = np.empty(graph.n, np.int16)
     order = np.argsort(rank)
     assigned[order] = _cut(graph.cost[order], workers)
-    return _allowed(graph, workers, assigned, np.arange(graph.n))
+    return allowed(graph, workers, assigned, np.arange(graph.n))
 
 
 def source_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> NDArray[np.int16]:
@@ -51,7 +51,7 @@ def source_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> 
     sources = sources[np.argsort(rank[sources])]
     assigned = np.full(graph.n, -1, np.int16)
     assigned[sources] = _cut(np.array(weight)[sources], workers)
-    return _allowed(graph, workers, assigned, sources)
+    return allowed(graph, workers, assigned, sources)
 
 
 def _cut(cost: NDArray[np.float64], workers: Workers) -> NDArray[np.int64]:
@@ -63,10 +63,10 @@ def _cut(cost: NDArray[np.float64], workers: Workers) -> NDArray[np.int64]:
     return np.searchsorted(rate[:-1] / rate[-1], middle, side="right")
 
 
-def _allowed(
+def allowed(
     graph: PlanGraph, workers: Workers, assigned: NDArray[np.int16], operands: NDArray[np.int64]
 ) -> NDArray[np.int16]:
-    """Pins and devices put right."""
+    """`assigned`, with the first worker that may run an operand of `operands` where this one may not."""
     if np.any(graph.pin >= 0) or np.any(graph.device):
         able = workers.able(graph)
         for v in operands.tolist():

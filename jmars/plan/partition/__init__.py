@@ -1,0 +1,12 @@
+"""Partitions by other programs, and cascade's distances: assignments beside `bisect`, `merge` and `runs`.
+
+metis    METIS: k parts by edge cut, balanced in time and memory, or in each band of time
+km1      mt-KaHyPar: k parts that move fewest bytes
+ncd      cascade's scheduler of today: near are operands with a near common descendant
+"""
+
+from jmars.plan.partition.km1 import assign_km1, has_km1
+from jmars.plan.partition.metis import assign_metis, has_metis, metis_groups
+from jmars.plan.partition.ncd import assign_ncd, distances, values
+
+__all__ = ["assign_km1", "assign_metis", "assign_ncd", "distances", "has_km1", "has_metis", "metis_groups", "values"]

@@ -1,0 +1,156 @@
+"""METIS: k parts by edge cut, balanced in time and memory, or in each band of time.
+
+A partition has no notion of time, so parts may wait for each other; with `bands` each part gets its share of every
+stretch of the run, which METIS calls several constraints. pymetis offers one only, so METIS's own function in pymetis's
+library is called. An edge weighs its chunk's bytes shared among the readers, since a chunk is sent once.
+Source: Karypis and Kumar 1998; PLANNING 0.2 and 4.2 (time bands); seed 004, "Maybe use METIS/merging to coarsen graph".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import GraphError, SettingError
+from jmars.plan.cluster import Workers
+from jmars.plan.graph import PlanGraph
+from jmars.plan.order import t_level
+from jmars.plan.runs import allowed
+
+__all__ = ["assign_metis", "has_metis", "metis_groups"]
+
+_FINE = 1000  # weights are whole numbers up to this for the heaviest operand
+_FINE_EDGE = 10_000
+_SEED = 8  # index of METIS_OPTION_SEED
+
+
+def has_metis() -> bool:
+    """Whether pymetis is installed (`pip install jmars[plan]`)."""
+    return importlib.util.find_spec("pymetis") is not None
+
+
+def assign_metis(
+    graph: PlanGraph, workers: Workers, *, bands: int = 1, memory: bool = False, slack: float = 1.03, seed: int = 1
+) -> NDArray[np.int16]:
+    """A worker for each operand: a part for each worker with its share of the work.
+
+    Pins and devices are kept: an operand that may not run where it falls takes the first worker that may.
+
+    Parameters
+    ----------
+    graph, workers
+        What is run where.
+    bands
+        Stretches of the run, equal in work, in each of which every worker has its share.
+    memory
+        Whether each worker also has its share of the bytes written.
+    slack
+        How many times its share a part may have, above 1.
+    seed
+        For METIS; the same seed gives the same parts.
+
+    Raises
+    ------
+    SettingError
+        If pymetis is not installed.
+    """
+    rate = workers.cores * workers.speed
+    parts = metis_groups(graph, len(workers), bands=bands, memory=memory, slack=slack, seed=seed, share=rate)
+    return allowed(graph, workers, parts.astype(np.int16), np.arange(graph.n))
+
+
+def metis_groups(
+    graph: PlanGraph,
+    k: int,
+    *,
+    bands: int = 1,
+    memory: bool = False,
+    slack: float = 1.03,
+    seed: int = 1,
+    share: NDArray[np.float64] | None = None,
+) -> NDArray[np.int64]:
+    """Part of each operand, 0..k-1, shape (n,); a part may be empty. `share`: of each part, shape (k,), None: equal.
+
+    Raises
+    ------
+    GraphError
+        If METIS cannot divide the graph.
+    SettingError
+        If pymetis is not installed.
+    """
+    if k < 2 or graph.n <= k:
+        return np.arange(graph.n) % max(k, 1)
+    library, integer = _library()
+    src, dst = graph.dag.edges()
+    key = np.unique(src * graph.n + dst)
+    src, dst = np.divmod(key, graph.n)
+    readers = np.bincount(src, minlength=graph.n)
+    weight = _whole(graph.nbytes[src] / readers[src], _FINE_EDGE)
+    at, to, heavy = np.concatenate([src, dst]), np.concatenate([dst, src]), np.concatenate([weight, weight])
+    order = np.argsort(at, kind="stable")
+    pointer = np.zeros(graph.n + 1, integer)
+    np.cumsum(np.bincount(at, minlength=graph.n), out=pointer[1:])
+    loads = _loads(graph, bands, memory)
+    constraints = loads.shape[1]
+    goal = np.full(k, 1 / k) if share is None else np.asarray(share, np.float64) / np.sum(share)
+    part = np.zeros(graph.n, integer)
+    options = np.full(40, -1, integer)
+    options[_SEED] = seed
+    arrays = {
+        "pointer": pointer,
+        "to": to[order].astype(integer),
+        "loads": np.ascontiguousarray(loads, integer),
+        "heavy": heavy[order].astype(integer),
+        "goal": np.ascontiguousarray(np.repeat(goal, constraints), np.float32),
+        "slack": np.full(constraints, slack, np.float32),
+        "options": options,
+    }
+    address = {name: array.ctypes.data_as(ctypes.c_void_p) for name, array in arrays.items()}
+    number = ctypes.c_int64 if integer == np.int64 else ctypes.c_int32
+    numbers = [ctypes.byref(number(value)) for value in (graph.n, constraints, k, 0)]
+    vertices, ncon, nparts, cut = numbers
+    answer = library.METIS_PartGraphKway(
+        *(vertices, ncon, address["pointer"], address["to"], address["loads"], None, address["heavy"], nparts),
+        *(address["goal"], address["slack"], address["options"], cut, part.ctypes.data_as(ctypes.c_void_p)),
+    )
+    if answer != 1:
+        raise GraphError(f"METIS gave {answer} for {graph.n} operands in {k} parts; try another assignment")
+    return part.astype(np.int64)
+
+
+def _loads(graph: PlanGraph, bands: int, memory: bool) -> NDArray[np.int64]:
+    """What is balanced: seconds in each band of time, and bytes; shape (n, bands + memory)."""
+    loads = np.zeros((graph.n, bands + memory), np.int64)
+    order = np.argsort(t_level(graph), kind="stable")
+    cost = graph.cost[order] + (graph.cost.max() or 1.0) * 1e-9
+    total = np.cumsum(cost)
+    band = np.empty(graph.n, np.int64)
+    band[order] = np.minimum((total - cost / 2) / total[-1] * bands, bands - 1).astype(np.int64)
+    loads[np.arange(graph.n), band] = _whole(graph.cost, _FINE)
+    if memory:
+        loads[:, bands] = _whole(graph.nbytes, _FINE)
+    return loads
+
+
+def _whole(values: NDArray[Any], fine: int) -> NDArray[np.int64]:
+    """Whole numbers from 1 on, in proportion."""
+    most = float(values.max(initial=0)) or 1.0
+    return np.maximum(1, np.rint(values / most * fine)).astype(np.int64)
+
+
+@cache
+def _library() -> tuple[ctypes.CDLL, np.dtype[Any]]:
+    """METIS's own functions in pymetis's library, and its integers."""
+    try:
+        import pymetis
+        import pymetis._internal
+    except ImportError as error:
+        raise SettingError(
+            "a METIS partition needs pymetis, which is not installed; pip install jmars[plan], or choose another"
+        ) from error
+    return ctypes.CDLL(pymetis._internal.__file__), np.dtype(pymetis.zero_copy_dtype())
