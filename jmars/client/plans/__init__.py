@@ -6,6 +6,8 @@
 - policies.py  the ways to plan, by name
 - planned.py   PlannedRun: a run that is planned and not begun
 - words.py     a plan in words
+- layered.py   where the boxes of a graph stand
+- drawings.py  a plan as pictures
 - page.py      a plan as HTML
 
 It needs the compiler and the planners, which take longer to import than all the rest of the client: nothing of it is

@@ -1,16 +1,101 @@
-"""A plan as HTML. Used by planned.py."""
+"""A plan as HTML: what it costs, two pictures, and what else was tried. Used by planned.py.
+
+Pictures are `<img>` with the SVG inside, which notebooks show trusted or not; every text of a user is escaped.
+"""
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
+
+from jmars.client.plans.drawings import graphs_svg, timeline_svg
+from jmars.client.plans.words import change_text, facts, format_seconds, headline, peak_of, percent
+from jmars.units import format_bytes
 
 if TYPE_CHECKING:
     from jmars.client.plans.planned import PlannedRun
 
 __all__ = ["page"]
 
+_ROWS = 12  # of a table
+
 
 def page(plan: PlannedRun) -> str:
     """What a notebook shows of a plan."""
-    return f"<pre>{escape(repr(plan))}</pre>"
+    parts = [f"<p><b>jmars</b> {escape(headline(plan))}</p>"]
+    if plan.base is not None:
+        parts += [f"<p>with <b>{escape(change_text(plan.change))}</b></p>", _against(plan, plan.base)]
+    parts.append(_table((), [(f"<b>{escape(what)}</b>", escape(text)) for what, text in facts(plan)]))
+    if plan.graph.n:
+        parts.append(_image("the graph before and after fusion", graphs_svg(plan)))
+        parts.append(_image("who runs what when, and bytes in memory over time", timeline_svg(plan)))
+        parts.append(_more("fused operands", ("operands", "of each", "what"), _fused(plan)))
+        parts.append(_more("what holds up the end", ("operand", "takes", "starts when"), _path(plan)))
+        parts.append(_more("plans tried", ("plan", "time", "peak", "spilled", "moved"), _tried(plan)))
+    return f"<div>{''.join(parts)}</div>"
+
+
+def _against(plan: PlannedRun, base: PlannedRun) -> str:
+    """The plan beside the one that it was made from."""
+    rows = [
+        ("time", *map(format_seconds, (base.makespan, plan.makespan)), percent(plan.makespan, base.makespan)),
+        ("peak memory", *map(format_bytes, (peak_of(base), peak_of(plan))), percent(peak_of(plan), peak_of(base))),
+        ("spilled", *map(format_bytes, (base.spilled, plan.spilled)), percent(plan.spilled, base.spilled)),
+        ("moved", *map(format_bytes, (base.moved, plan.moved)), percent(plan.moved, base.moved)),
+    ]
+    if base.waiting or plan.waiting:
+        waits = [f"{format_bytes(one.waiting)}·s" for one in (base, plan)]
+        rows.append(("waiting outputs", *waits, percent(plan.waiting, base.waiting)))
+    return _table(("", "before", "then", "change"), [tuple(map(escape, row)) for row in rows])
+
+
+def _fused(plan: PlannedRun) -> Iterable[tuple[str, ...]]:
+    return ((str(n), str(members), escape(name)) for n, members, name in plan.groups)
+
+
+def _path(plan: PlannedRun) -> Iterable[tuple[str, ...]]:
+    words = {
+        "start": "at once",
+        "input": "its input is made",
+        "core": "a core is free",
+        "transfer": "its input has come",
+        "disk": "there is memory",
+    }
+    found: list[tuple[str, str, int, float]] = []
+    for name, seconds, why in plan.critical_path:
+        if found and found[-1][:2] == (name, why):
+            found[-1] = name, why, found[-1][2] + 1, found[-1][3] + seconds
+        else:
+            found.append((name, why, 1, seconds))
+    return ((escape(f"{n} × {name}" if n > 1 else name), format_seconds(s), words[why]) for name, why, n, s in found)
+
+
+def _tried(plan: PlannedRun) -> Iterable[tuple[str, ...]]:
+    return (
+        (escape(name), format_seconds(makespan), *map(format_bytes, (peak, spilled, moved)))
+        for name, makespan, peak, spilled, moved in plan.tried
+    )
+
+
+def _more(title: str, head: Sequence[str], rows: Iterable[tuple[str, ...]]) -> str:
+    """A table that is opened by a click; nothing where it is empty."""
+    body = list(rows)
+    left = len(body) - _ROWS
+    note = f"<p>… and {left} more</p>" if left > 0 else ""
+    summary = f"<summary>{escape(title)} ({len(body)})</summary>"
+    return f"<details>{summary}{_table(head, body[:_ROWS])}{note}</details>" if body else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Cells are HTML already."""
+    left = ' style="text-align:left"'
+    top = f"<thead><tr>{''.join(f'<th{left}>{escape(cell)}</th>' for cell in head)}</tr></thead>" if head else ""
+    body = "".join(f"<tr>{''.join(f'<td{left}>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table>{top}<tbody>{body}</tbody></table>"
+
+
+def _image(alt: str, svg: str) -> str:
+    source = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+    return f'<p><img alt="{escape(alt)}" src="{source}" style="max-width:100%"/></p>' if svg else ""

@@ -162,4 +162,5 @@ def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budge
     way, usual = ASSIGNERS[assigner]
     assign = np.where(placed >= 0, np.int16(-1), way(graph, workers, placed))
     rank = rank_by(order or usual, graph, workers.seconds_per_byte)
+    name = name if len(workers) > 1 else order or usual  # one machine: only the order is chosen
     return Planned(name, assign, rank, placed, None, "plan", bound)

@@ -21,8 +21,10 @@ def format_seconds(value: float) -> str:
     Examples
     --------
     >>> format_seconds(0.00042), format_seconds(0.84), format_seconds(12.3), format_seconds(185)
-    ('0.4 ms', '0.84 s', '12 s', '3 min 5 s')
+    ('420 µs', '0.84 s', '12 s', '3 min 5 s')
     """
+    if value < 0.001:
+        return f"{1e6 * value:.0f} µs"
     if value < 0.1:
         return f"{1000 * value:.1f} ms"
     if value < 10:

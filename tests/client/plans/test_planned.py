@@ -169,5 +169,10 @@ def test_the_text_says_all_that_is_promised():
 
 
 def test_it_is_planned_in_a_process_that_only_imported_jmars():
-    program = "import jmars, jmars.tensor as mt, sys; assert 'jmars.client.plans.planned' not in sys.modules; mt.ones(9).plan()"
+    program = """if True:
+        import sys
+        import jmars, jmars.tensor as mt
+        assert "jmars.client.plans.planned" not in sys.modules
+        mt.ones(9).plan()
+    """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

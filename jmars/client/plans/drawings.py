@@ -1,0 +1,241 @@
+"""A plan as pictures: the graph before and after fusion, and who runs what when with the memory below.
+
+SVG texts without styles or scripts, so that they show as `<img>` in every notebook, trusted or not. All texts of users
+are escaped. Used by page.py.
+Source: the issue's "graph before/after, assignment"; Okabe and Ito's palette.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.client.plans.layered import layers
+from jmars.client.plans.words import format_seconds
+from jmars.tensor.chunk import ChunkGraph
+from jmars.units import format_bytes
+
+if TYPE_CHECKING:
+    from jmars.client.plans.planned import PlannedRun
+
+__all__ = ["HUES", "graphs_svg", "timeline_svg"]
+
+HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#6b6b6b")
+WIDTH = 900
+_DRAWN = 1500  # operands that are drawn one by one
+_NAMED = 24  # boxes with names
+_HEIGHT = 250  # of a graph, at most
+_LEFT, _RIGHT = 78, 12
+_GREY, _INK = "#c3cad0", "#222"
+
+
+@dataclass(frozen=True)
+class _Boxes:
+    """A graph as it is drawn."""
+
+    edges: list[tuple[int, int]]
+    names: list[str]
+    hue: list[int]  # -1 grey
+    size: list[int]
+
+
+def graphs_svg(plan: PlannedRun) -> str:
+    """The graph before fusion, coloured by what asked for it, beside the graph that runs, coloured by machine."""
+    if plan.compiled is None:
+        return ""
+    before, after = plan.compiled.before, plan.compiled.after
+    machines = plan.assign.astype(np.int64) if len(plan.workers) > 1 else after.stage.astype(np.int64)
+    gone = plan.compiled.group < 0
+    left = _boxes(before, np.where(gone, -1, before.stage), before.stage)
+    right = _boxes(after, machines, _kinds(after))
+    half = (WIDTH - 30) / 2
+    hue = ", coloured by machine" if len(plan.workers) > 1 else ""
+    titles = (f"before fusion: {before.n} operands", f"as it runs: {after.n} operands{hue}")
+    parts: list[str] = []
+    tallest = 0.0
+    for boxes, title, x in ((left, titles[0], 10.0), (right, titles[1], 20 + half)):
+        parts.append(f'<text x="{x:.0f}" y="18" font-size="12" font-weight="bold">{title}</text>')
+        tallest = max(tallest, _graph(parts, boxes, x, 28.0, half))
+    return _svg(parts, tallest + 10)
+
+
+def _kinds(graph: ChunkGraph) -> NDArray[np.int64]:
+    """Operands of one stage and program are of one kind."""
+    pairs = graph.stage.astype(np.int64) << 32 | (graph.program.astype(np.int64) + 1)
+    kinds: NDArray[np.int64] = np.unique(pairs, return_inverse=True)[1].reshape(-1)
+    return kinds
+
+
+def _boxes(graph: ChunkGraph, hue: NDArray[Any], group: NDArray[Any]) -> _Boxes:
+    """One box for each operand, or one for each group where there are many."""
+    users = np.repeat(np.arange(graph.n), np.diff(graph.input_ptr))
+    names = [program.name for program in graph.programs] + ["stored"]
+    if graph.n <= _DRAWN:
+        edges = list(zip(graph.input_idx.tolist(), users.tolist()))
+        return _Boxes(edges, [names[k] for k in graph.program.tolist()], hue.tolist(), [1] * graph.n)
+    pairs = np.unique(group[graph.input_idx].astype(np.int64) << 32 | group[users].astype(np.int64)).tolist()
+    first = np.unique(group, return_index=True)[1].tolist()
+    edges = [(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs]
+    number = {int(group[i]): k for k, i in enumerate(first)}
+    return _Boxes(
+        [(number[a], number[b]) for a, b in edges if a != b],
+        [names[graph.program[i]] for i in first],
+        [int(hue[i]) for i in first],
+        np.bincount(np.searchsorted([group[i] for i in first], group)).tolist(),
+    )
+
+
+def _graph(parts: list[str], boxes: _Boxes, left: float, top: float, width: float) -> float:
+    """Boxes and arrows; returns where they end."""
+    rows = layers(len(boxes.names), boxes.edges)
+    named = len(boxes.names) <= _NAMED and max(map(len, rows), default=0) <= 6
+    if named:
+        pitch, high = 34.0, 20.0
+    else:  # columns from left to right: long layers read better upright
+        tallest = max(map(len, rows), default=1)
+        pitch, high = min(9.0, (_HEIGHT - 10) / tallest), min(7.0, 0.75 * (_HEIGHT - 10) / tallest)
+    place: dict[int, tuple[float, float, float]] = {}  # x, y, width
+    for k, row in enumerate(rows):
+        for i, box in enumerate(row):
+            if named:
+                room = width / len(row)
+                w = min(210.0, room - 8)
+                place[box] = left + room * (i + 0.5) - w / 2, top + k * pitch, w
+            else:
+                room = width / len(rows)
+                w = max(2.0, min(14.0, 0.5 * room))
+                middle = top + tallest * pitch / 2
+                place[box] = left + room * (k + 0.5) - w / 2, middle + (i - len(row) / 2) * pitch, w
+    bottom = top + (len(rows) * pitch if named else tallest * pitch)
+    lines = []
+    for a, b in boxes.edges:
+        (ax, ay, aw), (bx, by, bw) = place[a], place[b]
+        if named:
+            lines.append(f"M{ax + aw / 2:.0f} {ay + high:.0f}L{bx + bw / 2:.0f} {by:.0f}")
+        else:
+            lines.append(f"M{ax + aw:.0f} {ay + high / 2:.1f}L{bx:.0f} {by + high / 2:.1f}")
+    faint = 1.0 if named else 0.55 if len(lines) < 2000 else 0.25
+    parts.append(f'<path d="{"".join(lines)}" stroke="#9aa3ab" stroke-width="0.8" opacity="{faint}" fill="none"/>')
+    for box, (x, y, w) in place.items():
+        hue = HUES[boxes.hue[box] % len(HUES)] if boxes.hue[box] >= 0 else _GREY
+        if not named:
+            parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{high:.1f}" fill="{hue}"/>')
+            continue
+        count = f" ×{boxes.size[box]}" if boxes.size[box] > 1 else ""
+        text = _cut(boxes.names[box], int((w - 14) / 6.6) - len(count)) + count
+        parts.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{high:.0f}" rx="3" fill="#f6f8fa" stroke="{hue}"/>'
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="5" height="{high:.0f}" fill="{hue}"/>'
+            f'<text x="{x + 10:.1f}" y="{y + 14:.1f}">{escape(text)}</text>'
+        )
+    return bottom
+
+
+def timeline_svg(plan: PlannedRun) -> str:
+    """Who runs what when, by core, with a line through the critical path; below, bytes in memory of each machine."""
+    end = max(plan.makespan, 1e-9)
+    stages, picture = _stages(plan), plan.picture
+    critical = {link["operand"] for link in picture["critical"]}
+    parts: list[str] = []
+    y = _legend(parts, plan, 16.0)
+
+    def x(t: float) -> float:
+        return _LEFT + (WIDTH - _LEFT - _RIGHT) * t / end
+
+    lanes = sum(len(one["lanes"]) for one in picture["workers"])
+    high = max(2.0, min(14.0, 240 / max(1, lanes)))
+    for number, worker in enumerate(picture["workers"]):
+        top = y
+        for lane in worker["lanes"]:
+            for operand, start, stop, _ in lane:
+                hue = HUES[stages[int(operand)] % len(HUES)]
+                at, wide = x(start), max(0.6, x(stop) - x(start) - 0.5)
+                parts.append(
+                    f'<rect x="{at:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{0.85 * high:.1f}" fill="{hue}"/>'
+                )
+                if int(operand) in critical:
+                    parts.append(f'<rect x="{at:.1f}" y="{y + 0.62 * high:.1f}" width="{wide:.1f}" height="2"/>')
+            y += high
+        name = f"machine {number}" if len(picture["workers"]) > 1 else "workers"
+        parts.append(f'<text x="{_LEFT - 8}" y="{(top + y) / 2 + 3:.0f}" text-anchor="end">{name}</text>')
+        y += 6
+    y = _memory(parts, plan, y + 6, x)
+    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        label = format_seconds(end * share) if share else "0"
+        parts.append(f'<text x="{x(end * share):.0f}" y="{y + 12:.0f}" text-anchor="{anchor}">{label}</text>')
+    return _svg(parts, y + 20)
+
+
+def _memory(parts: list[str], plan: PlannedRun, y: float, x: Any) -> float:
+    """Bytes in memory over time; returns where it ends."""
+    workers = plan.picture["workers"]
+    room = min((one["memory"] for one in workers if one["memory"]), default=0)
+    peak = max(max(held for _, held in one["curve"]) if one["curve"] else 0 for one in workers)
+    most = max(1.0, 1.15 * peak)
+    high = 80.0
+    parts.append(f'<text x="{_LEFT}" y="{y + 8:.0f}" fill="#555">bytes of chunks and scratch in memory</text>')
+    y += 10
+
+    def at(held: float) -> float:
+        return y + high - high * min(held, most) / most
+
+    for share in (0.0, 1.0):
+        parts.append(f'<path d="M{_LEFT} {at(most * share):.1f}H{WIDTH - _RIGHT}" stroke="#e3e3e3"/>')
+    parts.append(f'<text x="{_LEFT - 8}" y="{at(peak) + 4:.0f}" text-anchor="end">{format_bytes(peak)}</text>')
+    parts.append(f'<text x="{_LEFT - 8}" y="{y + high:.0f}" text-anchor="end">0 B</text>')
+    for number, worker in enumerate(workers):
+        hue = HUES[number % len(HUES)] if len(workers) > 1 else "#009e73"
+        steps = "".join(f"H{x(t):.1f}V{at(held):.1f}" for t, held in worker["curve"])
+        path = f"M{_LEFT} {at(0):.1f}{steps}H{x(plan.makespan):.1f}"
+        parts.append(f'<path d="{path}" fill="none" stroke="{hue}" stroke-width="1.6"/>')
+    if room and room < most:
+        parts.append(f'<path d="M{_LEFT} {at(room):.1f}H{WIDTH - _RIGHT}" stroke="#d55e00" stroke-dasharray="3 3"/>')
+    return y + high
+
+
+def _stages(plan: PlannedRun) -> list[int]:
+    """Number of the colour of each operand: what asked for it."""
+    if plan.compiled is not None:
+        stages: list[int] = plan.compiled.after.stage.tolist()
+        return stages
+    return [max(0, op) for op in plan.graph.op.tolist()]
+
+
+def _legend(parts: list[str], plan: PlannedRun, y: float) -> float:
+    """Which colour is what; returns where the next thing may begin."""
+    if plan.compiled is None:
+        return y
+    after = plan.compiled.after
+    x = float(_LEFT)
+    ran = np.unique(after.stage[after.program >= 0]).tolist()
+    for stage in ran[:12]:
+        name = _cut(plan.labels[int(np.flatnonzero(after.stage == stage)[0])], 36)
+        wide = 22 + 6.4 * len(name)
+        if x + wide > WIDTH - _RIGHT:
+            x, y = float(_LEFT), y + 16
+        parts.append(f'<rect x="{x:.0f}" y="{y - 9:.0f}" width="10" height="10" fill="{HUES[stage % len(HUES)]}"/>')
+        parts.append(f'<text x="{x + 14:.0f}" y="{y:.0f}">{escape(name)}</text>')
+        x += wide
+    if len(ran) > 12:
+        parts.append(f'<text x="{x + 4:.0f}" y="{y:.0f}">… {len(ran) - 12} more</text>')
+    return y + 10
+
+
+def _svg(parts: Sequence[str], height: float) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" '
+        f'height="{height:.0f}" font-family="system-ui, sans-serif" font-size="11" fill="{_INK}">'
+        f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1:.0f}" rx="5" fill="#fff" stroke="#bbb"/>'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    """At most so many printable characters."""
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[: most + 1])
+    return plain if len(plain) <= most else plain[: max(0, most - 1)] + "…"
