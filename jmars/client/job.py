@@ -140,6 +140,9 @@ class Job:
                 return
             self._report = report
             if report["state"] == JobState.SUCCEEDED:
+                settled = report.get("settled") or {}
+                for one in self._data:
+                    one.settle(settled.get(one.key))
                 self.cluster.hold(self._data)
             self._done.set()
             callbacks, self._callbacks = self._callbacks, []

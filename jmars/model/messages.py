@@ -7,7 +7,7 @@ stop).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -62,8 +62,10 @@ class SchedulerPort(Protocol):
     def started(self, job: str, operands: list[int], worker: int) -> None:
         """A worker took these operands."""
 
-    def finished(self, job: str, operands: list[int], worker: int) -> None:
-        """Their chunks are stored."""
+    def finished(
+        self, job: str, operands: list[int], worker: int, sizes: Mapping[int, tuple[int, ...]] | None = None
+    ) -> None:
+        """Their chunks are stored; `sizes` are the shapes of those that were not known before, by operand."""
 
     def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes]) -> None:
         """An operand raised: class name, text, traceback, pickle."""

@@ -20,7 +20,7 @@ from jmars.tensor.graph import Stored, TensorGraph
 from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.unknown import Origin, Unknown, axis_length, resolved
 
-__all__ = ["Stage", "Unfolding"]
+__all__ = ["Stage", "Unfolding", "told_splits"]
 
 Array = np.ndarray[Any, Any]
 
@@ -126,10 +126,14 @@ class Unfolding:
             Of the nodes that were wanted.
         """
         assert self._stage is not None
+        self.learn(chunks)
         self._stored.update(self._stage.kept.values())
+        self._values.update(values)
+
+    def learn(self, chunks: Mapping[int, Splits]) -> None:
+        """Nodes turned out to be cut so."""
         for node, splits in chunks.items():
             self._learn(self.meta(node).chunks, splits)
-        self._values.update(values)
 
     def meta(self, node: int) -> TensorMeta:
         """What is known of a node by now."""
@@ -324,3 +328,31 @@ class Unfolding:
             graph.results.append(number[node])
             results[key] = node
         return Stage(self._number, graph, given, results, wanted, dropped)
+
+
+def told_splits(chunks: Splits, shapes: Sequence[Sequence[int] | None]) -> Splits:
+    """How a tensor turned out to be cut.
+
+    Parameters
+    ----------
+    chunks
+        What was known before.
+    shapes
+        Of each chunk in C order of the grid; None where it is as it was known.
+
+    Examples
+    --------
+    >>> told_splits((Origin.of("example").axis([5, 5]), (3,)), [(4, 3), (0, 3)])
+    ((4, 0), (3,))
+    """
+    number = np.arange(len(shapes)).reshape([len(axis) for axis in chunks])
+    cut: list[tuple[int, ...]] = []
+    for axis, lengths in enumerate(chunks):
+        if not (lengths and isinstance(lengths[0], Unknown)):
+            cut.append(lengths)
+            continue
+        along = np.moveaxis(number, axis, 0).reshape(len(lengths), -1)[:, 0]
+        told = [shapes[k] for k in along.tolist()]
+        assert all(shape is not None for shape in told), "a chunk of unknown size was not told"
+        cut.append(tuple(int(shape[axis]) for shape in told if shape is not None))
+    return tuple(cut)

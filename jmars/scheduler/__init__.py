@@ -7,6 +7,8 @@ picture.py     what the live view is told of a graph
 prepare.py     a submitted graph compiled, planned and laid out for workers
 event_log.py   what happened, numbered and bounded (EventLog)
 chunk_meta.py  which chunks make up a tensor that is kept (ChunkMetaActor)
+telling.py     what a job tells of its operands and errors, as plain data
+stages.py      the stages of one job, for graphs that unfold while they run
 graph.py       GraphActor: one job from submission to its end
 service.py     SessionActor: jobs of a cluster, and the port that workers report to
 """

@@ -18,6 +18,7 @@ class ChunkMetaActor:
 
     def __init__(self) -> None:
         self.tensors: dict[str, list[int]] = {}  # key: chunks in C order of the grid
+        self.shapes: dict[int, tuple[int, ...]] = {}  # of held chunks whose size was known only when they were there
         self._holders: dict[int, int] = {}
 
     def keep(self, key: str, chunks: Sequence[int]) -> list[int]:
@@ -47,6 +48,11 @@ class ChunkMetaActor:
         for chunk in chunks:
             self._holders[chunk] = self._holders.get(chunk, 0) + 1
 
+    def told(self, chunk: int, shape: tuple[int, ...]) -> None:
+        """A chunk has this shape, which was not known before; noted while somebody holds it."""
+        if chunk in self._holders:
+            self.shapes[chunk] = shape
+
     def release(self, chunks: Iterable[int]) -> list[int]:
         """Count one holder less; returns the chunks that nobody holds now."""
         free = []
@@ -56,5 +62,6 @@ class ChunkMetaActor:
                 self._holders[chunk] = left
             else:
                 del self._holders[chunk]
+                self.shapes.pop(chunk, None)
                 free.append(chunk)
         return free

@@ -8,14 +8,15 @@ exactly once, and then holds nothing but the results. Source: seed 003, "作业�
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import cloudpickle
 import numpy as np
 
-from jmars.errors import JobCancelledError, WorkerLostError, text_of
+from jmars.errors import JobCancelledError, WorkerLostError
 from jmars.flow import Pool
 from jmars.model import events
 from jmars.model.messages import JobTable, WorkerPort
@@ -24,7 +25,9 @@ from jmars.model.states import OperandState as S
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.operand import OperandActor
-from jmars.scheduler.prepare import Prepared, prepare
+from jmars.scheduler.prepare import Prepared, prepare_graph
+from jmars.scheduler.stages import ReadChunk, Stages
+from jmars.scheduler.telling import added, counts_by_state, packed_error, states_as_events
 from jmars.tensor.source_line import SourceLine
 
 __all__ = ["GraphActor"]
@@ -43,6 +46,8 @@ class GraphActor:
         Gives the first of so many fresh chunk numbers.
     ended
         Called once, when the job has ended.
+    read_chunk
+        Gives the bytes of a small chunk, for what is decided by a value.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class GraphActor:
         log: EventLog,
         take_chunks: Callable[[int], int],
         ended: Callable[[GraphActor], None],
+        read_chunk: ReadChunk | None = None,
     ) -> None:
         self.job, self.number, self.name = job, number, name
         self.state = JobState.PREPARING
@@ -72,31 +78,48 @@ class GraphActor:
         self._operands: OperandActor | None = None
         self._prepared: Prepared | None = None
         self._table: JobTable | None = None
-        self._given: list[int] = []  # chunks of other tensors that this job reads
+        self._given: dict[int, int] = {}  # operand: chunk of another tensor, or of an earlier stage, that it stands for
         self._running = 0
         self._final_states = b""
+        self._stages: Stages | None = None  # of a graph that unfolds while it runs
+        self._read_chunk = read_chunk
+        self._earlier = [0] * len(STATE_NAMES)  # operands of stages that have ended, by state
+        self._going_on: asyncio.Task[None] | None = None  # from one stage to the next
         self._log.append(events.JOB_SUBMITTED, job, {"name": name})
-        self._log_job()
+        self._log.append(events.JOB_MOVED, job, self._job_data())
 
     # -- preparing
     async def run(self, blob: bytes, settings: dict[str, Any]) -> None:
         """Compile, plan and start; returns when operands run, or the job has ended already."""
-        prepared = await asyncio.to_thread(self._try_to_prepare, blob, settings)
+        self._begin(await asyncio.to_thread(self._try_to, self._prepare_first, blob, settings))
+
+    def _try_to(self, prepare: Callable[..., Prepared | None], *args: Any) -> Prepared | BaseException | None:
+        """What `prepare` gives or raises; unpickling runs code of users, which may raise SystemExit too."""
+        try:
+            return prepare(*args)
+        except BaseException as error:
+            return error
+
+    def _prepare_first(self, blob: bytes, settings: dict[str, Any]) -> Prepared | None:
+        graph = cloudpickle.loads(blob)
+        if not graph.unfolds:
+            return prepare_graph(graph, settings, self._workers, self._check)
+        self._stages = Stages(self.job, graph, lambda part: prepare_graph(part, settings, self._workers, self._check))
+        return self._stages.prepare()
+
+    def _begin(self, prepared: Prepared | BaseException | None) -> None:
+        """Start a stage, or end where there is none or it could not be prepared."""
         if self.state in TERMINAL:
             return  # cancelled meanwhile
+        if prepared is None:
+            self._end(JobState.SUCCEEDED)
+            return
         error = self._open(prepared) if isinstance(prepared, Prepared) else prepared
         if error is None:
             self._start()
-        else:
-            self._fail(error, "while the graph was prepared")
-            self._end(JobState.FAILED)
-
-    def _try_to_prepare(self, blob: bytes, settings: dict[str, Any]) -> Prepared | BaseException:
-        """What `prepare` gives or raises; unpickling runs code of users, which may raise SystemExit too."""
-        try:
-            return prepare(blob, settings, self._workers, self._check)
-        except BaseException as error:
-            return error
+            return
+        self._fail(error, "while the graph was prepared")
+        self._end(JobState.FAILED)
 
     def _check(self) -> None:
         if self._stop_as is not None:
@@ -108,14 +131,19 @@ class GraphActor:
         table = prepared.table(self.job, self.number, self._take_chunks(after.n))
         chunk, stored = table.chunk, after.stored
         try:
+            if self._stages is not None:
+                self._stages.hold(self._meta)
             for operand, (key, index) in stored.items():
-                chunk[operand] = self._meta.chunks(key)[index]
+                chunk[operand] = self._meta.chunks(key if self._stages is None else self._stages.name(key))[index]
             self._port.open_job(table)
         except Exception as error:  # a tensor was dropped, too many jobs are open, a user's object has no hash
             return error
-        self._given = [chunk[operand] for operand in stored]
-        self._meta.hold(self._given)
-        self._prepared, self._picture, self._table = prepared, prepared.picture, table
+        self._given = {operand: chunk[operand] for operand in stored}
+        self._meta.hold(self._given.values())
+        if self._stages is not None:
+            self._port.free_chunks(self._stages.begin(self._meta))
+        number = 1 if self._stages is None else self._stages.number
+        self._prepared, self._picture, self._table = prepared, {**prepared.picture, "stage_number": number}, table
         counters = Pool(prepared.flow, 1).acquire()
         self._operands = OperandActor(counters, table.nbytes, plan.assign.tolist(), len(self._workers))
         return None
@@ -123,9 +151,10 @@ class GraphActor:
     def _start(self) -> None:
         assert self._operands is not None and self._picture is not None
         self._log.append(events.GRAPH_BUILT, self.job, self._picture)
-        self._move(JobState.RUNNING)
+        if self.state is not JobState.RUNNING:
+            self._move(JobState.RUNNING)
         if self._operands.is_done:
-            self._end(JobState.SUCCEEDED)
+            self._done()
             return
         ready, workers = self._operands.start()
         self._moved(S.READY, ready)
@@ -139,16 +168,21 @@ class GraphActor:
         self._running += len(operands)
         self._moved(S.RUNNING, taken, worker)
 
-    def finished(self, operands: list[int], worker: int) -> None:
+    def finished(self, operands: list[int], worker: int, sizes: Mapping[int, tuple[int, ...]] | None = None) -> None:
         """Chunks are stored: what waited for them is ready, what only they needed is freed."""
         assert self._operands is not None and self._table is not None
         self._running -= len(operands)
+        for operand, shape in (sizes or {}).items():
+            dtype = self._table.programs[self._table.program[operand]].output.dtype
+            self._operands.sized(operand, shape, math.prod(shape) * dtype.itemsize)
         ready, workers, freed = self._operands.finished(operands, worker)
         self._moved(S.FINISHED, operands, worker)
         if freed:
             self._moved(S.FREED, freed)
             program, chunk = self._table.program, self._table.chunk
             self._port.free_chunks([chunk[one] for one in freed if program[one] >= 0])
+            given = [self._given.pop(one) for one in freed if program[one] < 0]
+            self._port.free_chunks(self._meta.release(given))
         if self._stop_as is not None:
             self._moved(S.CANCELLED, self._operands.move(ready, S.CANCELLED))
             self._end_if_still()
@@ -156,7 +190,7 @@ class GraphActor:
             self._moved(S.READY, ready)
             self._port.enqueue_graph(self.job, ready, workers)
         elif self._operands.is_done:
-            self._end(JobState.SUCCEEDED)
+            self._done()
 
     def failed(self, operand: int, worker: int, error: tuple[str, str, str, bytes]) -> None:
         """An operand raised: it and what depends on it are FATAL, the rest stops."""
@@ -244,30 +278,66 @@ class GraphActor:
             self._end(self._stop_as)
 
     def _fail(self, error: BaseException, where: str) -> None:
-        try:
-            blob = cloudpickle.dumps(error)
-        except BaseException:  # an exception that cannot travel does so as its name and text
-            blob = b""
-        self.error = (type(error).__name__, text_of(error), "", blob, where)
+        self.error = packed_error(error, where)
 
-    def _end(self, state: JobState) -> None:
+    def _done(self) -> None:
+        """All operands of the stage have finished."""
+        if self._stages is None:
+            self._end(JobState.SUCCEEDED)
+            return
+        self._close_stage(succeeded=True)
+        self._going_on = asyncio.ensure_future(self._go_on(self._stages))
+
+    async def _go_on(self, stages: Stages) -> None:
+        """From the end of a stage to the beginning of the next."""
+        try:
+            assert self._read_chunk is not None
+            values = await stages.values(self._meta, self._read_chunk)
+        except Exception as error:  # the chunk was lost on a disk
+            self._begin(error)
+            return
+        self._begin(await asyncio.to_thread(self._try_to, stages.prepare, values))
+
+    def _close_stage(self, succeeded: bool) -> None:
+        """Keep what was computed or free it, and let go of the stage."""
         if self._table is not None and self._operands is not None and self._prepared is not None:
             chunk = self._table.chunk
-            if state is JobState.SUCCEEDED:
-                for key, ids in self._prepared.compiled.after.results.items():
-                    if key not in self._meta.tensors:
-                        self.results.append(key)
-                    self._port.free_chunks(self._meta.keep(key, [chunk[i] for i in ids.ravel().tolist()]))
+            if succeeded:
+                results = self._prepared.compiled.after.results
+                kept = {key: [chunk[i] for i in ids.ravel().tolist()] for key, ids in results.items()}
+                shapes = {chunk[operand]: shape for operand, shape in self._operands.sizes.items()}
+                if self._stages is None:
+                    self._keep(kept)
+                else:
+                    self._stages.end(kept, shapes, self._meta)
+                for one, shape in shapes.items():
+                    self._meta.told(one, shape)
             else:
                 program = self._table.program
                 stored = [i for i in self._operands.those_in(S.FINISHED) if program[i] >= 0]
                 self._moved(S.FREED, self._operands.move(stored, S.FREED))
                 self._port.free_chunks([chunk[i] for i in stored])
-            self._port.free_chunks(self._meta.release(self._given))
+            self._port.free_chunks(self._meta.release(self._given.values()))
+            self._given = {}
             self.measured = self._port.close_job(self.job)
         if self._operands is not None:
             self._final_states = bytes(self._operands.state)
+            self._earlier = added(self._earlier, counts_by_state(self._final_states))
         self._operands = self._table = self._prepared = None
+
+    def _keep(self, results: Mapping[str, list[int]]) -> None:
+        """Leave the results here, chunks by key."""
+        for key, chunks in results.items():
+            if key not in self._meta.tensors:
+                self.results.append(key)
+            self._port.free_chunks(self._meta.keep(key, chunks))
+
+    def _end(self, state: JobState) -> None:
+        self._close_stage(state is JobState.SUCCEEDED)
+        if self._stages is not None:
+            if state is JobState.SUCCEEDED:
+                self._keep(self._stages.results(self._meta))
+            self._port.free_chunks(self._stages.close(self._meta))
         self._move(state)
         self._ended(self)
 
@@ -276,21 +346,25 @@ class GraphActor:
         self._picture = None
 
     # -- telling
+    @property
+    def settled(self) -> dict[str, Any]:
+        """Chunks of results whose lengths were not known when they were submitted."""
+        return self._stages.settled if self._stages is not None else {}
+
     def held(self) -> list[int]:
         """Bytes of its chunks by the worker that made them, while it runs."""
         return self._operands.held if self._operands is not None else []
 
     def describe(self) -> dict[str, Any]:
         """What a list of jobs shows."""
-        states = self._operands.state if self._operands is not None else self._final_states
-        counts = np.bincount(np.frombuffer(states, np.uint8), minlength=len(STATE_NAMES)).tolist()
+        counts = added(self._earlier, counts_by_state(self._operands.state)) if self._operands else self._earlier
         return {
             "id": self.job,
             "name": self.name,
             "state": str(self.state),
             "error": self.error[1] if self.error else None,
             "elapsed": self.elapsed if self.state in TERMINAL else time.monotonic() - self.submitted,
-            "operands": len(states),
+            "operands": sum(counts),
             "counts": dict(zip(STATE_NAMES, counts, strict=True)),
         }
 
@@ -299,10 +373,8 @@ class GraphActor:
         found: list[tuple[str, str, dict[str, Any]]] = [(events.JOB_SUBMITTED, self.job, {"name": self.name})]
         if self._picture is not None:
             found.append((events.GRAPH_BUILT, self.job, self._picture))
-            states = np.frombuffer(self._operands.state if self._operands is not None else self._final_states, np.uint8)
-            for state in np.unique(states).tolist():
-                ids = np.flatnonzero(states == state).astype("<u4").tobytes()
-                found.append((events.OPERANDS_MOVED, self.job, {"state": state, "ids": ids, "worker": -1}))
+            states = self._operands.state if self._operands is not None else self._final_states
+            found += states_as_events(self.job, states)
         found.append((events.JOB_MOVED, self.job, self._job_data()))
         return found
 
@@ -315,9 +387,6 @@ class GraphActor:
     def _move(self, state: JobState) -> None:
         self.state = state
         self.elapsed = time.monotonic() - self.submitted
-        self._log_job()
-
-    def _log_job(self) -> None:
         self._log.append(events.JOB_MOVED, self.job, self._job_data())
 
     def _job_data(self) -> dict[str, Any]:

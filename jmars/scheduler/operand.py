@@ -29,14 +29,14 @@ class OperandActor:
     counters
         A fresh instance of the job's graph.
     nbytes
-        Bytes of each operand's chunk.
+        Bytes of each operand's chunk; its own, for it corrects those that are known only when the chunk is there.
     assign
         Worker planned for each first operand, -1 for the others.
     workers
         How many workers there are.
     """
 
-    def __init__(self, counters: Counters, nbytes: Sequence[int], assign: Sequence[int], workers: int) -> None:
+    def __init__(self, counters: Counters, nbytes: list[int], assign: Sequence[int], workers: int) -> None:
         graph = counters.graph
         self.counters = counters
         self.nbytes = nbytes
@@ -46,6 +46,7 @@ class OperandActor:
         self.held = [0] * workers  # bytes of finished chunks, not freed yet, by the worker that made them
         self.state = bytearray(graph.n)
         self.chosen: dict[int, int] = {}  # ready or running operand: worker whose load counts it
+        self.sizes: dict[int, tuple[int, ...]] = {}  # shapes of chunks whose size was not known, by operand
         self.attempts: dict[int, int] = {}  # operand: workers that died while it ran
         for given in graph.given.tolist():
             self.state[given] = _FINISHED
@@ -88,6 +89,11 @@ class OperandActor:
                 freed.append(operand)
                 held[owner[operand]] -= nbytes[operand] if owner[operand] >= 0 else 0
         return ready, self._make_ready(ready), freed
+
+    def sized(self, operand: int, shape: tuple[int, ...], size: int) -> None:
+        """The chunk of an operand that is about to finish has this shape and so many bytes."""
+        self.sizes[operand] = shape
+        self.nbytes[operand] = size
 
     def again(self, operands: Sequence[int], suspect: int | None) -> tuple[list[int], int | None]:
         """Operands whose worker died go back to READY: (the worker of each, the suspect if it has died too often)."""

@@ -18,9 +18,10 @@ from jmars.model.messages import JobTable
 from jmars.optimize import Compiled, compile_graph
 from jmars.plan import Plan, make_plan
 from jmars.scheduler.picture import graph_built
+from jmars.tensor.graph import TensorGraph
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["Prepared", "prepare", "prepare_graph"]
 
 _NEVER = 1 << 62  # rank of a use that lies beyond the job
 
@@ -83,7 +84,13 @@ def prepare(blob: bytes, settings: Mapping[str, Any], workers: Sequence[str], ch
     check
         Called between steps; may raise to stop (a cancelled job).
     """
-    graph = cloudpickle.loads(blob)
+    return prepare_graph(cloudpickle.loads(blob), settings, workers, check)
+
+
+def prepare_graph(
+    graph: TensorGraph, settings: Mapping[str, Any], workers: Sequence[str], check: Callable[[], None]
+) -> Prepared:
+    """`prepare` for a graph that is unpickled, as a stage's is."""
     compiled = compile_graph(graph, settings, check)
     after = compiled.after
     check()
@@ -94,7 +101,8 @@ def prepare(blob: bytes, settings: Mapping[str, Any], workers: Sequence[str], ch
     flow = FlowGraph(plan.dag, given=np.flatnonzero(stored), kept=kept)
     _ = flow.succs, flow.preds  # built here, in the thread, not when first used
     picture = graph_built(compiled, plan, workers)
-    size = int(after.nbytes[kept[~stored[kept]]].sum())
+    known = ~stored & ~after.unsized  # a bound may be far off, and is not refused for
+    size = int(after.nbytes[kept[known[kept]]].sum())
     return Prepared(compiled, plan, flow, picture, _last_use(compiled, plan, kept), size)
 
 

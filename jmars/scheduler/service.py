@@ -7,7 +7,7 @@ Source: seed 003, "作业提交" (SessionActor creates a GraphActor for each gra
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jmars.errors import ClusterError
@@ -17,6 +17,7 @@ from jmars.model.states import TERMINAL
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.graph import GraphActor
+from jmars.scheduler.stages import ReadChunk
 
 __all__ = ["SessionActor"]
 
@@ -39,6 +40,7 @@ class SessionActor:
         self._chunk = 0
         self._tickets: dict[str, str] = {}  # what the client calls a submission: its job
         self._tasks: set[asyncio.Task[None]] = set()
+        self.read_chunk: ReadChunk | None = None  # set by the host: bytes of a small chunk
         self.submitted = asyncio.Event()  # set with each job; whoever waits for one clears it
 
     # -- for clients
@@ -56,6 +58,7 @@ class SessionActor:
             self.log,
             self.take_chunks,
             self._ended,
+            self.read_chunk,
         )
         self._jobs[job] = graph
         if ticket:
@@ -107,14 +110,20 @@ class SessionActor:
         """Chunk numbers of a kept tensor, in C order of its grid."""
         return self.meta.chunks(key)
 
+    def shapes(self, key: str) -> list[tuple[int, ...] | None]:
+        """Shapes of a kept tensor's chunks, in C order of its grid; None where it was known before they were there."""
+        return [self.meta.shapes.get(chunk) for chunk in self.meta.chunks(key)]
+
     # -- for workers
     def started(self, job: str, operands: list[int], worker: int) -> None:
         """A worker took these operands."""
         self._jobs[job].started(operands, worker)
 
-    def finished(self, job: str, operands: list[int], worker: int) -> None:
+    def finished(
+        self, job: str, operands: list[int], worker: int, sizes: Mapping[int, tuple[int, ...]] | None = None
+    ) -> None:
         """Their chunks are stored."""
-        self._jobs[job].finished(operands, worker)
+        self._jobs[job].finished(operands, worker, sizes)
 
     def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes]) -> None:
         """An operand raised."""
@@ -168,7 +177,7 @@ class SessionActor:
         for name in ended[-REMEMBERED:-PICTURES]:
             self._jobs[name].forget_picture()
         report = {"job": graph.job, "state": str(graph.state), "error": graph.error, "line": graph.line}
-        self._job_ended(report | {"results": graph.results})
+        self._job_ended(report | {"results": graph.results, "settled": graph.settled})
 
     def _prepared(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -1,0 +1,138 @@
+"""The stages of one job: what it prepares next, and which of its tensors lie here between two stages.
+
+`Stages` joins what optimize/stages.py decides with the chunks of ChunkMetaActor: tensors that a later stage reads are
+kept under names of the job, and dropped as soon as no stage to come needs them. GraphActor runs one stage after the
+other. Source: CAPABILITIES S0.3 (stages of a task).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.optimize.stages import Stage, Unfolding, told_splits
+from jmars.scheduler.chunk_meta import ChunkMetaActor
+from jmars.scheduler.prepare import Prepared
+from jmars.tensor.graph import TensorGraph
+from jmars.tensor.operand import Splits
+
+__all__ = ["ReadChunk", "Stages"]
+
+ReadChunk = Callable[[int, int], Awaitable[bytes]]  # (chunk, bytes of it) -> the bytes
+
+
+class Stages:
+    """A job that unfolds. Made and prepared in a thread; all else is for the event loop.
+
+    Parameters
+    ----------
+    job
+        Its id, which the names of its tensors begin with.
+    graph
+        What was submitted.
+    prepare
+        Gives what `prepare_graph` gives for a stage's graph.
+    """
+
+    def __init__(self, job: str, graph: TensorGraph, prepare: Callable[[TensorGraph], Prepared]) -> None:
+        self.number = 0  # stages begun
+        self.settled: dict[str, Splits] = {}
+        self._job, self._prepare = job, prepare
+        self._run = Unfolding(graph)
+        self._stage: Stage | None = None
+        self._names: set[str] = set()  # tensors that are kept
+        self._held: list[int] | None = None  # chunks from before the job, held until its end
+
+    def prepare(self, values: Mapping[int, Any] | None = None) -> Prepared | None:
+        """The next stage, ready to open; None when all results are there. For a thread.
+
+        Parameters
+        ----------
+        values
+            What the stage before was to tell; None before the first.
+        """
+        if values is not None:
+            self._run.ran({}, values)
+        self._stage = self._run.next()
+        if self._stage is None:
+            self.settled = self._run.settled()
+            return None
+        return self._prepare(self._stage.graph)
+
+    def name(self, key: str) -> str:
+        """The name under which the leaf `key` of the stage's graph is kept."""
+        assert self._stage is not None
+        node = self._stage.given.get(key)
+        return key if node is None else self._name(node)
+
+    def hold(self, meta: ChunkMetaActor) -> None:
+        """Hold what was stored before the job, for all its stages; ClusterError if something was dropped meanwhile."""
+        if self._held is None:
+            keys = map(self._run.stored_before, range(len(self._run.operands)))
+            held = [chunk for key in keys if key is not None for chunk in meta.chunks(key)]
+            meta.hold(held)
+            self._held = held
+
+    def begin(self, meta: ChunkMetaActor) -> list[int]:
+        """The stage opens, and holds what it reads itself; returns chunks that nobody needs any more."""
+        assert self._stage is not None
+        self.number += 1
+        return [chunk for node in self._stage.dropped for chunk in self._drop(self._name(node), meta)]
+
+    def end(
+        self, chunks: Mapping[str, Sequence[int]], shapes: Mapping[int, Sequence[int]], meta: ChunkMetaActor
+    ) -> None:
+        """The stage has run: keep what it computed.
+
+        Parameters
+        ----------
+        chunks
+            Of each result of the stage's graph, in C order.
+        shapes
+            Of chunks whose size was known only then.
+        """
+        assert self._stage is not None
+        told: dict[int, Splits] = {}
+        for key, node in self._stage.kept.items():
+            name = self._name(node)
+            meta.keep(name, chunks[key])
+            self._names.add(name)
+            known = self._run.meta(node)
+            if known.unsettled:
+                told[node] = told_splits(known.chunks, [shapes.get(chunk) for chunk in chunks[key]])
+        self._run.learn(told)
+
+    async def values(self, meta: ChunkMetaActor, read: ReadChunk) -> dict[int, Any]:
+        """What the stage was to tell: the one element of each node that is wanted."""
+        assert self._stage is not None
+        found: dict[int, Any] = {}
+        for node in self._stage.wanted:
+            known = self._run.meta(node)
+            key = self._run.stored_before(node)
+            (chunk,) = meta.chunks(self._name(node) if key is None else key)
+            found[node] = np.frombuffer(await read(chunk, known.dtype.itemsize), known.dtype)[0]
+        return found
+
+    def results(self, meta: ChunkMetaActor) -> dict[str, list[int]]:
+        """Chunks of each result, when all are there."""
+        found = {}
+        for key, node in self._run.results():
+            before = self._run.stored_before(node)
+            found[key] = meta.chunks(self._name(node) if before is None else before)
+        return found
+
+    def close(self, meta: ChunkMetaActor) -> list[int]:
+        """The job ends: let go of everything; returns chunks that nobody needs any more."""
+        free = [chunk for name in list(self._names) for chunk in self._drop(name, meta)]
+        free += meta.release(self._held or [])
+        self._held = []
+        return free
+
+    def _drop(self, name: str, meta: ChunkMetaActor) -> list[int]:
+        self._names.discard(name)
+        return meta.drop(name)
+
+    def _name(self, node: int) -> str:
+        return f"{self._job}/{node}"

@@ -1,0 +1,47 @@
+"""What a job tells of its operands and errors, as plain data for lists, events and reports. Used by graph.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from jmars.errors import text_of
+from jmars.model import events
+from jmars.model.states import STATE_NAMES
+
+__all__ = ["added", "counts_by_state", "packed_error", "states_as_events"]
+
+
+def counts_by_state(states: bytes | bytearray) -> list[int]:
+    """Operands in each state."""
+    counts: list[int] = np.bincount(np.frombuffer(states, np.uint8), minlength=len(STATE_NAMES)).tolist()
+    return counts
+
+
+def added(one: list[int], other: list[int]) -> list[int]:
+    """Counts of two stages together."""
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+def states_as_events(job: str, states: bytes | bytearray) -> list[tuple[str, str, dict[str, Any]]]:
+    """One event for each state that some operands are in: for a reader who missed how they came there."""
+    rows = np.frombuffer(states, np.uint8)
+    return [
+        (
+            events.OPERANDS_MOVED,
+            job,
+            {"state": state, "ids": np.flatnonzero(rows == state).astype("<u4").tobytes(), "worker": -1},
+        )
+        for state in np.unique(rows).tolist()
+    ]
+
+
+def packed_error(error: BaseException, where: str) -> tuple[str, str, str, bytes, str]:
+    """Class, text, traceback, pickle and place of an exception; one that cannot travel does so as name and text."""
+    try:
+        blob = cloudpickle.dumps(error)
+    except BaseException:
+        blob = b""
+    return type(error).__name__, text_of(error), "", blob, where

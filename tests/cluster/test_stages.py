@@ -1,0 +1,126 @@
+"""Jobs of several stages on a real cluster: values, events, cancel, lost workers, and nothing left."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.client import Cluster
+from jmars.errors import ExecutionError, JobCancelledError
+
+
+def raising(block):
+    raise RuntimeError("this branch must not run")
+
+
+def chunks_of(cluster: Cluster) -> int:
+    return cluster.info()["memory"]["chunks"]
+
+
+def stages_of(job) -> list[int]:
+    return [event[4]["stage_number"] for event in job.events() if event[2] == "GraphBuilt"]
+
+
+def until(true, seconds: float = 20) -> None:
+    """Wait for what no event tells."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_the_cluster_takes_one_branch_and_never_runs_the_other(cluster):
+    x = mt.arange(1000, chunk_size=300)
+    job = cluster.submit(mt.cond(x.sum() > 5, x * 2, mt.map_blocks(raising, x, dtype=x.dtype)))
+    np.testing.assert_array_equal(job.result(20), np.arange(1000) * 2)
+    assert stages_of(job) == [1, 2]
+    other = cluster.submit(mt.cond(x.sum() < 5, x * 2, mt.map_blocks(raising, x, dtype=x.dtype)))
+    with pytest.raises(RuntimeError, match="must not run"):
+        other.result(20)
+
+
+def test_counts_are_those_of_all_stages(cluster):
+    job = cluster.submit(mt.while_loop(lambda v: v.max() < 4, lambda v: v + 1, mt.zeros(6, chunk_size=3)))
+    np.testing.assert_array_equal(job.result(20), np.full(6, 4.0))
+    told = job.describe()
+    built = [event[4]["n_after"] for event in job.events() if event[2] == "GraphBuilt"]
+    assert len(built) == 5
+    assert told["operands"] == sum(built) == sum(told["counts"].values())
+    assert told["counts"]["finished"] + told["counts"]["freed"] == told["operands"]
+
+
+def test_a_loop_leaves_only_its_result_and_holds_a_constant_number_of_chunks(cluster):
+    before = chunks_of(cluster)
+    start = mt.ones(1000, chunk_size=250)
+    result = mt.while_loop(lambda v: v.max() < 60, lambda v: v + 1, start)
+    result.execute()
+    assert chunks_of(cluster) - before == 4
+    np.testing.assert_array_equal(result.fetch(), np.full(1000, 60.0))
+    del result
+    until(lambda: chunks_of(cluster) == before)
+
+
+def test_what_the_client_holds_can_be_used_and_dropped_meanwhile(cluster):
+    x = mt.arange(100, chunk_size=30).execute()
+    job = cluster.submit(mt.cond(x.sum() > 0, mt.map_blocks(_slowly, x, dtype=x.dtype), x))
+    del x
+    np.testing.assert_array_equal(job.result(20), np.arange(100))
+
+
+def _slowly(block):
+    time.sleep(0.05)
+    return block
+
+
+def test_an_array_from_outside_serves_all_stages(cluster):
+    array = np.arange(12.0)
+    x = mt.as_tensor(array, chunk_size=5)
+    job = cluster.submit(mt.while_loop(lambda v: v.sum() < 1000, lambda v: v + x, x), x.sum())
+    value, total = job.result(20)
+    expected = array
+    while expected.sum() < 1000:
+        expected = expected + array
+    np.testing.assert_array_equal(value, expected)
+    assert total == array.sum()
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_cancel_works_in_every_stage_and_leaves_nothing(cluster, after):
+    before = chunks_of(cluster)
+    forever = mt.while_loop(
+        lambda v: v.max() >= 0, lambda v: mt.map_blocks(_slowly, v, dtype=v.dtype), mt.zeros(40, chunk_size=10)
+    )
+    job = cluster.submit(forever)
+    until(lambda: len(stages_of(job)) >= after)
+    job.cancel()
+    with pytest.raises(JobCancelledError):
+        job.result(20)
+    until(lambda: chunks_of(cluster) == before)
+
+
+def test_a_killed_executor_in_a_later_stage_costs_only_what_it_ran(cluster):
+    x = mt.arange(400, chunk_size=20)
+    job = cluster.submit(mt.cond(x.sum() > 0, lambda: mt.map_blocks(_slowly, x, dtype=x.dtype) + 1, lambda: x))
+    until(lambda: len(stages_of(job)) == 2 and job.describe()["counts"]["running"])
+    os.kill(next(worker["pid"] for worker in cluster.info()["workers"] if worker["running"]), signal.SIGKILL)
+    np.testing.assert_array_equal(job.result(30), np.arange(400) + 1)
+
+
+def test_a_failure_in_a_later_stage_names_its_line_and_leaves_nothing(cluster):
+    before = chunks_of(cluster)
+    x = mt.arange(10, chunk_size=3)
+    bad = mt.map_blocks(raising, x, dtype=x.dtype)
+    job = cluster.submit(mt.cond(x.sum() > 0, bad, x))
+    with pytest.raises(RuntimeError, match="must not run"):
+        job.result(20)
+    assert job.line is not None and "map_blocks(raising" in job.line.text
+    until(lambda: chunks_of(cluster) == before)
+
+
+def test_a_loop_that_never_ends_ends_with_an_error_where_it_has_a_limit(cluster):
+    job = cluster.submit(mt.while_loop(lambda v: v >= 0, lambda v: v + 1, 0, max_iterations=7))
+    with pytest.raises(ExecutionError, match="after 7 iterations"):
+        job.result(20)
