@@ -25,6 +25,7 @@ simulate     what a plan would cost
 justify      an order learnt from a run
 policies     placing operands while the graph runs, as the seeds do
 choose       several plans tried, the best taken
+predict      what a run on this host should take
 waiting      bytes times seconds that outputs wait for other workers
 explain      a plan as data that a notebook draws
 drift        whether a run goes as planned
@@ -54,6 +55,7 @@ from jmars.plan.partition import assign_km1, assign_metis, assign_ncd
 from jmars.plan.parts import Part, as_assignment, as_labels
 from jmars.plan.plan import Plan, make_plan
 from jmars.plan.policies import FollowInputs
+from jmars.plan.predict import Prediction, predict
 from jmars.plan.profile import Profile
 from jmars.plan.replan import Remaining, remaining, replan
 from jmars.plan.runs import assign_runs, source_runs
@@ -78,6 +80,7 @@ __all__ = [
     "Plan",
     "PlanGraph",
     "Policy",
+    "Prediction",
     "Profile",
     "Remaining",
     "Signature",
@@ -107,6 +110,7 @@ __all__ = [
     "neighbours",
     "one_host",
     "picture",
+    "predict",
     "program_seconds",
     "rank_b_level",
     "rank_by",

@@ -44,7 +44,7 @@ class Profile:
     costs
         By key, then by size class.
     dispatch
-        Seconds of a core for handing one operand out and taking its report.
+        Seconds of an executor between two operands: until the report is taken and the next one is there.
     disk
         Bytes a second, written and read back.
     touch
@@ -105,7 +105,7 @@ class Profile:
         known.size += NEWEST * (nbytes - known.size)
 
     def observe_dispatch(self, seconds: float) -> None:
-        """Take in what one operand of a job of many cost the control process."""
+        """Take in for how long executors had nothing to do, for each operand of a job of many short ones."""
         self.dispatch = _mixed(self.dispatch, min(max(seconds, 1e-6), 1e-3))
 
     def observe_disk(self, nbytes: int, seconds: float) -> None:

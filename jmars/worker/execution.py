@@ -65,7 +65,7 @@ class ExecutionActor:
         self.storing = Storing(arena, self.chunks, self._start_mover, self._in_use, self._idle, self._moved, disk_room)
         self._arena, self._children, self._threads, self._spill_folder = arena, children, threads, spill_folder
         self._flags = Flags(memoryview(arena.memory))
-        self.ledger = Ledger(arena, self.chunks, self.storing)
+        self.ledger = Ledger(arena, self.chunks, self.storing, workers)
         self._jobs: dict[int, JobTable] = {}  # by number
         self._names: dict[str, JobTable] = {}
         self._given: dict[int, dict[int, int]] = {}  # job number: last use of chunks that were there before the job

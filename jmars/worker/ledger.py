@@ -29,17 +29,18 @@ log = logging.getLogger("jmars.worker")
 
 SAVE_SECONDS = 5.0  # between two saves while the cluster lives
 MOST = 1000  # programs that one job teaches, those that took longest: so that its end takes milliseconds
-LEAST_OPERANDS = 1000  # of a job that tells what dispatching takes
+LEAST_OPERANDS = 1000  # of a job that tells what dispatching takes, which should not run longer than
+SHORT_SECONDS = 2e-4  # on average, else other things weigh more
 LEAST_MOVED = 2**24  # bytes to and from disk that tell how fast it is
 
 
 class _Opened:
     """How things stood when a job began."""
 
-    __slots__ = ("cpu", "disk", "others", "spilled", "time")
+    __slots__ = ("disk", "others", "spilled", "time")
 
     def __init__(self, others: int, spilled: int, disk: tuple[int, float]) -> None:
-        self.time, self.cpu = time.perf_counter(), time.process_time()
+        self.time = time.perf_counter()
         self.others, self.spilled, self.disk = others, spilled, disk  # bytes of chunks that it has nothing to do with
 
 
@@ -54,10 +55,10 @@ class Ledger:
         What operands of each program took in this session.
     """
 
-    def __init__(self, arena: Arena, chunks: Chunks, storing: Storing) -> None:
+    def __init__(self, arena: Arena, chunks: Chunks, storing: Storing, executors: int) -> None:
         self.profile = Profile()
         self.estimate = Estimate()
-        self._arena, self._chunks, self._storing = arena, chunks, storing
+        self._arena, self._chunks, self._storing, self._executors = arena, chunks, storing, executors
         self._jobs: dict[int, _Opened] = {}  # by number
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
@@ -78,22 +79,23 @@ class Ledger:
         beside it, what all took together. `programs` are those that the numbers of `estimate` mean.
         """
         opened, operands = self._jobs.pop(table.number), len(table.program)
-        now, cpu = time.perf_counter(), time.process_time()
+        makespan = time.perf_counter() - opened.time
         moved, seconds = (after - before for after, before in zip(self._disk(), opened.disk, strict=True))
         if moved >= LEAST_MOVED and seconds:
             self.profile.observe_disk(int(moved), seconds)
-        if operands >= LEAST_OPERANDS and not self._jobs:
-            self.profile.observe_dispatch((cpu - opened.cpu) / operands)
-        self._learn(programs)
+        computed = self._learn(programs)
+        if operands >= LEAST_OPERANDS and computed < SHORT_SECONDS * operands and not self._jobs:
+            self.profile.observe_dispatch((makespan * self._executors - computed) / operands)
         self._save_soon()
         return {
-            "makespan": now - opened.time,
+            "makespan": makespan,
             "peak": max(0, self._arena.peak - opened.others),
             "spilled": self._chunks.spilled - opened.spilled,
             "moved": 0,  # the executors of a host share its memory
         }
 
-    def _learn(self, programs: Sequence[Program]) -> None:
+    def _learn(self, programs: Sequence[Program]) -> float:
+        """Teach the profile what operands took since this was last asked; returns their seconds."""
         taken = self.estimate.take()
         longest = sorted(taken, key=lambda number: taken[number].seconds + taken[number].cold_seconds, reverse=True)
         when, measured, expected = int(time.time()), 0.0, 0.0
@@ -110,6 +112,7 @@ class Ledger:
                 expected += seen.warm * prior(programs[number], known.size)
         if measured:
             self.profile.observe_scale(measured / expected)
+        return sum(seen.seconds + seen.cold_seconds for seen in taken.values())
 
     def _disk(self) -> tuple[int, float]:
         """Bytes to and from disk since the start, and the seconds that took."""

@@ -37,7 +37,7 @@ class Host:
         self.arena = Allocator(64 * PAGE)
         self.chunks = Chunks(self.arena, lambda chunk: chunk)
         self.storing = SimpleNamespace(disk_seconds=0.0)
-        self.ledger = Ledger(self.arena, self.chunks, self.storing)
+        self.ledger = Ledger(self.arena, self.chunks, self.storing, 2)
         self.table: JobTable
 
     def open(self, stored: tuple[int, ...] = (), operands: int = 1) -> None:
