@@ -5,8 +5,10 @@ merge     tensors that must be equal are computed once
 tile      tensors to chunks
 prune     chunks that no result needs go
 chains    operands in a single line become one
+regions   operands that run in one pass over blocks become one
+joining   groups of operands made one operand each
 priority  which of two ready operands runs first
-rebuild   what prune and chains have in common
+rebuild   what prune and joining have in common
 stages    a graph that unfolds while it runs: which part can run now
 """
 
@@ -15,6 +17,17 @@ from jmars.optimize.merge import merge_equal
 from jmars.optimize.pipeline import Compiled, compile_graph
 from jmars.optimize.priority import ranks
 from jmars.optimize.prune import prune
+from jmars.optimize.regions import Limits, fuse_regions
 from jmars.optimize.tile import tile
 
-__all__ = ["Compiled", "compile_graph", "fuse_chains", "merge_equal", "prune", "ranks", "tile"]
+__all__ = [
+    "Compiled",
+    "Limits",
+    "compile_graph",
+    "fuse_chains",
+    "fuse_regions",
+    "merge_equal",
+    "prune",
+    "ranks",
+    "tile",
+]

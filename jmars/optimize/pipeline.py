@@ -19,7 +19,9 @@ from jmars.optimize.chains import fuse_chains
 from jmars.optimize.merge import merge_equal
 from jmars.optimize.priority import ranks
 from jmars.optimize.prune import prune
+from jmars.optimize.regions import fuse_regions
 from jmars.optimize.tile import tile
+from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.graph import TensorGraph
 
@@ -76,8 +78,9 @@ def compile_graph(graph: TensorGraph, config: Mapping[str, Any], check: Callable
         after, group = prune(before)
     if config.get("fuse_enabled", True):
         go_on()
-        after, joined = fuse_chains(after)
-        group = np.append(joined, np.int32(-1))[group]  # -1, pruned, reads the entry at the end
+        mode = config.get("fuse", TASK_DEFAULTS["fuse"])
+        joined = fuse_regions(after) if mode == "region" else fuse_chains(after)
+        after, group = joined.graph, np.append(joined.group, np.int32(-1))[group]  # -1, pruned, reads the end
     go_on()
     dag = Dag.from_inputs(after.input_ptr, after.input_idx)
     return Compiled(before, after, dag, group, ranks(dag, after.nbytes, config.get("order", "mars")))

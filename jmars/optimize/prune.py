@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.graph.dag import Dag
+from jmars.graph.dag import Dag, gather_rows
 from jmars.graph.order import ancestors
 from jmars.optimize.rebuild import is_result, rebuilt
 from jmars.tensor.chunk import ChunkGraph
@@ -37,4 +37,6 @@ def prune(graph: ChunkGraph) -> tuple[ChunkGraph, NDArray[np.int32]]:
     group = np.full(graph.n, -1, np.int32)
     group[rows] = np.arange(len(rows), dtype=np.int32)
     args = None if graph.args is None else [graph.args[k] for k in rows.tolist()]
-    return rebuilt(graph, group, rows, rows, graph.programs, graph.program[rows], args), group
+    ptr = np.concatenate([[0], np.cumsum(np.diff(graph.input_ptr)[rows])])
+    idx = group[gather_rows(graph.input_ptr, graph.input_idx, rows)].astype(np.int64)
+    return rebuilt(graph, group, rows, ptr, idx, graph.programs, graph.program[rows], args), group

@@ -1,6 +1,6 @@
 """A chunk graph with rows dropped or joined: what pruning and fusing have in common.
 
-Used by `prune` and `chains`, which decide what goes; here the flat arrays are renumbered.
+Used by `prune` and `join`, which decide what goes; here the flat arrays are renumbered.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.graph.dag import gather_rows
 from jmars.kernels.program import Program
 from jmars.tensor.chunk import ChunkGraph
 
-__all__ = ["is_result", "rebuilt"]
+__all__ = ["is_open", "is_result", "readers", "rebuilt"]
 
 
 def rebuilt(
     graph: ChunkGraph,
     group: NDArray[np.int32],
-    heads: NDArray[np.int64],
     tails: NDArray[np.int64],
+    input_ptr: NDArray[np.int64],
+    input_idx: NDArray[np.int64],
     programs: Sequence[Program],
     program: NDArray[np.int32],
     args: list[tuple[object, ...]] | None,
 ) -> ChunkGraph:
-    """The graph of `len(heads)` rows, each of them a chain of rows of `graph`.
+    """The graph of `len(tails)` rows, each of them some rows of `graph`.
 
     Parameters
     ----------
@@ -34,8 +34,10 @@ def rebuilt(
         The rows as they are now.
     group
         New row of each row, shape (graph.n,), -1 where it is dropped; ascending along `tails`.
-    heads, tails
-        First and last member of each new row, shape (rows,): it has the head's inputs, and the tail's output and stage.
+    tails
+        The member of each new row that gives its output and stage, shape (rows,).
+    input_ptr, input_idx
+        What each new row reads, as new rows.
     programs, program
         Programs, used or not, and the one of each new row, shape (rows,); -1 for a stored chunk.
     args
@@ -45,18 +47,16 @@ def rebuilt(
     used[program] = True
     number = np.cumsum(used, dtype=np.int32) - 1
     number[-1] = -1
-    input_ptr = np.zeros(len(heads) + 1, np.int64)
-    np.cumsum(graph.input_ptr[heads + 1] - graph.input_ptr[heads], out=input_ptr[1:])
     kept_programs = [programs[k] for k in np.flatnonzero(used[:-1]).tolist()]
     work = np.array([p.work for p in kept_programs] + [0], np.int64)
     new_program = number[program]
     rows = group.tolist() if graph.stored else []
     return ChunkGraph(
-        n=len(heads),
+        n=len(tails),
         programs=kept_programs,
         program=new_program,
         input_ptr=input_ptr,
-        input_idx=group[gather_rows(graph.input_ptr, graph.input_idx, heads)].astype(np.int64),
+        input_idx=input_idx,
         args=args,
         stage=graph.stage[tails],
         stages=graph.stages,
@@ -73,3 +73,13 @@ def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
     for ids in graph.results.values():
         kept[ids.ravel()] = True
     return kept
+
+
+def is_open(graph: ChunkGraph) -> NDArray[np.bool_]:
+    """Which rows may stand inside what becomes one operand, shape (n,): computed here, of known size, and no result."""
+    return ~is_result(graph) & (graph.program >= 0) & ~graph.unsized
+
+
+def readers(graph: ChunkGraph) -> NDArray[np.int64]:
+    """The row that reads each entry of `graph.input_idx`."""
+    return np.repeat(np.arange(graph.n), np.diff(graph.input_ptr))

@@ -19,6 +19,7 @@ from jmars.graph import Dag, levels
 from jmars.optimize.chains import fuse_chains
 from jmars.optimize.priority import depth_first, mars
 from jmars.optimize.prune import prune
+from jmars.optimize.regions import fuse_regions
 from jmars.plan import assign_initial
 from tests.graph.examples import wavefront
 from tests.optimize.examples import chunk_graph
@@ -74,7 +75,8 @@ def measure(name: str, dag: Dag) -> None:
         "dag": best(lambda: Dag.from_inputs(dag.pred_ptr, dag.pred_idx))[0],
         "levels": best(lambda: levels(dag))[0],
         "prune": best(lambda: prune(half))[0],
-        "fuse": best(lambda: fuse_chains(graph))[0],
+        "chains": best(lambda: fuse_chains(graph))[0],
+        "regions": best(lambda: fuse_regions(graph))[0],
         "mars": best(lambda: mars(dag, nbytes))[0],
         "dfs": best(lambda: depth_first(dag, nbytes))[0],
         "assign bfs": best(lambda: assign_initial(dag, dag.sources(), [1] * 8))[0],

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jmars.graph import Dag
-from jmars.kernels.fusing import fuse
-from jmars.optimize import chains
+from jmars.kernels.fusing import compose
+from jmars.optimize import joining
 from jmars.optimize.chains import fuse_chains
 from tests.graph.examples import dags
 from tests.optimize.examples import chunk_graph, labels, values
@@ -38,7 +38,8 @@ def test_groups_are_the_maximal_lines_and_values_stay(dag, data):
     if args is not None:
         args = [() if k in stored else arg for k, arg in enumerate(args)]
     before = chunk_graph(dag, results=results, stored=sorted(stored), args=args)
-    after, group = fuse_chains(before)
+    joined = fuse_chains(before)
+    after, group = joined.graph, joined.group
     lines = by_definition(dag, set(results), stored)
     assert [np.flatnonzero(group == row).tolist() for row in range(after.n)] == lines
     assert labels(after) == ["stored" if k[0] in stored else "+".join(f"op{i}" for i in k) for k in lines]
@@ -50,30 +51,32 @@ def test_groups_are_the_maximal_lines_and_values_stay(dag, data):
 
 def test_the_documented_example():
     dag = Dag.from_edges(4, [0, 1, 2], [2, 2, 3])
-    after, group = fuse_chains(chunk_graph(dag, ["rand", "rand", "add", "sum"]))
-    assert labels(after) == ["rand", "rand", "add+sum"]
-    assert group.tolist() == [0, 1, 2, 2]
+    joined = fuse_chains(chunk_graph(dag, ["rand", "rand", "add", "sum"]))
+    assert labels(joined.graph) == ["rand", "rand", "add+sum"]
+    assert joined.group.tolist() == [0, 1, 2, 2]
 
 
 def test_equal_lines_are_fused_once(monkeypatch):
     calls = []
-    monkeypatch.setattr(chains, "fuse", lambda programs, slots: calls.append(slots) or fuse(programs, slots))
+    monkeypatch.setattr(joining, "compose", lambda programs, reads: calls.append(reads) or compose(programs, reads))
     first = np.arange(0, 3_000, 3)
     dag = Dag.from_edges(3_000, np.concatenate([first, first + 1]), np.concatenate([first + 1, first + 2]))
-    after, _ = fuse_chains(chunk_graph(dag, ["rand", "add", "sum"] * 1_000))
-    assert calls == [[0, 0]]
+    after = fuse_chains(chunk_graph(dag, ["rand", "add", "sum"] * 1_000)).graph
+    assert calls == [((), (-1,), (-2,))]
     assert after.n == 1_000 and len(after.programs) == 1
 
 
 @pytest.mark.parametrize(("n", "lengths"), [(10, [4, 4, 2]), (9, [4, 4, 1]), (8, [4, 4]), (4, [4])])
 def test_a_long_line_is_cut(n, lengths):
     before = chunk_graph(Dag.from_edges(n, range(n - 1), range(1, n)), ["add"] * n)
-    after, group = fuse_chains(before, longest=4)
+    joined = fuse_chains(before, longest=4)
+    after, group = joined.graph, joined.group
     assert np.bincount(group).tolist() == lengths
     assert values(after) == values(before)
 
 
 def test_a_graph_without_lines_is_passed_on():
     before = chunk_graph(Dag.from_edges(4, [0, 0, 1, 1], [2, 3, 2, 3]))
-    after, group = fuse_chains(before)
+    joined = fuse_chains(before)
+    after, group = joined.graph, joined.group
     assert after is before and group.tolist() == [0, 1, 2, 3]

@@ -1,0 +1,207 @@
+"""Operands that run in one pass over the blocks of a chunk become one: regions of several inputs and one output.
+
+An operand joins those that read it if all of them are in one group and none needs its chunk as a whole: elementwise
+work and generators join elementwise work and reductions of the same shape. Nothing leaves a group but its output, so no
+path leaves it and comes back: the graph of groups has no cycle. A value that is read twice is inside with all its
+readers, or stays a chunk. Then lines (chains.py) of what is left are joined too.
+Source: PLANNING 5.1, `convex_fuse`; Legate Diffuse (ASPLOS 2025); Mars HEAD `optimization/physical/numexpr.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.graph.dag import group_by
+from jmars.kernels.fusing import Region, regions
+from jmars.kernels.program import Elementwise, Generate, Program, Reduce
+from jmars.optimize.chains import lines, resolved
+from jmars.optimize.joining import Joined, join
+from jmars.optimize.rebuild import is_open, readers
+from jmars.tensor.chunk import ChunkGraph
+
+__all__ = ["Limits", "fuse_regions", "grown", "joined_lines"]
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+ROUNDS = 32  # passes over what is read several times; deeper nests are taken one by one
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one fused operand may have."""
+
+    ops: int = 32  # operations: numexpr's time to compile grows faster than their number
+    inputs: int = 31  # chunks read: numexpr takes 63, the output and temporaries among them
+    room: int | None = None  # bytes of inputs, output and what is held between; None: no bound
+
+
+def fuse_regions(graph: ChunkGraph, limits: Limits | None = None) -> Joined:
+    """The graph with each region as one operand, then each line of what is left.
+
+    Results, stored chunks and chunks of unknown size are never inside a region.
+    """
+    limits = limits or Limits()
+    root = grown(graph, _joins(graph), is_open(graph), _operations(graph), np.zeros(graph.n, np.int64), limits)
+    return join(graph, joined_lines(graph, root))
+
+
+def joined_lines(graph: ChunkGraph, root: Ints) -> Ints:
+    """The groups `root` with lines of them joined as well."""
+    src, dst = root[graph.input_idx], root[readers(graph)]
+    between = src != dst
+    edges = np.unique(src[between] * graph.n + dst[between])
+    return lines(graph.n, edges // graph.n, edges % graph.n, is_open(graph))[root]
+
+
+def grown(graph: ChunkGraph, joins: Bools, inner: Bools, ops: Ints, held: Ints, limits: Limits) -> Ints:
+    """The row that gives the output of each row's group, itself where it joins none, shape (graph.n,).
+
+    Parameters
+    ----------
+    graph
+        Any chunk graph.
+    joins : shape (edges,)
+        Whether a row may join the reader at the other end of an edge; it does so only if it may along all of them.
+    inner : shape (n,)
+        Whether a row may be inside a group.
+    ops, held : shape (n,)
+        Operations of each row, and bytes that are held where it is inside.
+    limits
+        Of each group. Where they are exceeded, rows join from the output backwards as long as there is room.
+    """
+    src, dst = graph.input_idx, readers(graph)
+    out_degree = np.bincount(src, minlength=graph.n)
+    inner = inner & (out_degree > 0) & (np.bincount(src[joins], minlength=graph.n) == out_degree)
+    root = np.arange(graph.n)
+    single = np.flatnonzero(inner[src] & (out_degree[src] == 1))
+    root[src[single]] = dst[single]
+    root = resolved(root)
+    several = np.flatnonzero(inner[src] & (out_degree[src] > 1))
+    several = several[np.argsort(src[several], kind="stable")]
+    rounds = 0
+    while len(several) and rounds < ROUNDS:
+        rounds += 1
+        ends, start = root[dst[several]], np.flatnonzero(np.diff(src[several], prepend=-1))
+        low = np.minimum.reduceat(ends, start)
+        agree = low == np.maximum.reduceat(ends, start)
+        if not agree.any():
+            break
+        joining = src[several[start]]
+        root[joining[agree]] = low[agree]
+        root = resolved(root)
+        several = several[~np.repeat(agree, np.diff(start, append=len(several)))]
+    else:
+        if len(several):
+            return _one_by_one(graph, root, np.arange(graph.n), inner, ops, held, limits)
+    size = np.bincount(root, minlength=graph.n)
+    grouped = size > 1
+    if not grouped.any():
+        return root
+    outside = np.flatnonzero((root[src] != root[dst]) & grouped[root[dst]])
+    reads = np.unique(root[dst[outside]] * graph.n + src[outside])
+    reader, source = reads // graph.n, reads % graph.n
+    too_much = np.bincount(root, ops, graph.n) > limits.ops
+    too_much |= np.bincount(reader, minlength=graph.n) > limits.inputs
+    if limits.room is not None:
+        inside = root != np.arange(graph.n)
+        needed = np.bincount(reader, graph.nbytes[source], graph.n) + graph.nbytes
+        too_much |= needed + np.bincount(root[inside], held[inside], graph.n) > limits.room
+    again = np.flatnonzero((too_much & grouped)[root])
+    return _one_by_one(graph, root, again, inner, ops, held, limits) if len(again) else root
+
+
+def _one_by_one(graph: ChunkGraph, root: Ints, rows: Ints, inner: Bools, ops: Ints, held: Ints, limits: Limits) -> Ints:
+    """`root` with the groups of `rows` grown again, each row joining only where there is room.
+
+    An input that two groups read in turn may be counted twice for one of them, which then ends a little early.
+    """
+    reader_ptr, reader_idx = (x.tolist() for x in group_by(graph.input_idx, readers(graph), graph.n))
+    ptr, idx, nbytes, own, kept = (x.tolist() for x in (graph.input_ptr, graph.input_idx, graph.nbytes, ops, held))
+    ends, may_join = root.tolist(), inner.tolist()
+    most_ops, most_inputs, room = limits.ops, limits.inputs, limits.room if limits.room is not None else np.inf
+    count, inputs, needed = [0] * graph.n, [0] * graph.n, [0] * graph.n  # by root; `needed` in bytes
+    counted = [-1] * graph.n  # the last group that has counted this input
+    for row in reversed(rows.tolist()):
+        read = idx[ptr[row] : ptr[row + 1]]
+        end = -1
+        if may_join[row]:
+            found = reader_idx[reader_ptr[row] : reader_ptr[row + 1]]
+            end = ends[found[0]]
+            for reader in found:
+                if ends[reader] != end:
+                    end = -1
+                    break
+        if end >= 0 and count[end] + own[row] <= most_ops:
+            fresh, size = inputs[end] - 1, needed[end] - nbytes[row] + kept[row]
+            for one in read:
+                if counted[one] != end:
+                    fresh += 1
+                    size += nbytes[one]
+            if fresh <= most_inputs and size <= room:
+                count[end] += own[row]
+                inputs[end], needed[end] = fresh, size
+                for one in read:
+                    counted[one] = end
+                ends[row] = end
+                continue
+        ends[row] = row
+        count[row], inputs[row], needed[row] = own[row], len(read), nbytes[row]
+        for one in read:
+            counted[one] = row
+            needed[row] += nbytes[one]
+    return np.array(ends, np.int64)
+
+
+def _operations(graph: ChunkGraph) -> Ints:
+    """Operations of each row, shape (n,)."""
+    counts = [
+        sum(step.expression.ops if isinstance(step, Elementwise) else 1 for step in program.steps)
+        for program in graph.programs
+    ]
+    return np.array([*counts, 0], np.int64)[graph.program]
+
+
+def _joins(graph: ChunkGraph) -> Bools:
+    """For each edge whether what leaves it runs block by block, and goes block by block into what reads it."""
+    ptr = np.concatenate([[0], np.cumsum([len(program.inputs) for program in graph.programs])]).astype(np.int64)
+    takes = np.concatenate([np.empty(0, np.bool_), *(_takes_blocks(program) for program in graph.programs)])
+    gives = np.array([*map(_gives_blocks, graph.programs), False], np.bool_)[graph.program]
+    reader = readers(graph)
+    slot = np.arange(len(reader)) - graph.input_ptr[reader]
+    joins: Bools = gives[graph.input_idx] & takes[ptr[graph.program[reader]] + slot]
+    return joins
+
+
+def _gives_blocks(program: Program) -> bool:
+    """Whether all that a program does is one pass over blocks that gives a chunk of their shape."""
+    found = regions(program.steps, len(program.inputs))
+    return (
+        len(found) == 1 and found[0].tail is None and isinstance(program.steps[found[0].last], Elementwise | Generate)
+    )
+
+
+def _takes_blocks(program: Program) -> Bools:
+    """For each input whether it may come block by block: read by one pass of its shape and by nothing else."""
+    n = len(program.inputs)
+    passes = [region for region in regions(program.steps, n) if _is_pass(program, region)]
+    takes = np.zeros(n, np.bool_)
+    if not passes:
+        return takes
+    last = passes[-1]  # of several passes one takes more in, so that nothing is held for two
+    inside = {step for step in (*last.heads, last.middle, last.tail) if step is not None}
+    first = program.steps[last.middle if last.middle is not None else last.last]
+    shape = first.output.shape if isinstance(first, Elementwise) else program.inputs[first.inputs[0]].shape
+    for i, chunk in enumerate(program.inputs):
+        reading = {k for k, step in enumerate(program.steps) if i in step.inputs}
+        takes[i] = bool(reading) and reading <= inside and chunk.shape == shape
+    return takes
+
+
+def _is_pass(program: Program, region: Region) -> bool:
+    """Whether a region has elements that may come block by block."""
+    step = program.steps[region.last]
+    reads_input = not region.heads and step.inputs[:1] < (len(program.inputs),)
+    return region.middle is not None or (isinstance(step, Reduce) and step.reducer.blocked and reads_input)

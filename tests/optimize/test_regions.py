@@ -1,0 +1,151 @@
+"""Regions are what their rule says, within their limits, without cycles; and values stay."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jmars.graph import Dag, levels
+from jmars.optimize import regions
+from jmars.optimize.chains import fuse_chains
+from jmars.optimize.rebuild import is_open
+from jmars.optimize.regions import Limits, fuse_regions
+from tests.optimize.kinds import graph_of, graphs, values
+
+UNLIMITED = Limits(10**6, 10**6)
+
+
+def label(graph, row):
+    return graph.programs[graph.program[row]].name if graph.program[row] >= 0 else "stored"
+
+
+def labels(graph):
+    return [label(graph, row) for row in range(graph.n)]
+
+
+def by_definition(graph, dag, kinds, results, stored):
+    """The output of each row's region: it joins its readers if they are one region and blocks flow to all of them."""
+    size = [8 if graph.program[k] < 0 else graph.programs[graph.program[k]].output.size for k in range(dag.n)]
+    size = [3 if k in stored else size[k] for k in range(dag.n)]
+    elements = [max((size[p] for p in dag.preds(k).tolist()), default=3) for k in range(dag.n)]
+    end = list(range(dag.n))
+    for k in reversed(range(dag.n)):
+        readers = dag.succs(k).tolist()
+        ends = {end[r] for r in readers}
+        flows = kinds[k] in ("add", "make") and all(
+            kinds[r] in ("add", "sum") and elements[r] == size[k] for r in readers
+        )
+        if len(ends) == 1 and flows and k not in results and k not in stored:
+            end[k] = ends.pop()
+    return end
+
+
+@given(graphs())
+def test_regions_are_what_their_rule_says(drawn):
+    graph, dag, *rest = drawn
+    inner, none = is_open(graph), np.zeros(graph.n, np.int64)
+    root = regions.grown(graph, regions._joins(graph), inner, none, none, UNLIMITED)
+    assert root.tolist() == by_definition(graph, dag, *rest)
+
+
+@given(graphs())
+def test_row_by_row_gives_the_same_regions(drawn):
+    graph = drawn[0]
+    joins, inner, none = regions._joins(graph), is_open(graph), np.zeros(graph.n, np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(regions, "ROUNDS", 0)
+        one_by_one = regions.grown(graph, joins, inner, none, none, UNLIMITED)
+    assert np.array_equal(regions.grown(graph, joins, inner, none, none, UNLIMITED), one_by_one)
+
+
+@given(graphs(), st.integers(1, 6), st.integers(1, 4), st.none() | st.integers(24, 300))
+def test_values_stay_limits_hold_and_nothing_leaves_but_the_output(drawn, ops, inputs, room):
+    before, dag, _, results, stored = drawn
+    joined = fuse_regions(before, Limits(ops, inputs, room))
+    after, group = joined.graph, joined.group
+    assert values(after) == values(before)
+    users = np.repeat(np.arange(after.n), np.diff(after.input_ptr))
+    assert np.all(after.input_idx < users)  # acyclic: inputs stand before their users
+    tails = {int(np.flatnonzero(group == row)[-1]) for row in range(after.n)}
+    for k in range(before.n):
+        leaves = any(group[reader] != group[k] for reader in dag.succs(k).tolist())
+        if leaves or k in results or k in stored:
+            assert k in tails  # read outside, kept or given: never inside
+
+
+@given(graphs(), st.integers(1, 6), st.integers(1, 4), st.none() | st.integers(24, 300))
+def test_no_region_exceeds_its_limits(drawn, ops, inputs, room):
+    graph = drawn[0]
+    none, limits = np.zeros(graph.n, np.int64), Limits(ops, inputs, room)
+    root = regions.grown(graph, regions._joins(graph), is_open(graph), none + 1, none, limits)
+    joined = regions.join(graph, root)
+    after, size = joined.graph, np.bincount(joined.group)
+    for row in np.flatnonzero(size > 1).tolist():
+        assert size[row] <= ops and len(after.inputs(row)) <= inputs
+        assert room is None or after.nbytes[after.inputs(row)].sum() + after.nbytes[row] <= room
+    assert values(after) == values(graph)
+
+
+@given(graphs())
+def test_a_region_needs_no_memory_beside_inputs_and_output_that_lines_do_not(drawn):
+    graph = drawn[0]
+    root = regions.grown(graph, regions._joins(graph), is_open(graph), *(np.zeros(graph.n, np.int64),) * 2, UNLIMITED)
+    assert regions.join(graph, root).graph.work.tolist() == [0] * len(set(root.tolist()))
+
+
+def test_a_diamond_under_a_sum_is_one_operand():
+    # x = a + b; (x * x - exp(x)).sum(), a and b held: chains get the last two only
+    dag = Dag.from_edges(7, [0, 1, 2, 2, 3, 4, 5], [2, 2, 3, 4, 5, 5, 6])
+    graph = graph_of(dag, ["x", "x", *["add"] * 4, "sum"], stored=[0, 1])
+    assert labels(fuse_chains(graph).graph) == ["stored", "stored", "add", "add", "add", "add+sum"]
+    joined = fuse_regions(graph)
+    assert labels(joined.graph) == ["stored", "stored", "add+add+add+add+sum"]
+    assert joined.group.tolist() == [0, 1, 2, 2, 2, 2, 2] and values(joined.graph) == values(graph)
+
+
+def test_what_is_read_twice_is_inside_entirely_or_leaves():
+    dag = Dag.from_edges(4, [0, 0, 1], [1, 2, 3])
+    assert labels(fuse_regions(graph_of(dag, ["make", "add", "add", "sum"])).graph) == ["make", "add", "add+sum"]
+
+
+def test_generators_of_several_chunks_run_inside():
+    dag = Dag.from_edges(4, [0, 1, 2], [2, 2, 3])
+    joined = fuse_regions(graph_of(dag, ["make", "make", "add", "sum"]))
+    assert labels(joined.graph) == ["make+make+add+sum"] and joined.graph.args == [(0, 1)]
+
+
+def test_a_function_is_no_part_of_a_pass_but_may_head_a_line():
+    dag = Dag.from_edges(5, [0, 1, 2, 3], [2, 2, 3, 4])
+    assert labels(fuse_regions(graph_of(dag, ["make", "make", "turn", "add", "sum"])).graph) == [
+        *["make", "make", "turn+add+sum"]
+    ]
+
+
+@pytest.mark.parametrize(("limits", "left"), [(Limits(ops=8), 2), (Limits(inputs=5), 2), (Limits(room=24 * 10), 2)])
+def test_a_sum_of_sixteen_held_chunks_is_cut_where_its_limits_are(limits, left):
+    # 16 held chunks, added one after the other: every add brings one more input
+    held = list(range(16))
+    src, dst = [0, 1], [16, 16]
+    for k in range(2, 16):
+        src += [14 + k, k]
+        dst += [15 + k, 15 + k]
+    graph = graph_of(Dag.from_edges(31, src, dst), ["x"] * 16 + ["add"] * 15, stored=held)
+    joined = fuse_regions(graph, limits)
+    computed = joined.graph.n - 16
+    assert computed >= left and values(joined.graph) == values(graph)
+    for row in range(16, joined.graph.n):
+        read = joined.graph.inputs(row)
+        assert len(read) <= limits.inputs
+        if limits.room is not None:
+            assert 24 * (len(read) + 1) <= limits.room
+
+
+def test_equal_regions_share_a_program():
+    n = 1_000
+    x, square, less = np.arange(0, 4 * n, 4), np.arange(1, 4 * n, 4), np.arange(2, 4 * n, 4)
+    src = np.concatenate([x, x, square, less])
+    dst = np.concatenate([square, less, less, less + 1])
+    graph = graph_of(Dag.from_edges(4 * n, src, dst), ["make", "add", "add", "sum"] * n)
+    after = fuse_regions(graph).graph
+    assert after.n == n and labels(after)[0] == "make+add+add+sum" and len(after.programs) == 1
+    assert levels(Dag.from_inputs(after.input_ptr, after.input_idx)).max() == 0
