@@ -28,7 +28,7 @@ from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
-from jmars.tensor.ops import linalg, random
+from jmars.tensor.ops import fft, linalg, random
 from jmars.tensor.ops.converting import tensor  # over the module of that name
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 from jmars.tensor.protocols import unsupported as _unsupported
@@ -46,6 +46,7 @@ __all__ = [
     "TensorGraph",
     "TensorMeta",
     "as_tensor",
+    "fft",
     "get_engine",
     "linalg",
     "ops",

@@ -17,7 +17,7 @@ from jmars.errors import ChunkSizeError
 from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Splits
 
-__all__ = ["ChunkSize", "chunk_bytes", "common_splits", "decide_splits", "split_axis"]
+__all__ = ["ChunkSize", "chunk_bytes", "common_splits", "decide_splits", "refined", "split_axis"]
 
 ChunkSize = Any  # int | None | tuple of (int | None | tuple of int), one per axis
 
@@ -167,3 +167,25 @@ def common_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         return axes[0]
     ends = np.unique(np.concatenate([np.cumsum(axis) for axis in axes]))
     return tuple(int(n) for n in np.diff(ends, prepend=0) if n) or (0,)
+
+
+def refined(chunks: Splits, fixed: Sequence[int], most: int) -> Splits:
+    """`chunks` cut further until none has more than `most` elements; axes in `fixed` stay as they are.
+
+    A chunk that `fixed` axes alone make larger is left so.
+
+    Examples
+    --------
+    >>> refined(((8, 4), (100,)), [1], 500)
+    ((4, 4, 4), (100,))
+    """
+    size = math.prod(max(axis, default=1) for axis in chunks)
+    found = list(chunks)
+    for axis in sorted(set(range(len(chunks))) - set(fixed), key=lambda axis: -max(chunks[axis], default=1)):
+        longest = max(found[axis], default=1)
+        if size <= most or longest <= 1:
+            continue
+        side = max(1, most * longest // size)
+        found[axis] = tuple(part for length in found[axis] for part in _evenly(length, side))
+        size = size // longest * max(found[axis])
+    return tuple(found)

@@ -24,6 +24,8 @@ In reading order:
 - random_chunks.py: random chunks, drawn by executors
 - random.py: `np.random`
 - mapping.py: `map_blocks`
+- whole.py: functions of whole lines
+- fft.py: `np.fft`
 - npy.py: `.npy` files
 - inquiry.py: questions that shape and dtype answer
 - control.py: `cond` and `while_loop`
@@ -37,6 +39,7 @@ from jmars.tensor.ops import (
     creation,
     cumulative,
     elementwise,
+    fft,
     indexing,
     inquiry,
     joining,
@@ -58,6 +61,7 @@ __all__ = [
     "creation",
     "cumulative",
     "elementwise",
+    "fft",
     "indexing",
     "inquiry",
     "joining",
