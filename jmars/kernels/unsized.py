@@ -15,7 +15,7 @@ import numpy as np
 from jmars.kernels.program import ChunkType
 from jmars.units import format_bytes
 
-__all__ = ["Pieces", "measured", "write"]
+__all__ = ["Pieces", "detached", "measured", "write"]
 
 Array = np.ndarray[Any, Any]
 
@@ -68,6 +68,14 @@ def measured(result: Any, promised: ChunkType, name: str) -> tuple[Array | Piece
             "promise more"
         )
     return result, shape
+
+
+def detached(result: Array | Pieces, memory: Array) -> Array | Pieces:
+    """The same, copied where it lies in `memory`, which others will write to."""
+    if not isinstance(result, Pieces):
+        return result.copy() if np.may_share_memory(result, memory) else result
+    result.parts = [part.copy() if np.may_share_memory(part, memory) else part for part in result.parts]
+    return result
 
 
 def write(result: Array | Pieces, out: Array) -> None:

@@ -74,6 +74,15 @@ class Allocator:
         else:
             self._add_run(offset, slot)
 
+    def shrink(self, offset: int, size: int) -> None:
+        """Give back the pages of a slot behind its first `size` bytes; the first page stays."""
+        slot = self._sizes[offset]
+        left = max(PAGE, -(-size // PAGE) * PAGE)
+        if left < slot:
+            self._sizes[offset] = left
+            self.used -= slot - left
+            self._add_run(offset + left, slot - left)
+
     def size_of(self, offset: int) -> int:
         """Bytes of a slot given out."""
         return self._sizes[offset]

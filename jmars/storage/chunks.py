@@ -31,6 +31,7 @@ class Chunks:
         self.next_use = next_use  # rank of a chunk's last use; the highest is spilled first
         self.memory: dict[int, int] = {}  # chunk: offset of its slot
         self.disk: dict[int, Place] = {}  # files; a chunk that was read back has a slot as well
+        self.shapes: dict[int, tuple[int, ...]] = {}  # of chunks whose size was not known before they were there
         self.moving: set[int] = set()  # chunks being written or read; neither usable nor to be freed
         self.pins: dict[int, int] = {}  # chunk: how many hold it in place (uploads, fetches)
         self.doomed: set[int] = set()  # freed while moving or pinned
@@ -54,6 +55,8 @@ class Chunks:
         offset = self.memory.pop(chunk, None)
         if offset is not None:
             self.allocator.free(offset)
+        if self.shapes:
+            self.shapes.pop(chunk, None)
         return self.disk.pop(chunk, None)
 
     def pin(self, chunk: int) -> None:

@@ -66,7 +66,7 @@ class ChunkGraph:
 
     @property
     def unsized(self) -> NDArray[np.bool_]:
-        """Which chunks have a size that is known only when they are there, shape (n,); their `nbytes` is a bound or 0."""
+        """Which chunks have a size that is known only when they are there, shape (n,); `nbytes` is a bound or 0."""
         return np.array([not p.output.is_sized for p in self.programs] + [False], np.bool_)[self.program]
 
 

@@ -2,6 +2,7 @@
 
 zygote.py      a single-threaded child that forks executors, so that a new one takes milliseconds
 executor.py    the executor process: runs kernels on shared memory, batch by batch
+private.py     operands whose chunks have no known size, as an executor runs them
 mover.py       the mover process: writes chunks to disk and reads them back
 queue.py       operands that wait, by rank (TaskQueue)
 quota.py       scratch memory promised to running operands (Quota)
@@ -10,6 +11,8 @@ links.py       the control process's end of each child process
 crew.py        the executors: what each was sent, which programs it knows
 storing.py     brings inputs into memory and makes room for outputs
 ledger.py      what jobs took, for the view and for the profile of costs (Ledger)
+sizing.py      places for results whose size is known only after running
+admission.py   who may run next: inputs in memory, room for output and scratch
 execution.py   ExecutionActor: coordinates the above for every operand
 store.py       StoreActor: chunks that the client writes and reads in place
 """

@@ -15,6 +15,7 @@ from jmars.errors import ClusterError
 from jmars.model.messages import JobTable
 from jmars.storage.arena import HEADER
 from jmars.worker.links import ChildLink
+from jmars.worker.storing import Request
 
 __all__ = ["Batch", "Flags", "Programs", "Worker"]
 
@@ -22,14 +23,16 @@ REMEMBERED = 1000  # programs that are kept between jobs
 
 
 class Batch:
-    """Operands of one job that one executor was sent, in order, and the slots of their outputs."""
+    """Operands of one job that one executor was sent, in order, and the slots of their outputs; 0 for none yet."""
 
-    __slots__ = ("operands", "outs", "table")
+    __slots__ = ("asking", "ends_unsized", "operands", "outs", "table")
 
     def __init__(self, table: JobTable) -> None:
         self.table = table
         self.operands: deque[int] = deque()
         self.outs: deque[int] = deque()
+        self.ends_unsized = False  # its last operand may ask for a slot; nothing is sent behind it until it has one
+        self.asking: Request | None = None  # the first operand is computed and waits for a slot
 
 
 class Worker:
@@ -57,17 +60,19 @@ class Programs:
         self._numbers: dict[Any, int] = {}
         self.known: list[Any] = []  # by number
         self._of_job: dict[int, list[int]] = {}  # job number: numbers of its table's programs
+        self._loose: dict[int, list[bool]] = {}  # job number: for each of them whether sizes are known only by running
 
     def open_job(self, table: JobTable) -> None:
         """Number the programs of a job; raises what a user's object raises that it hashes."""
         numbers = self._numbers
         self._of_job[table.number] = [numbers.setdefault(program, len(numbers)) for program in table.programs]
+        self._loose[table.number] = [program.is_loose for program in table.programs]
         if len(numbers) > len(self.known):
             self.known = list(numbers)
 
     def close_job(self, table: JobTable) -> bool:
         """Let go of a job; returns whether all numbers were forgotten, so that executors must forget too."""
-        del self._of_job[table.number]
+        del self._of_job[table.number], self._loose[table.number]
         if self._of_job or len(self._numbers) <= REMEMBERED:
             return False
         self._numbers.clear()
@@ -77,6 +82,10 @@ class Programs:
     def numbers(self, table: JobTable) -> list[int]:
         """The number of each row of the job's programs."""
         return self._of_job[table.number]
+
+    def loose(self, table: JobTable) -> list[bool]:
+        """For each row of the job's programs, whether it reads or gives chunks whose size is known only by running."""
+        return self._loose[table.number]
 
     def make_known(self, worker: Worker, number: int, table: JobTable, row: int) -> None:
         """Send a program to an executor that has not got it."""

@@ -10,22 +10,21 @@ CALCULATING and STORING are the line of `storing`, its reads, a batch, and `chun
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jmars.errors import MemoryLimitError
 from jmars.model.messages import JobTable, SchedulerPort
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
+from jmars.worker.admission import Admission
 from jmars.worker.crew import Batch, Flags, Programs, Worker
 from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS, Estimate
-from jmars.worker.executor import INTERRUPTED
+from jmars.worker.executor import INTERRUPTED, UNSIZED
 from jmars.worker.ledger import Ledger
 from jmars.worker.links import ChildLink, Children
 from jmars.worker.queue import TaskQueue
-from jmars.worker.quota import Quota
-from jmars.worker.storing import Request, Storing
+from jmars.worker.storing import Storing
 
 __all__ = ["ExecutionActor"]
 
@@ -59,10 +58,11 @@ class ExecutionActor:
     ) -> None:
         self.scheduler: SchedulerPort
         self.chunks = Chunks(arena, self._next_use)
-        self.quota = Quota(arena)
         self.queue = TaskQueue(workers)
         self.workers = [Worker(index) for index in range(workers)]
-        self.storing = Storing(arena, self.chunks, self._start_mover, self._in_use, self._idle, self._moved, disk_room)
+        self.admission = ready = Admission(arena, self.chunks, self.workers, self.queue, self.dispatch, self._refused)
+        self.storing = Storing(arena, self.chunks, self._start_mover, ready.in_use, ready.idle, self._moved, disk_room)
+        ready.storing = ready.sizing.storing = self.storing
         self._arena, self._children, self._threads, self._spill_folder = arena, children, threads, spill_folder
         self._flags = Flags(memoryview(arena.memory))
         self.ledger = Ledger(arena, self.chunks, self.storing, workers)
@@ -72,10 +72,6 @@ class ExecutionActor:
         self._stopping: set[int] = set()
         self._suspects: set[tuple[int, int]] = set()  # (job number, operand): one of them ended a worker
         self._programs = Programs()
-        self._building: Batch | None = None  # the batch that is being filled: its inputs are in use already
-        self._staged: deque[tuple[JobTable, int, int]] = deque()  # (job, operand, slot) with all memory at hand
-        self._preparing: dict[Request, tuple[JobTable, int]] = {}  # who stands in line for memory
-        self.clients = 0  # slots that a client fills or reads just now
         self._closing = False
         self._dispatching = False
         self._again = False  # something came up during a dispatch that only another one serves
@@ -108,18 +104,13 @@ class ExecutionActor:
         self._flags.stop(table.number)
         self._stopping.add(table.number)
         dropped = self.queue.drop(table.number)
-        mine = [item for item in self._staged if item[0] is table]
-        self._staged = deque(item for item in self._staged if item[0] is not table)
-        for _, operand, slot in mine:
-            self._arena.free(slot)
-            self.quota.release(job, operand)
-            dropped.append(operand)
-        withdrawn = {request for request, owner in self._preparing.items() if owner[0] is table}
-        for request in withdrawn:
-            dropped.append(self._preparing.pop(request)[1])
-        self.storing.withdraw(withdrawn.__contains__)
+        dropped += self.admission.drop(table)
         if dropped:
             self.scheduler.interrupted(job, dropped, -1)
+        for worker in self.workers:
+            if worker.batches and worker.batches[0].table is table and worker.batches[0].asking is not None:
+                self.admission.sizing.withdraw(worker.batches[0])
+                self.admission.sizing.refuse(worker)
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._replace_stuck, table)
         self.dispatch()
 
@@ -131,8 +122,10 @@ class ExecutionActor:
         self._stopping.discard(table.number)
         self._suspects = {suspect for suspect in self._suspects if suspect[0] != table.number}
         self._flags.close_job(table.number)
+        self.admission.sizing.close_job(table.number)
         if self._programs.close_job(table):
             self.ledger.estimate = Estimate()
+            self.admission.sizing.forget()
             for worker in self.workers:
                 worker.known.clear()
                 worker.link.send(("forget",))
@@ -178,11 +171,11 @@ class ExecutionActor:
         self._start_worker(worker)
         self.scheduler.worker_moved(worker.index, worker.name, pid, "replaced")
         for batch in lost:
-            for slot in batch.outs:
-                self._arena.free(slot)
+            self.admission.sizing.withdraw(batch)
+        for batch in lost:
             table, operands = batch.table, list(batch.operands)
-            for operand in operands:
-                self.quota.release(table.job, operand)
+            for operand, slot in zip(operands, batch.outs, strict=True):
+                self.admission.give_back(table, operand, slot)
             if batch is not lost[0] or table.number in self._stopping:  # a batch that waits is not to blame
                 self.scheduler.interrupted(table.job, operands, worker.index)
             else:
@@ -204,7 +197,7 @@ class ExecutionActor:
 
     # -- what executors report
     def _reported(self, worker: Worker, message: Any) -> None:
-        count, elapsed, fresh, error = message
+        count, elapsed, fresh, error, shapes = message
         batch = worker.batches[0]
         table = batch.table
         if count:
@@ -212,22 +205,30 @@ class ExecutionActor:
             operands, outs = batch.operands, batch.outs
             memory, chunk, program = self.chunks.memory, table.chunk, table.program
             ids, learn, work = self._programs.numbers(table), self.ledger.estimate.learn, table.work
+            release = self.admission.quota.release
             for microseconds in elapsed:
                 operand = operands.popleft()
                 memory[chunk[operand]] = outs.popleft()
                 learn(ids[program[operand]], microseconds * 1e-6, fresh)
                 if work[operand]:
-                    self.quota.release(table.job, operand)
+                    release(table.job, operand)
                 done.append(operand)
+            sizes = self._sized(table, done, shapes) if shapes else None
             worker.done += count
             if self._suspects:
                 self._suspects.difference_update((table.number, operand) for operand in done)
-        if error is not None or not batch.operands:
+        if error is not None and error[0] == UNSIZED:
+            if table.number in self._stopping:
+                self.admission.sizing.refuse(worker)
+            else:
+                self.admission.place(worker, batch, error[1])
+            error = None
+        elif error is not None or not batch.operands:
             worker.batches.popleft()
         self._dispatching = True  # the scheduler's answer comes before the next batch is made
         try:
             if count:
-                self.scheduler.finished(table.job, done, worker.index)
+                self.scheduler.finished(table.job, done, worker.index, sizes)
             if error is not None:
                 self._stopped_short(worker, batch, error)
         finally:
@@ -236,12 +237,23 @@ class ExecutionActor:
             self.storing.advance()
         self.dispatch()
 
+    def _sized(self, table: JobTable, done: Sequence[int], shapes: Sequence[tuple[int, Any]]) -> dict[int, Any]:
+        """Operands gave chunks whose size was not known, `shapes` by place in `done`; returns it by operand."""
+        sizes = {done[place]: tuple(shape) for place, shape in shapes}
+        for operand, shape in sizes.items():
+            chunk, row = table.chunk[operand], table.program[operand]
+            size = math.prod(shape) * table.programs[row].output.dtype.itemsize
+            self._arena.shrink(self.chunks.memory[chunk], size)
+            self.chunks.shapes[chunk] = shape
+            self.admission.quota.release(table.job, operand)
+            self.admission.sizing.learn(self._programs.numbers(table)[row], size)
+        return sizes
+
     def _stopped_short(self, worker: Worker, batch: Batch, error: tuple[str, str, str, str, bytes]) -> None:
         """The executor dropped the rest of a batch."""
         table, operands = batch.table, list(batch.operands)
         for operand, slot in zip(operands, batch.outs, strict=True):
-            self._arena.free(slot)
-            self.quota.release(table.job, operand)
+            self.admission.give_back(table, operand, slot)
         if error[0] == INTERRUPTED:
             self.scheduler.interrupted(table.job, operands, worker.index)
         else:
@@ -256,28 +268,33 @@ class ExecutionActor:
             self._again = True
             return
         self._dispatching = self._again = True
+        staged = self.admission.staged
         try:
             while self._again:
                 self._again = False
                 for depth in range(WINDOW):
                     for worker in self.workers:
-                        if len(worker.batches) <= depth and (self.queue or self._staged):
+                        held = worker.batches
+                        if len(held) <= depth and (self.queue or staged) and not (held and held[-1].ends_unsized):
                             self._send_batch(worker)
         finally:
             self._dispatching = False
 
     def _send_batch(self, worker: Worker) -> None:
         batch: Batch | None = None
-        wire: list[tuple[int, int, list[int], tuple[Any, ...]]] = []
+        wire: list[tuple[Any, ...]] = []
         seconds = 0.0
-        memory, seconds_of, suspects = self.chunks.memory, self.ledger.estimate.seconds, self._suspects
-        limit = min(BATCH_OPERANDS, 1 + (len(self.queue) + len(self._staged)) // (WINDOW * len(self.workers)))
+        admission, programs, staged, suspects = self.admission, self._programs, self.admission.staged, self._suspects
+        memory, shapes, seconds_of = self.chunks.memory, self.chunks.shapes, self.ledger.estimate.seconds
+        limit = min(BATCH_OPERANDS, 1 + (len(self.queue) + len(staged)) // (WINDOW * len(self.workers)))
         while len(wire) < limit and seconds < BATCH_SECONDS:
-            if self._staged:
-                table, operand, slot = self._staged.popleft()
+            if staged:
+                table, operand, slot = staged.popleft()
                 if batch is not None and (batch.table is not table or (table.number, operand) in suspects):
-                    self._staged.appendleft((table, operand, slot))
+                    staged.appendleft((table, operand, slot))
                     break
+                row = table.program[operand]
+                program, loose = programs.numbers(table)[row], programs.loose(table)[row]
             else:
                 taken = self.queue.pop(worker.index)
                 if taken is None:
@@ -287,31 +304,37 @@ class ExecutionActor:
                 if batch is not None and (batch.table is not table or (table.number, operand) in suspects):
                     self.queue.push(worker.index, number, table.rank[operand], operand)
                     break
-                slot = self._admit(table, operand)
+                row = table.program[operand]
+                program, loose = programs.numbers(table)[row], programs.loose(table)[row]
+                slot = admission.admit_loose(table, operand, program) if loose else admission.admit(table, operand)
                 if slot < 0:
                     continue
-            chunk = table.chunk
-            row = table.program[operand]
-            program = self._programs.numbers(table)[row]
             try:
-                self._programs.make_known(worker, program, table, row)
+                programs.make_known(worker, program, table, row)
             except Exception as error:  # a user's object may pickle once and not again
-                self._arena.free(slot)
-                self.quota.release(table.job, operand)
+                admission.give_back(table, operand, slot)
                 self.scheduler.refused(table.job, operand, error)
                 continue
             if batch is None:
-                batch = self._building = Batch(table)
+                batch = admission.building = Batch(table)
             batch.operands.append(operand)
             batch.outs.append(slot)
             args = table.args[operand] if table.args is not None else ()
-            wire.append((program, slot, [memory[chunk[i]] for i in table.inputs[operand]], args))
+            chunk = table.chunk
             seconds += BATCH_SECONDS if (table.number, operand) in suspects else seconds_of(program)
-        self._building = None
+            if loose:
+                known = [(memory[chunk[i]], shapes.get(chunk[i])) for i in table.inputs[operand]]
+                wire.append((program, (slot, self._arena.size_of(slot) if slot else 0), known, args))
+                output = table.programs[row].output
+                if not output.is_sized and (not slot or output.most is None):  # it may ask for a slot
+                    batch.ends_unsized = True
+                    break
+            else:
+                wire.append((program, slot, [memory[chunk[i]] for i in table.inputs[operand]], args))
+        admission.building = None
         if batch is not None and (batch.table.number in self._stopping or batch.table.job not in self._names):
             for operand, slot in zip(batch.operands, batch.outs, strict=True):  # stopped while the batch was made
-                self._arena.free(slot)
-                self.quota.release(batch.table.job, operand)
+                admission.give_back(batch.table, operand, slot)
             self._again = True
             self.storing.advance()
         elif batch is not None:
@@ -319,69 +342,11 @@ class ExecutionActor:
             worker.link.send(("run", self._flags.word(batch.table.number), wire))
             self.scheduler.started(batch.table.job, list(batch.operands), worker.index)
 
-    def _admit(self, table: JobTable, operand: int) -> int:
-        """The slot of an operand's output when it can run now; -1 when it stands in line for memory."""
-        memory, moving, chunk, nbytes = self.chunks.memory, self.chunks.moving, table.chunk, table.nbytes
-        inputs, work = table.inputs[operand], table.work[operand]
-        for i in inputs:
-            one = chunk[i]
-            if one not in memory or one in moving:
-                break
-        else:
-            # who takes less than it may free goes ahead of those who wait for room
-            if not self.storing.blocked or 2 * nbytes[operand] <= sum(nbytes[i] for i in inputs):
-                slot = self._arena.allocate(nbytes[operand])
-                if slot is not None:
-                    if not work or self.quota.request(table.job, operand, work):
-                        return slot
-                    self._arena.free(slot)
-        self._prepare(table, operand, [chunk[i] for i in inputs])
-        return -1
-
-    def _prepare(self, table: JobTable, operand: int, chunks: list[int]) -> None:
-        """Let an operand stand in line for its memory."""
-        what = f"the operand {table.programs[table.program[operand]].name}"
-        size, work = table.nbytes[operand], table.work[operand]
-
-        def granted(slot: int) -> None:
-            self._preparing.pop(request, None)
-            if work:
-                self.quota.take(table.job, operand, request.promised)
-            self._staged.append((table, operand, slot))
-            self.dispatch()
-
-        def refused(error: Exception) -> None:
-            self._preparing.pop(request, None)
-            self.scheduler.refused(table.job, operand, error)
-
-        request = Request(chunks, size, granted, refused, what, table.rank[operand], work)
-        self._preparing[request] = (table, operand)
-        try:
-            self.storing.refuse_too_large([size, work, *(table.nbytes[i] for i in table.inputs[operand])], what)
-        except MemoryLimitError as error:
-            refused(error)
-            return
-        self.storing.ask(request)
+    def _refused(self, job: str, operand: int, error: Exception) -> None:
+        """An operand can never get its memory here."""
+        self.scheduler.refused(job, operand, error)
 
     # -- what the storage asks
-    def _in_use(self) -> set[int]:
-        """Chunks that something on its way reads."""
-        used: set[int] = set()
-        batches = [batch for worker in self.workers for batch in worker.batches]
-        if self._building is not None:
-            batches.append(self._building)
-        for batch in batches:
-            table = batch.table
-            for operand in batch.operands:
-                used.update(table.chunk[i] for i in table.inputs[operand])
-        for table, operand, _ in self._staged:
-            used.update(table.chunk[i] for i in table.inputs[operand])
-        return used
-
-    def _idle(self) -> bool:
-        """Whether no operand runs or is about to, so that none will free memory."""
-        return not (self._staged or self.clients or self._building or any(worker.batches for worker in self.workers))
-
     def _moved(self, chunk: int, on_disk: bool) -> None:
         """A chunk went to disk or came back: tell the job that it belongs to."""
         for table in self._jobs.values():

@@ -4,10 +4,14 @@ It is forked by the zygote, speaks with the control process over one socket and 
 
 Messages in: `("program", number, pickle)` makes a program known, `("forget",)` forgets them all; `("run", flag,
 operands)` runs a batch, where an operand is `(program, output offset, input offsets, args)` and `flag` is the word of
-the arena's header that tells this job to stop. Message out: `(count, microseconds, fresh, error)`: so many more
-operands of the oldest batch are done; `fresh` are the bytes that each touched first, 0 when that took no time to
-speak of; `error` is None, or `(kind, class name, text, traceback, pickle)` of the next one, and then the rest of the
-batch is dropped.
+the arena's header that tells this job to stop; `private` tells how operands travel whose chunks have no known size, and
+what `("place", slot, why)` answers.
+
+Message out: `(count, microseconds, fresh, error, shapes)`: so many more operands of the oldest batch are done; `fresh`
+are the bytes that each was the first to touch, 0 when that took no time to speak of; `error` is None, `(UNSIZED,
+bytes)` where the next one is computed and has no slot, or `(kind, class name, text, traceback, pickle)` of the next
+one, and then the rest of the batch is dropped; `shapes` holds (place in the report, shape) of chunks whose size was not
+known.
 Source: seed 003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
 """
 
@@ -15,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import mmap
 import os
 import pickle
@@ -31,13 +36,14 @@ import cloudpickle
 import numpy as np
 
 from jmars.actors.frames import pack, recv_message
-from jmars.errors import ExecutionInterrupted, text_of
-from jmars.kernels import compile_program
+from jmars.errors import ExecutionInterrupted, JmarsError, text_of
+from jmars.kernels import Program, compile_program
 from jmars.storage.arena import HEADER, PAGE
+from jmars.worker.private import Private
 
-__all__ = ["FAILED", "INTERRUPTED", "run_executor"]
+__all__ = ["FAILED", "INTERRUPTED", "UNSIZED", "run_executor"]
 
-FAILED, INTERRUPTED = "failed", "interrupted"
+FAILED, INTERRUPTED, UNSIZED = "failed", "interrupted", "unsized"
 PACKAGE = str(Path(__file__).parents[1])
 REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
 FAULT_SECONDS = 1e-6  # about what touching a fresh page takes
@@ -47,14 +53,15 @@ TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to th
 class _Ready:
     """A program compiled in this process."""
 
-    __slots__ = ("dtype", "inputs", "kernel", "shape", "work")
+    __slots__ = ("dtype", "inputs", "kernel", "loose", "shape", "work")
 
     def __init__(self, blob: bytes) -> None:
         program = cloudpickle.loads(blob)
-        self.kernel = compile_program(program)
+        self.kernel: Any = compile_program(program)
         self.shape, self.dtype = program.output.shape, program.output.dtype
         self.inputs = [(one.shape, one.dtype) for one in program.inputs]
         self.work: int = program.work
+        self.loose = program if program.is_loose else None  # `Private` runs it
 
 
 class _Broken:
@@ -68,9 +75,12 @@ class _Broken:
     def __init__(self, error: Exception) -> None:
         self.error = error
 
-    def kernel(self, *_: Any) -> None:
+    @property
+    def loose(self) -> Program | None:
         """Raise what compiling raised."""
         raise self.error
+
+    kernel: Any = None  # never called
 
 
 def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: int) -> None:
@@ -80,6 +90,7 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: i
     flags = memoryview(memory)[:HEADER].cast("I")
     programs: dict[int, _Ready | _Broken] = {}
     read = link.makefile("rb", 1 << 16).read
+    private = Private(read, memory, chunks)
     np.seterr(all="ignore")  # a chunk's warning would be printed where nobody looks
     gc.freeze()
     trim_from = max(TRIM_BYTES, arena_size // 64)  # where memory is ample it stays with the process, faulted
@@ -102,49 +113,69 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: i
             programs.clear()
             continue
         _, flag, operands = message
-        trim = trim_from < _run_batch(link, programs, memory, chunks, flags, flag, operands)
+        trim = trim_from < _run_batch(link, programs, private, flags, flag, operands)
 
 
 def _run_batch(
     link: socket.socket,
     programs: dict[int, _Ready | _Broken],
-    memory: mmap.mmap,
-    chunks: mmap.mmap,
+    private: Private,
     flags: memoryview,
     flag: int,
     operands: tuple[Any, ...],
 ) -> int:
     """Run one batch and report it; returns the most scratch that an operand used."""
     elapsed: list[int] = []
-    array = np.ndarray
+    shapes: list[tuple[int, tuple[int, ...]]] = []  # place in `elapsed` and shape of chunks whose size was not known
+    array, memory, chunks = np.ndarray, private.memory, private.chunks
     scratch = 0
     stop: Callable[[], bool] = lambda: bool(flags[flag])  # noqa: E731  (a closure over two locals, called between blocks)
     before = reported = perf_counter()
     faults = getrusage(RUSAGE_SELF).ru_minflt
+
+    def report(error: Any) -> None:
+        nonlocal operands, elapsed, shapes, reported, faults
+        now = perf_counter()
+        fresh = 0 if error else _fresh(faults, now - reported, len(elapsed))
+        link.sendall(pack((len(elapsed), elapsed, fresh, error, shapes)))
+        operands, elapsed, shapes = operands[len(elapsed) :], [], []
+        reported, faults = now, getrusage(RUSAGE_SELF).ru_minflt
+
+    def ask(size: int) -> int:
+        """Where a chunk of `size` bytes may go; waiting for that is no time of the operand's."""
+        nonlocal before
+        asked = perf_counter()
+        report((UNSIZED, size))
+        slot = private.slot()
+        before += perf_counter() - asked
+        return slot
+
     for number, out, ins, args in operands:
         program = programs[number]
         try:
             if flags[flag]:
                 raise ExecutionInterrupted("the job was told to stop")
-            views = [array(shape, dtype, chunks, at) for (shape, dtype), at in zip(program.inputs, ins, strict=False)]
-            program.kernel(array(program.shape, program.dtype, memory, out), views, args, stop)
+            if program.loose is not None:
+                shape = private.run(program.kernel, program.loose, out, ins, args, stop, ask)
+                if shape is not None:
+                    shapes.append((len(elapsed), shape))
+                    scratch = max(scratch, math.prod(shape) * program.dtype.itemsize)
+            else:
+                views = [array(shape, dtype, chunks, at) for (shape, dtype), at in zip(program.inputs, ins)]
+                program.kernel(array(program.shape, program.dtype, memory, out), views, args, stop)
         except ExecutionInterrupted:
-            link.sendall(pack((len(elapsed), elapsed, 0, (INTERRUPTED, "", "", "", b""))))
+            report((INTERRUPTED, "", "", "", b""))
             return scratch
         except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
-            link.sendall(pack((len(elapsed), elapsed, 0, (FAILED, *describe(error)))))
+            report((FAILED, *describe(error)))
             return scratch
         scratch = max(scratch, program.work)
         now = perf_counter()
         elapsed.append(int((now - before) * 1e6))
         before = now
         if now - reported > REPORT_SECONDS and len(elapsed) < len(operands):
-            link.sendall(pack((len(elapsed), elapsed, _fresh(faults, now - reported, len(elapsed)), None)))
-            operands = operands[len(elapsed) :]
-            elapsed = []
-            reported = now
-            faults = getrusage(RUSAGE_SELF).ru_minflt
-    link.sendall(pack((len(elapsed), elapsed, _fresh(faults, before - reported, len(elapsed)), None)))
+            report(None)
+    report(None)
     return scratch
 
 
@@ -158,7 +189,8 @@ def describe(error: BaseException) -> tuple[str, str, str, bytes]:
     """Class name, text, traceback and pickle of an exception; none of them raises."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
-    trace = "".join(traceback.format_list((users or frames)[-8:]))
+    shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
+    trace = "".join(traceback.format_list(shown[-8:]))
     try:
         blob = cloudpickle.dumps(error)
         pickle.loads(blob)

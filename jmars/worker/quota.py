@@ -36,6 +36,15 @@ class Quota:
         """An operand got its promise in line."""
         self._slots[job, operand] = slot
 
+    def adjust(self, job: str, operand: int, size: int) -> None:
+        """What an operand takes is known now: it holds `size` bytes, or what it was promised where more is not free."""
+        slot = self._slots.get((job, operand))
+        promised = 0 if slot is None else self._arena.size_of(slot)
+        self.release(job, operand)
+        if not self.request(job, operand, size) and promised:
+            taken = self.request(job, operand, promised)
+            assert taken  # it was free a moment ago
+
     def release(self, job: str, operand: int) -> None:
         """Give back what an operand was promised, if anything."""
         slot = self._slots.pop((job, operand), None)

@@ -110,4 +110,6 @@ class StoreActor:
         self._execution.dispatch()
 
     def _count(self) -> None:
-        self._execution.clients = len(self._reserved) + sum(not lasting for _, lasting in self._pinned.values())
+        self._execution.admission.clients = len(self._reserved) + sum(
+            not lasting for _, lasting in self._pinned.values()
+        )

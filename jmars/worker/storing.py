@@ -37,6 +37,7 @@ class Request:
     slot: int = -1
     promised: int = -1  # the slot that stands for the scratch
     loading: set[int] = field(default_factory=set)
+    first: bool = False  # goes before all who read chunks: it comes from an operand that runs
     restarted: bool = False  # gave everything back once, because free memory lay in pieces between its own slots
 
 
@@ -94,6 +95,15 @@ class Storing:
     def ask(self, request: Request) -> None:
         """Stand in line; `granted` or `refused` is called, perhaps before this returns."""
         self.line.append(request)
+        self.advance()
+
+    def ask_first(self, request: Request) -> None:
+        """Stand in line before all who came by `ask`; the first of those lets go of what it holds already."""
+        place = sum(other.first for other in self.line)
+        if place < len(self.line):
+            self._give_back(self.line[place])
+        request.first = True
+        self.line.insert(place, request)
         self.advance()
 
     def withdraw(self, wanted: Callable[[Request], bool]) -> None:

@@ -20,7 +20,11 @@ def store_of(host: Host) -> tuple[StoreActor, Any]:
             host.storing.delete(host.chunks.free(chunk))
 
     execution = SimpleNamespace(
-        chunks=host.chunks, storing=host.storing, clients=0, dispatch=lambda: None, free_chunks=free_chunks
+        chunks=host.chunks,
+        storing=host.storing,
+        admission=SimpleNamespace(clients=0),
+        dispatch=lambda: None,
+        free_chunks=free_chunks,
     )
     return StoreActor(execution), execution  # type: ignore[arg-type]
 
@@ -37,9 +41,9 @@ def test_what_is_fetched_lies_still_though_the_next_in_line_needs_its_room():
         host.move()
         assert await fetched == [0]
         assert host.chunks.memory[0] == 0 and 0 not in host.chunks.moving
-        assert execution.clients == 1
+        assert execution.admission.clients == 1
         store.unpin("ticket")
-        assert execution.clients == 0 and not host.chunks.pins
+        assert execution.admission.clients == 0 and not host.chunks.pins
 
     asyncio.run(fetch())
 
@@ -58,7 +62,7 @@ def test_a_client_that_is_interrupted_while_it_waits_leaves_nothing():
         for answer in (reserved, pinned):
             with pytest.raises(ClusterError):
                 await answer
-        assert not host.storing.line and not execution.clients and set(host.chunks.pins.values()) == {1}
+        assert not host.storing.line and not execution.admission.clients and set(host.chunks.pins.values()) == {1}
 
     asyncio.run(interrupted())
 
@@ -70,9 +74,9 @@ def test_an_upload_given_up_half_way_leaves_nothing():
         await store.reserve(10, SLAB)
         store.seal(10)
         await store.reserve(11, SLAB)
-        assert execution.clients == 1
+        assert execution.admission.clients == 1
         store.abandon(10, 3)  # one stored, one being filled, one not asked for yet
-        assert host.arena.used == 0 and execution.clients == 0 and not host.chunks.memory
+        assert host.arena.used == 0 and execution.admission.clients == 0 and not host.chunks.memory
         with pytest.raises(ClusterError, match="not reserved"):
             store.seal(11)
 

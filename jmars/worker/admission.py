@@ -1,0 +1,176 @@
+"""Who may run next: an operand is admitted when its inputs lie in memory and its output and scratch have their room.
+
+What fits is admitted at once; the rest stands in line (`storing`) and is staged when all its memory is at hand. Also
+answers what the line must know: which chunks are in use, and whether something will end and free memory.
+Used by `execution`. Source: seed 003, "内存管理"; the worker states ALLOCATING and PREPARING_INPUTS.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from jmars.errors import MemoryLimitError
+from jmars.model.messages import JobTable
+from jmars.storage.arena import Arena
+from jmars.storage.chunks import Chunks
+from jmars.worker.crew import Batch, Worker
+from jmars.worker.queue import TaskQueue
+from jmars.worker.quota import Quota
+from jmars.worker.sizing import Sizing
+from jmars.worker.storing import Request, Storing
+
+__all__ = ["Admission"]
+
+
+class Admission:
+    """Memory of operands that were not sent yet.
+
+    A slot is the offset of an operand's output in the arena; 0 stands for none, where the size is not known.
+
+    Parameters
+    ----------
+    dispatch
+        Called when an operand was staged.
+    refused
+        Told which operand can never run here, and why.
+    """
+
+    def __init__(
+        self,
+        arena: Arena,
+        chunks: Chunks,
+        workers: Sequence[Worker],
+        queue: TaskQueue,
+        dispatch: Callable[[], None],
+        refused: Callable[[str, int, Exception], None],
+    ) -> None:
+        self.quota = Quota(arena)
+        self.sizing = Sizing(arena, self.quota, workers)
+        self.storing: Storing
+        self.staged: deque[tuple[JobTable, int, int]] = deque()  # (job, operand, slot) with all memory at hand
+        self.building: Batch | None = None  # the batch that is being filled: its inputs are in use already
+        self.clients = 0  # slots that a client fills or reads just now
+        self._arena, self._chunks, self._workers, self._queue = arena, chunks, workers, queue
+        self._dispatch, self._refused = dispatch, refused
+        self._preparing: dict[Request, tuple[JobTable, int]] = {}  # who stands in line for memory
+
+    def admit(self, table: JobTable, operand: int) -> int:
+        """The slot of an operand's output when it can run now; -1 when it stands in line for memory."""
+        memory, moving, chunk, nbytes = self._chunks.memory, self._chunks.moving, table.chunk, table.nbytes
+        inputs, work = table.inputs[operand], table.work[operand]
+        for i in inputs:
+            one = chunk[i]
+            if one not in memory or one in moving:
+                break
+        else:
+            # who takes less than it may free goes ahead of those who wait for room
+            if not self.storing.blocked or 2 * nbytes[operand] <= sum(nbytes[i] for i in inputs):
+                slot = self._arena.allocate(nbytes[operand])
+                if slot is not None:
+                    if not work or self.quota.request(table.job, operand, work):
+                        return slot
+                    self._arena.free(slot)
+        self._prepare(table, operand, nbytes[operand], work, [nbytes[i] for i in inputs])
+        return -1
+
+    def admit_loose(self, table: JobTable, operand: int, program: int) -> int:
+        """`admit` for an operand that reads or gives chunks whose size was not known; `program` is its number here."""
+        memory, moving = self._chunks.memory, self._chunks.moving
+        chunks = [table.chunk[i] for i in table.inputs[operand]]
+        try:
+            sizes = [self._chunks.size(one) for one in chunks]
+        except Exception as error:  # one was lost
+            self._refused(table.job, operand, error)
+            return -1
+        size, work = self.sizing.demand(table, operand, program, sum(sizes))
+        if not self.storing.blocked and all(one in memory and one not in moving for one in chunks):
+            slot = 0 if size is None else self._arena.allocate(size)
+            if slot is not None:
+                if not work or self.quota.request(table.job, operand, work):
+                    return slot
+                if slot:
+                    self._arena.free(slot)
+        self._prepare(table, operand, size, work, sizes)
+        return -1
+
+    def _prepare(self, table: JobTable, operand: int, size: int | None, work: int, inputs: Sequence[int]) -> None:
+        """Let an operand stand in line for its memory: of its output, its scratch and its inputs, in bytes."""
+        what = f"the operand {table.programs[table.program[operand]].name}"
+
+        def granted(slot: int) -> None:
+            self._preparing.pop(request, None)
+            if work:
+                self.quota.take(table.job, operand, request.promised)
+            self.staged.append((table, operand, max(slot, 0)))
+            if self.sizing.all_wait:
+                self.unstage()
+            else:
+                self._dispatch()
+
+        def refused(error: Exception) -> None:
+            self._preparing.pop(request, None)
+            self._refused(table.job, operand, error)
+
+        chunks = [table.chunk[i] for i in table.inputs[operand]]
+        request = Request(chunks, size, granted, refused, what, table.rank[operand], work)
+        self._preparing[request] = (table, operand)
+        try:
+            self.storing.refuse_too_large([size or 0, work, *inputs], what)
+        except MemoryLimitError as error:
+            refused(error)
+            return
+        self.storing.ask(request)
+
+    def give_back(self, table: JobTable, operand: int, slot: int) -> None:
+        """An operand does not run after all, or did not end: its slot and scratch are free."""
+        if slot:
+            self._arena.free(slot)
+        self.quota.release(table.job, operand)
+
+    def place(self, worker: Worker, batch: Batch, size: int) -> None:
+        """The first operand of `batch` is computed, and its chunk of `size` bytes needs a slot."""
+        self.sizing.place(worker, batch, size)
+        if self.sizing.all_wait:
+            self.unstage()
+            self.storing.advance()
+
+    def unstage(self) -> None:
+        """Nobody can take what is staged: it goes back to the queue, and its memory to those who wait."""
+        staged, self.staged = self.staged, deque()
+        for table, operand, slot in staged:
+            self.give_back(table, operand, slot)
+            self._queue.push(0, table.number, table.rank[operand], operand)
+
+    def drop(self, table: JobTable) -> list[int]:
+        """Give up what is not sent of a job; returns the operands."""
+        mine = [item for item in self.staged if item[0] is table]
+        self.staged = deque(item for item in self.staged if item[0] is not table)
+        for _, operand, slot in mine:
+            self.give_back(table, operand, slot)
+        withdrawn = {request: owner[1] for request, owner in self._preparing.items() if owner[0] is table}
+        for request in withdrawn:
+            del self._preparing[request]
+        self.storing.withdraw(withdrawn.__contains__)
+        return [operand for _, operand, _ in mine] + list(withdrawn.values())
+
+    # -- what the line asks
+    def in_use(self) -> set[int]:
+        """Chunks that something on its way reads; what waits for a place has read them."""
+        used: set[int] = set()
+        batches = [batch for worker in self._workers for batch in worker.batches if batch.asking is None]
+        if self.building is not None:
+            batches.append(self.building)
+        for batch in batches:
+            table = batch.table
+            for operand in batch.operands:
+                used.update(table.chunk[i] for i in table.inputs[operand])
+        for table, operand, _ in self.staged:
+            used.update(table.chunk[i] for i in table.inputs[operand])
+        return used
+
+    def idle(self) -> bool:
+        """Whether no operand runs or is about to, so that none will free memory."""
+        if self.staged or self.clients or self.building is not None:
+            return False
+        return not any(batch.asking is None for worker in self._workers for batch in worker.batches)

@@ -1,0 +1,131 @@
+"""Chunks whose size is known only after running: what is promised ahead, and the place that a result gets.
+
+The executor computes such a chunk in memory of its own. Where a bound is known and fits well, the slot is taken ahead
+and what is left over given back, so the operand travels like any other. Else its batch ends with it: memory of its own
+is promised first (the bound, or what its program's results took so far), the executor tells the true size and waits,
+and is sent a slot, before all who stand in line, or the reason why there is none. A result that finds no room because
+others hold it is dropped and made again, with room for it promised. Asked by `execution`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jmars.errors import text_of
+from jmars.model.messages import JobTable
+from jmars.storage.arena import PAGE, Allocator
+from jmars.units import format_bytes
+from jmars.worker.crew import Batch, Worker
+from jmars.worker.quota import Quota
+from jmars.worker.storing import Request, Storing
+
+__all__ = ["Sizing"]
+
+LEAST_GUESS = 2**20  # bytes promised for a result of which nothing is known
+
+
+class Sizing:
+    """Places for results whose size was not known.
+
+    Parameters
+    ----------
+    workers
+        All of the host; a batch in `worker.batches` whose `asking` is set waits for a place.
+    """
+
+    def __init__(self, arena: Allocator, quota: Quota, workers: Sequence[Worker]) -> None:
+        self.storing: Storing
+        self._arena, self._quota, self._workers = arena, quota, workers
+        self._seen: dict[int, int] = {}  # program: bytes of its results, the largest of late
+        self._known: dict[tuple[int, int], int] = {}  # (job number, operand): bytes of a result that found no room
+
+    def demand(self, table: JobTable, operand: int, program: int, inputs: int) -> tuple[int | None, int]:
+        """Bytes of the slot to take ahead (None for none) and of memory of its own.
+
+        Parameters
+        ----------
+        program
+            Its program's number on this host.
+        inputs
+            Bytes of the chunks that it reads.
+        """
+        work = table.work[operand]
+        output = table.programs[table.program[operand]].output
+        if output.is_sized:
+            return table.nbytes[operand], work
+        known = self._known.get((table.number, operand))
+        if known is not None:
+            return known, work + known
+        room = max(0, self._arena.capacity - inputs - work)
+        if output.most is not None and 2 * output.most * len(self._workers) <= room:
+            return output.most, work + output.most
+        if output.most is not None and 2 * output.most <= room:
+            return None, work + output.most
+        guess = self._seen.get(program, max(LEAST_GUESS, inputs))
+        return None, work + min(guess, room // 2)
+
+    def learn(self, program: int, size: int) -> None:
+        """A result of `program` took `size` bytes."""
+        self._seen[program] = max(size, self._seen.get(program, 0) * 9 // 10)
+
+    def place(self, worker: Worker, batch: Batch, size: int) -> None:
+        """The executor made a result of `size` bytes, the first of `batch`: send it a slot for it, now or later."""
+        table, operand = batch.table, batch.operands[0]
+        slot = batch.outs[0]
+        if slot and self._arena.size_of(slot) >= size:
+            worker.link.send(("place", slot, ""))
+            return
+        if slot:
+            self._arena.free(slot)
+            batch.outs[0] = 0
+        self._quota.adjust(table.job, operand, size)
+        what = f"the result of {table.programs[table.program[operand]].name}"
+        if 2 * -(-size // PAGE) * PAGE > self._arena.capacity:
+            self.refuse(worker, self._too_large(what, size))
+            return
+
+        def granted(slot: int) -> None:
+            batch.asking = None
+            batch.outs[0] = slot
+            worker.link.send(("place", slot, ""))
+
+        def refused(error: Exception) -> None:
+            batch.asking = None
+            others = any(one.asking for other in self._workers for one in other.batches)
+            if others and (table.number, operand) not in self._known:
+                self._known[table.number, operand] = size
+                self.refuse(worker)
+            else:
+                self.refuse(worker, f"{self._too_large(what, size)} ({text_of(error)})")
+
+        batch.asking = Request((), size, granted, refused, what, table.rank[operand])
+        self.storing.ask_first(batch.asking)
+
+    def refuse(self, worker: Worker, why: str = "") -> None:
+        """Have the executor drop its result: its operand fails with a MemoryLimitError, or is as if never run."""
+        worker.link.send(("place", 0, why))
+
+    def withdraw(self, batch: Batch) -> None:
+        """A batch is given up: it needs no place."""
+        asking, batch.asking = batch.asking, None
+        if asking is not None:
+            self.storing.withdraw(lambda request: request is asking)
+
+    @property
+    def all_wait(self) -> bool:
+        """Whether every worker waits for a place, so that nothing ends by itself."""
+        return all(worker.batches and worker.batches[0].asking is not None for worker in self._workers)
+
+    def close_job(self, number: int) -> None:
+        """Forget a job."""
+        self._known = {one: size for one, size in self._known.items() if one[0] != number}
+
+    def forget(self) -> None:
+        """Programs get new numbers."""
+        self._seen.clear()
+
+    def _too_large(self, what: str, size: int) -> str:
+        return (
+            f"{what} takes {format_bytes(size)}; while it is stored it needs twice that, and the memory limit leaves "
+            f"{format_bytes(self._arena.capacity)}; give less at a time, or raise memory_limit"
+        )
