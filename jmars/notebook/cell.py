@@ -18,17 +18,18 @@ from jmars.notebook.cell_source import LAST_VALUE, CellSource
 from jmars.notebook.kernel_access import run_coroutine
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names
-from jmars.tensor.engine import current_engine, set_engine
+from jmars.tensor.engine import Engine, current_engine, set_engine
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from jmars.notebook.live import CellEngine
+    from jmars.notebook.planning import PlanEngine
 
 __all__ = ["run_cell"]
 
 
-def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine, lazy: bool = False) -> Any:
+def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | PlanEngine, lazy: bool = False) -> Any:
     """Run a cell; afterwards the names that it assigned are computed and kept.
 
     Parameters
@@ -76,7 +77,7 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine, la
 
 
 @contextmanager
-def _engine_is(engine: CellEngine) -> Iterator[None]:
+def _engine_is(engine: Engine) -> Iterator[None]:
     """Within, tensors ask `engine` for values."""
     before = current_engine()
     set_engine(engine)

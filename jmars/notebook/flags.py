@@ -15,8 +15,8 @@ __all__ = ["USAGE", "Flags"]
 
 USAGE = """Run a cell of plain NumPy as one graph on a local cluster.
 
-    %%jmars [-w WORKERS] [--memory LIMIT] [--chunk SIZE] [-b] [-o NAME] [--lazy]
-    %jmars [status | stop]
+    %%jmars [-w WORKERS] [--memory LIMIT] [--chunk SIZE] [-b] [-o NAME] [--lazy] [--plan]
+    %jmars [status | stop | plan EXPRESSION]
 
 -w, --workers WORKERS
     Worker processes; the cores of this machine when the flag is absent.
@@ -27,13 +27,16 @@ USAGE = """Run a cell of plain NumPy as one graph on a local cluster.
 -b, --background
     Return at once; the names are lazy tensors that wait for the job when their values are asked for.
 -o, --output NAME
-    Bind the Job to NAME.
+    Bind the Job to NAME; with --plan the plan.
 --lazy
     Compute only what the cell shows; the names stay lazy.
+--plan
+    Do not run: show what a run would cost, and why. Names and arrays stay as they are, and no cluster is started.
 
 Flags other than those of the running cluster start another one, which is the default from then on. `np` and whatever
 was imported from NumPy mean jmars.tensor inside the cell; names that the cell assigns are tensors afterwards.
-`%jmars` shows the clusters of this kernel, `%jmars stop` closes them.
+`%jmars` shows the clusters of this kernel, `%jmars stop` closes them, `%jmars plan (x + 1).sum()` plans an expression
+as `%%jmars --plan` plans a cell.
 """
 
 
@@ -44,7 +47,7 @@ class Flags:
     Examples
     --------
     >>> Flags.parse("-w 2 --memory 1GiB -o job")
-    Flags(workers=2, memory=1073741824, chunk=None, background=False, output='job', lazy=False)
+    Flags(workers=2, memory=1073741824, chunk=None, background=False, output='job', lazy=False, plan=False)
     """
 
     workers: int | None = None
@@ -53,6 +56,7 @@ class Flags:
     background: bool = False
     output: str | None = None
     lazy: bool = False
+    plan: bool = False
 
     @classmethod
     def parse(cls, line: str) -> Flags:
@@ -83,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-b", "--background", action="store_true")
     parser.add_argument("-o", "--output", type=_name)
     parser.add_argument("--lazy", action="store_true")
+    parser.add_argument("--plan", action="store_true")
     return parser
 
 

@@ -22,6 +22,7 @@ from jmars.notebook.cell_source import CellSource
 from jmars.notebook.display import choose_display
 from jmars.notebook.flags import USAGE, Flags
 from jmars.notebook.live import CellCancelled, CellEngine, answer_control
+from jmars.notebook.planning import plan_cell
 from jmars.tensor.engine import get_engine
 from jmars.units import format_bytes
 
@@ -37,7 +38,7 @@ class JmarsMagics(Magics):
         __tracebackhide__ = True
         shell = self.shell
         assert isinstance(shell, InteractiveShell)
-        return run_magic_cell(shell, line, cell) if cell is not None else run_magic_line(line)
+        return run_magic_cell(shell, line, cell) if cell is not None else run_magic_line(shell, line)
 
     jmars.__doc__ = USAGE
 
@@ -55,6 +56,12 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
     __tracebackhide__ = True
     flags = Flags.parse(line)
     source = CellSource.read(shell, line, cell)
+    if flags.plan:
+        with config.using(**flags.settings()):
+            plan = plan_cell(shell, source, _open_cluster(flags), flags)
+        if flags.output:
+            shell.user_ns[flags.output] = plan
+        return plan
     cluster = find_cluster(flags)
     display = choose_display(cluster)
     engine = CellEngine(cluster, get_engine(), display, source.label, flags.background)
@@ -72,11 +79,10 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
 
 def find_cluster(flags: Flags) -> Cluster:
     """The newest open cluster that is as the flags ask, or a new one; it is the default from then on."""
-    for cluster in reversed(open_clusters()):
-        same_workers = flags.workers in (None, cluster.n_workers)
-        if same_workers and flags.memory in (None, cluster.memory_limit):
-            make_default(cluster)
-            return cluster
+    cluster = _open_cluster(flags)
+    if cluster is not None:
+        make_default(cluster)
+        return cluster
     if flags.workers is None and flags.memory is None:
         started = default_cluster(start=True)
         assert started is not None
@@ -84,17 +90,30 @@ def find_cluster(flags: Flags) -> Cluster:
     return Cluster(n_workers=flags.workers, memory_limit=flags.memory)
 
 
-def run_magic_line(line: str) -> None:
-    """`%jmars` or `%jmars status` shows the clusters of this process, `%jmars stop` closes them.
+def _open_cluster(flags: Flags) -> Cluster | None:
+    """The newest open cluster that is as the flags ask."""
+    for cluster in reversed(open_clusters()):
+        same_workers = flags.workers in (None, cluster.n_workers)
+        if same_workers and flags.memory in (None, cluster.memory_limit):
+            return cluster
+    return None
+
+
+def run_magic_line(shell: InteractiveShell, line: str) -> Any:
+    """`%jmars` or `%jmars status` shows the clusters of this process, `%jmars stop` closes them, `%jmars plan` plans.
 
     Raises
     ------
     UsageError
         If it asks for something else.
     """
-    word = line.strip() or "status"
-    if word not in ("status", "stop"):
-        raise UsageError(f"%jmars {word}: use `%jmars status`, `%jmars stop`, or `%%jmars` above a cell")
+    __tracebackhide__ = True
+    word, _, rest = (line.strip() or "status").partition(" ")
+    if word == "plan" and rest.strip():
+        return run_magic_cell(shell, "--plan", rest)
+    if word not in ("status", "stop") or rest:
+        usage = "`%jmars status`, `%jmars stop`, `%jmars plan EXPRESSION`, or `%%jmars` above a cell"
+        raise UsageError(f"%jmars {line.strip()}: use {usage}")
     clusters = open_clusters()
     if not clusters:
         print("jmars: no cluster; the next %%jmars cell starts one")  # noqa: T201
@@ -104,6 +123,7 @@ def run_magic_line(line: str) -> None:
             print(f"jmars: {cluster.name} is closed")  # noqa: T201
         else:
             print(describe(cluster))  # noqa: T201
+    return None
 
 
 def describe(cluster: Cluster) -> str:

@@ -74,7 +74,7 @@ class PlannedRun:
     >>> import jmars.tensor as mt
     >>> plan = (mt.ones((400, 400), chunk_size=100) + 1).sum().plan()
     >>> plan.operands, plan.operands_before, plan.moved
-    (21, 37, 0)
+    (21, 53, 0)
     >>> twice = plan.what_if(workers=2 * int(plan.workers.cores[0]))
     >>> twice.base is plan
     True

@@ -1,0 +1,115 @@
+"""`%%jmars --plan` and `%jmars plan`: what a cell would cost, without running it.
+
+The cell's Python runs with an engine that plans instead of computing; then everything is as before the cell.
+`PlanEngine` stands where `live.CellEngine` stands when a cell runs. Used by magic.py.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from jmars.client import plans
+from jmars.client.cluster import Cluster, usable_cores
+from jmars.client.native import plan_on
+from jmars.deploy.memory import default_limit, room_for_chunks
+from jmars.notebook.cell import run_cell
+from jmars.notebook.cell_source import CellSource
+from jmars.notebook.flags import Flags
+from jmars.tensor.operand import TensorData
+from jmars.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from jmars.client.plans import PlannedRun
+
+__all__ = ["CellPlanned", "PlanEngine", "plan_cell"]
+
+
+class CellPlanned(BaseException):  # no Exception: user code must not catch it
+    """The cell ends here: its plan is made."""
+
+    def __init__(self, plan: PlannedRun, complete: bool) -> None:
+        super().__init__("the cell is planned, not run")
+        self.plan = plan
+        self.complete = complete  # False: the cell needs a value to go on
+
+
+class PlanEngine:
+    """The engine (`jmars.tensor.engine.Engine`) of a cell that is planned.
+
+    Parameters
+    ----------
+    cluster
+        Where the cell would run; None: on one that would be started.
+    workers, limit
+        Worker processes and memory limit in bytes of the cluster that would be started.
+    """
+
+    job = None  # as of a cell's engine: the newest job
+
+    def __init__(self, cluster: Cluster | None, workers: int, limit: int) -> None:
+        self._cluster = cluster
+        self._workers, self._limit = workers, limit
+
+    def execute(self, data: Sequence[TensorData]) -> None:
+        """A value is needed in the middle of the cell: what is held is there, else the cell cannot go on."""
+        __tracebackhide__ = True
+        missing = [one for one in data if not self.held(one)]
+        if missing:
+            raise CellPlanned(self.plan(missing), complete=False)
+
+    def fetch(self, data: TensorData, copy: bool = True) -> Any:
+        """A value that is held."""
+        __tracebackhide__ = True
+        self.execute([data])
+        assert self._cluster is not None
+        return self._cluster.fetch(data, copy)
+
+    def held(self, data: TensorData) -> bool:
+        """Whether the value lies on the cluster."""
+        return self._cluster is not None and self._cluster.holds(data)
+
+    def limits(self) -> tuple[int, int]:
+        """Memory limit in bytes and number of workers of the cell's cluster."""
+        return (self._cluster.memory_limit, self._cluster.n_workers) if self._cluster else (self._limit, self._workers)
+
+    def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
+        """What computing `data` would cost."""
+        if self._cluster is not None:
+            return plan_on(self._cluster, data, policy)
+        return plans.plan_for(data, self._workers, room_for_chunks(self._limit, self._workers), policy=policy)
+
+    def finish(self, results: Sequence[Tensor]) -> NoReturn:
+        """What the cell leaves behind is planned together, as a run would compute it."""
+        raise CellPlanned(self.plan([tensor.data for tensor in results]), complete=True)
+
+
+def plan_cell(shell: InteractiveShell, source: CellSource, cluster: Cluster | None, flags: Flags) -> PlannedRun:
+    """The plan of a cell; names and tensors are as before it.
+
+    Raises
+    ------
+    BaseException
+        What the cell's Python raises.
+    """
+    __tracebackhide__ = True
+    limit = flags.memory if flags.memory is not None else default_limit()
+    planner = PlanEngine(cluster, flags.workers or usable_cores(), limit)
+    try:
+        run_cell(shell, source, planner, flags.lazy)
+    except CellPlanned as end:
+        if not end.complete:
+            print(_where(source, end), file=sys.stderr)  # noqa: T201
+        return end.plan
+    raise AssertionError("finish() always raises")
+
+
+def _where(source: CellSource, end: CellPlanned) -> str:
+    """Which line wants to know a value."""
+    lines = [frame.lineno for frame in traceback.extract_tb(end.__traceback__) if frame.filename == source.filename]
+    line = f"line {lines[-1]} of {source.label}" if lines else source.label
+    return f"{line} needs a value to go on; this is the plan of what leads to it"
