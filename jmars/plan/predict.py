@@ -98,10 +98,9 @@ def foretell(
     fresh
         Bytes of the memory that no job has touched yet.
     """
-    computed = float(graph.cost.sum())
-    count = int((placed < 0).sum())
-    executors = int(workers.cores.sum())
-    batch = min(max(1, int(_BATCH_SECONDS * count / computed)), _BATCH) if computed else 1
+    executors, count = int(workers.cores.sum()), int((placed < 0).sum())
+    large = np.average(graph.cost, weights=graph.nbytes) if graph.nbytes.any() else 0.0  # seconds, by what fills memory
+    batch = min(max(1, int(_BATCH_SECONDS / large)), _BATCH) if large else 1
     sent = AHEAD * min(batch, max(1, count // (AHEAD * executors)))
     # as many operands hold memory as are sent ahead, and together they compute no faster
     ahead = Workers.build(

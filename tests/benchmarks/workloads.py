@@ -1,4 +1,4 @@
-"""Ten array workloads as users write them, each about a second or two on two executors.
+"""Ten array workloads as users write them, each between a third of a second and three on two executors.
 
 `WORKLOADS` maps a name to a function that gives a lazy tensor of few elements; `scale` makes all arrays that much
 longer. Used by predictions.py (predicted beside measured) and recorded.py (graphs for planners).
@@ -32,7 +32,7 @@ def anomaly_mean(scale: float = 1.0) -> Tensor:
 
 def quadratic_mean(scale: float = 1.0) -> Tensor:
     """Two arrays that are used twice each."""
-    shape = (int(150e6 * scale),)
+    shape = (int(300e6 * scale),)
     u = mt.random.default_rng(3).random(shape, chunk_size=1_000_000)
     v = mt.random.default_rng(4).random(shape, chunk_size=1_000_000)
     return mt.stack([(u**2).mean(), (v**2).mean(), (u * v).mean()]).sum()
@@ -47,7 +47,7 @@ def transpose_sum(scale: float = 1.0) -> Tensor:
 
 def matmul(scale: float = 1.0) -> Tensor:
     """A product of square matrices in blocks."""
-    n = int(3600 * scale ** (1 / 3)) // 400 * 400
+    n = int(4800 * scale ** (1 / 3)) // 400 * 400
     a = mt.random.default_rng(6).random((n, n), chunk_size=400)
     b = mt.random.default_rng(7).random((n, n), chunk_size=400)
     return (a @ b).sum()
@@ -55,7 +55,7 @@ def matmul(scale: float = 1.0) -> Tensor:
 
 def tall_tree(scale: float = 1.0) -> Tensor:
     """Many small chunks, so that it is dispatching that takes the time."""
-    x = mt.random.default_rng(8).random(int(80_000 * scale) * 500, chunk_size=500)
+    x = mt.random.default_rng(8).random(int(120_000 * scale) * 500, chunk_size=500)
     return x.sum()
 
 
@@ -90,7 +90,7 @@ def _work_of(block: np.ndarray, block_id: tuple[int, ...]) -> np.ndarray:
 
 def unequal_blocks(scale: float = 1.0) -> Tensor:
     """A function of the user's, that takes longer on some blocks."""
-    x = mt.random.default_rng(13).random(int(40e6 * scale), chunk_size=250_000)
+    x = mt.random.default_rng(13).random(int(80e6 * scale), chunk_size=250_000)
     return mt.map_blocks(_work_of, x, dtype="f8").sum()
 
 
