@@ -5,6 +5,7 @@ shared.py       arrays to and from the cluster's shared memory
 job.py          a submitted graph (Job)
 reports.py      who waits for the end of which job
 sending.py      arrays from outside, sent for each job or once for a cell (Sending)
+structures.py   graphs, sent whole once and named by their structure when they come again (Structures)
 cluster.py      a cluster of workers (Cluster) and the default one
 session.py      run tensors on the default cluster (Session, execute)
 native.py       the engine that tensors call when they need a value

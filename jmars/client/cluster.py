@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from jmars.actors import Mailbox
@@ -24,12 +23,13 @@ from jmars.client.job import Job
 from jmars.client.reports import Reports
 from jmars.client.sending import Sending
 from jmars.client.shared import SharedMemory
-from jmars.config import config
+from jmars.client.structures import Structures
 from jmars.deploy import LocalHost
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
 from jmars.model.events import Event
 from jmars.model.states import JobState
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.from_array import FromArray
+from jmars.tensor.graph import Outline
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor import Tensor
 
@@ -103,6 +103,7 @@ class Cluster:
             self._capacity: int = ready["capacity"]
             self._shared = SharedMemory(self._connection, self._host.arena, ready["arena"], ready["capacity"])
             self.sending = Sending(self, self._shared)
+            self._structures = Structures(self.ask)
         except BaseException as error:
             self._closed = True
             if connection is not None:
@@ -164,21 +165,23 @@ class Cluster:
         with self._lock:
             self._bring_here(data)
             self.sending.send(data)
-            graph = TensorGraph.of(data, self._held)
+            outline = Outline.of(data, self._held)
+            keys = [node.key for node in outline.nodes]
+            asked = set(outline.results)
             uploaded: list[str] = []
             results: list[str] = []  # arrays that are themselves results: they keep their names
             try:
-                for number, array, splits in graph.arrays():
-                    graph.check_array(number)
-                    key = graph.metas[number].key
-                    if number in graph.results:
-                        results.append(key)
-                    else:
-                        uploaded.append(key := f"{key}-{os.urandom(4).hex()}")
-                    self._shared.upload(key, array, splits)
-                    graph.replace_by_stored(number, key)
-                settings = {**config.task, "combine_size": config.combine_size}
-                job = self.ask("session", "submit", cloudpickle.dumps(graph), name, settings, ticket)
+                for number, operand in enumerate(outline.operands):
+                    if isinstance(operand, FromArray):
+                        operand.check()
+                        key = keys[number]
+                        if number in asked:
+                            results.append(key)
+                        else:
+                            uploaded.append(key := f"{key}-{os.urandom(4).hex()}")
+                            keys[number] = key
+                        self._shared.upload(key, operand.array, outline.nodes[number].chunks)
+                job = self._structures.start(outline, keys, name, ticket)
                 handle = Job(self, job, name or job, data, single)
                 if uploaded or results:  # the job holds them by now, and lets go of them when it ends
                     handle.when_done(lambda job: self._let_go(uploaded + results * (job.state != JobState.SUCCEEDED)))
@@ -207,7 +210,8 @@ class Cluster:
         -------
         dict
             `workers` (list) and `scheduler`, each with `pid`, `state` and `memory` (bytes); `memory` with `limit`,
-            `resident`, `peak` and what was spilled, in bytes.
+            `resident`, `peak` and what was spilled, in bytes; `plans` with how many structures of graphs are kept,
+            their bytes (`size`), and how often one was `found`, `missed` or `dropped`.
         """
         found: dict[str, Any] = self.ask("host", "info")
         return found | {"workers": list(found["workers"])}

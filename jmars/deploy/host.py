@@ -22,7 +22,7 @@ import numexpr
 from jmars.actors import Channel, Mailbox, serve
 from jmars.deploy.folders import Folders
 from jmars.deploy.janitor import start_janitor
-from jmars.deploy.memory import private_bytes, room_for_chunks
+from jmars.deploy.memory import plan_bytes, private_bytes, room_for_chunks
 from jmars.errors import MemoryLimitError, text_of
 from jmars.model import events
 from jmars.scheduler import EventLog, SessionActor
@@ -59,7 +59,7 @@ class Host:
             arena, self.children, workers, orders["threads"], folders.make_spill, folders.disk_room
         )
         names = [worker.name for worker in self.execution.workers]
-        self.session = SessionActor(self.execution, names, self.log, self._job_ended)
+        self.session = SessionActor(self.execution, names, self.log, self._job_ended, plan_bytes(orders["limit"]))
         self.execution.scheduler = self.session
         self.mailbox = Mailbox()
         self.mailbox.add("host", self)
@@ -67,7 +67,7 @@ class Host:
         self.mailbox.add("events", self.session)
         self.mailbox.add("cluster", ClusterActor(self))
         store = StoreActor(self.execution)
-        self.session.read_chunk = partial(_read, store, arena)
+        self.session.around.read_chunk = partial(_read, store, arena)
         self.mailbox.add("store", store)
         self._channels: set[Channel] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -108,6 +108,7 @@ class Host:
                 "reloaded_total": self.execution.chunks.reloaded,
                 "chunks": len(self.execution.chunks.memory) + len(self.execution.chunks.disk),
             },
+            "plans": self.session.plans.counts(),
         }
 
     async def ready(self) -> dict[str, Any]:

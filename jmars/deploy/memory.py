@@ -14,12 +14,13 @@ import psutil
 from jmars.errors import MemoryLimitError
 from jmars.units import format_bytes, parse_bytes
 
-__all__ = ["available", "default_limit", "private_bytes", "room_for_chunks"]
+__all__ = ["available", "default_limit", "plan_bytes", "private_bytes", "room_for_chunks"]
 
 MB = 2**20
 CONTROL_START = 32 * MB  # that the control process takes when it starts, about
 CONTROL_BYTES = 24 * MB  # that it grows by while it compiles and runs
 WORKER_BYTES = 10 * MB  # that an executor, the zygote, the mover or the janitor takes for itself
+FEW_PLANS, MANY_PLANS = 4 * MB, 32 * MB  # of plans that are kept to be run again, under small and large limits
 LEAST_BYTES = 64 * MB  # that a limit must leave for chunks and scratch
 
 
@@ -98,6 +99,11 @@ def chosen_limit(given: str | int | None) -> int:
     return limit
 
 
+def plan_bytes(limit: int) -> int:
+    """Bytes of a memory limit for plans that are kept to be run again."""
+    return min(MANY_PLANS, FEW_PLANS + max(0, limit - 1024 * MB) // 64)
+
+
 def room_for_chunks(limit: int, workers: int, control: int = CONTROL_START) -> int:
     """Bytes that a memory limit leaves for chunks and scratch.
 
@@ -120,7 +126,8 @@ def room_for_chunks(limit: int, workers: int, control: int = CONTROL_START) -> i
     >>> format_bytes(room_for_chunks(2**30, workers=2))
     '918.0 MiB'
     """
-    base = control + CONTROL_BYTES + (workers + 3) * WORKER_BYTES  # and zygote, mover, janitor
+    base = control + CONTROL_BYTES + plan_bytes(limit) - FEW_PLANS  # these are part of CONTROL_BYTES
+    base += (workers + 3) * WORKER_BYTES  # and zygote, mover, janitor
     left = limit - base
     if left < LEAST_BYTES:
         raise MemoryLimitError(

@@ -5,8 +5,10 @@ assigner.py    which worker runs an operand whose inputs are there (AssignerActo
 operand.py     OperandActor: the operands of one job as rows of lists
 picture.py     what the live view is told of a graph
 prepare.py     a submitted graph compiled, planned and laid out for workers
+plans.py       what was prepared, by structure, to be run again
 event_log.py   what happened, numbered and bounded (EventLog)
 chunk_meta.py  which chunks make up a tensor that is kept (ChunkMetaActor)
+surroundings.py what all jobs of a cluster have in common
 telling.py     what a job tells of its operands and errors, as plain data
 stages.py      the stages of one job, for graphs that unfold while they run
 graph.py       GraphActor: one job from submission to its end

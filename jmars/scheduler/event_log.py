@@ -14,7 +14,7 @@ from typing import Any
 
 from jmars.model.events import Event
 
-__all__ = ["EventLog"]
+__all__ = ["EventLog", "weight"]
 
 
 class EventLog:
@@ -35,10 +35,10 @@ class EventLog:
         self._limit, self._budget, self._now = limit, budget, now
         self._held = 0  # bytes, about
 
-    def append(self, kind: str, job: str, data: dict[str, Any]) -> None:
-        """Write down that something happened."""
+    def append(self, kind: str, job: str, data: dict[str, Any], size: int | None = None) -> None:
+        """Write down that something happened; `size` are the bytes of `data` where they are known (`weight`)."""
         self.last += 1
-        size = 100 + _weight(data)
+        size = 100 + (weight(data) if size is None else size)
         self._events.append(([self.last, self._now(), kind, job, data], size))
         self._held += size
         while len(self._events) > self._limit or (self._held > self._budget and len(self._events) > 1):
@@ -68,12 +68,12 @@ class EventLog:
         return found, upto
 
 
-def _weight(value: Any) -> int:
+def weight(value: Any) -> int:
     """Bytes of memory that a part of an event takes, about."""
     if isinstance(value, bytes | str):
         return 50 + len(value)
     if isinstance(value, dict):
-        return 200 + sum(map(_weight, value.values()))
+        return 200 + sum(map(weight, value.values()))
     if isinstance(value, list | tuple):
-        return 60 + sum(map(_weight, value))
+        return 60 + sum(map(weight, value))
     return 30

@@ -17,18 +17,17 @@ import cloudpickle
 import numpy as np
 
 from jmars.errors import JobCancelledError, WorkerLostError
-from jmars.flow import Pool
 from jmars.model import events
-from jmars.model.messages import JobTable, WorkerPort
+from jmars.model.messages import JobTable
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState
 from jmars.model.states import OperandState as S
-from jmars.scheduler.chunk_meta import ChunkMetaActor
-from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.operand import OperandActor
-from jmars.scheduler.prepare import Prepared, prepare_graph
-from jmars.scheduler.stages import ReadChunk, Stages
+from jmars.scheduler.prepare import Ready, prepare
+from jmars.scheduler.stages import Stages
+from jmars.scheduler.surroundings import Surroundings
 from jmars.scheduler.telling import added, counts_by_state, packed_error, states_as_events
 from jmars.tensor.source_line import SourceLine
+from jmars.tensor.structure import Bindings
 
 __all__ = ["GraphActor"]
 
@@ -40,29 +39,11 @@ class GraphActor:
     ----------
     job, number, name
         Id, running number and the name that people see.
-    workers
-        Names of the workers, by index.
-    take_chunks
-        Gives the first of so many fresh chunk numbers.
-    ended
-        Called once, when the job has ended.
-    read_chunk
-        Gives the bytes of a small chunk, for what is decided by a value.
+    around
+        What it shares with the other jobs.
     """
 
-    def __init__(
-        self,
-        job: str,
-        number: int,
-        name: str,
-        workers: Sequence[str],
-        port: WorkerPort,
-        meta: ChunkMetaActor,
-        log: EventLog,
-        take_chunks: Callable[[int], int],
-        ended: Callable[[GraphActor], None],
-        read_chunk: ReadChunk | None = None,
-    ) -> None:
+    def __init__(self, job: str, number: int, name: str, around: Surroundings) -> None:
         self.job, self.number, self.name = job, number, name
         self.state = JobState.PREPARING
         self.error: tuple[str, str, str, bytes, str] | None = None  # class, text, traceback, pickle, where
@@ -71,50 +52,59 @@ class GraphActor:
         self.elapsed = 0.0
         self.measured: dict[str, Any] | None = None  # what it took, once it has ended
         self.results: list[str] = []  # keys of the tensors that it left here and that were not here before
-        self._workers, self._port, self._meta, self._log = workers, port, meta, log
-        self._take_chunks, self._ended = take_chunks, ended
+        self._around = around
+        self._port, self._meta, self._log = around.port, around.meta, around.log
         self._stop_as: JobState | None = None  # how it will end once nothing runs
         self._picture: dict[str, Any] | None = None
         self._operands: OperandActor | None = None
-        self._prepared: Prepared | None = None
+        self._ready: Ready | None = None  # what is run
         self._table: JobTable | None = None
         self._given: dict[int, int] = {}  # operand: chunk of another tensor, or of an earlier stage, that it stands for
         self._running = 0
         self._final_states = b""
         self._stages: Stages | None = None  # of a graph that unfolds while it runs
-        self._read_chunk = read_chunk
         self._earlier = [0] * len(STATE_NAMES)  # operands of stages that have ended, by state
         self._going_on: asyncio.Task[None] | None = None  # from one stage to the next
         self._log.append(events.JOB_SUBMITTED, job, {"name": name})
         self._log.append(events.JOB_MOVED, job, self._job_data())
 
     # -- preparing
-    async def run(self, blob: bytes, settings: dict[str, Any]) -> None:
-        """Compile, plan and start; returns when operands run, or the job has ended already."""
-        self._begin(await asyncio.to_thread(self._try_to, self._prepare_first, blob, settings))
+    async def submit(self, blob: bytes, settings: dict[str, Any], structure: bytes, bound: Bindings | None) -> None:
+        """Compile, plan and start; returns when operands run, or the job has ended already.
 
-    def _try_to(self, prepare: Callable[..., Prepared | None], *args: Any) -> Prepared | BaseException | None:
+        `blob` is a canonical graph of that structure with its bindings, or any graph with None.
+        """
+        self.run(await asyncio.to_thread(self._try_to, self._prepare_first, blob, settings, structure, bound))
+
+    def _try_to(self, prepare: Callable[..., Ready | None], *args: Any) -> Ready | BaseException | None:
         """What `prepare` gives or raises; unpickling runs code of users, which may raise SystemExit too."""
         try:
             return prepare(*args)
         except BaseException as error:
             return error
 
-    def _prepare_first(self, blob: bytes, settings: dict[str, Any]) -> Prepared | None:
+    def _prepare_first(
+        self, blob: bytes, settings: dict[str, Any], structure: bytes, bound: Bindings | None
+    ) -> Ready | None:
         graph = cloudpickle.loads(blob)
+        plans, workers = self._around.plans, self._around.workers
+        if bound is not None:
+            prepared = prepare(graph, settings, workers, self._check)
+            plans.keep(structure, prepared)
+            return Ready(prepared, bound)
         if not graph.unfolds:
-            return prepare_graph(graph, settings, self._workers, self._check)
-        self._stages = Stages(self.job, graph, lambda part: prepare_graph(part, settings, self._workers, self._check))
+            return plans.ready(graph, settings, workers, self._check)
+        self._stages = Stages(self.job, graph, lambda part: plans.ready(part, settings, workers, self._check))
         return self._stages.prepare()
 
-    def _begin(self, prepared: Prepared | BaseException | None) -> None:
+    def run(self, ready: Ready | BaseException | None) -> None:
         """Start a stage, or end where there is none or it could not be prepared."""
         if self.state in TERMINAL:
             return  # cancelled meanwhile
-        if prepared is None:
+        if ready is None:
             self._end(JobState.SUCCEEDED)
             return
-        error = self._open(prepared) if isinstance(prepared, Prepared) else prepared
+        error = self._open(ready) if isinstance(ready, Ready) else ready
         if error is None:
             self._start()
             return
@@ -125,32 +115,34 @@ class GraphActor:
         if self._stop_as is not None:
             raise JobCancelledError("cancelled while it was prepared")
 
-    def _open(self, prepared: Prepared) -> Exception | None:
+    def _open(self, ready: Ready) -> Exception | None:
         """Open the job on the workers; returns why that cannot be, and then nothing has happened."""
-        after, plan = prepared.compiled.after, prepared.plan
-        table = prepared.table(self.job, self.number, self._take_chunks(after.n))
-        chunk, stored = table.chunk, after.stored
+        prepared, bound = ready
+        table = prepared.open(self.job, self.number, self._around.take_chunks(prepared.plan.dag.n))
+        chunk, given = table.chunk, {}
         try:
             if self._stages is not None:
                 self._stages.hold(self._meta)
-            for operand, (key, index) in stored.items():
-                chunk[operand] = self._meta.chunks(key if self._stages is None else self._stages.name(key))[index]
+            for name, operands in prepared.stored.items():
+                key = bound.key(name)
+                held = self._meta.chunks(key if self._stages is None else self._stages.name(key))
+                for operand, index in operands:
+                    given[operand] = chunk[operand] = held[index]
             self._port.open_job(table)
         except Exception as error:  # a tensor was dropped, too many jobs are open, a user's object has no hash
             return error
-        self._given = {operand: chunk[operand] for operand in stored}
-        self._meta.hold(self._given.values())
+        self._given = given
+        self._meta.hold(given.values())
         if self._stages is not None:
             self._port.free_chunks(self._stages.begin(self._meta))
         number = 1 if self._stages is None else self._stages.number
-        self._prepared, self._picture, self._table = prepared, {**prepared.picture, "stage_number": number}, table
-        counters = Pool(prepared.flow, 1).acquire()
-        self._operands = OperandActor(counters, table.nbytes, plan.assign.tolist(), len(self._workers))
+        self._ready, self._table, self._picture = ready, table, prepared.shown(bound, number)
+        self._operands = OperandActor(prepared.pool.acquire(), table.nbytes, prepared.assign, len(self._around.workers))
         return None
 
     def _start(self) -> None:
-        assert self._operands is not None and self._picture is not None
-        self._log.append(events.GRAPH_BUILT, self.job, self._picture)
+        assert self._operands is not None and self._picture is not None and self._ready is not None
+        self._log.append(events.GRAPH_BUILT, self.job, self._picture, self._ready.prepared.weight)
         if self.state is not JobState.RUNNING:
             self._move(JobState.RUNNING)
         if self._operands.is_done:
@@ -291,20 +283,20 @@ class GraphActor:
     async def _go_on(self, stages: Stages) -> None:
         """From the end of a stage to the beginning of the next."""
         try:
-            assert self._read_chunk is not None
-            values = await stages.values(self._meta, self._read_chunk)
+            assert self._around.read_chunk is not None
+            values = await stages.values(self._meta, self._around.read_chunk)
         except Exception as error:  # the chunk was lost on a disk
-            self._begin(error)
+            self.run(error)
             return
-        self._begin(await asyncio.to_thread(self._try_to, stages.prepare, values))
+        self.run(await asyncio.to_thread(self._try_to, stages.prepare, values))
 
     def _close_stage(self, succeeded: bool) -> None:
         """Keep what was computed or free it, and let go of the stage."""
-        if self._table is not None and self._operands is not None and self._prepared is not None:
+        if self._table is not None and self._operands is not None and self._ready is not None:
             chunk = self._table.chunk
             if succeeded:
-                results = self._prepared.compiled.after.results
-                kept = {key: [chunk[i] for i in ids.ravel().tolist()] for key, ids in results.items()}
+                prepared, bound = self._ready
+                kept = {bound.key(name): [chunk[i] for i in ids] for name, ids in prepared.results.items()}
                 shapes = {chunk[operand]: shape for operand, shape in self._operands.sizes.items()}
                 if self._stages is None:
                     self._keep(kept)
@@ -320,10 +312,11 @@ class GraphActor:
             self._port.free_chunks(self._meta.release(self._given.values()))
             self._given = {}
             self.measured = self._port.close_job(self.job)
+            self._ready.prepared.pool.release(self._operands.counters)  # nothing runs, so no report is under way
         if self._operands is not None:
             self._final_states = bytes(self._operands.state)
             self._earlier = added(self._earlier, counts_by_state(self._final_states))
-        self._operands = self._table = self._prepared = None
+        self._operands = self._table = self._ready = None
 
     def _keep(self, results: Mapping[str, list[int]]) -> None:
         """Leave the results here, chunks by key."""
@@ -339,7 +332,7 @@ class GraphActor:
                 self._keep(self._stages.results(self._meta))
             self._port.free_chunks(self._stages.close(self._meta))
         self._move(state)
-        self._ended(self)
+        self._around.ended(self)
 
     def forget_picture(self) -> None:
         """Keep of an ended job only what `describe` tells."""
@@ -380,8 +373,8 @@ class GraphActor:
 
     def _blame(self, operand: int) -> str:
         """The operand that failed in words; the line that asked for it is noted."""
-        assert self._prepared is not None
-        text, self.line = self._prepared.blame(operand)
+        assert self._ready is not None
+        text, self.line = self._ready.prepared.blame(operand, self._ready.bound)
         return text
 
     def _move(self, state: JobState) -> None:

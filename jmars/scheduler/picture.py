@@ -1,13 +1,13 @@
 """What the live view is told of a graph: the chunk graph before and after fusion, and the stages between.
 
-`graph_built` gives the data of a GraphBuilt event. Small graphs travel edge by edge; of large ones only the graph of
-stages (one box per tensor operand before, one per kind of fused operand after) travels, and which operand is in which
-box.
+`graph_built` gives the data of a GraphBuilt event, `with_lines` puts a run's own lines in. Small graphs travel edge by
+edge; of large ones only the graph of stages (one box per tensor operand before, one per kind of fused operand after)
+travels, and which operand is in which box.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,25 +16,25 @@ from numpy.typing import NDArray
 from jmars.optimize.pipeline import Compiled
 from jmars.plan.plan import Plan
 from jmars.tensor.chunk import ChunkGraph
+from jmars.tensor.source_line import SourceLine
 
-__all__ = ["SMALL", "graph_built"]
+__all__ = ["SMALL", "graph_built", "with_lines"]
 
 SMALL = 1500  # operands up to which every edge is drawn
 _NAME = 80  # characters of a label
 
 
 def graph_built(compiled: Compiled, plan: Plan, workers: Sequence[str]) -> dict[str, Any]:
-    """The data of a GraphBuilt event; docs/reference/events.md explains the fields."""
+    """The data of a GraphBuilt event, but for the user's lines; docs/reference/events.md explains the fields."""
     before, after = compiled.before, compiled.after
     small = before.n <= SMALL
     before_src, before_dst = _edges(before)
     after_src, after_dst = _edges(after)
-    counts = np.bincount(before.stage, minlength=len(before.stages)).tolist()
     labels = [_label(after, k) for k in range(-1, len(after.programs))]
     kinds, after_group = np.unique(np.stack([after.stage, after.program]), axis=1, return_inverse=True)
     group = after_group.reshape(-1)
     return {
-        "stages": [_stage(stage, count) for stage, count in zip(before.stages, counts)],
+        "stages": [],
         "n_before": before.n,
         "n_after": after.n,
         "workers": list(workers),
@@ -55,6 +55,16 @@ def graph_built(compiled: Compiled, plan: Plan, workers: Sequence[str]) -> dict[
     }
 
 
+def with_lines(
+    picture: dict[str, Any], compiled: Compiled, line_of: Callable[[SourceLine | None], SourceLine | None]
+) -> dict[str, Any]:
+    """The picture with the lines that `line_of` gives for those of the compiled graph."""
+    before = compiled.before
+    counts = np.bincount(before.stage, minlength=len(before.stages)).tolist()
+    stages = [_stage(stage.name, line_of(stage.line), count) for stage, count in zip(before.stages, counts)]
+    return picture | {"stages": stages}
+
+
 def _edges(graph: ChunkGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     users = np.repeat(np.arange(graph.n), np.diff(graph.input_ptr))
     return graph.input_idx, users
@@ -72,10 +82,9 @@ def _label(graph: ChunkGraph, program: int) -> str:
     return "stored" if program < 0 else graph.programs[program].name[:_NAME]
 
 
-def _stage(stage: Any, count: int) -> list[Any]:
-    line = stage.line
+def _stage(name: str, line: SourceLine | None, count: int) -> list[Any]:
     where = [line.filename, line.lineno, line.text[:200]] if line is not None else ["", 0, ""]
-    return [stage.name[:_NAME], *where, count]
+    return [name[:_NAME], *where, count]
 
 
 def _u4(values: NDArray[Any]) -> bytes:

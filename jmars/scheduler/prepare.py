@@ -1,62 +1,94 @@
-"""A submitted graph made ready to run: compiled, planned, and laid out as the lists that workers read.
+"""A graph's structure made ready to run, once for all runs of it: compiled, planned, laid out as lists for workers.
 
-`prepare` runs in a thread and touches nothing but its arguments; GraphActor opens what it gives. A job of several
-stages prepares each of them. Source: seed 003, "准备执行图" and "初始 Worker 分配".
+`prepare` runs in a thread and touches nothing but its arguments. What it gives knows no keys of tensors and no lines:
+each run brings its `Bindings`, so a cell run again with other data is neither tiled nor planned (`plans` keeps them).
+A job of several stages prepares each of them.
+Source: seed 003, "准备执行图" and "初始 Worker 分配"; seed 002, "Execution Lifecycle" (pooled instances).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-import cloudpickle
 import numpy as np
 
-from jmars.flow import FlowGraph
+from jmars.flow import FlowGraph, Pool
 from jmars.model.messages import JobTable
 from jmars.optimize import Compiled, compile_graph
 from jmars.plan import Plan, make_plan
-from jmars.scheduler.picture import graph_built
+from jmars.scheduler.event_log import weight
+from jmars.scheduler.picture import graph_built, with_lines
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.source_line import SourceLine
+from jmars.tensor.structure import Bindings
 
-__all__ = ["Prepared", "prepare", "prepare_graph"]
+__all__ = ["Prepared", "Ready", "prepare"]
 
 _NEVER = 1 << 62  # rank of a use that lies beyond the job
+_AT_ONCE = 1 << 20  # instances of one structure; the words by which jobs are stopped are fewer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prepared:
-    """A graph that can be opened on the workers."""
+    """A structure that can be opened on the workers again and again; its jobs only read it.
+
+    Attributes
+    ----------
+    compiled, plan
+        Of the canonical graph: its keys are numbers of operands, its lines too.
+    pool
+        Instances of the plan's graph: each job runs one and gives it back.
+    table
+        What workers are told, without what differs from job to job.
+    picture, weight
+        The data of the GraphBuilt event, without lines, and the bytes that it takes with them, about.
+    size
+        Bytes that it takes, about.
+    """
 
     compiled: Compiled
     plan: Plan
-    flow: FlowGraph
-    picture: dict[str, Any]  # the data of its GraphBuilt event
-    last_use: list[int]  # rank of the last operand that reads each chunk
-    kept: int  # bytes of results that are computed
+    pool: Pool
+    table: JobTable
+    assign: list[int]
+    picture: dict[str, Any]
+    weight: int
+    stored: dict[str, list[tuple[int, int]]]  # name of a tensor: operands that are its chunks, number of each chunk
+    results: dict[str, list[int]]  # name of a tensor: its operands
+    size: int
+    _shown: list[tuple[Bindings, int, dict[str, Any]]] = field(default_factory=list)  # the last picture, and whose
 
-    def table(self, job: str, number: int, base: int) -> JobTable:
-        """What workers must know of it; the chunks of stored operands are still to be named in `chunk`."""
-        after = self.compiled.after
+    def open(self, job: str, number: int, base: int) -> JobTable:
+        """A job's own table; the chunks of stored operands are still to be named in `chunk`."""
+        shared = self.table
         return JobTable(
             job=job,
             number=number,
-            programs=after.programs,
-            program=after.program.tolist(),
-            inputs=self.flow.preds,
-            args=after.args,
+            programs=shared.programs,
+            program=shared.program,
+            inputs=shared.inputs,
+            args=shared.args,
             base=base,
-            chunk=list(range(base, base + after.n)),
-            nbytes=after.nbytes.tolist(),
-            work=after.work.tolist(),
-            rank=self.plan.rank.tolist(),
-            kept=self.kept,
-            last_use=self.last_use,
+            chunk=list(range(base, base + len(shared.program))),
+            nbytes=shared.nbytes.copy(),
+            work=shared.work,
+            rank=shared.rank,
+            kept=shared.kept,
+            last_use=shared.last_use,
         )
 
-    def blame(self, operand: int) -> tuple[str, SourceLine | None]:
+    def shown(self, bindings: Bindings, stage: int) -> dict[str, Any]:
+        """The data of the GraphBuilt event of a job's stage; the same object as long as the lines stay the same."""
+        for known, number, picture in self._shown:
+            if known[1:] == bindings[1:] and number == stage:
+                return picture
+        picture = with_lines(self.picture, self.compiled, bindings.line) | {"stage_number": stage}
+        self._shown[:] = [(bindings, stage, picture)]
+        return picture
+
+    def blame(self, operand: int, bindings: Bindings) -> tuple[str, SourceLine | None]:
         """An operand in words, for errors, and the line that asked for it.
 
         Of fused operands the one that calls a function is to blame, the others hardly raise; else the last.
@@ -66,17 +98,26 @@ class Prepared:
         members = np.flatnonzero(self.compiled.group == operand).tolist()
         calls = [m for m in members if before.program[m] >= 0 and before.programs[before.program[m]].calls]
         stage = before.stage[(calls[:1] or members[-1:])[0]] if members else after.stage[operand]
-        line = (before if members else after).stages[stage].line
+        line = bindings.line((before if members else after).stages[stage].line)
         return f"operand {name}" + (f" of line {line.lineno} ({line.text.strip()})" if line is not None else ""), line
 
 
-def prepare(blob: bytes, settings: Mapping[str, Any], workers: Sequence[str], check: Callable[[], None]) -> Prepared:
+class Ready(NamedTuple):
+    """What a job opens: a structure, and what fills it in."""
+
+    prepared: Prepared
+    bound: Bindings
+
+
+def prepare(
+    graph: TensorGraph, settings: Mapping[str, Any], workers: Sequence[str], check: Callable[[], None]
+) -> Prepared:
     """Compile and plan.
 
     Parameters
     ----------
-    blob
-        A pickled TensorGraph; unpickling runs code of users, which may raise anything.
+    graph
+        What to run, canonical (`tensor.structure.canonical`).
     settings
         Seed 000's task configuration.
     workers
@@ -84,13 +125,6 @@ def prepare(blob: bytes, settings: Mapping[str, Any], workers: Sequence[str], ch
     check
         Called between steps; may raise to stop (a cancelled job).
     """
-    return prepare_graph(cloudpickle.loads(blob), settings, workers, check)
-
-
-def prepare_graph(
-    graph: TensorGraph, settings: Mapping[str, Any], workers: Sequence[str], check: Callable[[], None]
-) -> Prepared:
-    """`prepare` for a graph that is unpickled, as a stage's is."""
     compiled = compile_graph(graph, settings, check)
     after = compiled.after
     check()
@@ -100,10 +134,45 @@ def prepare_graph(
     kept = np.unique(np.concatenate([np.zeros(0, np.int64), *(ids.ravel() for ids in after.results.values())]))
     flow = FlowGraph(plan.dag, given=np.flatnonzero(stored), kept=kept)
     _ = flow.succs, flow.preds  # built here, in the thread, not when first used
-    picture = graph_built(compiled, plan, workers)
     known = ~stored & ~after.unsized  # a bound may be far off, and is not refused for
-    size = int(after.nbytes[kept[known[kept]]].sum())
-    return Prepared(compiled, plan, flow, picture, _last_use(compiled, plan, kept), size)
+    table = JobTable(
+        job="",
+        number=0,
+        programs=after.programs,
+        program=after.program.tolist(),
+        inputs=flow.preds,
+        args=after.args,
+        base=0,
+        chunk=[],
+        nbytes=after.nbytes.tolist(),
+        work=after.work.tolist(),
+        rank=plan.rank.tolist(),
+        kept=int(after.nbytes[kept[known[kept]]].sum()),
+        last_use=_last_use(compiled, plan, kept),
+    )
+    stored_chunks: dict[str, list[tuple[int, int]]] = {}
+    for operand, (name, index) in after.stored.items():
+        stored_chunks.setdefault(name, []).append((operand, index))
+    picture = graph_built(compiled, plan, workers)
+    return Prepared(
+        compiled,
+        plan,
+        Pool(flow, _AT_ONCE),
+        table,
+        plan.assign.tolist(),
+        picture,
+        weight(picture) + 400 * len(compiled.before.stages),
+        stored_chunks,
+        {name: ids.ravel().tolist() for name, ids in after.results.items()},
+        _size(compiled),
+    )
+
+
+def _size(compiled: Compiled) -> int:
+    """Bytes of what is kept of a graph, about: measured with tracemalloc."""
+    before, after = compiled.before, compiled.after
+    args = 150 * after.n if after.args is not None else 0
+    return 15_000 + 40 * before.n + 400 * after.n + 8 * before.input_idx.size + 60 * after.input_idx.size + args
 
 
 def _last_use(compiled: Compiled, plan: Plan, kept: Any) -> list[int]:

@@ -17,11 +17,15 @@ from jmars.model.states import TERMINAL
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.graph import GraphActor
-from jmars.scheduler.stages import ReadChunk
+from jmars.scheduler.plans import Plans
+from jmars.scheduler.prepare import Ready
+from jmars.scheduler.surroundings import Surroundings
+from jmars.tensor.structure import Bindings
 
 __all__ = ["SessionActor"]
 
 REMEMBERED = 50  # ended jobs that can still be asked about
+PLAN_BYTES = 4 * 2**20  # of plans that are kept to be run again
 PICTURES = 3  # ended jobs whose graph is still shown to who comes late
 
 
@@ -29,9 +33,16 @@ class SessionActor:
     """All jobs of one cluster. The methods up to `chunks` are for clients, the rest is the `SchedulerPort`."""
 
     def __init__(
-        self, port: WorkerPort, workers: Sequence[str], log: EventLog, job_ended: Callable[[dict[str, Any]], None]
+        self,
+        port: WorkerPort,
+        workers: Sequence[str],
+        log: EventLog,
+        job_ended: Callable[[dict[str, Any]], None],
+        plan_bytes: int = PLAN_BYTES,
     ) -> None:
         self.meta = ChunkMetaActor()
+        self.plans = Plans(plan_bytes)
+        self.around = Surroundings(workers, port, self.meta, log, self.plans, self.take_chunks, self._ended)
         self.log = log
         log.standing = self._standing
         self._port, self._workers, self._job_ended = port, workers, job_ended
@@ -40,34 +51,37 @@ class SessionActor:
         self._chunk = 0
         self._tickets: dict[str, str] = {}  # what the client calls a submission: its job
         self._tasks: set[asyncio.Task[None]] = set()
-        self.read_chunk: ReadChunk | None = None  # set by the host: bytes of a small chunk
         self.submitted = asyncio.Event()  # set with each job; whoever waits for one clears it
 
     # -- for clients
-    def submit(self, blob: bytes, name: str, settings: dict[str, Any], ticket: str = "") -> str:
-        """Take a pickled TensorGraph; returns the job's id at once. `settings` are seed 000's task configuration."""
-        self._number += 1
-        job = f"job-{self._number}"
-        graph = GraphActor(
-            job,
-            self._number,
-            name or job,
-            self._workers,
-            self._port,
-            self.meta,
-            self.log,
-            self.take_chunks,
-            self._ended,
-            self.read_chunk,
-        )
-        self._jobs[job] = graph
-        if ticket:
-            self._tickets[ticket] = job
-        self.submitted.set()
-        task = asyncio.ensure_future(graph.run(blob, settings))
+    def submit(
+        self,
+        blob: bytes,
+        name: str,
+        settings: dict[str, Any],
+        ticket: str = "",
+        structure: bytes = b"",
+        bound: Sequence[Any] | None = None,
+    ) -> str:
+        """Take a pickled TensorGraph; returns the job's id at once. `settings` are seed 000's task configuration.
+
+        With `structure` and `bound`, a digest and bindings (tensor/structure.py), the graph is canonical.
+        """
+        graph = self._new_job(name, ticket)
+        bindings = None if bound is None else Bindings(*bound)
+        task = asyncio.ensure_future(graph.submit(blob, settings, structure, bindings))
         self._tasks.add(task)
         task.add_done_callback(self._prepared)
-        return job
+        return graph.job
+
+    def again(self, structure: bytes, bound: Sequence[Any], name: str, ticket: str = "") -> str:
+        """Run a structure that was submitted before, with other bindings; "" when it is not here any more."""
+        prepared = self.plans.find(structure)
+        if prepared is None:
+            return ""
+        graph = self._new_job(name, ticket)
+        graph.run(Ready(prepared, Bindings(*bound)))
+        return graph.job
 
     def cancel(self, job: str) -> None:
         """Stop a job; no effect on one that has ended."""
@@ -150,6 +164,15 @@ class SessionActor:
         self.log.append(events.WORKER_MOVED, "", {"worker": worker, "name": name, "pid": pid, "state": state})
 
     # -- own
+    def _new_job(self, name: str, ticket: str) -> GraphActor:
+        self._number += 1
+        job = f"job-{self._number}"
+        graph = self._jobs[job] = GraphActor(job, self._number, name or job, self.around)
+        if ticket:
+            self._tickets[ticket] = job
+        self.submitted.set()
+        return graph
+
     @property
     def active(self) -> bool:
         """Whether some job has not ended."""

@@ -7,20 +7,19 @@ other. Source: CAPABILITIES S0.3 (stages of a task).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jmars.optimize.stages import Stage, Unfolding, told_splits
 from jmars.scheduler.chunk_meta import ChunkMetaActor
-from jmars.scheduler.prepare import Prepared
+from jmars.scheduler.prepare import Ready
+from jmars.scheduler.surroundings import ReadChunk
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Splits
 
-__all__ = ["ReadChunk", "Stages"]
-
-ReadChunk = Callable[[int, int], Awaitable[bytes]]  # (chunk, bytes of it) -> the bytes
+__all__ = ["Stages"]
 
 
 class Stages:
@@ -33,10 +32,10 @@ class Stages:
     graph
         What was submitted.
     prepare
-        Gives what `prepare_graph` gives for a stage's graph.
+        Gives what is ready to open for a stage's graph.
     """
 
-    def __init__(self, job: str, graph: TensorGraph, prepare: Callable[[TensorGraph], Prepared]) -> None:
+    def __init__(self, job: str, graph: TensorGraph, prepare: Callable[[TensorGraph], Ready]) -> None:
         self.number = 0  # stages begun
         self.settled: dict[str, Splits] = {}
         self._job, self._prepare = job, prepare
@@ -45,7 +44,7 @@ class Stages:
         self._names: set[str] = set()  # tensors that are kept
         self._held: list[int] | None = None  # chunks from before the job, held until its end
 
-    def prepare(self, values: Mapping[int, Any] | None = None) -> Prepared | None:
+    def prepare(self, values: Mapping[int, Any] | None = None) -> Ready | None:
         """The next stage, ready to open; None when all results are there. For a thread.
 
         Parameters

@@ -8,6 +8,7 @@ In reading order:
 - chunk.py: `ChunkGraphBuilder`, `ChunkGraph`, `ChunkGrid`
 - from_array.py: NumPy arrays from outside
 - graph.py: `TensorGraph`, what a client submits
+- structure.py: what of a graph decides its plan, and what only fills it in
 - dynamic.py: operands that become others once a run has told what they want
 - engine.py: the slot for what computes tensors
 - splits.py: chunk sizes

@@ -16,7 +16,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta
 
-__all__ = ["Stored", "TensorGraph"]
+__all__ = ["Outline", "Stored", "TensorGraph"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,6 +31,67 @@ class Stored(Operand):
         for axis in output.chunks:
             sizes = sizes[..., None] * np.asarray(axis, np.int64)
         return builder.stored(output.key, output.grid, sizes)
+
+
+@dataclass
+class Outline:
+    """A tensor graph as it is found by a walk through linked nodes, before anything is copied.
+
+    `operands` are the nodes' own, `Stored` where the cluster holds the value; the rest as in TensorGraph.
+    """
+
+    nodes: list[TensorData] = field(default_factory=list)
+    operands: list[Operand] = field(default_factory=list)
+    inputs: list[tuple[int, ...]] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> Outline:
+        """The outline of what leads to `data`; nodes whose key is in `held` become leaves."""
+        found = cls()
+        number: dict[TensorData, int] = {}  # by identity
+        arrays: dict[tuple[int, Splits], int] = {}  # an outside array that comes twice is one leaf
+        stack = list(reversed(data))
+        asked = set(data)  # a result keeps a key of its own
+        nodes, operands, inputs = found.nodes, found.operands, found.inputs
+        while stack:
+            node = stack[-1]
+            operand: Operand
+            links: tuple[int, ...]
+            if node in number:
+                stack.pop()
+                continue
+            op = node.op
+            if node.key in held:
+                operand, links = Stored(line=op.line), ()
+            elif op.inputs:
+                waiting = [i for i in op.inputs if i not in number]
+                if waiting:
+                    stack += reversed(waiting)
+                    continue
+                operand, links = op, tuple([number[i] for i in op.inputs])
+            else:
+                operand, links = op, ()
+                if isinstance(op, FromArray) and node not in asked:
+                    known = arrays.setdefault((id(op.array), node.chunks), len(nodes))
+                    if known < len(nodes):
+                        number[node] = known
+                        stack.pop()
+                        continue
+            stack.pop()
+            if node.unsettled:
+                node.settle()
+            number[node] = len(nodes)
+            nodes.append(node)
+            operands.append(operand)
+            inputs.append(links)
+        found.results = [number[node] for node in data]
+        return found
+
+    @property
+    def unfolds(self) -> bool:
+        """See `TensorGraph.unfolds`."""
+        return any(op.dynamic for op in self.operands) or any(self.nodes[k].unsettled for k in self.results)
 
 
 @dataclass
@@ -53,36 +114,17 @@ class TensorGraph:
     @classmethod
     def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> TensorGraph:
         """The graph that leads to `data`; nodes whose key is in `held` become leaves."""
-        graph = cls()
-        number: dict[int, int] = {}  # id of a node: its number
-        arrays: dict[tuple[int, Splits], int] = {}  # an outside array that comes twice is one leaf
-        stack = list(reversed(data))
-        asked = {id(node) for node in data}  # a result keeps a key of its own
-        while stack:
-            node = stack[-1]
-            if id(node) in number:
-                stack.pop()
-                continue
-            leaf = node.key in held
-            waiting = [] if leaf else [i for i in node.op.inputs if id(i) not in number]
-            if waiting:
-                stack += reversed(waiting)
-                continue
-            stack.pop()
-            if node.unsettled:
-                node.settle()
-            op: Operand = Stored(line=node.op.line) if leaf else node.op.unlinked()
-            if isinstance(op, FromArray) and id(node) not in asked:
-                known = arrays.setdefault((id(op.array), node.chunks), len(graph.operands))
-                if known < len(graph.operands):
-                    number[id(node)] = known
-                    continue
-            number[id(node)] = len(graph.operands)
-            graph.operands.append(op)
-            graph.inputs.append(() if leaf else tuple(number[id(i)] for i in node.op.inputs))
-            graph.metas.append(node.meta)
-        graph.results = [number[id(node)] for node in data]
-        return graph
+        return cls.from_outline(Outline.of(data, held))
+
+    @classmethod
+    def from_outline(cls, outline: Outline, stored: Sequence[str] | None = None) -> TensorGraph:
+        """The graph of an outline; `stored` are the keys of its tensors where its arrays from outside lie there."""
+        operands = [op if isinstance(op, Stored) else op.unlinked() for op in outline.operands]
+        metas = [node.meta for node in outline.nodes]
+        if stored is not None:
+            metas = [replace(meta, key=key) for meta, key in zip(metas, stored, strict=True)]
+            operands = [Stored(line=op.line) if isinstance(op, FromArray) else op for op in operands]
+        return cls(operands, outline.inputs, metas, outline.results)
 
     @property
     def unfolds(self) -> bool:

@@ -1,0 +1,49 @@
+"""Graphs on their way to one cluster: sent whole once, named by their structure when they come again.
+
+A cell or function that runs again with other data has a graph of the same structure: then only keys and lines travel,
+and the cluster takes what it prepared for the first. Used by `Cluster.submit_data`.
+Source: PLANNING 6.2, instances by plan hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cloudpickle
+
+from jmars.config import config
+from jmars.tensor.graph import Outline, TensorGraph
+from jmars.tensor.structure import bindings, canonical, digest
+
+__all__ = ["Structures"]
+
+REMEMBERED = 10_000  # structures of which it is known that the cluster was sent them
+
+
+class Structures:
+    """What one cluster was sent; `ask` calls its actors."""
+
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        self._ask = ask
+        self._sent: dict[bytes, None] = {}  # oldest first
+
+    def start(self, outline: Outline, keys: Sequence[str], name: str, ticket: str) -> str:
+        """Start the job of an outline whose tensors have these keys; returns its id."""
+        settings = {**config.task, "combine_size": config.combine_size}
+        if outline.unfolds:  # each of its stages has a structure of its own
+            graph = TensorGraph.from_outline(outline, keys)
+            job: str = self._ask("session", "submit", cloudpickle.dumps(graph), name, settings, ticket)
+            return job
+        structure = digest(outline.operands, outline.nodes, outline.inputs, outline.results, settings)
+        bound = bindings(outline.operands, keys)
+        if structure in self._sent:
+            job = self._ask("session", "again", structure, bound, name, ticket)
+            if job:
+                return job
+        blob = cloudpickle.dumps(canonical(TensorGraph.from_outline(outline, keys)))
+        job = self._ask("session", "submit", blob, name, settings, ticket, structure, bound)
+        self._sent[structure] = None
+        if len(self._sent) > REMEMBERED:
+            del self._sent[next(iter(self._sent))]
+        return job

@@ -1,0 +1,82 @@
+"""Prepared graphs by structure: a cell or function run again with other data is not tiled, fused or planned again.
+
+The last used ones stay, within a budget of bytes; what is dropped is only prepared again. Owned by SessionActor.
+Source: PLANNING 6.2, "pool instances per plan hash, so re-running a cell re-uses plan, compiled kernels and instance".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+from jmars.scheduler.prepare import Prepared, Ready, prepare
+from jmars.tensor.graph import TensorGraph
+from jmars.tensor.structure import bindings, canonical, digest_of
+
+__all__ = ["Plans"]
+
+
+class Plans:
+    """A cache; what is used longest ago goes first.
+
+    Attributes
+    ----------
+    size, budget
+        Bytes of what is kept, and the most that may be.
+    found, missed, dropped
+        How often a structure was here, was not, and was dropped.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.size = self.found = self.missed = self.dropped = 0
+        self._lock = Lock()  # graphs are prepared in threads
+        self._kept: dict[bytes, Prepared] = {}  # the last used one last
+
+    def find(self, structure: bytes) -> Prepared | None:
+        """What was prepared for a structure."""
+        with self._lock:
+            prepared = self._kept.pop(structure, None)
+            if prepared is None:
+                self.missed += 1
+                return None
+            self._kept[structure] = prepared
+            self.found += 1
+            return prepared
+
+    def keep(self, structure: bytes, prepared: Prepared) -> None:
+        """Keep what was prepared for a structure, unless it alone is over the budget."""
+        with self._lock:
+            old = self._kept.pop(structure, None)
+            self.size += prepared.size - (old.size if old is not None else 0)
+            self._kept[structure] = prepared
+            while self.size > self.budget:
+                gone = self._kept.pop(next(iter(self._kept)))
+                self.size -= gone.size
+                self.dropped += 1
+
+    def ready(
+        self, graph: TensorGraph, settings: Mapping[str, Any], workers: Sequence[str], check: Callable[[], None]
+    ) -> Ready:
+        """A graph that is not canonical, as a stage's: found by its structure, or prepared now. For a thread."""
+        bound = bindings(graph.operands, [meta.key for meta in graph.metas])
+        structure = digest_of(graph, settings)
+        prepared = self.find(structure)
+        if prepared is None:
+            prepared = prepare(canonical(graph), settings, workers, check)
+            self.keep(structure, prepared)
+        return Ready(prepared, bound)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def counts(self) -> dict[str, int]:
+        """The numbers, for `Cluster.info()`."""
+        return {
+            "plans": len(self),
+            "size": self.size,
+            "found": self.found,
+            "missed": self.missed,
+            "dropped": self.dropped,
+        }

@@ -1,0 +1,30 @@
+"""What all jobs of a cluster have in common. Made by SessionActor, handed to each GraphActor."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jmars.model.messages import WorkerPort
+from jmars.scheduler.chunk_meta import ChunkMetaActor
+from jmars.scheduler.event_log import EventLog
+from jmars.scheduler.plans import Plans
+
+__all__ = ["ReadChunk", "Surroundings"]
+
+ReadChunk = Callable[[int, int], Awaitable[bytes]]  # (chunk, bytes of it) -> the bytes
+
+
+@dataclass
+class Surroundings:
+    """The cluster as a job sees it."""
+
+    workers: Sequence[str]  # names, by index
+    port: WorkerPort
+    meta: ChunkMetaActor
+    log: EventLog
+    plans: Plans
+    take_chunks: Callable[[int], int]  # gives the first of so many fresh chunk numbers
+    ended: Callable[[Any], None]  # called once with each GraphActor, when its job has ended
+    read_chunk: ReadChunk | None = None  # gives the bytes of a small chunk, for what is decided by a value

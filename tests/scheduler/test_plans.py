@@ -1,0 +1,147 @@
+"""A structure is prepared once: its jobs share the plan, each has an instance of its own and gives it back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import cloudpickle
+import pytest
+
+import jmars.tensor as mt
+from jmars.model.states import JobState
+from jmars.scheduler import EventLog, SessionActor
+from jmars.scheduler.plans import Plans
+from jmars.tensor.graph import TensorGraph
+from jmars.tensor.structure import bindings, canonical, digest_of
+
+
+class Workers:
+    """A `WorkerPort` that notes its orders and runs nothing by itself."""
+
+    def __init__(self):
+        self.tables, self.queued, self.freed, self.stopped = {}, {}, [], []
+
+    def open_job(self, table):
+        self.tables[table.job] = table
+        self.queued[table.job] = []
+
+    def enqueue_graph(self, job, operands, workers):
+        self.queued[job] += zip(operands, workers, strict=True)
+
+    def stop_execution(self, job):
+        self.stopped.append(job)
+
+    def close_job(self, job):
+        return {"makespan": 0.0, "peak": 0, "spilled": 0, "moved": 0}
+
+    def free_chunks(self, chunks):
+        self.freed += chunks
+
+    def run(self, session, job):
+        """Run one operand after another until nothing is ready."""
+        while self.queued[job]:
+            operand, worker = self.queued[job].pop()
+            session.started(job, [operand], worker)
+            session.finished(job, [operand], worker)
+
+
+def session(budget=2**20):
+    port, ended = Workers(), []
+    return SessionActor(port, ["a", "b"], EventLog(), ended.append, budget), port, ended
+
+
+def wire(tensor):
+    graph = TensorGraph.of([tensor.data])
+    bound = bindings(graph.operands, [meta.key for meta in graph.metas])
+    return cloudpickle.dumps(canonical(graph)), digest_of(graph, {}), bound
+
+
+async def submitted(one, tensor, ticket=""):
+    blob, structure, bound = wire(tensor)
+    job = one.submit(blob, "", {}, ticket, structure, bound)
+    await asyncio.gather(*one._tasks)
+    return job
+
+
+def cell():
+    return (mt.ones(8, chunk_size=2) + 1).sum()
+
+
+def test_jobs_of_one_structure_share_the_plan_and_not_the_instance():
+    async def story():
+        one, port, ended = session()
+        first = await submitted(one, cell())
+        tensors = [cell() for _ in range(3)]
+        others = [one.again(*wire(tensor)[1:], "") for tensor in tensors]
+        tables = [port.tables[job] for job in (first, *others)]
+        assert all(table.programs is tables[0].programs and table.rank is tables[0].rank for table in tables)
+        assert len({table.base for table in tables}) == len(tables)  # each has chunks of its own
+        (prepared,) = one.plans._kept.values()
+        assert prepared.pool.built == 4
+        for job in (others[1], first, others[2], others[0]):
+            port.run(one, job)
+        assert [report["state"] for report in ended] == [JobState.SUCCEEDED] * 4
+        assert [report["results"] for report in ended][1:2] != [ended[0]["results"]]
+        assert {report["results"][0] for report in ended} >= {tensor.data.key for tensor in tensors}
+        assert one.again(*wire(cell())[1:], "") and prepared.pool.built == 4  # an instance that came back
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("how", ["cancelled", "cancelled while it runs", "failed", "refused"])
+def test_a_job_that_ends_badly_gives_its_instance_back_clean(how):
+    async def story():
+        one, port, ended = session()
+        job = await submitted(one, cell())
+        if how != "cancelled":
+            (operand, worker), (other, elsewhere) = port.queued[job][:2]
+            one.started(job, [operand], worker)
+            one.started(job, [other], elsewhere)
+            one.finished(job, [other], elsewhere)
+        if how == "failed":
+            one.failed(job, operand, worker, ("ValueError", "no", "", b""))
+        elif how == "refused":
+            one.refused(job, operand, ValueError("no"))
+            one.interrupted(job, [operand], worker)
+        else:
+            one.cancel(job)
+            if how == "cancelled while it runs":
+                assert not ended  # what runs may report still, so the instance is not lent to anybody else
+                one.finished(job, [operand], worker)
+        assert [report["state"] for report in ended] == [JobState.CANCELLED if "cancel" in how else JobState.FAILED]
+        again = one.again(*wire(cell())[1:], "")
+        (prepared,) = one.plans._kept.values()
+        assert prepared.pool.built == 1
+        port.run(one, again)
+        assert ended[-1]["state"] == JobState.SUCCEEDED
+
+    asyncio.run(story())
+
+
+def test_what_was_dropped_is_asked_for_whole():
+    async def story():
+        one, _, _ = session(budget=0)
+        await submitted(one, cell())
+        assert one.again(*wire(cell())[1:], "") == ""
+        assert one.plans.counts() == {"plans": 0, "size": 0, "found": 0, "missed": 1, "dropped": 1}
+
+    asyncio.run(story())
+
+
+class Sized:
+    def __init__(self, size):
+        self.size = size
+
+
+def test_what_was_used_longest_ago_goes_first_and_the_bytes_are_counted():
+    plans = Plans(budget=100)
+    a, b, c = Sized(40), Sized(40), Sized(30)
+    plans.keep(b"a", a)
+    plans.keep(b"b", b)
+    assert plans.find(b"a") is a
+    plans.keep(b"c", c)
+    assert plans.find(b"b") is None and plans.find(b"a") is a and plans.find(b"c") is c
+    plans.keep(b"a", Sized(50))  # prepared twice at the same time
+    assert plans.counts() == {"plans": 2, "size": 80, "found": 3, "missed": 1, "dropped": 1}
+    plans.keep(b"d", Sized(101))
+    assert plans.size == 0 and len(plans) == 0
