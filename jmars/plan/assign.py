@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag
 from jmars.plan.bfs_v1 import assign_bfs_v1
+from jmars.plan.native import calls
 from jmars.plan.partition.ncd import assign_ncd
 from jmars.plan.statistics import neighbours
 
@@ -82,7 +83,11 @@ def assign_initial(
     elif search == "ncd" and len(initial):
         assigned[initial] = assign_ncd(dag, workers)[initial]
     elif len(initial):
-        _search(dag, initial.tolist(), quota, assigned, depth_first=search == "dfs")
+        found = calls.search(dag, initial, quota, depth_first=search == "dfs")
+        if found is None:
+            _search(dag, initial.tolist(), quota, assigned, depth_first=search == "dfs")
+        else:
+            assigned[:] = found
     return assigned
 
 

@@ -3,7 +3,7 @@
 A chunk with its readers is one net, and a net that lies on k workers costs k - 1 times its bytes: exactly what moves.
 A half grows from its first operand by the one that adds least to the cut, then single operands change sides while that
 helps. It knows no time, so the halves may wait for each other; the simulator judges that. About 20 µs an operand for
-8 workers.
+8 workers, 1 in C.
 Source: PLANNING 0.2 (KM1); Fiduccia and Mattheyses 1982; Karypis and Kumar 1998 (greedy growing); seed 004, "Maybe use
 METIS/merging to coarsen graph into chunks".
 """
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
+from jmars.plan.native import calls, serves
 from jmars.plan.order import rows
+from jmars.plan.runs import allowed
 
 __all__ = ["assign_bisect"]
 
@@ -38,20 +40,31 @@ def assign_bisect(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -
     >>> assign_bisect(fans, Workers.build(2), np.arange(6)).tolist()
     [0, 1, 0, 1, 0, 1]
     """
+    order = np.argsort(rank)
+    cost = graph.cost + (graph.cost.max(initial=0.0) or 1.0) * 1e-6
+    rate = workers.cores * workers.speed
+    found = calls.bisect(graph, order, cost, rate) if serves(graph) else None
+    assigned = _split(graph, order, cost, rate) if found is None else found.astype(np.int16)
+    return allowed(graph, workers, assigned, np.arange(graph.n))
+
+
+def _split(
+    graph: PlanGraph, order: NDArray[np.int64], costs: NDArray[np.float64], rates: NDArray[np.float64]
+) -> NDArray[np.int16]:
+    """Workers by the halving alone."""
+    cost, rate = costs.tolist(), rates.tolist()
     readers = rows(graph.dag.succ_ptr, graph.dag.succ_idx)
     nets = [[v, *readers[v]] for v in range(graph.n) if readers[v]]
     weights = [size for size, read in zip(graph.nbytes.tolist(), readers, strict=True) if read]
-    cost = (graph.cost + (graph.cost.max(initial=0.0) or 1.0) * 1e-6).tolist()
-    rate = (workers.cores * workers.speed).tolist()
     assigned = np.zeros(graph.n, np.int16)
-    todo = [(list(range(len(workers))), np.argsort(rank).tolist(), nets, weights)]
+    todo = [(list(range(len(rate))), order.tolist(), nets, weights)]
     while todo:
         team, operands, nets, weights = todo.pop()
         if len(team) == 1 or not operands:
             assigned[operands] = team[0]
             continue
         first, second = team[: len(team) // 2], team[len(team) // 2 :]
-        share = sum([rate[w] for w in first]) / sum([rate[w] for w in team])
+        share = _sum([rate[w] for w in first]) / _sum([rate[w] for w in team])
         halves = _Halves(operands, nets, weights, cost)
         halves.grow(share)
         for _ in range(_PASSES):
@@ -62,11 +75,15 @@ def assign_bisect(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -
             kept = [([v for v in net if halves.side[v] == side], w) for net, w in zip(nets, weights, strict=True)]
             kept = [(net, w) for net, w in kept if len(net) > 1]
             todo.append((half, inside, [net for net, _ in kept], [w for _, w in kept]))
-    if np.any(graph.pin >= 0) or np.any(graph.device):
-        for v, able in enumerate(workers.able(graph)):
-            if assigned[v] not in able:
-                assigned[v] = able[0]
     return assigned
+
+
+def _sum(numbers: list[float]) -> float:
+    """One after another, as C adds them; `sum` rounds otherwise from Python 3.12 on."""
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
 
 
 class _Halves:
@@ -83,7 +100,7 @@ class _Halves:
         # on side 0 with all its neighbours, leaving cuts every net of an operand
         self.gain = {v: -sum([weights[e] for e in self.of[v]]) for v in operands}
         self.place = {v: k for k, v in enumerate(operands)}
-        self.load = [sum([cost[v] for v in operands]), 0.0]
+        self.load = [_sum([cost[v] for v in operands]), 0.0]
 
     def move(self, v: int) -> list[int]:
         """Change the side of `v`; returns operands whose gain changed."""
@@ -132,7 +149,9 @@ class _Halves:
                 if self.side[v] or -loss != self.gain[v]:
                     continue
             else:
-                v = next(u for u in starts if not self.side[u])
+                v = next((u for u in starts if not self.side[u]), -1)
+                if v < 0:
+                    break  # all are there; rounding
             if self.load[1] + self.cost[v] / 2 > target:
                 break
             for u in set(self.move(v)):

@@ -122,14 +122,26 @@ class Workers:
         GraphError
             If an operand is pinned to no worker of these, or no worker has its device.
         """
-        everyone = tuple(range(len(self)))
-        allowed: dict[tuple[int, int], tuple[int, ...]] = {}
-        for pin, device in set(zip(graph.pin.tolist(), graph.device.tolist(), strict=True)):
-            fit = [w for w in everyone if (pin in (-1, w)) and device in (ANY, int(self.device[w]))]
+        team_of, teams = self.teams(graph)
+        return [teams[k] for k in team_of.tolist()]
+
+    def teams(self, graph: PlanGraph) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
+        """`able` as a table: a row of workers, ascending, for each way to wish, and each operand's row, shape (n,).
+
+        Raises
+        ------
+        GraphError
+            As `able`.
+        """
+        wish = (graph.pin.astype(np.int64) + 1) * 256 + graph.device
+        rows = np.flatnonzero(np.bincount(wish)) if graph.n and wish.min() >= 0 else np.unique(wish)
+        teams = []
+        for pin, device in zip((rows // 256 - 1).tolist(), (rows % 256).tolist(), strict=True):
+            fit = tuple(w for w in range(len(self)) if pin in (-1, w) and device in (ANY, int(self.device[w])))
             if not fit:
                 raise GraphError(
                     f"an operand wants worker {pin} and device {device} (-1 and {ANY}: any) and none of "
                     f"{len(self)} workers is that; add such a worker or lift the wish"
                 )
-            allowed[pin, device] = tuple(fit)
-        return [allowed[key] for key in zip(graph.pin.tolist(), graph.device.tolist(), strict=True)]
+            teams.append(fit)
+        return np.searchsorted(rows, wish), teams

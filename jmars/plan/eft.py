@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from jmars.errors import GraphError
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
+from jmars.plan.native import calls, serves
 from jmars.plan.order import rows
 
 __all__ = ["assign_eft"]
@@ -65,14 +66,34 @@ def assign_eft(
     >>> assign_eft(pair, Workers.build(2), np.arange(3)).tolist()
     [0, 1, 0]
     """
+    order = np.argsort(rank, kind="stable")
+    wishes = np.full(graph.n, -1) if affinity is None else np.asarray(affinity).astype(np.int64)
+    held = np.full(graph.n, -1) if placed is None else np.asarray(placed).astype(np.int64)
+    where = calls.eft(graph, workers, order, wishes, held, price, pull, few) if serves(graph, workers) else None
+    if where is None:
+        where = _place(graph, workers, order, wishes.tolist(), held.tolist(), price, pull, few)
+    assigned = where.astype(np.int16)
+    assigned[held >= 0] = -1
+    return assigned
+
+
+def _place(
+    graph: PlanGraph,
+    workers: Workers,
+    order: NDArray[np.int64],
+    wish: list[int],
+    there: list[int],
+    price: float,
+    pull: float,
+    few: int,
+) -> NDArray[np.int64]:
+    """Where each operand runs, or lies already."""
     n, p = graph.n, len(workers)
     cost, size = graph.cost.tolist(), graph.nbytes.tolist()
     inputs = rows(graph.dag.pred_ptr, graph.dag.pred_idx)
     able = workers.able(graph)
     speed, latency = workers.speed.tolist(), workers.latency
     per_byte = (1 / workers.bandwidth).tolist()  # [from][to]
-    wish = [-1] * n if affinity is None else np.asarray(affinity).tolist()
-    there = [-1] * n if placed is None else np.asarray(placed).tolist()
     cores = [[0.0] * c for c in workers.cores.tolist()]  # heaps: when each core is free
     port_in, port_out = [0.0] * p, [0.0] * p
     end, where = [0.0] * n, list(there)
@@ -81,7 +102,7 @@ def assign_eft(
         if w >= 0:
             copies[v][w] = 0.0
     everyone = range(p)
-    for v in np.argsort(rank, kind="stable").tolist():
+    for v in order.tolist():
         if where[v] >= 0:
             continue
         needs, seconds, prefers = inputs[v], cost[v], wish[v]
@@ -127,6 +148,4 @@ def assign_eft(
         heapq.heapreplace(cores[w], ends)
         end[v], where[v] = ends, w
         copies[v][w] = ends
-    assigned = np.array(where, np.int16)
-    assigned[np.array(there) >= 0] = -1
-    return assigned
+    return np.array(where, np.int64)

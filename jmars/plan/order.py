@@ -1,7 +1,8 @@
 """Orders to run a graph in, and the paths through it that they are made of.
 
 A rank has shape (n,), each of 0..n-1 once; of two ready operands the lower one runs first. `eft` also goes through the
-operands in a rank's order, so it needs a topological one: all but `rank_mars` are.
+operands in a rank's order, so it needs a topological one: all but `rank_mars` are. Where `native` serves, C gives the
+same.
 Source: PLANNING 4.3 and `order.py` in 7; Liu 1987 (the key); seed 003, "Operand 选择策略"; seed 004, "Depth-first
 favours minimal memory consumption … Breadth-first favours speed".
 """
@@ -15,13 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import GraphError
-from jmars.graph.order import levels, topological
+from jmars.graph import order as sweeps
+from jmars.graph.dag import Dag
 from jmars.optimize.priority import mars
 from jmars.plan.graph import PlanGraph
+from jmars.plan.native import calls, serves
 
 __all__ = [
     "RANKS",
     "b_level",
+    "levels",
     "liu_key",
     "rank_b_level",
     "rank_by",
@@ -32,9 +36,11 @@ __all__ = [
     "rows",
     "sequential_peak",
     "t_level",
+    "topological",
 ]
 
 Rank = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 def rank_by(name: str, graph: PlanGraph, seconds_per_byte: float = 0.0) -> Rank:
@@ -55,16 +61,19 @@ def rank_depth_first(graph: PlanGraph) -> Rank:
 
     From the sink behind the longest path back: inputs in ascending (own bytes - Liu's key), so the one that needs most
     room beside what it leaves goes first; after each operand at once the readers that it made ready, the smallest
-    output first. O(n log d + m), about 10 µs an operand.
+    output first. O(n log d + m), about 10 µs an operand, 0.5 in C.
     """
+    sinks = graph.dag.sinks()
+    sinks = sinks[np.argsort(-_t_level(graph)[sinks], kind="stable")]
+    if serves(graph):
+        return calls.depth_first(graph, graph.nbytes - _liu_key(graph), sinks)
     size, key = graph.nbytes.tolist(), liu_key(graph)
     inputs, readers = rows(graph.dag.pred_ptr, graph.dag.pred_idx), rows(graph.dag.succ_ptr, graph.dag.succ_idx)
     gain = [s - k for s, k in zip(size, key, strict=True)]
     missing = graph.dag.in_degree.tolist()
     placed = bytearray(graph.n)
     order: list[int] = []
-    late = t_level(graph)
-    for sink in sorted(graph.dag.sinks().tolist(), key=lambda v: (-late[v], v)):
+    for sink in sinks.tolist():
         stack = [] if placed[sink] else [(sink, iter(sorted(inputs[sink], key=gain.__getitem__)))]
         while stack:
             operand, left = stack[-1]
@@ -91,18 +100,18 @@ def rank_depth_first(graph: PlanGraph) -> Rank:
 
 def rank_b_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> Rank:
     """The longest way to the end first: the order that finishes early."""
-    place = np.argsort(topological(graph.dag))
-    return _positions(np.lexsort((place, -np.array(b_level(graph, seconds_per_byte)))))
+    order = topological(graph.dag)
+    return _positions(order[np.argsort(-_b_level(graph, seconds_per_byte)[order], kind="stable")])
 
 
 def rank_level(graph: PlanGraph) -> Rank:
     """By distance from the sources, then by index: breadth first."""
-    return _positions(np.argsort(levels(graph.dag), kind="stable"))
+    return _positions(topological(graph.dag))
 
 
 def rank_wave(graph: PlanGraph, seconds_per_byte: float = 0.0) -> Rank:
     """Level by level, in each the longest way to the end first."""
-    return _positions(np.lexsort((-np.array(b_level(graph, seconds_per_byte)), levels(graph.dag))))
+    return _positions(np.lexsort((-_b_level(graph, seconds_per_byte), levels(graph.dag))))
 
 
 def rank_mars(graph: PlanGraph) -> Rank:
@@ -129,24 +138,14 @@ def b_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> list[float]:
     >>> b_level(line), t_level(line)
     ([7.0, 6.0, 4.0], [0.0, 1.0, 3.0])
     """
-    level: list[float] = graph.cost.tolist()
-    edge = (graph.nbytes * seconds_per_byte).tolist()
-    readers = rows(graph.dag.succ_ptr, graph.dag.succ_idx)
-    for v in reversed(topological(graph.dag).tolist()):
-        if readers[v]:
-            level[v] += edge[v] + max([level[reader] for reader in readers[v]])
-    return level
+    found: list[float] = _b_level(graph, seconds_per_byte).tolist()
+    return found
 
 
 def t_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> list[float]:
     """Seconds until each operand can start, were there a core for everyone."""
-    done = (graph.cost + graph.nbytes * seconds_per_byte).tolist()
-    level = [0.0] * graph.n
-    inputs = rows(graph.dag.pred_ptr, graph.dag.pred_idx)
-    for v in topological(graph.dag).tolist():
-        if inputs[v]:
-            level[v] = max([level[p] + done[p] for p in inputs[v]])
-    return level
+    found: list[float] = _t_level(graph, seconds_per_byte).tolist()
+    return found
 
 
 def liu_key(graph: PlanGraph) -> list[int]:
@@ -154,25 +153,14 @@ def liu_key(graph: PlanGraph) -> list[int]:
 
     Inputs are made in descending (peak - what stays), which is best for a tree.
     """
-    size = graph.nbytes.tolist()
-    inputs, shared = rows(graph.dag.pred_ptr, graph.dag.pred_idx), (graph.dag.out_degree > 1).tolist()
-    peak: list[int] = list(size)
-    for v in topological(graph.dag).tolist():
-        held = highest = 0
-        if len(inputs[v]) > 1:
-            # what a shared input leaves is all that it needs here, so it comes last
-            for gain, p in sorted([(size[p] - (size[p] if shared[p] else peak[p]), p) for p in inputs[v]]):
-                highest = max(highest, held + size[p] - gain)
-                held += size[p]
-        elif inputs[v]:
-            p = inputs[v][0]
-            held, highest = size[p], size[p] if shared[p] else peak[p]
-        peak[v] = max(highest, held + size[v])
-    return peak
+    found: list[int] = _liu_key(graph).tolist()
+    return found
 
 
 def sequential_peak(graph: PlanGraph, rank: Rank) -> int:
     """Bytes held at most when one core runs all operands by a topological rank; results stay."""
+    if serves(graph):
+        return calls.sequential_peak(graph, np.argsort(rank))
     size: list[int] = graph.nbytes.tolist()
     keep = graph.result.tolist()
     inputs, readers = rows(graph.dag.pred_ptr, graph.dag.pred_idx), graph.dag.out_degree.tolist()
@@ -193,6 +181,64 @@ def rows(ptr: NDArray[np.int64], idx: NDArray[np.int64]) -> list[list[int]]:
     """Neighbours of each vertex as lists, for loops over single vertices."""
     flat: list[int] = idx.tolist()
     return [flat[a:b] for a, b in pairwise(ptr.tolist())]
+
+
+def levels(dag: Dag) -> NDArray[np.int64]:
+    """Longest distance of each operand from a source: `graph.order.levels`."""
+    found = calls.levels(dag)
+    return sweeps.levels(dag) if found is None else found[0]
+
+
+def topological(dag: Dag) -> NDArray[np.int64]:
+    """The operands by level and then by index: `graph.order.topological`."""
+    found = calls.levels(dag)
+    return sweeps.topological(dag) if found is None else found[1]
+
+
+def _b_level(graph: PlanGraph, seconds_per_byte: float) -> Floats:
+    order, moving = topological(graph.dag), (graph.nbytes * seconds_per_byte).astype(np.float64)
+    if serves(graph):
+        return calls.b_level(graph, order, moving)
+    level: list[float] = graph.cost.tolist()
+    edge = moving.tolist()
+    readers = rows(graph.dag.succ_ptr, graph.dag.succ_idx)
+    for v in reversed(order.tolist()):
+        if readers[v]:
+            level[v] += edge[v] + max([level[reader] for reader in readers[v]])
+    return np.array(level)
+
+
+def _t_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> Floats:
+    order, ends = topological(graph.dag), graph.cost + graph.nbytes * seconds_per_byte
+    if serves(graph):
+        return calls.t_level(graph, order, ends)
+    done, level = ends.tolist(), [0.0] * graph.n
+    inputs = rows(graph.dag.pred_ptr, graph.dag.pred_idx)
+    for v in order.tolist():
+        if inputs[v]:
+            level[v] = max([level[p] + done[p] for p in inputs[v]])
+    return np.array(level)
+
+
+def _liu_key(graph: PlanGraph) -> NDArray[np.int64]:
+    order = topological(graph.dag)
+    if serves(graph):
+        return calls.liu(graph, order)
+    size = graph.nbytes.tolist()
+    inputs, shared = rows(graph.dag.pred_ptr, graph.dag.pred_idx), (graph.dag.out_degree > 1).tolist()
+    peak: list[int] = list(size)
+    for v in order.tolist():
+        held = highest = 0
+        if len(inputs[v]) > 1:
+            # what a shared input leaves is all that it needs here, so it comes last
+            for gain, p in sorted([(size[p] - (size[p] if shared[p] else peak[p]), p) for p in inputs[v]]):
+                highest = max(highest, held + size[p] - gain)
+                held += size[p]
+        elif inputs[v]:
+            p = inputs[v][0]
+            held, highest = size[p], size[p] if shared[p] else peak[p]
+        peak[v] = max(highest, held + size[v])
+    return np.array(peak, np.int64)
 
 
 def _positions(order: NDArray[np.int64]) -> Rank:

@@ -17,7 +17,7 @@ __all__ = ["SimResult", "Trace"]
 @dataclass(frozen=True, eq=False)
 class Trace:
     """When things happened: `start` and `end` of each operand in seconds, shape (n,), and `memory`, a list of
-    (seconds, worker, bytes in memory from then on).
+    (seconds, worker, bytes in memory from then on), an entry for each change.
     """
 
     start: NDArray[np.float64]

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.graph.order import topological
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
-from jmars.plan.order import rows
+from jmars.plan.native import calls, serves
+from jmars.plan.order import rows, topological
 
 __all__ = ["allowed", "assign_runs", "source_runs"]
 
@@ -40,18 +40,27 @@ def assign_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> 
 
 def source_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> NDArray[np.int16]:
     """A worker for each operand that reads nothing, -1 for the others: runs of `rank` that lead to equal work."""
+    weight = _shares(graph)
+    sources = graph.dag.sources()
+    sources = sources[np.argsort(rank[sources])]
+    assigned = np.full(graph.n, -1, np.int16)
+    assigned[sources] = _cut(weight[sources], workers)
+    return allowed(graph, workers, assigned, sources)
+
+
+def _shares(graph: PlanGraph) -> NDArray[np.float64]:
+    """What each operand leads to: its own cost, and of each reader's share as much as of any other of its inputs."""
+    order = topological(graph.dag)
+    if serves(graph):
+        return calls.shares(graph, order)
     weight: list[float] = graph.cost.tolist()
     inputs = rows(graph.dag.pred_ptr, graph.dag.pred_idx)
-    for v in reversed(topological(graph.dag).tolist()):
+    for v in reversed(order.tolist()):
         if inputs[v]:
             share = weight[v] / len(inputs[v])
             for p in inputs[v]:
                 weight[p] += share
-    sources = graph.dag.sources()
-    sources = sources[np.argsort(rank[sources])]
-    assigned = np.full(graph.n, -1, np.int16)
-    assigned[sources] = _cut(np.array(weight)[sources], workers)
-    return allowed(graph, workers, assigned, sources)
+    return np.array(weight)
 
 
 def _cut(cost: NDArray[np.float64], workers: Workers) -> NDArray[np.int64]:
@@ -68,8 +77,8 @@ def allowed(
 ) -> NDArray[np.int16]:
     """`assigned`, with the first worker that may run an operand of `operands` where this one may not."""
     if np.any(graph.pin >= 0) or np.any(graph.device):
-        able = workers.able(graph)
-        for v in operands.tolist():
-            if assigned[v] not in able[v]:
-                assigned[v] = able[v][0]
+        team_of, teams = workers.teams(graph)
+        for row, team in enumerate(teams):
+            mine = operands[team_of[operands] == row]
+            assigned[mine[~np.isin(assigned[mine], team)]] = team[0]
     return assigned

@@ -6,14 +6,17 @@ Source: PLANNING 3.1; seed 004, "To evaluate the overall cost, need to consider 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
-from jmars.plan.outcome import SimResult
-from jmars.plan.simulation import Policy, Simulation
+from jmars.plan.native import calls, serves
+from jmars.plan.outcome import SimResult, Trace
+from jmars.plan.simulation import Policy, Simulation, misfit, never_ran
 
 __all__ = ["simulate"]
 
@@ -29,7 +32,7 @@ def simulate(
     seed: int = 0,
     placed: ArrayLike | None = None,
     policy: Policy | None = None,
-    trace: bool = False,
+    trace: bool | Literal["times"] = False,
 ) -> SimResult:
     """Run a plan in virtual time.
 
@@ -54,7 +57,7 @@ def simulate(
     policy
         For operands without a worker.
     trace
-        Whether to keep the times of all operands and the bytes over time.
+        Whether to keep the times of all operands and the bytes over time; "times": only the former.
 
     Raises
     ------
@@ -76,6 +79,31 @@ def simulate(
     costs = graph.cost
     if noise:
         costs = costs * np.random.default_rng(seed).lognormal(-(noise**2) / 2, noise, graph.n)
-    run = Simulation(graph, workers, costs, np.asarray(rank, np.int64), evict == "plan", policy, trace)
-    home = np.full(graph.n, -1) if placed is None else np.asarray(placed)
-    return run.run(np.asarray(assign, np.int64).tolist(), home.tolist())
+    ranks, wanted = np.asarray(rank, np.int64), np.asarray(assign, np.int64)
+    home = np.full(graph.n, -1) if placed is None else np.asarray(placed, np.int64)
+    if policy is None and serves(graph, workers):
+        ran = calls.simulate(graph, workers, costs, ranks, wanted, home, evict == "plan", trace is True)
+        if ran is not None:
+            return _result(ran, workers, np.where((home < 0) & (wanted >= 0), wanted, -1), bool(trace))
+    run = Simulation(graph, workers, costs, ranks, evict == "plan", policy, bool(trace), trace is True)
+    return run.run(wanted.tolist(), home.tolist())
+
+
+def _result(ran: calls.Run, workers: Workers, assign: NDArray[np.int64], trace: bool) -> SimResult:
+    """What the kernel gave, as `Simulation.run` gives it."""
+    if ran.misfit is not None:
+        operand, worker, nbytes = ran.misfit
+        raise misfit(operand, nbytes, worker, int(workers.memory[worker]))
+    if ran.done != len(assign):
+        raise never_ran(len(assign) - ran.done, len(assign))
+    return SimResult(
+        makespan=ran.makespan,
+        moved=ran.moved,
+        spilled=ran.spilled,
+        reloaded=ran.reloaded,
+        peak=ran.peak,
+        peak_total=ran.peak_total,
+        busy=ran.busy,
+        assign=assign.astype(np.int16),
+        trace=Trace(ran.start, ran.end, ran.memory) if trace else None,
+    )

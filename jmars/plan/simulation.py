@@ -22,7 +22,7 @@ from jmars.plan.outcome import SimResult, Trace
 from jmars.plan.ports import Ports
 from jmars.plan.store import Store
 
-__all__ = ["Policy", "Simulation"]
+__all__ = ["Policy", "Simulation", "misfit", "never_ran"]
 
 _DONE, _FREE, _ARRIVED = range(3)  # events, in the order in which those of one moment happen
 
@@ -48,7 +48,8 @@ class Simulation:
         rank: NDArray[np.int64],
         by_plan: bool,
         policy: Policy | None,
-        trace: bool,
+        times: bool,
+        memory: bool,
     ) -> None:
         n, p, dag = graph.n, len(workers), graph.dag
         self.graph, self.workers, self.n, self.p = graph, workers, n, p
@@ -77,17 +78,18 @@ class Simulation:
         self._coming: set[int] = set()  # chunk * p + worker: asked for, not there yet
         self._sending: dict[int, int] = {}  # chunk * p + worker: transfers from there that are not done
         self._sent = [0] * p  # bytes that a worker is to send
-        memory, disk = workers.memory.tolist(), workers.disk.tolist()
+        capacity, disk = workers.memory.tolist(), workers.disk.tolist()
         self.stores = [
-            Store(memory[w], disk[w], self.nbytes, partial(self._next_use, w) if by_plan else None) for w in range(p)
+            Store(capacity[w], disk[w], self.nbytes, partial(self._next_use, w) if by_plan else None) for w in range(p)
         ]
         self._ports = Ports(p)
         self._events: list[tuple[float, int, int, int, int, int]] = []
         self._policy, self._busy, self._moved, self._count, self._done = policy, [0.0] * p, 0, 0, 0
         self._peak_total, self._finish_time = 0, 0.0
-        self._start = [0.0] * n if trace else None
+        self._start = [0.0] * n if times else None
         self._end = [0.0] * n
-        self._memory: list[tuple[float, int, int]] | None = [] if trace else None
+        self._memory: list[tuple[float, int, int]] | None = [] if memory else None
+        self._shown = [-1] * p  # bytes of each worker, as they were noted last
 
     def place(self, operand: int, worker: int) -> None:
         """Give an operand that has no worker a worker."""
@@ -131,7 +133,7 @@ class Simulation:
                 if free[w]:
                     self._launch(w)
             if self._memory is not None:
-                self._memory += [(self.now, w, store.used) for w, store in enumerate(self.stores)]
+                self._note(self._memory)
             self._peak_total = max(self._peak_total, sum([store.used for store in self.stores]))
             if not events:
                 break
@@ -147,8 +149,7 @@ class Simulation:
                 else:
                     self._arrive(a, b, c)
         if self._done != self.n:
-            left = self.n - self._done
-            raise GraphError(f"{left} of {self.n} operands never ran: they have no worker, or wait for each other")
+            raise never_ran(self.n - self._done, self.n)
         return self._result()
 
     def _begin(self, assign: list[int], home: list[int]) -> None:
@@ -188,10 +189,7 @@ class Simulation:
             inputs, size, work = self.inputs[operand], self.nbytes[operand], self._work[operand]
             if store.fast_bytes + (need := store.missing(inputs, size + work)) > store.capacity:
                 if self.free[w] == self.cores[w]:
-                    raise MemoryLimitError(
-                        f"operand {operand} needs {need} bytes at once and worker {w} has {store.capacity}; "
-                        "use a smaller chunk_size or a worker with more memory"
-                    )
+                    raise misfit(operand, need, w, store.capacity)
                 return  # what runs now will let go
             heapq.heappop(line)
             self.state[operand] = 2
@@ -315,6 +313,13 @@ class Simulation:
                 if not self.away[reader]:
                     self._make_ready(reader, w)
 
+    def _note(self, memory: list[tuple[float, int, int]]) -> None:
+        """Keep which workers' bytes changed."""
+        for w, store in enumerate(self.stores):
+            if store.used != self._shown[w]:
+                self._shown[w] = store.used
+                memory.append((self.now, w, store.used))
+
     def _event(self, time: float, kind: int, a: int, b: int, c: int = 0) -> None:
         self._count += 1
         heapq.heappush(self._events, (time, kind, self._count, a, b, c))
@@ -322,8 +327,8 @@ class Simulation:
     def _result(self) -> SimResult:
         stores = self.stores
         trace = None
-        if self._start is not None and self._memory is not None:
-            trace = Trace(np.array(self._start), np.array(self._end), self._memory)
+        if self._start is not None:
+            trace = Trace(np.array(self._start), np.array(self._end), self._memory or [])
         return SimResult(
             makespan=self._finish_time,
             moved=self._moved,
@@ -335,3 +340,16 @@ class Simulation:
             assign=np.array(self.worker, np.int16),
             trace=trace,
         )
+
+
+def misfit(operand: int, need: int, worker: int, capacity: int) -> MemoryLimitError:
+    """What to raise where one operand alone does not fit."""
+    return MemoryLimitError(
+        f"operand {operand} needs {need} bytes at once and worker {worker} has {capacity}; "
+        "use a smaller chunk_size or a worker with more memory"
+    )
+
+
+def never_ran(left: int, n: int) -> GraphError:
+    """What to raise where a run ends before its operands."""
+    return GraphError(f"{left} of {n} operands never ran: they have no worker, or wait for each other")

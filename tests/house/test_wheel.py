@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -10,18 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from jmars.plan.native.build import compiler
 from tests.house.source import PACKAGE, ROOT, modules
+
+
+def _build(folder: Path, **environment: str) -> Path:
+    assert (PACKAGE / "_labextension" / "package.json").exists(), "no front end here: run .ci/environment test"
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, f"--wheel-dir={folder}", ROOT], check=True, timeout=110, env=os.environ | environment)
+    (built,) = folder.glob("*.whl")
+    return built
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from this tree with the front end that is in it."""
-    assert (PACKAGE / "_labextension" / "package.json").exists(), "no front end here: run .ci/environment test"
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, f"--wheel-dir={folder}", ROOT], check=True, timeout=110)
-    (built,) = folder.glob("*.whl")
-    return built
+    return _build(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +46,19 @@ def test_it_has_the_built_front_end(names: set[str]) -> None:
     assert "share/jupyter/labextensions/jmars-lab/package.json" in lab
     assert "share/jupyter/labextensions/jmars-lab/install.json" in lab
     assert any(name.startswith("share/jupyter/labextensions/jmars-lab/static/remoteEntry") for name in lab)
+
+
+@pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
+def test_it_has_the_compiled_kernels_for_this_machine(wheel: Path, names: set[str]) -> None:
+    assert "jmars/plan/native/kernels.so" in names
+    assert wheel.name.startswith("jmars-") and "-py3-none-" in wheel.name and "-any" not in wheel.name
+
+
+def test_without_them_it_serves_every_machine(tmp_path: Path) -> None:
+    pure = _build(tmp_path, JMARS_NATIVE="0")
+    assert pure.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(pure) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".so")]
 
 
 def test_jupyter_loads_the_server_part(names: set[str]) -> None:

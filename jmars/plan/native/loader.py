@@ -1,0 +1,93 @@
+"""Whether the C kernels are used: "c" or "python", decided once in a process, when the first plan is made.
+
+A wheel made without a compiler has no library, and plans are made in Python. JMARS_NATIVE=0 asks for that;
+JMARS_NATIVE=1 asks for C, and it is an error where that cannot be had. A library that is there and cannot be used gives
+one warning.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jmars.errors import SettingError
+from jmars.plan.native.build import LIBRARY, digest
+
+__all__ = ["backend", "forced", "library"]
+
+_REBUILD = "python -m jmars.plan.native"
+
+
+class _State:
+    """The library once it was looked for, and what tests ask for instead."""
+
+    asked = False
+    library: ctypes.CDLL | None = None
+
+
+def backend() -> str:
+    """What runs the planners' inner loops: "c" or "python".
+
+    Raises
+    ------
+    SettingError
+        If JMARS_NATIVE is neither 0 nor 1, or is 1 and there is no library that can be used.
+    """
+    return "python" if library() is None else "c"
+
+
+def library() -> ctypes.CDLL | None:
+    """The loaded library, or None where Python does the work."""
+    if not _State.asked:
+        _State.library = _choose(os.environ.get("JMARS_NATIVE", ""), LIBRARY)
+        _State.asked = True
+    return _State.library
+
+
+@contextmanager
+def forced(name: str) -> Iterator[None]:
+    """Use "c" or "python" inside a `with`, for tests and measurements; affects the whole process.
+
+    Raises
+    ------
+    SettingError
+        If it is neither, or "c" cannot be had.
+    """
+    if name not in ("c", "python"):
+        raise SettingError(f"no backend {name!r} for plans; choose c or python")
+    before = _State.asked, _State.library
+    _State.library = _choose("1" if name == "c" else "0", LIBRARY)
+    _State.asked = True
+    try:
+        yield
+    finally:
+        _State.asked, _State.library = before
+
+
+def _choose(wish: str, path: Path) -> ctypes.CDLL | None:
+    """The library at `path`, if it is wished, there, and made from the sources beside it."""
+    if wish not in ("", "0", "1"):
+        raise SettingError(f"JMARS_NATIVE is {wish!r}; set it to 0 (Python), 1 (C, or an error) or not at all")
+    if wish == "0":
+        return None
+    why = ""
+    if not path.exists():
+        why = f"{path} is not there; `{_REBUILD}` makes it"
+    else:
+        try:
+            found = ctypes.CDLL(str(path))
+            found.jm_sources.restype = ctypes.c_char_p
+            if found.jm_sources().decode() == digest(path.parent):
+                return found
+            why = f"{path} was made from other sources; `{_REBUILD}` makes it anew"
+        except (OSError, AttributeError) as error:
+            why = f"{path} cannot be loaded ({error}); `{_REBUILD}` makes it anew"
+        if not wish:
+            warnings.warn(f"plans are made in Python, several times slower: {why}", RuntimeWarning, stacklevel=2)
+    if wish:
+        raise SettingError(f"JMARS_NATIVE=1 asks for the C kernels, and {why}")
+    return None
