@@ -14,6 +14,9 @@ In reading order:
 - slicing.py: basic indices
 - taking.py: elements at given positions of an axis
 - joining.py: arrays side by side, in pieces, repeated
+- unsized.py: what tilings share about chunks of unknown size
+- masking.py: `x[mask]`, and what is made of it
+- nonzero.py: where elements are not zero
 - indexing.py: `x[index]`
 - writing.py: `x[index] = value`
 - ranges.py: ranges, grids, unit matrices, triangles
@@ -26,6 +29,9 @@ In reading order:
 - mapping.py: `map_blocks`
 - whole.py: functions of whole lines
 - fft.py: `np.fft`
+- order.py: sorting, medians, percentiles
+- blockwise.py: functions of chunks at the same place
+- factorisation.py: `np.linalg` beyond products
 - npy.py: `.npy` files
 - inquiry.py: questions that shape and dtype answer
 - control.py: `cond` and `while_loop`
@@ -39,13 +45,17 @@ from jmars.tensor.ops import (
     creation,
     cumulative,
     elementwise,
+    factorisation,
     fft,
     indexing,
     inquiry,
     joining,
     linalg,
     mapping,
+    masking,
+    nonzero,
     npy,
+    order,
     random,
     ranges,
     reduction,
@@ -61,13 +71,17 @@ __all__ = [
     "creation",
     "cumulative",
     "elementwise",
+    "factorisation",
     "fft",
     "indexing",
     "inquiry",
     "joining",
     "linalg",
     "mapping",
+    "masking",
+    "nonzero",
     "npy",
+    "order",
     "random",
     "ranges",
     "reduction",

@@ -1,0 +1,172 @@
+"""Sorting and what follows from it: positions in order, parts, medians, percentiles, along lines in one chunk each.
+
+What NumPy does to the flattened array (`axis=None`) is done to one chunk of all elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.ops.axes import expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.reshape import ravel, reshape
+from jmars.tensor.ops.whole import along
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["argpartition", "argsort", "median", "partition", "percentile", "quantile", "sort"]
+
+Array = np.ndarray[Any, Any]
+
+
+def _lines(name: str, function: Callable[..., Any], a: Any, axis: int | None, **kwargs: Any) -> Tensor:
+    """`function(block, axis=..., **kwargs)`, which keeps the shape."""
+    x = as_tensor(a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normal_axis(axis, x.ndim)
+    dtype = np.dtype(np.intp) if name.startswith("arg") else x.dtype
+    return along(name, function, x, [axis], dtype=dtype, axis=axis, **kwargs)
+
+
+def _only(name: str, order: Any) -> None:
+    if order is not None:
+        raise UnsupportedError(f"np.{name} with order= sorts records, which jmars does not distribute")
+
+
+@offers("sort")
+def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
+    """`np.sort`: each line along `axis` in order; NaN comes last.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.ranges import arange
+    >>> sort(-arange(5, chunk_size=2)).fetch().tolist()
+    [-4, -3, -2, -1, 0]
+    """
+    _only("sort", order)
+    return _lines("sort", np.sort, a, axis, kind=kind, stable=stable)
+
+
+@offers("argsort")
+def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
+    """`np.argsort`: positions that would sort each line along `axis`."""
+    _only("argsort", order)
+    return _lines("argsort", np.argsort, a, axis, kind=kind, stable=stable)
+
+
+@offers("partition")
+def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
+    """`np.partition`: element `kth` where sorting would put it, smaller ones before."""
+    _only("partition", order)
+    return _lines("partition", np.partition, a, axis, kth=kth, kind=kind)
+
+
+@offers("argpartition")
+def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
+    """`np.argpartition`: positions of what `partition` gives."""
+    _only("argpartition", order)
+    return _lines("argpartition", np.argpartition, a, axis, kth=kth, kind=kind)
+
+
+@offers("sort_complex")
+def sort_complex(a: Any) -> Tensor:
+    """`np.sort_complex`: complex numbers by their real, then their imaginary part."""
+    return along("sort_complex", np.sort_complex, as_tensor(a), [as_tensor(a).ndim - 1])
+
+
+def _reduced(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any = None, **options: Any) -> Any:
+    """NumPy's function `name` of whole lines: of the axes `axis`, brought to the end and made one."""
+    x = as_tensor(a)
+    axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    rest = tuple(i for i in range(x.ndim) if i not in axes)
+    lines = x.transpose((*rest, *axes))
+    if len(axes) != 1:
+        lines = reshape(lines, (*(x.shape[i] for i in rest), math.prod(x.shape[i] for i in axes)))
+    leading = np.shape(q) if q is not None else ()
+    q = q.reshape(-1) if isinstance(q, np.ndarray) else q  # a Python number does not widen the dtype
+    kind = _of_lines(np.ones(1, x.dtype), None, name, q, options).dtype
+    value = along(name, _of_lines, lines, [len(rest)], lengths={len(rest): math.prod(leading)}, dtype=kind, kind=kind,
+                  called=name, q=q, options=options)  # fmt: skip
+    value = reshape(moveaxis(value, -1, 0), (*leading, *(x.shape[i] for i in rest)))
+    if keepdims:
+        value = expand_dims(value, tuple(len(leading) + i for i in sorted(axes)))
+    value = Tensor(value.data)
+    return value if out is None else out._assign(value, "same_kind", name)
+
+
+def _of_lines(block: Array, kind: Any, called: str, q: Any, options: Any) -> Array:
+    """What the function gives for lines along the last axis, along a last axis of one element for each of `q`."""
+    function = getattr(np, called)
+    if not isinstance(q, np.ndarray):
+        value = np.asarray(function(block, *([] if q is None else [q]), axis=-1, keepdims=True, **options))
+    else:
+        value = np.moveaxis(np.asarray(function(block, q, axis=-1, **options)), 0, -1)
+    return value if kind is None else value.astype(kind, copy=False)  # lines of NaN alone may be narrower
+
+
+@offers("median")
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    """`np.median`: the middle of each line along `axis`, of all elements where it is None."""
+    return _reduced("median", a, axis, keepdims, out)
+
+
+@offers("nanmedian")
+def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+    """`np.nanmedian`: the middle without NaN."""
+    return _reduced("nanmedian", a, axis, bool(keepdims) if keepdims is not np._NoValue else False, out)
+
+
+def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, weights: Any) -> Any:
+    if isinstance(q, Tensor) or isinstance(weights, Tensor):
+        raise UnsupportedError(f"np.{name} with a tensor as q or weights is not in jmars; give their values, x.fetch()")
+    if weights is not None:
+        raise UnsupportedError(f"np.{name} with weights= is not in jmars yet; use map_blocks along whole lines")
+    q = q if isinstance(q, int | float) else np.asarray(q)
+    keepdims = False if keepdims is np._NoValue else bool(keepdims)
+    getattr(np, name)(np.zeros(1), q, method=method)  # NumPy says what is wrong with q or method
+    return _reduced(name, a, axis, keepdims, out, q, method=method)
+
+
+@offers("percentile")
+def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
+               method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+    """`np.percentile`: exact percentiles of each line along `axis`, of all elements where it is None.
+
+    Raises
+    ------
+    ValueError
+        If a `q` lies outside 0 to 100 or there is no such `method`.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.ranges import arange
+    >>> percentile(arange(11, chunk_size=4), [0, 25, 100]).fetch().tolist()
+    [0.0, 2.5, 10.0]
+    """
+    return _quantiles("percentile", a, q, axis, out, method, keepdims, weights)
+
+
+@offers("quantile")
+def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
+             method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+    """`np.quantile`: as `percentile`, with `q` from 0 to 1."""
+    return _quantiles("quantile", a, q, axis, out, method, keepdims, weights)
+
+
+@offers("nanpercentile")
+def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
+                  method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+    """`np.nanpercentile`: percentiles without NaN."""
+    return _quantiles("nanpercentile", a, q, axis, out, method, keepdims, weights)
+
+
+@offers("nanquantile")
+def nanquantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
+                method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+    """`np.nanquantile`: quantiles without NaN."""
+    return _quantiles("nanquantile", a, q, axis, out, method, keepdims, weights)
