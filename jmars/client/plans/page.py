@@ -28,6 +28,9 @@ def page(plan: PlannedRun) -> str:
     if plan.base is not None:
         parts += [f"<p>with <b>{escape(change_text(plan.change))}</b></p>", _against(plan, plan.base)]
     parts.append(_table((), [(f"<b>{escape(what)}</b>", escape(text)) for what, text in facts(plan)]))
+    if plan.shown_advice:
+        items = (f"<li>{escape(one.text)}<br/><code>{escape(one.how)}</code></li>" for one in plan.shown_advice)
+        parts.append(f"<p><b>advice</b></p><ul>{''.join(items)}</ul>")
     if plan.graph.n:
         parts.append(_image("the graph before and after fusion", graphs_svg(plan)))
         parts.append(_image("who runs what when, and bytes in memory over time", timeline_svg(plan)))

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.client.cluster import usable_cores
+from jmars.client.plans.advice import Advice, advise
 from jmars.client.plans.machines import changed
 from jmars.client.plans.page import page
 from jmars.client.plans.policies import Planned, plan_by
@@ -30,6 +32,7 @@ from jmars.plan.cost import one_host
 from jmars.plan.explain import picture
 from jmars.plan.graph import PlanGraph
 from jmars.plan.outcome import SimResult
+from jmars.plan.predict import foretell
 from jmars.plan.profile import Profile
 from jmars.tensor.chunk import Stage
 from jmars.tensor.operand import TensorData
@@ -121,12 +124,17 @@ class PlannedRun:
     def peak(self) -> NDArray[np.int64]:
         """Bytes of chunks and scratch in memory at most, of each machine, as an interval: shape (P, 2), low and high.
 
-        The least and the most of up to 9 simulated runs: the predicted one, and runs of the same plan whose costs are
-        drawn around the predicted ones, as far apart as predictions were off so far (`Accuracy.spread`); widened by
+        The least and the most of up to 10 simulated runs: the predicted one; on one machine the one whose workers have
+        more waiting, as they are sent work ahead (`jmars.plan.predict`); and runs of the same plan whose costs are
+        drawn around the predicted ones, as far apart as predictions were off so far (`Accuracy.spread`). Widened by
         the median error of predicted peaks on this machine, once that is known. The draws are seeded, so the same
         plan has the same interval, unless the graph is so large that 0.2 s are over before the eighth.
         """
         peaks = [self.predicted.peak]
+        if len(self.workers) == 1 and self.question is not None and self.operands:
+            placed, rank = self.planned.placed.astype(np.int64), self.planned.rank
+            told = foretell(self.graph, self.workers, rank, self.predicted, self.question.profile, placed)
+            peaks.append(np.array([told.peak[1]]))
         seen = self.question.profile.accuracy if self.question is not None else Accuracy()
         until = time.perf_counter() + _DRAWING
         for seed in range(1, DRAWS + 1):
@@ -295,9 +303,27 @@ class PlannedRun:
             took=time.perf_counter() - begun,
         )
 
+    def advice(self, budget: float = 0.5) -> list[Advice]:
+        """Changes that would gain more than 5 % of time, peak or spill, each found by simulating it.
+
+        Tried are other policies, chunk sizes, and, where there is room for them, more workers and more memory.
+
+        Parameters
+        ----------
+        budget
+            Seconds after which nothing more is tried.
+        """
+        return advise(self, budget, usable_cores())
+
+    @cached_property
+    def shown_advice(self) -> list[Advice]:
+        """What is shown under a plan of tensors; a what-if is an answer already."""
+        return self.advice() if self.base is None and self.question is not None else []
+
     def __repr__(self) -> str:
+        advised = [f"  advice          {one.text}\n{'':18s}{one.how}" for one in self.shown_advice]
         against = [comparison(self, self.base)] if self.base is not None else []
-        return "\n".join([*against, summary(self)])
+        return "\n".join([*against, summary(self), *advised])
 
     def _repr_html_(self) -> str:
         return page(self)

@@ -25,6 +25,9 @@ from jmars.plan.graph import PlanGraph
 from jmars.plan.merge import merge
 from jmars.plan.order import RANKS, rank_by
 from jmars.plan.outcome import SimResult
+from jmars.plan.partition.km1 import assign_km1
+from jmars.plan.partition.metis import assign_metis
+from jmars.plan.partition.ncd import assign_ncd
 from jmars.plan.parts import as_assignment
 from jmars.plan.policies import FollowInputs
 from jmars.plan.runs import assign_runs
@@ -91,6 +94,18 @@ def _depth_first(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[
     return as_assignment(depth_first(graph, workers, quota=graph.cost.sum() / len(workers)), graph.n)
 
 
+def _metis(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int16]:
+    return assign_metis(graph, workers, bands=4)
+
+
+def _km1(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int16]:
+    return assign_km1(graph, workers)
+
+
+def _ncd(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int16]:
+    return assign_ncd(graph.dag, workers.cores.tolist())
+
+
 # name: (workers of operands, the order that goes with it)
 ASSIGNERS: dict[str, tuple[Callable[[PlanGraph, Workers, Placed], NDArray[np.int16]], str]] = {
     "eft": (_eft, "blevel"),
@@ -98,6 +113,9 @@ ASSIGNERS: dict[str, tuple[Callable[[PlanGraph, Workers, Placed], NDArray[np.int
     "runs": (_runs, "dfs"),
     "cascade-merge": (_merge, "dfs"),
     "cascade-dfe": (_depth_first, "dfs"),
+    "metis": (_metis, "dfs"),
+    "km1": (_km1, "dfs"),
+    "ncd": (_ncd, "dfs"),
 }
 
 
@@ -113,9 +131,9 @@ def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budge
     ----------
     name
         A preference ("fast", "lean", "memory": the best of several plans), an assigner ("eft", "halves", "runs",
-        "cascade-merge", "cascade-dfe"; "bfs", "dfs", "random" place the first operands as the seeds do and let the
-        others follow their inputs), an order ("mars", "dfs", "blevel", "level", "wave"), or an assigner and an order
-        as "halves/dfs". "dfs" alone is the seed's search; as an order write "eft/dfs".
+        "cascade-merge", "cascade-dfe", "metis", "km1", "ncd"; "bfs", "dfs", "random" place the first operands as the
+        seeds do and let the others follow their inputs), an order ("mars", "dfs", "blevel", "level", "wave"), or an
+        assigner and an order as "halves/dfs". "dfs" alone is the seed's search; as an order write "eft/dfs".
     graph, workers
         What is run where.
     placed

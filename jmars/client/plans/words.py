@@ -144,7 +144,7 @@ def error_text(plan: PlannedRun) -> str:
     if not seen["runs"]:
         return ""
     parts = [f"{100 * seen[name]:.0f} % of {word}" for name, word in _MEASURED if seen[name] is not None]
-    return f"predictions here were off by {' and '.join(parts)} (median of {seen['runs']} runs)" if parts else ""
+    return f"predictions here were off by {' and '.join(parts)}, median of {seen['runs']} runs" if parts else ""
 
 
 _MEASURED = (("makespan", "time"), ("peak", "peak memory"))

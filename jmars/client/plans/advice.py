@@ -1,0 +1,143 @@
+"""Advice from simulation: a few changes are tried in virtual time, and those that gain are said.
+
+Nothing is guessed from the looks of the code: each line is a simulated run beside the planned one, told with how far
+such predictions were off on this machine. Used by `PlannedRun.advice` and the live view.
+Source: the issue's "Advice from simulation, not lint".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jmars.client.plans.recut import largest_source
+from jmars.client.plans.words import change_text, error_text, format_seconds, peak_of, percent
+from jmars.errors import JmarsError
+from jmars.units import format_bytes
+
+if TYPE_CHECKING:
+    from jmars.client.plans.planned import PlannedRun
+
+__all__ = ["Advice", "advise"]
+
+LEAST = 0.05  # share of time, peak or spill that is worth a word
+_SECONDS, _BYTES = 0.02, 2**20  # gains below these are no gains, whatever their share
+_MOST = 4  # pieces of advice
+_FACTORS = (2.0, 0.5, 4.0, 0.25)  # of the chunk size
+
+
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """One change that gains: what it is in words, the plan with it, and how it is done."""
+
+    text: str
+    plan: PlannedRun
+    how: str  # what to write
+
+
+def advise(
+    plan: PlannedRun,
+    budget: float = 0.5,
+    cores: int | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[Advice]:
+    """Changes that gain more than a twentieth of time, peak memory or spilled bytes, the most time first.
+
+    Parameters
+    ----------
+    plan
+        What is to be better.
+    budget
+        Seconds after which nothing more is tried.
+    cores
+        Cores that may be used on this machine; with more of them than workers, more workers are tried.
+    clock
+        What tells the seconds.
+    """
+    until = clock() + budget
+    found: list[tuple[float, Advice]] = []
+    slowest = plan.took
+    for change in _changes(plan, cores):
+        if clock() + slowest > until:
+            break
+        begun = clock()
+        try:
+            other = plan.what_if(**change)
+            gains = _gains(other, plan)
+        except JmarsError:  # it would not fit, or there is nothing to cut anew: no advice
+            continue
+        slowest = max(slowest, clock() - begun)
+        if gains:
+            told = error_text(plan) or "how far predictions are off here is not known yet"
+            words = f"{change_text(change)}: {', '.join(gains)} ({told})"
+            found.append((other.makespan, Advice(words, other, _how(change))))
+    found.sort(key=lambda pair: pair[0])
+    return _different([one for _, one in found])[:_MOST]
+
+
+def _changes(plan: PlannedRun, cores: int | None) -> Iterator[dict[str, Any]]:
+    """What is tried, the most promising first."""
+    if not plan.operands:
+        return
+    question = plan.question
+    size = largest_source(question.data, question.held) if question is not None else 0
+    for policy in ("lean", "memory"):
+        if plan.asked != policy:
+            yield {"policy": policy}
+    for factor in _FACTORS if size else ():
+        wanted = int(size * factor)
+        if wanted >= 4096:
+            yield {"chunk_size": _round(wanted)}
+    workers = int(plan.workers.cores[0])
+    if len(plan.workers) == 1 and cores is not None and cores > workers:
+        yield {"workers": cores}
+    if plan.spilled and len(plan.workers) == 1:
+        yield {"memory": _round(2 * (int(plan.workers.memory[0]) + 128 * 2**20))}
+
+
+def _gains(other: PlannedRun, plan: PlannedRun) -> list[str]:
+    """What is better, in words; empty where nothing is, or another thing gets worse for it."""
+    faster = plan.makespan - other.makespan
+    leaner = peak_of(plan) - peak_of(other)
+    spares = plan.spilled - other.spilled
+    more = other.makespan > plan.makespan * 1.02 or other.spilled > plan.spilled * 1.02
+    found = []
+    if faster > max(_SECONDS, LEAST * plan.makespan):
+        found.append(f"{percent(other.makespan, plan.makespan)} time ({format_seconds(other.makespan)})")
+    if leaner > max(_BYTES, LEAST * peak_of(plan)) and not more:
+        found.append(f"{percent(peak_of(other), peak_of(plan))} peak")
+    if spares > max(_BYTES, LEAST * plan.spilled) and not more:
+        found.append(f"{percent(other.spilled, plan.spilled)} spilled")
+    return [*found, f"peak {format_bytes(peak_of(other))}"] if found else []
+
+
+def _how(change: dict[str, Any]) -> str:
+    """What a user writes for it."""
+    size = format_bytes(change.get("chunk_size", change.get("memory", 0))).replace(" ", "").replace(".0", "")
+    if "chunk_size" in change:
+        return f"%%jmars --chunk {size}, or chunk_size= where the array is made"
+    if "memory" in change:
+        return f"%%jmars --memory {size}"
+    if "workers" in change:
+        return f"%%jmars -w {change['workers']}"
+    return f'jmars.config.load({{"task": {{"default_config": {{"order": "auto", "prefer": "{change["policy"]}"}}}}}})'
+
+
+def _different(advice: list[Advice]) -> list[Advice]:
+    """Of chunk sizes, and of policies, the best alone: they exclude each other."""
+    seen: set[str] = set()
+    kept = []
+    for one in advice:
+        (kind,) = one.plan.change
+        if kind not in seen:
+            kept.append(one)
+        seen.add(kind)
+    return kept
+
+
+def _round(size: int) -> int:
+    """To a size that reads well: 10 of its leading bits."""
+    unit = max(1, 1 << max(0, size.bit_length() - 10))
+    return max(1, round(size / unit)) * unit
