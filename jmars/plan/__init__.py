@@ -34,6 +34,8 @@ replan       a plan for what is left of a run
 statistics   depth, readers and descendants
 bfs_v1       first workers as the first Mars placed them
 partition/   partitions by METIS and mt-KaHyPar, and cascade's distances
+min_memory   the order that holds fewest bytes
+improve/     plans made better: copies, stealing, annealing, from coarse to fine
 """
 
 from jmars.plan.accuracy import Accuracy
@@ -48,8 +50,10 @@ from jmars.plan.drift import DriftReport, Observed, drift, with_speed
 from jmars.plan.eft import assign_eft
 from jmars.plan.explain import explain, picture
 from jmars.plan.graph import ANY, CPU, GPU, PlanGraph, contract, volume
+from jmars.plan.improve import anneal, duplicate, refine, steal
 from jmars.plan.justify import rank_justified
 from jmars.plan.merge import merge
+from jmars.plan.min_memory import rank_min_memory
 from jmars.plan.order import rank_b_level, rank_by, rank_depth_first, rank_level, rank_mars, rank_wave
 from jmars.plan.outcome import SimResult
 from jmars.plan.partition import assign_km1, assign_metis, assign_ncd
@@ -88,6 +92,7 @@ __all__ = [
     "SimResult",
     "Simulation",
     "Workers",
+    "anneal",
     "annotate",
     "as_assignment",
     "as_labels",
@@ -103,6 +108,7 @@ __all__ = [
     "contract",
     "depth_first",
     "drift",
+    "duplicate",
     "explain",
     "initial_v1",
     "lower_bound",
@@ -119,7 +125,9 @@ __all__ = [
     "rank_justified",
     "rank_level",
     "rank_mars",
+    "rank_min_memory",
     "rank_wave",
+    "refine",
     "remaining",
     "replan",
     "shares",
@@ -127,6 +135,7 @@ __all__ = [
     "simulate",
     "source_runs",
     "statistics",
+    "steal",
     "volume",
     "waiting",
     "with_speed",

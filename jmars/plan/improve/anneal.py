@@ -1,0 +1,254 @@
+"""Simulated annealing of a plan: small changes, kept when they help and now and then when they do not.
+
+Cascade's old scheduler knows one move, the swap of two tasks; here are four, and a plan's cost is its whole simulated
+run. It takes thousands of simulations, so it is for plans that are used again. The best plan found is never lost, the
+curve of the best is kept for a picture, and `stop` is a button's.
+Source: Kirkpatrick, Gelatt and Vecchi 1983; ECMWF earthkit-workflows, `schedulers/anneal.py` of 2023 (100 levels of
+100 tries, T 0.5 falling by 0.9); PLANNING 1.6.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jmars.errors import GraphError, MemoryLimitError
+from jmars.plan.cluster import Workers
+from jmars.plan.graph import PlanGraph
+from jmars.plan.improve.copies import Copied, with_copies
+from jmars.plan.order import rows
+from jmars.plan.simulate import simulate
+
+__all__ = ["MOVES", "Annealed", "anneal"]
+
+MOVES = ("move", "swap", "reorder", "duplicate")
+
+_COOL = 0.9
+_LEVELS = 40  # temperatures
+_NEIGHBOURS = 0.5  # chance that one more neighbour goes along with an operand that moves
+
+
+@dataclass(frozen=True, eq=False)
+class Annealed:
+    """What annealing found: the plan, with its copies, its cost, and how it came about.
+
+    Attributes
+    ----------
+    assign, rank
+        The plan without the copies, shape (n,).
+    copies
+        (operand, worker) of operands that run again.
+    plan
+        The same with the copies as operands of their own.
+    cost
+        Of that plan, in seconds; never above the cost of the plan that was given.
+    curve
+        (try, best cost until then) where it fell, the first and the last try.
+    tries
+        Plans that were simulated.
+    """
+
+    assign: NDArray[np.int16]
+    rank: NDArray[np.int64]
+    copies: list[tuple[int, int]]
+    plan: Copied
+    cost: float
+    curve: list[tuple[int, float]]
+    tries: int
+
+
+def anneal(
+    graph: PlanGraph,
+    workers: Workers,
+    assign: ArrayLike,
+    rank: NDArray[np.int64],
+    *,
+    tries: int = 2000,
+    seconds: float = math.inf,
+    temperature: float = 0.02,
+    moves: tuple[str, ...] = MOVES,
+    price: float = 0.0,
+    seed: int = 0,
+    stop: Callable[[], bool] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Annealed:
+    """Improve a plan by chance, the same way for the same seed.
+
+    Parameters
+    ----------
+    graph, workers, assign, rank
+        The plan; every operand must have a worker, and `rank` be topological.
+    tries, seconds
+        Plans that are simulated at most, and when to end even so.
+    temperature
+        At the start, as a part of the cost: a plan that is this much worse is kept once in e tries. It falls 40 times
+        by a tenth.
+    moves
+        Of `MOVES`: an operand and some neighbours go to another worker; two operands on different workers change
+        places; an operand runs earlier or later, as far as those that it reads and that read it allow; an operand that
+        reads nothing runs on one more worker, or on one less.
+    price
+        What a second of transfer costs beside the makespan, in seconds.
+    seed
+        For everything that is left to chance.
+    stop
+        Asked after every try; True ends it with the best plan until then.
+    clock
+        What tells the seconds.
+
+    Raises
+    ------
+    GraphError
+        If there is no such move, or an operand has no worker.
+    """
+    if unknown := set(moves) - set(MOVES):
+        raise GraphError(f"no move {sorted(unknown)[0]!r}; choose of {', '.join(MOVES)}")
+    state = _State(graph, workers, np.array(assign, np.int16), rank, np.random.default_rng(seed))
+    if graph.n and min(state.where) < 0:
+        raise GraphError(f"operand {state.where.index(-1)} has no worker; anneal a plan that places all of them")
+    start = clock()
+
+    def cost_of(plan: Copied) -> float:
+        try:
+            run = simulate(plan.graph, workers, plan.assign, plan.rank)
+        except MemoryLimitError:
+            return math.inf
+        return run.makespan + price * run.moved * workers.seconds_per_byte
+
+    best = now = state.snapshot()
+    plan = state.plan()
+    cost = best_cost = first = cost_of(plan)
+    curve, done = [(0, first)], 1
+    able = [move for move in moves if state.can(move)]
+    level = max(1, (tries - 1) // _LEVELS)
+    heat = temperature
+    while done < tries and able and clock() - start < seconds and not (stop is not None and stop()):
+        if not state.change(able[int(state.rng.integers(len(able)))]):
+            done += 1  # it counts, so that this ends where nothing can change
+            continue
+        tried = state.plan()
+        found = cost_of(tried)
+        done += 1
+        if found < cost or (
+            cost < math.inf and state.rng.random() < math.exp((cost - found) / (first * heat or 1e-12))
+        ):
+            cost, now = found, state.snapshot()
+            if found < best_cost:
+                best_cost, best, plan = found, now, tried
+                curve.append((done, found))
+        else:
+            state.restore(now)
+        if done % level == 0:
+            heat *= _COOL
+            if cost > best_cost * (1 + heat):  # too far off
+                cost, now = best_cost, best
+                state.restore(best)
+    state.restore(best)
+    curve.append((done, best_cost))
+    return Annealed(*state.arrays(), plan.copies, plan, best_cost, curve, done)
+
+
+_Snapshot = tuple[list[int], list[int], frozenset[tuple[int, int]]]
+
+
+class _State:
+    """A plan that changes: a worker for each operand, an order, and copies."""
+
+    def __init__(
+        self,
+        graph: PlanGraph,
+        workers: Workers,
+        assign: NDArray[np.int16],
+        rank: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> None:
+        self.graph, self.rng = graph, rng
+        self.where: list[int] = assign.tolist()
+        self.order: list[int] = np.argsort(rank, kind="stable").tolist()
+        self.copies: frozenset[tuple[int, int]] = frozenset()
+        self._able = workers.able(graph)
+        self._inputs = rows(graph.dag.pred_ptr, graph.dag.pred_idx)
+        self._readers = rows(graph.dag.succ_ptr, graph.dag.succ_idx)
+        self._free = [v for v in range(graph.n) if len(self._able[v]) > 1]
+        self._sources = [v for v in self._free if not self._inputs[v] and self._readers[v]]
+        self._place: list[int] | None = None
+
+    def can(self, move: str) -> bool:
+        """Whether there is anything to change so."""
+        needs = {"move": len(self._free), "swap": len(self._free) - 1, "duplicate": len(self._sources)}
+        return needs.get(move, self.graph.n - 1) > 0
+
+    def snapshot(self) -> _Snapshot:
+        return self.where.copy(), self.order.copy(), self.copies
+
+    def restore(self, snapshot: _Snapshot) -> None:
+        where, order, self.copies = snapshot
+        self.where, self.order = where.copy(), order.copy()
+
+    def arrays(self) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
+        rank = np.empty(self.graph.n, np.int64)
+        rank[self.order] = np.arange(self.graph.n)
+        return np.array(self.where, np.int16), rank
+
+    def plan(self) -> Copied:
+        return with_copies(self.graph, *self.arrays(), sorted(self.copies))
+
+    def change(self, move: str) -> bool:
+        """Change one thing; whether anything changed."""
+        changes = {"move": self._move, "swap": self._swap, "reorder": self._reorder, "duplicate": self._duplicate}
+        return changes[move]()
+
+    def _any(self, line: list[int]) -> int:
+        return line[int(self.rng.integers(len(line)))]
+
+    def _move(self) -> bool:
+        v = self._any(self._free)
+        home = self.where[v]
+        target = self._any([w for w in self._able[v] if w != home])
+        group, edge = {v}, [v]
+        while self.rng.random() < _NEIGHBOURS:
+            near = [u for x in edge for u in (*self._inputs[x], *self._readers[x])]
+            near = [u for u in near if u not in group and self.where[u] == home and target in self._able[u]]
+            if not near:
+                break
+            edge.append(self._any(near))
+            group.add(edge[-1])
+        for u in group:
+            self.where[u] = target
+        return True
+
+    def _swap(self) -> bool:
+        a, b = self._any(self._free), self._any(self._free)
+        if self.where[a] == self.where[b] or self.where[b] not in self._able[a] or self.where[a] not in self._able[b]:
+            return False
+        self.where[a], self.where[b] = self.where[b], self.where[a]
+        return True
+
+    def _reorder(self) -> bool:
+        at = int(self.rng.integers(self.graph.n))
+        v = self.order[at]
+        reads, read_by = set(self._inputs[v]), set(self._readers[v])
+        low = at
+        while low > 0 and self.order[low - 1] not in reads:
+            low -= 1
+        high = at
+        while high + 1 < self.graph.n and self.order[high + 1] not in read_by:
+            high += 1
+        to = int(self.rng.integers(low, high + 1))
+        if to == at:
+            return False
+        self.order.insert(to, self.order.pop(at))
+        return True
+
+    def _duplicate(self) -> bool:
+        v = self._any(self._sources)
+        there = sorted({self.where[r] for r in self._readers[v]} & set(self._able[v]) - {self.where[v]})
+        if not there:
+            return False
+        self.copies ^= {(v, self._any(there))}
+        return True
