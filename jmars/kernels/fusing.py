@@ -17,7 +17,7 @@ import numpy as np
 from jmars.kernels.expression import Expression, Node, share
 from jmars.kernels.program import ChunkType, Elementwise, Generate, Program, Reduce, Step
 
-__all__ = ["Region", "compose", "fuse", "lifetimes", "regions", "share_inputs"]
+__all__ = ["Region", "compose", "fuse", "joined_expression", "lifetimes", "regions", "share_inputs"]
 
 
 def fuse(programs: Sequence[Program], slots: Sequence[int]) -> Program:
@@ -237,24 +237,57 @@ def _merged(steps: list[Step], n: int) -> list[Step]:
 
 def _joined(parts: Sequence[tuple[int, Step]]) -> Elementwise:
     """Elementwise steps as one, each given with the number of its value; the last one gives the result."""
-    inside = {number for number, _ in parts}
+    steps = [step for _, step in parts if isinstance(step, Elementwise)]
+    assert len(steps) == len(parts)
+    expression, inputs = joined_expression(
+        [step.expression for step in steps], [step.inputs for step in steps], [number for number, _ in parts]
+    )
+    return Elementwise(expression, inputs, steps[-1].output)
+
+
+def joined_expression(
+    expressions: Sequence[Expression], reads: Sequence[Sequence[int]], gives: Sequence[int]
+) -> tuple[Expression, tuple[int, ...]]:
+    """One expression for several, each of which may read earlier ones; the last one gives the result.
+
+    Parameters
+    ----------
+    expressions
+        In an order in which they can be computed.
+    reads
+        For each expression the numbers of the values that it reads.
+    gives
+        The number of the value that each gives; what is read and given by none comes from outside.
+
+    Returns
+    -------
+    Expression, tuple of int
+        And what its inputs are: the numbers from outside, in the order in which they are first read.
+
+    Examples
+    --------
+    >>> f8 = np.dtype("f8")
+    >>> add, square = Expression((f8, f8), (Node("add", (0, 1), f8),)), Expression((f8,), (Node("square", (0,), f8),))
+    >>> both, inputs = joined_expression([add, square], [(7, 8), (9,)], [9, 10])
+    >>> both.text(), inputs
+    ('square((x0 + x1))', (7, 8))
+    """
+    inside = set(gives)
     inputs: dict[int, np.dtype[Any]] = {}  # value read from outside: its dtype
-    for _, step in parts:
-        assert isinstance(step, Elementwise)
-        for value, dtype in zip(step.inputs, step.expression.inputs, strict=True):
+    for expression, read in zip(expressions, reads, strict=True):
+        for value, dtype in zip(read, expression.inputs, strict=True):
             if value not in inside:
                 inputs.setdefault(value, dtype)
     place = {value: i for i, value in enumerate(inputs)}  # among the new expression's values
     nodes: list[Node] = []
-    for number, step in parts:
-        assert isinstance(step, Elementwise)
-        own = [place[value] for value in step.inputs]
-        own += range(len(inputs) + len(nodes), len(inputs) + len(nodes) + len(step.expression.nodes))
-        for node in step.expression.nodes:
+    for expression, read, number in zip(expressions, reads, gives, strict=True):
+        own = [place[value] for value in read]
+        own += range(len(inputs) + len(nodes), len(inputs) + len(nodes) + len(expression.nodes))
+        for node in expression.nodes:
             args = tuple(own[arg] for arg in node.args)
             nodes.append(node if args == node.args else Node(node.op, args, node.dtype, node.data))
         place[number] = len(inputs) + len(nodes) - 1
-    return Elementwise(Expression(tuple(inputs.values()), tuple(nodes)), tuple(inputs), parts[-1][1].output)
+    return Expression(tuple(inputs.values()), tuple(nodes)), tuple(inputs)
 
 
 def _reading(step: Step, values: tuple[int, ...]) -> Step:

@@ -1,7 +1,7 @@
 """From tensors to the chunk graph that runs: the passes in order, each a plain function.
 
-merge equal -> tile -> prune -> fuse chains -> priority. `compile_graph` is what the scheduler calls; the graph as it
-was before pruning and fusing is kept for the live view.
+merge equal -> fuse tensors -> tile -> prune -> fuse operands -> priority. `compile_graph` is what the scheduler calls;
+the graph as it would be without pruning and fusing can be had from what it gives, for the live view and for errors.
 Source: seed 000, "Graph Preparation" and "Configuration"; seed 003, "准备执行图".
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,14 @@ from numpy.typing import NDArray
 
 from jmars.graph.dag import Dag
 from jmars.optimize.chains import fuse_chains
+from jmars.optimize.colors import fuse_colors
+from jmars.optimize.joining import Joined
 from jmars.optimize.merge import merge_equal
 from jmars.optimize.priority import ranks
 from jmars.optimize.prune import prune
-from jmars.optimize.regions import fuse_regions
+from jmars.optimize.regions import Limits, fuse_regions
 from jmars.optimize.tile import tile
+from jmars.optimize.tileables import fuse_tileables
 from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.graph import TensorGraph
@@ -34,26 +38,60 @@ class Compiled:
 
     Attributes
     ----------
-    before
-        As it was tiled.
+    tiled
+        As it was tiled: elementwise tensors may have been one by then.
     after
         As it runs.
     dag
         The edges of `after`.
-    group
-        Row of `after` that computes each row of `before`, shape (before.n,); -1 where it was pruned.
+    tiled_group
+        Row of `after` that computes each row of `tiled`, shape (tiled.n,); -1 where it was pruned.
     rank
         Order of preference, shape (after.n,), each of 0..n-1 once: of two ready operands the lower one runs first.
+    unfused
+        The tensor graph before its tensors were fused.
+    fused
+        Number of the tiled tensor that each tensor of `unfused` is part of.
     """
 
-    before: ChunkGraph
+    tiled: ChunkGraph
     after: ChunkGraph
     dag: Dag
-    group: NDArray[np.int32]
+    tiled_group: NDArray[np.int32]
     rank: NDArray[np.int64]
+    unfused: TensorGraph
+    fused: list[int]
+
+    @cached_property
+    def before(self) -> ChunkGraph:
+        """As it would run if nothing was pruned or fused; made when first asked for."""
+        return self.tiled if self._is_plain else tile(self.unfused)
+
+    @cached_property
+    def group(self) -> NDArray[np.int32]:
+        """Row of `after` that computes each row of `before`, shape (before.n,); -1 where it was pruned."""
+        if self._is_plain:
+            return self.tiled_group
+        before, tiled = self.before, self.tiled
+        # tensors are stages, their rows stand together, and a tensor has as many as what it became
+        count, sizes = (np.bincount(g.stage, minlength=len(g.stages)) for g in (before, tiled))
+        place = np.arange(before.n) - np.repeat(np.cumsum(count) - count, count)
+        start = (np.cumsum(sizes) - sizes)[np.array(self.fused, np.int64)]
+        group: NDArray[np.int32] = self.tiled_group[start[before.stage] + place]
+        return group
+
+    @property
+    def _is_plain(self) -> bool:
+        return len(self.unfused.operands) == len(self.tiled.stages)
 
 
-def compile_graph(graph: TensorGraph, config: Mapping[str, Any], check: Callable[[], None] | None = None) -> Compiled:
+def compile_graph(
+    graph: TensorGraph,
+    config: Mapping[str, Any],
+    check: Callable[[], None] | None = None,
+    room: int | None = None,
+    workers: int = 1,
+) -> Compiled:
     """Compile a tensor graph.
 
     Parameters
@@ -61,29 +99,42 @@ def compile_graph(graph: TensorGraph, config: Mapping[str, Any], check: Callable
     graph
         What was submitted.
     config
-        Seed 000's switches, each True if absent: `optimize_tileable_graph` (merge equal tensors),
-        `optimize_chunk_graph` (prune), `fuse_enabled` (fuse chains); and `order`, "mars" or "dfs". None of them changes
-        a value.
+        Switches of `jmars.switches`, each at its default if absent. None of them changes a value.
     check
         Called between passes and between tensor operands; may raise to stop (a cancelled job).
+    room
+        Bytes that one fused operand may take: inputs, output and what is held between. None: no bound.
+    workers
+        Operands that can run at a time: where fewer would be left, less is fused by colour.
     """
+    switch = {**TASK_DEFAULTS, **config}
     go_on = check or _always
-    if config.get("optimize_tileable_graph", True):
+    limits = Limits(room=room)
+    if switch["optimize_tileable_graph"]:
         graph = merge_equal(graph)
+    unfused, fused = graph, list(range(len(graph.operands)))
+    if switch["fuse_enabled"] and switch["fuse_tileable"]:
+        graph, fused = fuse_tileables(graph, limits)
     go_on()
-    before = after = tile(graph, check)
-    group = np.arange(before.n, dtype=np.int32)
-    if config.get("optimize_chunk_graph", True):
+    tiled = after = tile(graph, check)
+    group = np.arange(tiled.n, dtype=np.int32)
+    if switch["optimize_chunk_graph"]:
         go_on()
-        after, group = prune(before)
-    if config.get("fuse_enabled", True):
+        after, group = prune(tiled)
+    if switch["fuse_enabled"]:
         go_on()
-        mode = config.get("fuse", TASK_DEFAULTS["fuse"])
-        joined = fuse_regions(after) if mode == "region" else fuse_chains(after)
+        joined = _fused(after, switch["fuse"], limits, workers)
         after, group = joined.graph, np.append(joined.group, np.int32(-1))[group]  # -1, pruned, reads the end
     go_on()
     dag = Dag.from_inputs(after.input_ptr, after.input_idx)
-    return Compiled(before, after, dag, group, ranks(dag, after.nbytes, config.get("order", "mars")))
+    return Compiled(tiled, after, dag, group, ranks(dag, after.nbytes, switch["order"]), unfused, fused)
+
+
+def _fused(graph: ChunkGraph, mode: str, limits: Limits, workers: int) -> Joined:
+    """The graph fused by one of the switch's three rules."""
+    if mode == "chain":
+        return fuse_chains(graph)
+    return fuse_regions(graph, limits) if mode == "region" else fuse_colors(graph, limits, workers)
 
 
 def _always() -> None:

@@ -22,7 +22,7 @@ from jmars.optimize.joining import Joined, join
 from jmars.optimize.rebuild import is_open, readers
 from jmars.tensor.chunk import ChunkGraph
 
-__all__ = ["Limits", "fuse_regions", "grown", "joined_lines"]
+__all__ = ["Limits", "flows", "fuse_regions", "grown", "joined_lines", "operations"]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -44,7 +44,7 @@ def fuse_regions(graph: ChunkGraph, limits: Limits | None = None) -> Joined:
     Results, stored chunks and chunks of unknown size are never inside a region.
     """
     limits = limits or Limits()
-    root = grown(graph, _joins(graph), is_open(graph), _operations(graph), np.zeros(graph.n, np.int64), limits)
+    root = grown(graph, flows(graph), is_open(graph), operations(graph), np.zeros(graph.n, np.int64), limits)
     return join(graph, joined_lines(graph, root))
 
 
@@ -155,7 +155,7 @@ def _one_by_one(graph: ChunkGraph, root: Ints, rows: Ints, inner: Bools, ops: In
     return np.array(ends, np.int64)
 
 
-def _operations(graph: ChunkGraph) -> Ints:
+def operations(graph: ChunkGraph) -> Ints:
     """Operations of each row, shape (n,)."""
     counts = [
         sum(step.expression.ops if isinstance(step, Elementwise) else 1 for step in program.steps)
@@ -164,7 +164,7 @@ def _operations(graph: ChunkGraph) -> Ints:
     return np.array([*counts, 0], np.int64)[graph.program]
 
 
-def _joins(graph: ChunkGraph) -> Bools:
+def flows(graph: ChunkGraph) -> Bools:
     """For each edge whether what leaves it runs block by block, and goes block by block into what reads it."""
     ptr = np.concatenate([[0], np.cumsum([len(program.inputs) for program in graph.programs])]).astype(np.int64)
     takes = np.concatenate([np.empty(0, np.bool_), *(_takes_blocks(program) for program in graph.programs)])

@@ -76,9 +76,9 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("files")
 
 
-@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("fuse", [None, "chain", "region", "color"])
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_chains_of_operands(folder, fuse, data):
     chunk_size = data.draw(st.sampled_from(CHUNK_SIZES))
     x, value = source(data.draw(st.sampled_from(SOURCES)), folder, chunk_size)
@@ -89,7 +89,7 @@ def test_chains_of_operands(folder, fuse, data):
             results.append((x, value))
     results.append((x.sum(axis=1), value.sum(axis=1)) if data.draw(st.booleans()) else (x, value))
     with pytest.MonkeyPatch.context() as patch:
-        config = {"fuse_enabled": fuse}
+        config = {"fuse_enabled": fuse is not None} | ({"fuse": fuse} if fuse else {})
         patch.setattr(engine, "tiled", lambda graph: compile_graph(graph, config).after)
         compiled = engine.OneByOne()
         compiled.execute([tensor.data for tensor, _ in results])

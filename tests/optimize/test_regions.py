@@ -44,14 +44,14 @@ def by_definition(graph, dag, kinds, results, stored):
 def test_regions_are_what_their_rule_says(drawn):
     graph, dag, *rest = drawn
     inner, none = is_open(graph), np.zeros(graph.n, np.int64)
-    root = regions.grown(graph, regions._joins(graph), inner, none, none, UNLIMITED)
+    root = regions.grown(graph, regions.flows(graph), inner, none, none, UNLIMITED)
     assert root.tolist() == by_definition(graph, dag, *rest)
 
 
 @given(graphs())
 def test_row_by_row_gives_the_same_regions(drawn):
     graph = drawn[0]
-    joins, inner, none = regions._joins(graph), is_open(graph), np.zeros(graph.n, np.int64)
+    joins, inner, none = regions.flows(graph), is_open(graph), np.zeros(graph.n, np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(regions, "ROUNDS", 0)
         one_by_one = regions.grown(graph, joins, inner, none, none, UNLIMITED)
@@ -77,7 +77,7 @@ def test_values_stay_limits_hold_and_nothing_leaves_but_the_output(drawn, ops, i
 def test_no_region_exceeds_its_limits(drawn, ops, inputs, room):
     graph = drawn[0]
     none, limits = np.zeros(graph.n, np.int64), Limits(ops, inputs, room)
-    root = regions.grown(graph, regions._joins(graph), is_open(graph), none + 1, none, limits)
+    root = regions.grown(graph, regions.flows(graph), is_open(graph), none + 1, none, limits)
     joined = regions.join(graph, root)
     after, size = joined.graph, np.bincount(joined.group)
     for row in np.flatnonzero(size > 1).tolist():
@@ -89,7 +89,7 @@ def test_no_region_exceeds_its_limits(drawn, ops, inputs, room):
 @given(graphs())
 def test_a_region_needs_no_memory_beside_inputs_and_output_that_lines_do_not(drawn):
     graph = drawn[0]
-    root = regions.grown(graph, regions._joins(graph), is_open(graph), *(np.zeros(graph.n, np.int64),) * 2, UNLIMITED)
+    root = regions.grown(graph, regions.flows(graph), is_open(graph), *(np.zeros(graph.n, np.int64),) * 2, UNLIMITED)
     assert regions.join(graph, root).graph.work.tolist() == [0] * len(set(root.tolist()))
 
 

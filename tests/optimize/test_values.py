@@ -12,10 +12,12 @@ from jmars.optimize import compile_graph
 from jmars.tensor.graph import TensorGraph
 from tests.tensor import engine
 
+MODES = [(mode, early) for mode in ("chain", "region", "color") for early in (True, False)]
 CONFIGS = [
-    dict(zip(("optimize_tileable_graph", "optimize_chunk_graph", "fuse_enabled"), on, strict=True))
-    for on in itertools.product([True, False], repeat=3)
+    {"optimize_tileable_graph": equal, "optimize_chunk_graph": needed, "fuse": mode, "fuse_tileable": early}
+    for equal, needed, (mode, early) in itertools.product([True, False], [True, False], MODES)
 ]
+CONFIGS.append({"fuse_enabled": False})
 
 UNARY = [lambda np, x: -x, lambda np, x: np.sqrt(np.abs(x)), lambda np, x: x * 2, lambda np, x: x.sum(0, keepdims=True)]
 BINARY = [lambda np, x, y: x + y, lambda np, x, y: np.maximum(x, y), lambda np, x, y: x * x - y]
@@ -41,9 +43,9 @@ def evaluate(numpy, steps, results, x, y):
     return [values[k] for k in results]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: "".join("01"[on] for on in config.values()))
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: "-".join(map(str, config.values())))
 @given(expression=expressions(), chunk_size=st.sampled_from([2, 3, 7]))
-@settings(max_examples=15)
+@settings(max_examples=12, deadline=None)
 def test_every_way_gives_numpys_values(config, expression, chunk_size):
     x, y = np.arange(28.0).reshape(7, 4) - 5, np.linspace(-1, 1, 28).reshape(7, 4)
     steps, results = expression

@@ -1,0 +1,119 @@
+"""Elementwise tensors that are cut alike become one before they are cut.
+
+The rule of regions.py on tensors: an elementwise tensor joins those that read it if all of them are in one group, are
+elementwise and have its shape and its chunks. It costs microseconds a tensor, whatever their chunks, and all later
+passes see that many fewer operands. Second pass of `pipeline`.
+Source: PLANNING 5.1, "graph-level fusion"; Dask `blockwise`; Cubed `multiple_inputs_optimize_dag`; Legate Diffuse.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jmars.kernels.fusing import joined_expression
+from jmars.optimize.regions import Limits
+from jmars.tensor.graph import TensorGraph
+from jmars.tensor.operand import Operand, TensorMeta
+from jmars.tensor.ops.formula import Elementwise
+
+__all__ = ["FusedElementwise", "fuse_tileables"]
+
+
+@dataclass(frozen=True, eq=False)
+class FusedElementwise(Elementwise):
+    """Several elementwise operands as one; `function` names them all, the line is that of the last."""
+
+    name: ClassVar[str] = "fused elementwise"
+
+
+def fuse_tileables(graph: TensorGraph, limits: Limits | None = None) -> tuple[TensorGraph, list[int]]:
+    """The graph with each group of elementwise tensors as one.
+
+    Parameters
+    ----------
+    graph
+        Operands in topological order; results are never inside a group.
+    limits
+        Of each group; bytes are those of the largest chunks.
+
+    Returns
+    -------
+    TensorGraph
+        `graph` itself if nothing joins.
+    list of int
+        New number of each operand.
+    """
+    root = _roots(graph, limits or Limits())
+    members: dict[int, list[int]] = {}
+    for k, end in enumerate(root):
+        members.setdefault(end, []).append(k)
+    kept = sorted(members)
+    if len(kept) == len(root):
+        return graph, list(range(len(root)))
+    number = {end: row for row, end in enumerate(kept)}
+    operands: list[Operand] = []
+    inputs: list[tuple[int, ...]] = []
+    for end in kept:
+        operand, read = graph.operands[end], graph.inputs[end]
+        if len(members[end]) > 1:
+            operand, read = _fused(graph, members[end])
+        operands.append(operand)
+        inputs.append(tuple(number[i] for i in read))
+    fused = TensorGraph(operands, inputs, [graph.metas[k] for k in kept], [number[k] for k in graph.results])
+    return fused, [number[end] for end in root]
+
+
+def _roots(graph: TensorGraph, limits: Limits) -> list[int]:
+    """The operand that gives what each operand's group gives."""
+    readers: list[list[int]] = [[] for _ in graph.operands]
+    for k, read in enumerate(graph.inputs):
+        for i in dict.fromkeys(read):
+            readers[i].append(k)
+    results = set(graph.results)
+    root = list(range(len(graph.operands)))
+    ops: dict[int, int] = {}  # by root
+    inputs: dict[int, set[int]] = {}
+    room = limits.room if limits.room is not None else math.inf
+    for k in range(len(root) - 1, -1, -1):
+        operand, own_inputs = graph.operands[k], set(graph.inputs[k])
+        if type(operand) is not Elementwise:
+            continue
+        own = operand.expression.ops
+        ends = {root[reader] for reader in readers[k]}
+        end = ends.pop() if len(ends) == 1 else k
+        if end in ops and end != k and k not in results and _alike(graph.metas[k], graph.metas[end]):
+            both = (inputs[end] | own_inputs) - {k}
+            size = sum(_largest(graph.metas[i]) for i in both) + _largest(graph.metas[end])
+            if ops[end] + own <= limits.ops and len(both) <= limits.inputs and size <= room:
+                root[k] = end
+                ops[end] += own
+                inputs[end] = both
+                continue
+        ops[k], inputs[k] = own, own_inputs
+    return root
+
+
+def _alike(one: TensorMeta, other: TensorMeta) -> bool:
+    return one.shape == other.shape and one.chunks == other.chunks
+
+
+def _largest(meta: TensorMeta) -> int:
+    """Bytes of the largest chunk."""
+    elements: int = math.prod(max(axis, default=0) for axis in meta.chunks)
+    return elements * meta.dtype.itemsize
+
+
+def _fused(graph: TensorGraph, members: list[int]) -> tuple[FusedElementwise, tuple[int, ...]]:
+    """(operand, what it reads) of a group."""
+    parts = [graph.operands[k] for k in members]
+    expression, read = joined_expression(
+        [part.expression for part in parts if isinstance(part, Elementwise)],
+        [graph.inputs[k] for k in members],
+        members,
+    )
+    last = parts[-1]
+    assert isinstance(last, Elementwise)
+    name = "+".join(part.label for part in parts)
+    return FusedElementwise(name, expression, last.splits, line=last.line), read
