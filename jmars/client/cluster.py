@@ -11,7 +11,6 @@ import select
 import threading
 import weakref
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +24,7 @@ from jmars.client.sending import Sending
 from jmars.client.shared import SharedMemory
 from jmars.client.structures import Structures
 from jmars.deploy import LocalHost
+from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
 from jmars.model.events import Event
 from jmars.model.states import JobState
@@ -354,17 +354,6 @@ def make_default(cluster: Cluster) -> None:
         if cluster in _open:
             _open.remove(cluster)
             _open.append(cluster)
-
-
-def usable_cores() -> int:
-    """Cores that this process may use, a container's quota counted."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        cores = min(cores, max(1, int(quota) // int(period))) if quota != "max" else cores
-    except (OSError, ValueError):
-        pass  # no cgroup v2, or no quota
-    return cores
 
 
 def _at_least_one(what: str, value: Any) -> int:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
+from jmars.client import plans
 from jmars.errors import ClusterLostError, JobCancelledError, OperandError
 from jmars.model.events import Event
 from jmars.model.states import JobState
@@ -19,6 +20,7 @@ from jmars.tensor.source_line import SourceLine
 
 if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
+    from jmars.client.plans import PlannedRun
 
 __all__ = ["Job"]
 
@@ -120,6 +122,12 @@ class Job:
         docs/reference/events.md lists the fields.
         """
         return self.cluster.events(since, self.id)[0]
+
+    def plan(self) -> PlannedRun:
+        """What the same run would cost if it began now, in the order that the settings say; it starts nothing."""
+        own = {one.key for one in self._data}
+        cluster = self.cluster
+        return plans.plan_for(self._data, cluster.n_workers, cluster.capacity, cluster.held() - own)
 
     def gives(self, keys: Set[str]) -> bool:
         """Whether it runs still and will leave a node of one of these keys on the cluster."""

@@ -1,4 +1,4 @@
-"""What processes really take, and what the machine or container allows.
+"""What processes really take, and what the machine or container allows: bytes and cores.
 
 The memory of a cluster is the sum of what its processes have for themselves (proportional set size, without shared
 memory) and the pages of the arena. Source: the design's "Memory limit"; Linux's proc(5), cgroups v1 and v2.
@@ -6,6 +6,7 @@ memory) and the pages of the arena. Source: the design's "Memory limit"; Linux's
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import psutil
 from jmars.errors import MemoryLimitError
 from jmars.units import format_bytes, parse_bytes
 
-__all__ = ["available", "default_limit", "plan_bytes", "private_bytes", "room_for_chunks"]
+__all__ = ["available", "default_limit", "plan_bytes", "private_bytes", "room_for_chunks", "usable_cores"]
 
 MB = 2**20
 CONTROL_START = 32 * MB  # that the control process takes when it starts, about
@@ -102,6 +103,17 @@ def chosen_limit(given: str | int | None) -> int:
 def plan_bytes(limit: int) -> int:
     """Bytes of a memory limit for plans that are kept to be run again."""
     return min(MANY_PLANS, FEW_PLANS + max(0, limit - 1024 * MB) // 64)
+
+
+def usable_cores() -> int:
+    """Cores that this process may use, a container's quota counted."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        cores = min(cores, max(1, int(quota) // int(period))) if quota != "max" else cores
+    except (OSError, ValueError):
+        pass  # no cgroup v2, or no quota
+    return cores
 
 
 def room_for_chunks(limit: int, workers: int, control: int = CONTROL_START) -> int:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.client.cluster import usable_cores
 from jmars.client.plans.advice import Advice, advise
 from jmars.client.plans.machines import changed
 from jmars.client.plans.page import page
@@ -24,6 +23,7 @@ from jmars.client.plans.policies import Planned, plan_by
 from jmars.client.plans.question import Question
 from jmars.client.plans.words import comparison, summary
 from jmars.config import config
+from jmars.deploy.memory import usable_cores
 from jmars.errors import GraphError
 from jmars.optimize.pipeline import Compiled
 from jmars.plan.accuracy import Accuracy

@@ -4,7 +4,8 @@ from itertools import count
 
 import jmars.tensor as mt
 from jmars.client.plans import plan_for
-from jmars.client.plans.advice import advise
+from jmars.client.plans import planned as module
+from jmars.client.plans.advice import Advice, advise
 
 MB = 2**20
 
@@ -67,7 +68,10 @@ def test_it_is_told_with_the_error_seen_so_far():
     assert told in advise(plan, 60, 4)[0].text
 
 
-def test_it_stands_under_the_plan_but_not_under_what_if():
-    plan = planned(tiny_chunks())
-    assert "advice" in repr(plan) and "<b>advice</b>" in plan._repr_html_()
+def test_it_stands_under_the_plan_but_not_under_what_if(monkeypatch):
+    plan = planned(large_product())
+    told = [Advice("more <workers>: −50 % time", plan.what_if(workers=4), "%%jmars -w 4")]
+    monkeypatch.setattr(module, "advise", lambda *_: told)
+    assert "advice          more <workers>: −50 % time\n" in repr(plan)
+    assert "<li>more &lt;workers&gt;: −50 % time<br/><code>%%jmars -w 4</code></li>" in plan._repr_html_()
     assert "advice" not in repr(plan.what_if(workers=1))

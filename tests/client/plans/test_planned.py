@@ -180,3 +180,11 @@ def test_it_is_planned_in_a_process_that_only_imported_jmars():
         mt.ones(9).plan()
     """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_a_job_that_has_run_can_be_planned_again(cluster):
+    job = cluster.submit(mt.ones(4000, chunk_size=1000) + 1)
+    assert job.wait(30)
+    plan = job.plan()
+    assert plan.operands == job.describe()["operands"] == 4
+    assert plan.what_if(workers=1).makespan > plan.makespan
