@@ -32,6 +32,7 @@ In reading order:
 - order.py: sorting, medians, percentiles
 - blockwise.py: functions of chunks at the same place
 - factorisation.py: `np.linalg` beyond products
+- histograms.py: counts of what lies where
 - npy.py: `.npy` files
 - inquiry.py: questions that shape and dtype answer
 - control.py: `cond` and `while_loop`
@@ -47,6 +48,7 @@ from jmars.tensor.ops import (
     elementwise,
     factorisation,
     fft,
+    histograms,
     indexing,
     inquiry,
     joining,
@@ -73,6 +75,7 @@ __all__ = [
     "elementwise",
     "factorisation",
     "fft",
+    "histograms",
     "indexing",
     "inquiry",
     "joining",

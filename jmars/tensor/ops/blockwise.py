@@ -30,6 +30,7 @@ def blockwise(
     chunks: Splits,
     dtype: Any,
     params: tuple[Any, ...] = (),
+    flat: bool = False,
 ) -> Tensor:
     """`function(*blocks, *params)` for each place of a grid.
 
@@ -40,15 +41,18 @@ def blockwise(
     function
         Of a module: it travels by its name. Gives the output's chunk.
     inputs
-        Cut in as many chunks as the output on each axis, or in one, which then goes to all places.
+        Cut in as many chunks as the output on each axis, or in one, which then goes to all places; what has other
+        axes is one chunk.
     chunks, dtype
         Of the output.
     params
         Handed on; they must be hashable.
+    flat
+        Whether the outputs' chunks form one axis, in C order of the grid of the first input.
     """
     unique = tuple(dict.fromkeys(x.data for x in inputs))
     which = tuple(unique.index(x.data) for x in inputs)
-    op = Blockwise(name, function, params, which, inputs=unique)
+    op = Blockwise(name, function, params, which, flat, inputs=unique)
     return Tensor(new_data(op, tuple(map(sum, chunks)), np.dtype(dtype), chunks))
 
 
@@ -60,6 +64,7 @@ class Blockwise(Operand):
     function: Callable[..., Array]
     params: tuple[Any, ...]
     which: tuple[int, ...]  # the input that each block is of
+    flat: bool
     name: ClassVar[str] = "blockwise"
 
     @property
@@ -70,20 +75,32 @@ class Blockwise(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One call for each place of the grid."""
         grids = [inputs[i] for i in self.which]
-        shape = output.grid
-        spread = [tuple(cut if len(cut) == n else cut * n for cut, n in zip(g.splits, shape)) for g in grids]
-        kinds, which = classes([list(zip(*axes)) for axes in zip(*spread, output.chunks)])
+        shape = grids[0].ids.shape if self.flat else output.grid
+        cuts = [_spread(g.splits, shape) for g in grids] + [output.chunks] * (not self.flat)
+        kinds, which = classes([list(zip(*axes)) for axes in zip(*cuts)])
 
         def program(k: int) -> Program:
-            *read, out = (tuple(axis[j] for axis in kinds[k]) for j in range(len(grids) + 1))
-            types = [ChunkType(one, g.dtype) for one, g in zip(read, grids)]
+            read = [tuple(axis[j] for axis in kinds[k] if axis[j] is not None) for j in range(len(cuts))]
+            out = output.chunks[0][:1] if self.flat else read.pop()
+            types = [
+                ChunkType(one if g.ids.ndim == len(shape) else tuple(map(sum, g.splits)), g.dtype)
+                for one, g in zip(read, grids)
+            ]
             kind = ChunkType(out, output.dtype)
             work = 2 * (kind.nbytes + sum(one.nbytes for one in types))  # LAPACK works on copies
             params = (self.function, self.params)
             return single(self.called, types, Call(call_block, params, tuple(range(len(types))), kind, work=work))
 
-        rows = np.stack([np.broadcast_to(g.ids, shape).reshape(-1) for g in grids], axis=1)
-        return add_classes(builder, program, which.reshape(-1), rows).reshape(shape)
+        ids = [g.ids if g.ids.ndim == len(shape) else g.ids.reshape(()) for g in grids]
+        rows = np.stack([np.broadcast_to(one, shape).reshape(-1) for one in ids], axis=1)
+        return add_classes(builder, program, which.reshape(-1), rows).reshape(output.grid)
+
+
+def _spread(splits: Splits, shape: tuple[int, ...]) -> tuple[tuple[int | None, ...], ...]:
+    """Lengths of an input's chunk at each place of a grid of `shape`, None where it has other axes."""
+    if len(splits) != len(shape):
+        return tuple((None,) * n for n in shape)
+    return tuple(cut if len(cut) == n else cut * n for cut, n in zip(splits, shape))
 
 
 def call_block(out: Array, inputs: Sequence[Array], params: tuple[Any, ...], arg: Any) -> None:

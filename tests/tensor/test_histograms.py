@@ -1,0 +1,94 @@
+"""Counts: NumPy's for any cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError
+from tests.tensor.cut import cut, same, shapes
+
+
+@st.composite
+def samples(draw, low=0, high=3):
+    shape = draw(shapes(low, high))
+    a = np.random.default_rng(draw(st.integers(0, 9))).integers(-5, 9, shape) * draw(st.sampled_from([1, 0.25]))
+    a = a.astype(draw(st.sampled_from(["f8", "f4", "i4"])))
+    return a, draw(cut(a))
+
+
+@given(st.data())
+def test_bincount(data):
+    a = np.random.default_rng(1).integers(0, 6, data.draw(st.integers(0, 12))).astype(data.draw(st.sampled_from("lB")))
+    x, least = data.draw(cut(a)), data.draw(st.integers(0, 9))
+    same(np.bincount(x, minlength=least), np.bincount(a, minlength=least))
+    same(np.bincount(x, weights=a * 0.5), np.bincount(a, weights=a * 0.5))
+
+
+@given(samples(), st.sampled_from([1, 3, 10, [0, 1, 5], np.array([-9.0, 0.1, 4.0])]), st.booleans())
+def test_histogram(pair, bins, density):
+    a, x = pair
+    for options in ({}, {"range": (-2, 4)}, {"weights": np.ones(a.shape, "f4") * 2}):
+        if density and not np.histogram(a, bins, **options)[0].sum():
+            continue
+        ours, theirs = (
+            np.histogram(x, bins, density=density, **options),
+            np.histogram(a, bins, density=density, **options),
+        )
+        same(ours[0], theirs[0], rtol=1e-12 if density else 0)
+        same(ours[1], theirs[1])
+        same(
+            np.histogram_bin_edges(x, bins, options.get("range")), np.histogram_bin_edges(a, bins, options.get("range"))
+        )
+
+
+@given(st.data())
+def test_histograms_of_points(data):
+    n, d = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 3))
+    a = np.random.default_rng(n).normal(size=(n, d))
+    x = data.draw(cut(a))
+    bins = data.draw(st.sampled_from([3, [2] * d, [np.linspace(-2, 2, 4)] * d]))
+    weights = data.draw(st.none() | st.just(np.arange(n, dtype=float) + 1))
+    density = data.draw(st.booleans())
+    if density and not np.histogramdd(a, bins, weights=weights)[0].sum():
+        return
+    ours = np.histogramdd(x, bins, density=density, weights=weights)
+    theirs = np.histogramdd(a, bins, density=density, weights=weights)
+    same(ours[0], theirs[0], rtol=1e-12)
+    for one, other in zip(ours[1], theirs[1]):
+        same(one, other)
+    if d == 2:
+        ours, theirs = np.histogram2d(x[:, 0], x[:, 1], 4), np.histogram2d(a[:, 0], a[:, 1], 4)
+        for one, other in zip(ours, theirs):
+            same(one, other)
+
+
+@given(samples(), st.booleans(), st.booleans())
+def test_places_among_edges(pair, right, falling):
+    a, x = pair
+    bins = np.array([-2.0, 0.0, 0.0, 3.5])[:: -1 if falling else 1]
+    same(np.digitize(x, bins, right), np.digitize(a, bins, right))
+    side = "right" if right else "left"
+    same(mt.searchsorted(np.sort(bins), x, side), np.searchsorted(np.sort(bins), a, side))
+    same(
+        mt.searchsorted(bins, x, side, sorter=np.argsort(bins)), np.searchsorted(bins, a, side, sorter=np.argsort(bins))
+    )
+
+
+def test_what_cannot_be_is_said():
+    x = mt.asarray([1, -1])
+    with pytest.raises(ValueError, match="negative"):
+        np.bincount(x)
+    with pytest.raises(TypeError, match="safe"):
+        np.bincount(mt.ones(3))
+    with pytest.raises(UnsupportedError, match="edges"):
+        np.histogram(x, "auto")
+    with pytest.raises(ValueError, match="weights"):
+        np.histogram(x, 3, weights=np.ones(3))
+    with pytest.raises(ValueError, match="monoton"):
+        np.digitize(x, [1, 0, 1])
+    with pytest.raises(ValueError, match="side"):
+        mt.searchsorted(x, x, "middle")
