@@ -227,7 +227,12 @@ class Unfolding:
         assert isinstance(op, Dynamic)
         inputs = [self._now(one) for one in self._inputs[node]]
         values = {i: self._values[one] for i, one in enumerate(inputs) if one in self._values}
-        piece = op.expand([self.meta(one) for one in inputs], values)
+        try:
+            piece = op.expand([self.meta(one) for one in inputs], values)
+        except Exception as error:
+            if op.line is not None:
+                error.add_note(f"in operand {op.label} of line {op.line.lineno} ({op.line.text.strip()})")
+            raise
         self._spliced += 1
         first = len(self.operands)
         own = {

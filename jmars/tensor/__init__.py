@@ -18,13 +18,14 @@ In reading order:
 - temporaries.py: values that only the running statement holds
 - methods.py, tensor.py: `Tensor`, the handle
 - ops: the operands
+- deferring.py: functions of arrays of unknown length, put off to a later stage
 """
 
 from typing import Any
 
 import numpy as _np
 
-from jmars.tensor import ops
+from jmars.tensor import deferring, ops
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.graph import TensorGraph
@@ -47,6 +48,7 @@ __all__ = [
     "TensorGraph",
     "TensorMeta",
     "as_tensor",
+    "deferring",
     "fft",
     "get_engine",
     "linalg",

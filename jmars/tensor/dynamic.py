@@ -8,6 +8,8 @@ Source: Mars (`yield` inside `tile`); CAPABILITIES S0.3.
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,7 +23,7 @@ from jmars.tensor.from_array import FromArray
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
 
-__all__ = ["Dynamic", "Literal", "Placeholder", "fragment", "placeholders"]
+__all__ = ["Dynamic", "Literal", "Placeholder", "fragment", "new_group", "placeholders"]
 
 Array = np.ndarray[Any, Any]
 
@@ -93,6 +95,14 @@ class Literal(Operand):
 def write_bytes(out: Array, inputs: Sequence[Array], params: tuple[bytes], arg: Any) -> None:
     """Copy the elements."""
     out[...] = np.frombuffer(params[0], out.dtype).reshape(out.shape)
+
+
+_groups = itertools.count()
+
+
+def new_group() -> str:
+    """A name that no other group has, of this process or another."""
+    return f"{os.urandom(4).hex()}-{next(_groups)}"
 
 
 def placeholders(inputs: Sequence[TensorMeta | TensorData]) -> list[TensorData]:

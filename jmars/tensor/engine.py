@@ -12,6 +12,7 @@ import numpy as np
 
 from jmars.errors import NotReadyError
 from jmars.tensor.operand import TensorData
+from jmars.tensor.unknown import strictly
 
 __all__ = ["Engine", "current_engine", "get_engine", "set_engine"]
 
@@ -55,8 +56,10 @@ def get_engine() -> Engine:
     Raises
     ------
     NotReadyError
-        If nothing is there.
+        If nothing is there, or who asks is to find out whether it goes without values.
     """
+    if strictly.get():
+        raise NotReadyError("this needs the value of a tensor before anything is computed")
     if _engine is None:
         raise NotReadyError(
             "this needs the value of a tensor and nothing here can compute it; `import jmars` brings what does"

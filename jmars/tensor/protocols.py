@@ -7,14 +7,16 @@ Source: NEP 13, NEP 18.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.unknown import Origin
 
-__all__ = ["FUNCTIONS", "call", "find", "numpys", "offers", "unsupported"]
+__all__ = ["FUNCTIONS", "call", "find", "numpys", "offers", "set_guard", "unsupported"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # name in jmars.tensor, or "method.<name>" for what is only a method
@@ -34,16 +36,37 @@ def offers(*names: str) -> Callable[[F], F]:
     """
 
     def register(function: F) -> F:
+        offered = _behind_guard(names[0], function)
         for name in names:
-            FUNCTIONS[name] = function
+            FUNCTIONS[name] = offered
             theirs: Any = np
             for part in name.split("."):
                 theirs = getattr(theirs, part, None)
             if theirs is not None:
-                _BY_NUMPY[theirs] = function
+                _BY_NUMPY[theirs] = offered
         return function
 
     return register
+
+
+Guard = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+_guard: Guard | None = None
+
+
+def set_guard(guard: Guard) -> None:
+    """Let calls of the table go through `guard(name, function, args, kwargs)` once there are unknown lengths."""
+    global _guard
+    _guard = guard
+
+
+def _behind_guard(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def offered(*args: Any, **kwargs: Any) -> Any:
+        if Origin.met and _guard is not None:
+            return _guard(name, function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return offered
 
 
 def call(name: str, /, *args: Any, **kwargs: Any) -> Any:

@@ -28,6 +28,7 @@ from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.source_line import SourceLine, stores_subscript
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.temporaries import TEMPORARY
+from jmars.tensor.unknown import NeedsLengthError, strictly
 
 __all__ = ["Tensor", "as_tensor"]
 
@@ -82,8 +83,8 @@ class Tensor(Methods):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Elements on each axis."""
-        return self.data.shape
+        """Elements on each axis; computes them where only the values tell, as for `x[x > 0]`."""
+        return self.data.shape if not self.data.unsettled else self._settled().shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -93,7 +94,7 @@ class Tensor(Methods):
     @property
     def chunks(self) -> Splits:
         """Lengths of the chunks on each axis."""
-        return self.data.chunks
+        return self.data.chunks if not self.data.unsettled else self._settled().chunks
 
     @property
     def ndim(self) -> int:
@@ -103,7 +104,7 @@ class Tensor(Methods):
     @property
     def size(self) -> int:
         """Elements."""
-        return math.prod(self.data.shape)
+        return math.prod(self.shape)
 
     @property
     def itemsize(self) -> int:
@@ -114,6 +115,15 @@ class Tensor(Methods):
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return self.size * self.data.dtype.itemsize
+
+    def _settled(self) -> TensorData:
+        """The node, with its lengths known."""
+        if not self.data.settle():
+            if strictly.get():
+                raise NeedsLengthError(f"the length of {self.data.op.label} is not known yet")
+            get_engine().execute([self.data])
+            assert self.data.settle(), self.data
+        return self.data
 
     # Values
 
@@ -205,7 +215,8 @@ class Tensor(Methods):
         engine = current_engine()
         if engine is not None and engine.held(self.data):
             return summary(self, repr)
-        return f"Tensor(shape={self.shape}, dtype={self.dtype}, chunks={self.chunks}, op={self.data.op.label!r})"
+        shape, chunks = (str(known).replace("nan", "?") for known in (self.data.shape, self.data.chunks))
+        return f"Tensor(shape={shape}, dtype={self.dtype}, chunks={chunks}, op={self.data.op.label!r})"
 
     def __reduce__(self) -> Any:
         raise UnsupportedError("a tensor lives on its cluster and does not pickle; pickle its value, x.fetch()")
@@ -255,7 +266,7 @@ class Tensor(Methods):
 
     def _rebind(self, value: Tensor) -> None:
         """Name another node of the same shape and dtype."""
-        assert value.shape == self.shape and value.dtype == self.dtype
+        assert value.data.shape == self.data.shape and value.dtype == self.dtype
         self.data = value.data
         self._family = None
 

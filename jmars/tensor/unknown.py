@@ -12,13 +12,26 @@ import math
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from jmars.errors import JmarsError
 
-__all__ = ["Length", "NeedsLengthError", "Origin", "Unknown", "axis_length", "is_known", "resolved", "resolved_axis"]
+__all__ = [
+    "Length",
+    "NeedsLengthError",
+    "Origin",
+    "Unknown",
+    "axis_length",
+    "is_known",
+    "is_open",
+    "resolved",
+    "resolved_axis",
+    "strictly",
+]
 
 Length = Any  # an int, or an Unknown
+strictly: ContextVar[bool] = ContextVar("strictly", default=False)  # who needs a length gets NeedsLengthError
 
 
 class NeedsLengthError(JmarsError):
@@ -41,10 +54,12 @@ class Origin:
     """
 
     __slots__ = ("__weakref__", "key", "lengths")
+    met = False  # whether any was made in this process: until then nobody looks for them
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.lengths: tuple[int, ...] | None = None
+        Origin.met = True
 
     @classmethod
     def of(cls, key: str) -> Origin:
@@ -55,7 +70,7 @@ class Origin:
                 found = _origins[key] = cls(key)
             return found
 
-    def axis(self, most: Iterable[int]) -> tuple[Unknown, ...]:
+    def axis(self, most: Iterable[int | None]) -> tuple[Unknown, ...]:
         """Lengths of the chunks of an axis cut in as many chunks as `most` has entries: elements at most of each."""
         return tuple(Unknown(self, number, at_most) for number, at_most in enumerate(most))
 
@@ -106,6 +121,11 @@ class Unknown(float):
 def is_known(chunks: Iterable[Iterable[Length]]) -> bool:
     """Whether no length of a tensor's chunks is unknown."""
     return not any(n.__class__ is Unknown for axis in chunks for n in axis)
+
+
+def is_open(chunks: Iterable[Sequence[Length]]) -> bool:
+    """Whether even the number of chunks is unknown on some axis."""
+    return any(axis[0].__class__ is Unknown and axis[0].number is None for axis in chunks if axis)
 
 
 def axis_length(axis: Sequence[Length]) -> Length:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.errors import UnsupportedError
 from tests.tensor.cut import cut, cut_arrays, numbered, same, slices
 
 
@@ -51,11 +50,12 @@ def test_a_boolean_array_of_numpys_is_positions(data):
     same(x[rows.tolist()] if len(rows) else x[rows], array[rows])
 
 
-def test_a_boolean_tensor_has_no_known_shape_and_says_what_to_do():
-    x = mt.arange(10, chunk_size=3)
-    with pytest.raises(UnsupportedError, match=r"where\(mask, x, other\).*x\[mask.fetch\(\)\]"):
-        x[x > 3]
-    assert x[(x > 3).fetch()].fetch().tolist() == [4, 5, 6, 7, 8, 9]
+def test_several_lazy_masks_are_computed_first():
+    array = np.arange(12).reshape(3, 4)
+    x = mt.as_tensor(array, chunk_size=2)
+    rows, columns = array[:, 0] != 4, array[0] % 2 == 1
+    same(x[mt.as_tensor(rows), mt.as_tensor(columns)], array[rows, columns])
+    same(x[mt.as_tensor(rows), [1, 2]], array[rows, [1, 2]])
 
 
 def test_integer_tensors_are_positions_too():

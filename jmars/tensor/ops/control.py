@@ -7,8 +7,6 @@ Source: seed 002 (conditional dependencies: what is not taken is not computed); 
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jmars.errors import ExecutionError
-from jmars.tensor.dynamic import Dynamic, Placeholder, fragment, placeholders
+from jmars.tensor.dynamic import Dynamic, Placeholder, fragment, new_group, placeholders
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Splits, TensorData, TensorMeta, new_data
@@ -30,12 +28,6 @@ from jmars.tensor.unknown import Origin, axis_length, is_known
 __all__ = ["cond", "while_loop"]
 
 Array = np.ndarray[Any, Any]
-_groups = itertools.count()
-
-
-def new_group() -> str:
-    """A name that no other group has, of this process or another."""
-    return f"{os.urandom(4).hex()}-{next(_groups)}"
 
 
 @offers("cond")

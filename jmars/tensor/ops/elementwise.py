@@ -9,14 +9,14 @@ from __future__ import annotations
 import builtins
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.infer import result_type
 from jmars.tensor.ops.formula import Formula
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["UFUNCS", "astype", "clip", "isclose", "nan_to_num", "power", "round", "ufunc", "where"]
@@ -190,11 +190,11 @@ def power(x: Any, exponent: Any, out: Any = None) -> Any:
 
 @offers("where")
 def where(condition: Any, x: Any = None, y: Any = None) -> Tensor:
-    """`np.where(condition, x, y)`."""
+    """`np.where(condition, x, y)`; with one argument `nonzero`."""
+    if x is None and y is None:
+        return cast(Tensor, call("nonzero", condition))  # a tuple, as NumPy's
     if x is None or y is None:
-        raise UnsupportedError(
-            "np.where with one argument gives indices, whose number is not known; use where(c, x, y)"
-        )
+        raise ValueError("either both or neither of x and y should be given")
     formula = Formula("where")
     return formula.tensor(formula.where(formula.read(condition), formula.read(x), formula.read(y)))
 
@@ -249,6 +249,9 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe",
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         text = "Casting complex values to real discards the imaginary part"
         warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=2)
+    if x.data.unsettled:
+        formula = Formula("astype")
+        return Tensor(x.data) if x.dtype == dtype else formula.tensor(formula.cast(formula.read(x), dtype))
     return fitted(x, dtype, x.shape, x.chunks)
 
 

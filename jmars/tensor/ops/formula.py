@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.kernels.expression import CONSTANT, Expression, Node, constant
-from jmars.kernels.program import ChunkType, single
+from jmars.kernels.program import Call, ChunkType, single
 from jmars.kernels.program import Elementwise as Step
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import Kind, check_dtype, kind_of, result_type, ufunc_dtypes
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.rechunk import rechunked
+from jmars.tensor.ops.unsized import broadcast_lengths, chunk_type, classes, length_kind, run_expression
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unknown import NeedsLengthError, axis_length, is_known, is_open
 
 __all__ = ["Elementwise", "Formula", "Value"]
 
@@ -67,6 +69,8 @@ class Formula:
                     check_dtype(kind)
                 return Value(-1, kind, value)
             value = as_tensor(value)
+        if value.data.unsettled and is_open(value.data.chunks):
+            value._settled()
         for i, known in enumerate(self.inputs):
             if known is value.data:
                 return Value(i, value.dtype)
@@ -132,7 +136,7 @@ class Formula:
             value = self._node("astype", [value], value.kind)
         inputs, expression = self._expression(value)
         shapes = [data.shape for data in inputs] + ([shape] if shape is not None else [])
-        whole = shapes[0] if shapes and all(s == shapes[0] for s in shapes) else np.broadcast_shapes(*shapes)
+        whole = shapes[0] if shapes and all(s == shapes[0] for s in shapes) else _broadcast(inputs, shapes)
         if shape is not None and whole != shape:
             raise ValueError(f"a result of shape {whole} does not fit into shape {shape}; give an array that it fits")
         chunks = _common(whole, inputs, splits)
@@ -193,6 +197,15 @@ def _fits(value: Value, dtype: np.dtype[Any]) -> bool:
     return True
 
 
+def _broadcast(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape that inputs broadcast to; lengths that only a run can tell are asked for where they matter."""
+    try:
+        return broadcast_lengths(shapes)
+    except NeedsLengthError:
+        shapes[: len(inputs)] = [Tensor(data)._settled().shape for data in inputs]
+        return broadcast_lengths(shapes)
+
+
 def _common(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits | None) -> Splits:
     """Splits of a result: of its inputs where they agree, else their common refinement."""
     first = next((data.chunks for data in inputs if data.shape == shape), None)
@@ -215,7 +228,7 @@ def _own_splits(data: TensorData, chunks: Splits) -> Splits:
     if data.chunks == chunks:
         return chunks
     there = chunks[len(chunks) - len(data.shape) :]
-    return tuple(cut if sum(cut) == length else (length,) for cut, length in zip(there, data.shape))
+    return tuple(cut if axis_length(cut) == length else (length,) for cut, length in zip(there, data.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,6 +252,8 @@ class Elementwise(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand per output chunk; programs are shared by chunks of one shape."""
         grid = output.grid
+        if not is_known([output.shape]):
+            return self._tile_loosely(builder, inputs, output)
         shapes, which = shape_classes(output.chunks)
         programs = []
         for shape in shapes:
@@ -247,6 +262,20 @@ class Elementwise(Operand):
             programs.append(single(self.function, types, Step(self.expression, tuple(range(len(types))), chunk)))
         ids = [np.broadcast_to(g.ids, grid).reshape(-1) for g in inputs]
         rows = np.stack(ids, axis=1) if ids else np.empty((which.size, 0), np.int64)
+        return builder.add_many(programs, which.reshape(-1), rows).reshape(grid)
+
+    def _tile_loosely(
+        self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta
+    ) -> NDArray[np.int64]:
+        """The same for chunks whose shape is known only when they are there."""
+        grid = output.grid
+        kinds, which = classes([[length_kind(n) for n in axis] for axis in output.chunks])
+        programs = []
+        for shape in kinds:
+            types = [chunk_type(_input_shape(shape, g, output), g.dtype) for g in inputs]
+            step = Call(run_expression, (self.expression,), tuple(range(len(types))), chunk_type(shape, output.dtype))
+            programs.append(single(self.function, types, step))
+        rows = np.stack([np.broadcast_to(g.ids, grid).reshape(-1) for g in inputs], axis=1)
         return builder.add_many(programs, which.reshape(-1), rows).reshape(grid)
 
 

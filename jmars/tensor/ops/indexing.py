@@ -1,8 +1,7 @@
 """`x[index]`: what an index means, and which operand gives it.
 
 `Index` is the meaning, shared with writing.py. Basic indices go to slicing.py; integer arrays, whose values must be
-known when the graph is built, to taking.py; a boolean array is known if it is NumPy's, and as a tensor has no known
-shape.
+known when the graph is built, to taking.py, and so do NumPy's boolean arrays; a lazy one goes to masking.py.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import moveaxis, normal_axis
 from jmars.tensor.ops.joining import concatenate, part_of_axis
+from jmars.tensor.ops.masking import mask_at, masked
 from jmars.tensor.ops.reshape import merged_axes, ravel, reshape
 from jmars.tensor.ops.slicing import sliced
 from jmars.tensor.ops.taking import in_bounds, taken
@@ -27,6 +27,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["Index", "getitem", "take"]
 
 Ints = NDArray[np.int64]
+_BASIC = (slice, int, np.integer)
 
 
 @dataclass(frozen=True)
@@ -111,11 +112,6 @@ def _meant(entry: Any) -> list[Any]:
         return [slice(*bounds)]
     if isinstance(entry, bool | np.bool_):
         raise UnsupportedError("indexing with a single bool is not in jmars; use x[None] or x[:0]")
-    if isinstance(entry, Tensor) and entry.dtype == bool:
-        raise UnsupportedError(
-            "x[mask] has a shape that only its values tell, which is not in jmars yet; use where(mask, x, other), "
-            "x[mask] = value, a sum of where(mask, x, 0), or a mask that is computed, x[mask.fetch()]"
-        )
     array = entry.fetch() if isinstance(entry, Tensor) else np.asarray(entry)
     if array.dtype == bool and array.ndim:
         return [_Mask(at.astype(np.int64), n) for at, n in zip(np.nonzero(array), array.shape)]
@@ -133,6 +129,10 @@ def _meant(entry: Any) -> list[Any]:
 @offers("method.getitem")
 def getitem(x: Tensor, index: Any) -> Tensor:
     """`x[index]`."""
+    entries = index if isinstance(index, tuple) else (index,)
+    masks = [i for i, entry in enumerate(entries) if isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim]
+    if len(masks) == 1 and all(isinstance(e, _BASIC) or e is None or e is Ellipsis or is_mask(e) for e in entries):
+        return _where_true(x, entries, masks[0])
     meaning = Index.of(index, x.shape)
     result = sliced(x, meaning.basic)
     at = meaning.arrays
@@ -145,6 +145,30 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     axes = [i - sum(isinstance(entry, int) for entry in meaning.entries[:i]) for i in at]
     first = advanced[0] - sum(isinstance(entry, int) for entry in meaning.entries[: advanced[0]]) if together else 0
     return _taken_together(result, arrays, axes, first)
+
+
+def is_mask(entry: Any) -> bool:
+    """Whether an entry of an index is a lazy boolean array."""
+    return isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim > 0
+
+
+def _where_true(x: Tensor, entries: tuple[Any, ...], at: int) -> Tensor:
+    """An index of one lazy mask and otherwise basic entries."""
+    mask = entries[at]
+    if len(entries) == 1:
+        return masked(x, mask)
+    whole = (*entries[:at], *(slice(None),) * mask.ndim, *entries[at + 1 :])
+    meaning = Index.of(whole, x.shape).entries
+    before = sum(entry is not None and entry is not Ellipsis for entry in entries[:at])
+    if any(entry is Ellipsis for entry in entries[:at]):
+        before = x.ndim - mask.ndim - sum(entry is not None for entry in entries[at + 1 :])
+    first = [i for i, entry in enumerate(meaning) if entry is not None][before]  # of the mask, among all entries
+    axes = range(first, first + mask.ndim)
+    advanced = [i for i, entry in enumerate(meaning) if isinstance(entry, int) or i in axes]
+    together = advanced[-1] - advanced[0] == len(advanced) - 1
+    ints = [i for i, entry in enumerate(meaning) if isinstance(entry, int)]
+    place = advanced[0] - sum(i < advanced[0] for i in ints) if together else 0
+    return mask_at(sliced(x, meaning), mask, first - sum(i < first for i in ints), place)
 
 
 def _taken_together(x: Tensor, arrays: Any, axes: list[int], first: int) -> Tensor:

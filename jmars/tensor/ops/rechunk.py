@@ -28,14 +28,28 @@ Array = np.ndarray[Any, Any]
 
 @offers("rechunk")
 def rechunk(x: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
-    """`x` cut as `chunk_size` says; see `jmars.tensor.splits.decide_splits`."""
+    """`x` cut as `chunk_size` says; see `jmars.tensor.splits.decide_splits`. Explicit lengths may be 0 here."""
     x = as_tensor(x)
+    given = chunks if chunk_size is None else chunk_size
+    if isinstance(given, tuple) and len(given) == x.ndim and all(map(_cuts, given, x.shape)):
+        return Tensor(rechunked(x.data, given))
     return Tensor(rechunked(x.data, decide_splits(x.shape, x.dtype, chunk_size, chunks)))
+
+
+def _cuts(axis: Any, length: int) -> bool:
+    """Whether an entry of `chunks` says the length of each chunk: those of what a mask took may be empty."""
+    return (
+        isinstance(axis, tuple) and all(type(n) is int and n >= 0 for n in axis) and sum(axis) == length and axis != ()
+    )
 
 
 def rechunked(data: TensorData, chunks: Splits) -> TensorData:
     """`data` itself where it is cut so already."""
-    return data if data.chunks == chunks else new_data(Rechunk(chunks, inputs=(data,)), data.shape, data.dtype, chunks)
+    if data.chunks == chunks:
+        return data
+    if data.unsettled:
+        Tensor(data)._settled()
+    return new_data(Rechunk(chunks, inputs=(data,)), data.shape, data.dtype, chunks)
 
 
 @dataclass(frozen=True, eq=False)

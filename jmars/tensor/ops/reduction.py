@@ -16,15 +16,18 @@ from numpy.typing import NDArray
 
 from jmars.config import config
 from jmars.errors import UnsupportedError
-from jmars.kernels.program import ChunkType, Combine, Program, Reduce, single
+from jmars.kernels.program import Call, ChunkType, Combine, Program, Reduce, single
 from jmars.kernels.reducers import MomentReducer, PositionReducer, Reducer, UfuncReducer, state_shape
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.unsized import chunk_type, classes, length_kind, run_reduction
 from jmars.tensor.protocols import offers, unsupported
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unknown import is_known, is_open
 
 __all__ = ["Reduction", "reduce"]
 
+_WITH_IDENTITY = ("add", "multiply", "logical_or", "logical_and")
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
 
 
@@ -57,8 +60,12 @@ class Reduction(Operand):
         # chunks with the reduced axes last: one row of the tree's leaves for each output chunk
         ids = source.ids.transpose(order).reshape(outer, -1)
         alone = ids.shape[1] == 1
-        shapes, which = shape_classes(source.splits)
-        leaves = [self._leaf(ChunkType(shape, source.dtype), alone, output.dtype) for shape in shapes]
+        if is_known(source.splits):
+            shapes, which = shape_classes(source.splits)
+            leaves = [self._leaf(ChunkType(shape, source.dtype), alone, output.dtype) for shape in shapes]
+        else:
+            kinds, which = classes([[length_kind(n) for n in axis] for axis in source.splits])
+            leaves = [self._loose_leaf(chunk_type(one, source.dtype), alone, output.dtype) for one in kinds]
         which = which.transpose(order).reshape(-1)
         args = _corners(self.reducer, source, order)
         ids = builder.add_many(leaves, which, ids.reshape(-1, 1), args).reshape(outer, -1)
@@ -102,6 +109,12 @@ class Reduction(Operand):
         inner = isinstance(self.reducer, PositionReducer) and self.reducer.axis not in (None, len(chunk.shape) - 1)
         work = chunk.nbytes if inner else 0  # NumPy's argmin copies to bring its axis to the end
         return single(self.function, (chunk,), Reduce(self.reducer, self.axes, (0,), output, last, takes, work))
+
+    def _loose_leaf(self, chunk: ChunkType, last: bool, dtype: np.dtype[Any]) -> Program:
+        """A leaf on a chunk whose shape is known only when it is there."""
+        kept = tuple(1 if axis in self.axes else n for axis, n in enumerate(chunk.shape))
+        step = Call(run_reduction, (self.reducer, self.axes, last), (0,), self._output(kept, last, dtype))
+        return single(self.function, (chunk,), step)
 
     def _combine(self, kept: tuple[int, ...], k: int, last: bool, dtype: np.dtype[Any]) -> Program:
         lengths = iter(kept)
@@ -148,8 +161,9 @@ def reduce(
     """The tensor of a reduction, or `out` rebound to it."""
     axes = normal_axes(axis, x.ndim)
     keepdims = bool(keepdims) and keepdims is not _NO_VALUE
-    kept: Splits = tuple((1,) if i in axes else splits for i, splits in enumerate(x.chunks))
-    chunks = kept if keepdims else tuple(splits for i, splits in enumerate(x.chunks) if i not in axes)
+    cut = x.data.chunks if _in_one_stage(x.data.chunks, axes, reducer) else x.chunks
+    kept: Splits = tuple((1,) if i in axes else splits for i, splits in enumerate(cut))
+    chunks = kept if keepdims else tuple(splits for i, splits in enumerate(cut) if i not in axes)
     op = Reduction(name, reducer, axes, keepdims, config.combine_size, inputs=(x.data,))
     result = Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks))
     if out is None or out is _NO_VALUE:
@@ -160,6 +174,13 @@ def reduce(
         return out._assign(result, "same_kind" if name not in ("mean", "var", "std") else "unsafe", name)
     np.copyto(out, result.fetch(copy=False), casting="same_kind")
     return out
+
+
+def _in_one_stage(chunks: Splits, axes: tuple[int, ...], reducer: Reducer) -> bool:
+    """Whether unknown lengths do not matter: they all vanish, and an empty chunk has a sum."""
+    unknown = [i for i, axis in enumerate(chunks) if not is_known([axis])]
+    plain = isinstance(reducer, UfuncReducer) and reducer.count is None and reducer.ufunc in _WITH_IDENTITY
+    return plain and all(i in axes for i in unknown) and not is_open(chunks)
 
 
 def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:

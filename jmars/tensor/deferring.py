@@ -1,0 +1,238 @@
+"""Functions of arrays whose length only a run can tell: as they are, or put off to the stage that knows it.
+
+Every function of the table in protocols.py is called through `guarded`. Where an argument has an unknown length, the
+function is tried as it is if it is one of those that need no length (`SAME_STAGE`); else a `Deferred` operand calls it
+again in the cluster when the lengths are known. What shape it will give is found out by calling it with stand-ins of
+several lengths. What cannot be put off, because it needs a value at once, computes its arguments first: as Python code
+does that asks for `len(x)`.
+Source: CAPABILITIES S0.3; Mars (tiling that yields until its inputs' shapes are known).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from jmars.errors import GraphError, NotReadyError
+from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
+from jmars.tensor.engine import get_engine
+from jmars.tensor.graph import TensorGraph
+from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.ops.elementwise import UFUNCS
+from jmars.tensor.ops.rechunk import rechunked
+from jmars.tensor.protocols import FUNCTIONS, set_guard
+from jmars.tensor.tensor import Tensor
+from jmars.tensor.unknown import NeedsLengthError, Origin, axis_length, is_known, is_open, strictly
+
+__all__ = ["SAME_STAGE", "Deferred", "guarded"]
+
+Array = np.ndarray[Any, Any]
+SAME_STAGE = {row[0] for row in UFUNCS} | set(
+    """all angle any clip copy count_nonzero extract fix imag isclose iscomplex isneginf isposinf isreal
+    method.astype method.getitem method.pow nan_to_num prod real round sum unique where""".split()  # noqa: SIM905
+)
+_LENGTHS = (1009, 1013, 0, 1, 2, 3)  # of stand-ins: the first two must do, with the others a function may fail
+
+
+def guarded(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`function(*args, **kwargs)`, in this stage, in a later one, or with its arguments computed first."""
+    tensors = list(_tensors((args, kwargs)))
+    unknown = [one for one in tensors if one.data.unsettled and not one.data.settle()]
+    if not unknown or strictly.get() or name in ("cond", "while_loop"):  # these two know what to do
+        return function(*args, **kwargs)
+    if name in SAME_STAGE and not any(is_open(one.data.chunks) for one in unknown):
+        with _strict():
+            try:
+                return function(*args, **kwargs)
+            except (NeedsLengthError, NotReadyError):
+                pass
+    if kwargs.get("out") is None:
+        try:
+            return _put_off(name, args, kwargs)
+        except _CannotPutOffError:
+            pass
+    get_engine().execute([one.data for one in unknown])
+    return function(*args, **kwargs)
+
+
+@contextmanager
+def _strict() -> Iterator[None]:
+    """Within, who needs an unknown length or a value gets an error instead."""
+    token = strictly.set(True)
+    try:
+        yield
+    finally:
+        strictly.reset(token)
+
+
+class _CannotPutOffError(Exception):
+    """A function needs a value at once, or its results cannot be told."""
+
+
+# -- calls as data
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """A tensor among the arguments: input `number`."""
+
+    number: int
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """All tensors in arguments."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _tensors(one)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same lists, tuples and dicts with `change` of what is none of these."""
+    if isinstance(value, tuple | list):
+        return type(value)(_mapped(one, change) for one in value) if type(value) in (tuple, list) else value
+    if isinstance(value, dict):
+        return {key: _mapped(one, change) for key, one in value.items()}
+    return change(value)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of a function of the table, as data."""
+
+    name: str
+    args: Any
+    kwargs: Any
+
+    def results(self, inputs: Sequence[Tensor]) -> Any:
+        """What the function gives for `inputs`."""
+
+        def filled(value: Any) -> Any:
+            return inputs[value.number] if isinstance(value, _Slot) else value
+
+        return FUNCTIONS[self.name](*_mapped(self.args, filled), **_mapped(self.kwargs, filled))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Deferred(Dynamic):
+    """A function that is called when the lengths of its arguments are known."""
+
+    name: ClassVar[str] = "deferred"
+    call: _Call
+    promised: tuple[Splits, ...]  # of each result; an axis that could not be told is cut anyhow
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return self.call.name.removeprefix("method.")
+
+    def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
+        """The lengths of all inputs."""
+        return range(len(inputs)), ()
+
+    def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
+        """What the function makes of inputs of these lengths."""
+        with _strict():
+            leaves = [rechunked(leaf, tuple(map(_filled, leaf.chunks))) for leaf in placeholders(inputs)]
+            given = _listed(self.call.results([Tensor(leaf) for leaf in leaves]))
+            found = []
+            for one, promised in zip(given, self.promised, strict=True):
+                chunks = tuple(
+                    cut if not is_known([wanted]) else wanted
+                    for cut, wanted in zip(one.data.chunks, promised, strict=True)
+                )
+                if tuple(map(axis_length, chunks)) != one.data.shape:
+                    raise GraphError(f"{self.label} was to give shape {promised} and gives {one.data.shape}")
+                found.append(one if chunks == one.data.chunks else FUNCTIONS["rechunk"](one, chunks))
+        return fragment([one.data for one in found])
+
+
+def _filled(axis: tuple[int, ...]) -> tuple[int, ...]:
+    """The chunks of an axis that hold something; one stays."""
+    return tuple(n for n in axis if n) or (0,)
+
+
+# -- what a function will give
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _StandIn(Operand):
+    """A tensor of some length in the place of one of unknown length; nobody computes it."""
+
+    name: ClassVar[str] = "stand-in"
+
+
+def _put_off(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The results of a call as deferred tensors."""
+    inputs: dict[int, TensorData] = {}
+    numbers: dict[int, int] = {}
+
+    def slot(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            number = numbers.setdefault(id(value.data), len(numbers))
+            inputs[number] = value.data
+            return _Slot(number)
+        return value.copy() if isinstance(value, np.ndarray) else value
+
+    call = _Call(name, _mapped(args, slot), _mapped(kwargs, slot))
+    nodes = [inputs[number] for number in range(len(inputs))]
+    seen = [one for one in (_tried(call, nodes, length) for length in _LENGTHS[:2]) if one is not None]
+    if len(seen) < 2:
+        raise _CannotPutOffError
+    seen += [one for one in (_tried(call, nodes, length) for length in _LENGTHS[2:]) if one is not None]
+    first = seen[0]
+    listed = [_listed(one) for one in seen]
+    if len({len(one) for one in listed}) > 1 or not all(isinstance(x, Tensor) for one in listed for x in one):
+        if not any(isinstance(x, Tensor) for one in listed for x in one) and all(_equal(one, first) for one in seen):
+            return first  # np.ndim, np.result_type: no length matters
+        raise _CannotPutOffError
+    promised = [_promise([one[item].data for one in listed]) for item in range(len(listed[0]))]
+    group = new_group()
+    results = []
+    for item, chunks in enumerate(promised):
+        op = Deferred(call=call, promised=tuple(promised), group=group, item=item, inputs=tuple(nodes))
+        results.append(Tensor(new_data(op, tuple(map(axis_length, chunks)), listed[0][item].dtype, chunks)))
+    return type(first)(results) if isinstance(first, tuple | list) else results[0]
+
+
+def _tried(call: _Call, nodes: Sequence[TensorData], length: int) -> Any:
+    """What the call gives where each unknown length is `length`; None where it fails."""
+    stand_ins = []
+    for node in nodes:
+        chunks = tuple(axis if is_known([axis]) else (length,) for axis in node.chunks)
+        stand_ins.append(Tensor(TensorData(_StandIn(line=None), tuple(map(sum, chunks)), node.dtype, chunks)))
+    try:
+        with _strict():
+            return call.results(stand_ins)
+    except Exception:  # whatever it is, it is raised again where the lengths are known
+        return None
+
+
+def _promise(seen: Sequence[TensorData]) -> Splits:
+    """How a result is cut where that is the same for all lengths; elsewhere an axis of unknown length."""
+    first = seen[0]
+    if any(len(one.shape) != len(first.shape) or one.dtype != first.dtype for one in seen):
+        raise _CannotPutOffError
+    group = new_group()
+    return tuple(
+        axis if all(one.chunks[i] == axis for one in seen) and is_known([axis]) else (Origin.of(f"{group}:{i}").whole,)
+        for i, axis in enumerate(first.chunks)
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, tuple | list) else [value]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(np.all(one == other))
+
+
+set_guard(guarded)

@@ -1,0 +1,169 @@
+"""Arrays whose length only the values tell: NumPy's values, whatever is done with them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from tests.tensor.cut import cut, cut_arrays, numbered, same, shapes
+
+
+@st.composite
+def arrays_and_masks(draw, low=1, high=3):
+    """An array, as a tensor too, and a mask of its first axes, cut in its own way; often empty."""
+    array, x = draw(cut_arrays(low=low, high=high, longest=6))
+    ndim = draw(st.integers(1, array.ndim))
+    share = draw(st.sampled_from([0.0, 0.3, 1.0]))
+    bits = draw(st.lists(st.floats(0, 1), min_size=1, max_size=7))
+    mask = np.resize(np.array(bits), array.shape[:ndim]) < share
+    return array, x, mask, draw(cut(mask))
+
+
+@given(arrays_and_masks())
+def test_a_mask_takes_what_numpy_takes(case):
+    array, x, mask, m = case
+    same(x[m], array[mask])
+
+
+@given(arrays_and_masks(), st.sampled_from(["sum", "prod", "any", "all"]))
+def test_elementwise_and_sums_go_on_in_the_same_stage(case, name):
+    array, x, mask, m = case
+    y, expected = x[m] * 2 + x[m] - 1.5, array[mask] * 3 - 1.5
+    same(y, expected, rtol=1e-12)
+    same(getattr(y, name)(), getattr(expected, name)(), rtol=1e-12)
+    same(getattr(y, name)(axis=0), getattr(expected, name)(axis=0), rtol=1e-12)
+
+
+def test_a_sum_of_what_a_mask_takes_is_one_stage(engine):
+    x = mt.arange(20, chunk_size=6)
+    (x[x > 3] * 2).sum().fetch()
+    assert len(engine.stages) <= 1
+    x[x > 3].mean().fetch()
+    assert len(engine.stages) == 2
+
+
+@given(cut_arrays(low=2, high=3, longest=5), st.data())
+def test_a_mask_of_any_axis_beside_slices_and_numbers(arrays, data):
+    array, x = arrays
+    axis = data.draw(st.integers(0, array.ndim - 1))
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=array.shape[axis], max_size=array.shape[axis])), bool)
+    index = [slice(None)] * array.ndim
+    for other in range(array.ndim):
+        if other != axis and array.shape[other]:
+            n = array.shape[other]
+            index[other] = data.draw(st.sampled_from([slice(None), slice(1, None, 2), n - 1]))
+    lazy = list(index)
+    index[axis], lazy[axis] = mask, data.draw(cut(mask))
+    if data.draw(st.booleans()):
+        place = data.draw(st.integers(0, len(index)))
+        index.insert(place, None)
+        lazy.insert(place, None)
+    same(x[tuple(lazy)], array[tuple(index)])
+
+
+def test_a_mask_of_another_shape_is_numpys_error():
+    x = mt.arange(5, chunk_size=2)
+    with pytest.raises(IndexError, match="size of axis is 5 but size of corresponding boolean axis is 4"):
+        x[mt.arange(4) > 1]
+
+
+LATER = {
+    "rechunk": lambda np_, y: y.rechunk(4) if hasattr(y, "rechunk") else y,
+    "mean": lambda np_, y: y.mean() if y.size else y.sum(),
+    "reversed": lambda np_, y: y[::-1],
+    "first ones": lambda np_, y: y[:3],
+    "column": lambda np_, y: y.reshape(-1, 1) + np_.asarray([0, 10]),
+    "joined": lambda np_, y: np_.concatenate([y, y * 2]),
+    "outer": lambda np_, y: y[:, None] * y,
+    "running": lambda np_, y: np_.cumsum(y),
+    "again": lambda np_, y: y[y % 2 == 0] + 1,
+    "twice": lambda np_, y: y[y % 2 == 0][::-1][:2] * 2,
+    "two masks": lambda np_, y: np_.concatenate([y[y % 2 == 0], y[y % 3 == 0]]),
+    "positions": lambda np_, y: np_.flatnonzero(y % 2),
+    "where": lambda np_, y: np_.where(y > 4, y, 0),
+    "split": lambda np_, y: np_.array_split(y, 2)[1],
+    "stack": lambda np_, y: np_.stack([y, y]).sum(axis=0),
+    "std": lambda np_, y: (y - 1).std() if y.size else y.sum(),
+    "dot": lambda np_, y: y @ y,
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+@pytest.mark.parametrize("least", [-1, 3, 100])
+def test_what_needs_the_length_waits_for_it(name, least):
+    array = np.arange(11)
+    x = mt.as_tensor(array, chunk_size=4)
+    same(LATER[name](mt, x[x > least]), LATER[name](np, array[array > least]), rtol=1e-12)
+
+
+def test_what_needs_the_length_is_a_stage_of_the_same_job(engine):
+    x = mt.arange(20, chunk_size=6)
+    y = x[x > 4].rechunk(5)
+    assert repr(y).startswith("Tensor(shape=(?,)")
+    engine.execute([y.data])
+    assert len(engine.stages) == 2
+    assert y.chunks == ((5, 5, 5),)
+
+
+def test_python_code_that_asks_for_the_length_gets_it():
+    x = mt.arange(20, chunk_size=6)
+    y = x[x > 14]
+    assert y.shape == (5,) and len(y) == 5 and y.size == 5
+    assert [int(one) for one in y] == [15, 16, 17, 18, 19]
+    z = x[x > 14]
+    same(z / z.size, np.arange(15, 20) / 5)
+    if x[x > 100].any():
+        raise AssertionError
+    assert list(x[x > 100]) == []
+
+
+def test_lengths_that_differ_are_numpys_error_when_they_are_known():
+    x = mt.arange(20, chunk_size=6)
+    with pytest.raises(ValueError, match="broadcast"):
+        (x[x > 3] + x[x > 4]).fetch()
+    same(x[x > 3] + x[x >= 4], np.arange(4, 20) * 2)
+
+
+def test_a_promise_that_the_length_breaks_is_an_error():
+    x = mt.arange(20, chunk_size=6)
+    with pytest.raises(IndexError):
+        x[x > 100][2].fetch()
+    same(x[x > 4][2], 7)
+
+
+@given(st.data())
+def test_positions_of_what_is_not_zero(data):
+    array = numbered(data.draw(shapes(low=1, high=3, longest=5))) % 3
+    x = data.draw(cut(array))
+    for ours, theirs in zip(np.nonzero(x), np.nonzero(array), strict=True):
+        same(ours, theirs)
+    same(np.flatnonzero(x), np.flatnonzero(array))
+    same(np.argwhere(x), np.argwhere(array))
+    same(np.extract(x > 1, x), np.extract(array > 1, array))
+    same(np.where(x > 1)[-1], np.where(array > 1)[-1])
+
+
+@given(cut_arrays(low=1, high=2, longest=6), st.data())
+def test_compress_takes_parts_of_an_axis(arrays, data):
+    array, x = arrays
+    axis = data.draw(st.sampled_from([None, *range(array.ndim)]))
+    length = array.size if axis is None else array.shape[axis]
+    condition = data.draw(st.lists(st.booleans(), max_size=length))
+    same(np.compress(mt.as_tensor(np.array(condition, bool)), x, axis), np.compress(condition, array, axis))
+
+
+def test_conditions_and_loops_on_arrays_of_unknown_length():
+    array = np.arange(10)
+    x = mt.as_tensor(array, chunk_size=4)
+    y = x[x > 3]
+    same(mt.cond(y.sum() > 10, lambda: y * 2, lambda: y), array[array > 3] * 2)
+    same(mt.cond(x.sum() > 10, lambda: x[x > 5], lambda: x[x > 7]), array[array > 5])
+    same(mt.while_loop(lambda v: v < 100, lambda v: v + x[x > v % 10].sum(), x.sum()), 110 if False else _loop(array))
+
+
+def _loop(array):
+    v = array.sum()
+    while v < 100:
+        v = v + array[array > v % 10].sum()
+    return v
