@@ -36,7 +36,7 @@ def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
     PlanGraph
         Chunks that are stored already cost nothing; give the planner their worker as `placed`.
     """
-    seconds = [program_seconds(program, profile) + profile.dispatch for program in graph.programs]
+    seconds = [program_seconds(program, profile) * profile.busy + profile.dispatch for program in graph.programs]
     kept = np.zeros(graph.n, np.bool_)
     for ids in graph.results.values():
         kept[ids.ravel()] = True

@@ -20,7 +20,8 @@ __all__ = ["Known", "Profile"]
 
 STEPS = 4  # size classes to a doubling
 NEWEST = 0.3  # share of the newest job in what is known
-_HOST = ("dispatch", "disk", "touch", "scale")  # what is known of the host itself
+_HOST = ("dispatch", "disk", "touch", "scale", "busy")  # what is known of the host itself
+SOON = 0.5  # share of the newest job in what changes by the minute
 JUMP = 4.0  # times that one job may differ from what is known and be believed
 REMEMBERED = 4000  # keys; those that were seen longest ago are forgotten
 
@@ -53,6 +54,8 @@ class Profile:
         How many times longer operands take than `roofline.prior` says.
     accuracy
         What was predicted of past runs beside what was measured.
+    busy
+        How many times longer operands take than they compute, since others use the cores; of the newest jobs.
     changed
         Keys that were observed since the last save.
 
@@ -69,6 +72,7 @@ class Profile:
     disk: float = 1e9
     touch: float = 0.3e-9
     scale: float = 1.0
+    busy: float = 1.0
     accuracy: Accuracy = field(default_factory=Accuracy)
     changed: set[str] = field(default_factory=set)
 
@@ -112,6 +116,10 @@ class Profile:
         """Take in how long chunks were written or read."""
         if seconds > 0:
             self.disk = _mixed(self.disk, min(max(nbytes / seconds, 1e6), 1e11))
+
+    def observe_busy(self, ratio: float) -> None:
+        """Take in how many times longer a job's operands took than they computed."""
+        self.busy += SOON * (min(max(ratio, 1.0), 50.0) - self.busy)
 
     def observe_touch(self, nbytes: float, seconds: float) -> None:
         """Take in how much longer operands took that touched fresh memory."""

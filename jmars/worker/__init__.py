@@ -3,6 +3,7 @@
 zygote.py      a single-threaded child that forks executors, so that a new one takes milliseconds
 executor.py    the executor process: runs kernels on shared memory, batch by batch
 private.py     operands whose chunks have no known size, as an executor runs them
+meter.py       what an executor's time was spent on beside computing (Meter)
 mover.py       the mover process: writes chunks to disk and reads them back
 queue.py       operands that wait, by rank (TaskQueue)
 quota.py       scratch memory promised to running operands (Quota)

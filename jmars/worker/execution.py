@@ -197,7 +197,7 @@ class ExecutionActor:
 
     # -- what executors report
     def _reported(self, worker: Worker, message: Any) -> None:
-        count, elapsed, fresh, error, shapes = message
+        count, elapsed, fresh, waited, error, shapes = message
         batch = worker.batches[0]
         table = batch.table
         if count:
@@ -206,6 +206,7 @@ class ExecutionActor:
             memory, chunk, program = self.chunks.memory, table.chunk, table.program
             ids, learn, work = self._programs.numbers(table), self.ledger.estimate.learn, table.work
             release = self.admission.quota.release
+            self.ledger.waited += waited * 1e-6
             for microseconds in elapsed:
                 operand = operands.popleft()
                 memory[chunk[operand]] = outs.popleft()

@@ -7,8 +7,8 @@ operands)` runs a batch, where an operand is `(program, output offset, input off
 the arena's header that tells this job to stop; `private` tells how operands travel whose chunks have no known size, and
 what `("place", slot, why)` answers.
 
-Message out: `(count, microseconds, fresh, error, shapes)`: so many more operands of the oldest batch are done; `fresh`
-are the bytes that each was the first to touch, 0 when that took no time to speak of; `error` is None, `(UNSIZED,
+Message out: `(count, microseconds, fresh, waited, error, shapes)`: so many more operands of the oldest batch are done;
+`microseconds`, `fresh` and `waited` are what `meter` reads of them; `error` is None, `(UNSIZED,
 bytes)` where the next one is computed and has no slot, or `(kind, class name, text, traceback, pickle)` of the next
 one, and then the rest of the batch is dropped; `shapes` holds (place in the report, shape) of chunks whose size was not
 known.
@@ -28,7 +28,6 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 from time import perf_counter
 from typing import Any
 
@@ -38,7 +37,8 @@ import numpy as np
 from jmars.actors.frames import pack, recv_message
 from jmars.errors import ExecutionInterrupted, JmarsError, text_of
 from jmars.kernels import Program, compile_program
-from jmars.storage.arena import HEADER, PAGE
+from jmars.storage.arena import HEADER
+from jmars.worker.meter import Meter
 from jmars.worker.private import Private
 
 __all__ = ["FAILED", "INTERRUPTED", "UNSIZED", "run_executor"]
@@ -46,7 +46,6 @@ __all__ = ["FAILED", "INTERRUPTED", "UNSIZED", "run_executor"]
 FAILED, INTERRUPTED, UNSIZED = "failed", "interrupted", "unsized"
 PACKAGE = str(Path(__file__).parents[1])
 REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
-FAULT_SECONDS = 1e-6  # about what touching a fresh page takes
 TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch
 
 
@@ -91,6 +90,7 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: i
     programs: dict[int, _Ready | _Broken] = {}
     read = link.makefile("rb", 1 << 16).read
     private = Private(read, memory, chunks)
+    meter = Meter()
     np.seterr(all="ignore")  # a chunk's warning would be printed where nobody looks
     gc.freeze()
     trim_from = max(TRIM_BYTES, arena_size // 64)  # where memory is ample it stays with the process, faulted
@@ -113,13 +113,14 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: i
             programs.clear()
             continue
         _, flag, operands = message
-        trim = trim_from < _run_batch(link, programs, private, flags, flag, operands)
+        trim = trim_from < _run_batch(link, programs, private, meter, flags, flag, operands)
 
 
 def _run_batch(
     link: socket.socket,
     programs: dict[int, _Ready | _Broken],
     private: Private,
+    meter: Meter,
     flags: memoryview,
     flag: int,
     operands: tuple[Any, ...],
@@ -131,15 +132,14 @@ def _run_batch(
     scratch = 0
     stop: Callable[[], bool] = lambda: bool(flags[flag])  # noqa: E731  (a closure over two locals, called between blocks)
     before = reported = perf_counter()
-    faults = getrusage(RUSAGE_SELF).ru_minflt
+    meter.start()
 
     def report(error: Any) -> None:
-        nonlocal operands, elapsed, shapes, reported, faults
-        now = perf_counter()
-        fresh = 0 if error else _fresh(faults, now - reported, len(elapsed))
-        link.sendall(pack((len(elapsed), elapsed, fresh, error, shapes)))
+        nonlocal operands, elapsed, shapes, reported
+        reported = perf_counter()
+        computed, fresh, waited = meter.read(elapsed)
+        link.sendall(pack((len(elapsed), computed, fresh, waited, error, shapes)))
         operands, elapsed, shapes = operands[len(elapsed) :], [], []
-        reported, faults = now, getrusage(RUSAGE_SELF).ru_minflt
 
     def ask(size: int) -> int:
         """Where a chunk of `size` bytes may go; waiting for that is no time of the operand's."""
@@ -177,12 +177,6 @@ def _run_batch(
             report(None)
     report(None)
     return scratch
-
-
-def _fresh(faults: int, seconds: float, count: int) -> int:
-    """Bytes that each of `count` operands touched first since there were `faults`, if that took a tenth of the time."""
-    faults = getrusage(RUSAGE_SELF).ru_minflt - faults
-    return faults * PAGE // max(count, 1) if faults * FAULT_SECONDS > 0.1 * seconds else 0
 
 
 def describe(error: BaseException) -> tuple[str, str, str, bytes]:

@@ -31,6 +31,7 @@ SAVE_SECONDS = 5.0  # between two saves while the cluster lives
 MOST = 1000  # programs that one job teaches, those that took longest: so that its end takes milliseconds
 LEAST_OPERANDS = 1000  # of a job that tells what dispatching takes, which should not run longer than
 SHORT_SECONDS = 2e-4  # on average, else other things weigh more
+LEAST_COMPUTED = 0.05  # seconds of a job that tells how busy others keep the cores
 LEAST_MOVED = 2**24  # bytes to and from disk that tell how fast it is
 
 
@@ -53,11 +54,14 @@ class Ledger:
         What operands cost here; `load` fills it, whoever plans reads it.
     estimate
         What operands of each program took in this session.
+    waited
+        Seconds that executors waited for a core since a job ended.
     """
 
     def __init__(self, arena: Arena, chunks: Chunks, storing: Storing, executors: int) -> None:
         self.profile = Profile()
         self.estimate = Estimate()
+        self.waited = 0.0
         self._arena, self._chunks, self._storing, self._executors = arena, chunks, storing, executors
         self._jobs: dict[int, _Opened] = {}  # by number
         self._saved = time.monotonic()
@@ -85,7 +89,10 @@ class Ledger:
             self.profile.observe_disk(int(moved), seconds)
         computed = self._learn(programs)
         if operands >= LEAST_OPERANDS and computed < SHORT_SECONDS * operands and not self._jobs:
-            self.profile.observe_dispatch((makespan * self._executors - computed) / operands)
+            self.profile.observe_dispatch((makespan * self._executors - computed - self.waited) / operands)
+        if computed >= LEAST_COMPUTED:
+            self.profile.observe_busy(1 + self.waited / computed)
+        self.waited = 0.0
         self._save_soon()
         return {
             "makespan": makespan,
@@ -123,6 +130,7 @@ class Ledger:
         """Take in what earlier sessions learnt."""
         try:
             self.profile.refresh()
+            self.profile.busy = 1.0  # that was then
         except (OSError, JmarsError) as error:
             log.warning("what operands cost is not kept: %s", error)
 

@@ -120,6 +120,20 @@ def test_disk_and_dispatch_are_learnt_from_jobs_that_use_them():
     assert host.ledger.profile.dispatch != dispatch
 
 
+def test_waiting_for_a_core_makes_others_busy_not_operands_dear():
+    host, known = Host(), signature(negative())
+    host.open()
+    host.ledger.estimate.learn(0, 0.1)
+    host.ledger.waited = 0.1  # as long as it computed
+    host.close()
+    assert host.ledger.profile.seconds(known.key, known.size) == 0.1
+    assert host.ledger.profile.busy == pytest.approx(1.5)  # the newest job counts half
+    host.open()
+    host.ledger.estimate.learn(0, 0.1)
+    host.close()
+    assert host.ledger.profile.busy == pytest.approx(1.25)
+
+
 def test_what_was_learnt_is_there_in_the_next_session():
     host, known = Host(), signature(negative())
     host.open()
