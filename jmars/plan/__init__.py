@@ -36,6 +36,7 @@ bfs_v1       first workers as the first Mars placed them
 partition/   partitions by METIS and mt-KaHyPar, and cascade's distances
 min_memory   the order that holds fewest bytes
 improve/     plans made better: copies, stealing, annealing, from coarse to fine
+candidates   the plans that choose tries, cheap ones first
 """
 
 from jmars.plan.accuracy import Accuracy

@@ -9,29 +9,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError, MemoryLimitError
-from jmars.plan.bisect import assign_bisect
+from jmars.plan.candidates import candidates
 from jmars.plan.cluster import Workers
-from jmars.plan.eft import assign_eft
 from jmars.plan.graph import PlanGraph
+from jmars.plan.improve.anneal import anneal
+from jmars.plan.improve.multilevel import refine
 from jmars.plan.justify import rank_justified
 from jmars.plan.order import b_level, rank_by, sequential_peak
 from jmars.plan.outcome import SimResult
 from jmars.plan.plan import Plan
-from jmars.plan.runs import assign_runs, source_runs
 from jmars.plan.simulate import simulate
 
 __all__ = ["PREFERENCES", "Candidate", "Choice", "choose", "lower_bound"]
 
 PREFERENCES = ("fast", "lean", "memory")
 
-_MOVED, _HELD = 0.3, 0.05  # "lean": what all bytes moved, and twice the bytes held, are worth beside the lower bound
+_MOVED, _HELD = 0.3, 0.05  # "lean": what moving or spilling all bytes, and holding twice as many, is worth
 _JUSTIFIED = 3  # plans whose order is tried again, learnt from their run
 _SLACK = 1.1  # "memory": how much longer than the fastest it may take
 
@@ -69,6 +68,7 @@ def choose(
     *,
     prefer: str = "lean",
     budget: float | None = 1.0,
+    improve: float = 0.0,
     placed: ArrayLike | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Choice:
@@ -83,6 +83,9 @@ def choose(
         within a tenth of the fastest.
     budget
         Seconds after which nothing more is tried; None: everything is. One plan is always made.
+    improve
+        Seconds spent beyond that to better the best plan, from coarse to fine and then by annealing; for plans that
+        will be used again. Not for "memory".
     placed
         Worker that holds an operand's chunk already, shape (n,), -1: none.
     clock
@@ -106,7 +109,7 @@ def choose(
     if prefer not in PREFERENCES:
         raise GraphError(f"no preference {prefer!r}; choose one of {', '.join(PREFERENCES)}")
     start = clock()
-    bound, total = lower_bound(graph, workers), int(graph.nbytes.sum())
+    bound, total = lower_bound(graph, workers, placed), int(graph.nbytes.sum())
     lean = sequential_peak(graph, rank_by("dfs", graph)) * len(workers)
     tried: list[Candidate] = []
     failed: list[MemoryLimitError] = []
@@ -123,7 +126,7 @@ def choose(
             score = _score(prefer, result, bound, total, lean)
             tried.append(Candidate(assigned_by, ranked_by, assign, rank, result, score))
 
-    for candidate in _candidates(graph, workers, placed):
+    for candidate in candidates(graph, workers, placed, prefer=prefer):
         attempt(*candidate)
         if is_over():
             break
@@ -136,16 +139,27 @@ def choose(
         assert trace is not None
         rank = rank_justified(graph, one.assign, trace, workers.seconds_per_byte)
         attempt(one.assigned_by, f"{one.ranked_by}, justified", one.assign, rank)
+    if improve > 0 and prefer != "memory":
+        one = min(tried, key=lambda one: one.score)
+        price = 0.0  # of a second of transfer, so that a second means to both what it means to the score
+        if prefer == "lean" and workers.seconds_per_byte:
+            price = _MOVED * bound / (max(total, 1) * workers.seconds_per_byte)
+        for name, assign, rank in _improved(graph, workers, one, price, improve, placed, clock):
+            attempt(one.assigned_by, f"{one.ranked_by}, {name}", assign, rank)
     fastest = min(one.result.makespan for one in tried)
     allowed = [one for one in tried if prefer != "memory" or one.result.makespan <= fastest * _SLACK]
     best = min(allowed, key=lambda one: one.score)
     return Choice(Plan(graph.dag, best.assign.copy(), best.rank.copy()), best.result, tuple(tried), bound)
 
 
-def lower_bound(graph: PlanGraph, workers: Workers) -> float:
-    """Seconds that no plan beats: the longest path on the fastest core, or all work on all cores; moving is free."""
+def lower_bound(graph: PlanGraph, workers: Workers, placed: ArrayLike | None = None) -> float:
+    """Seconds that no plan beats: the longest path on the fastest core, or all work on all cores; moving is free, and
+    so are operands whose chunks are there (`placed`, see `choose`).
+    """
     if not graph.n:
         return 0.0
+    if placed is not None and np.any(there := np.asarray(placed) >= 0):
+        graph = replace(graph, cost=np.where(there, 0.0, graph.cost))
     return max(max(b_level(graph)) / float(workers.speed.max()), float(graph.cost.sum()) / workers.rate)
 
 
@@ -156,48 +170,30 @@ def _score(prefer: str, result: SimResult, bound: float, total: int, lean: int) 
     time_ = result.makespan / bound if bound else result.makespan
     if prefer == "fast":
         return time_
-    return time_ + _MOVED * result.moved / max(total, 1) + _HELD * max(0.0, result.peak_total / max(lean, 1) - 1)
+    traffic, held = (result.moved + result.spilled) / max(total, 1), result.peak_total / max(lean, 1)
+    return time_ + _MOVED * traffic + _HELD * max(0.0, held - 1)
 
 
-def _candidates(
-    graph: PlanGraph, workers: Workers, placed: ArrayLike | None
-) -> Iterator[tuple[str, str, NDArray[np.int16], NDArray[np.int64]]]:
-    """Names, assignment and rank of plans to try, those that won most often first."""
-
-    @cache
-    def rank(name: str) -> NDArray[np.int64]:
-        return rank_by(name, graph, workers.seconds_per_byte)
-
-    def eft(order: str, price: float) -> NDArray[np.int16]:
-        return assign_eft(graph, workers, rank(order), price=price, placed=placed)
-
-    def after_sources() -> NDArray[np.int16]:
-        home = source_runs(graph, workers, rank("dfs"))
-        return assign_eft(graph, workers, rank("dfs"), affinity=home, pull=np.inf, placed=placed)
-
-    def bisect(order: str) -> NDArray[np.int16]:
-        return np.where(_there(graph, placed), np.int16(-1), assign_bisect(graph, workers, rank(order)))
-
-    def runs() -> NDArray[np.int16]:
-        return np.where(_there(graph, placed), np.int16(-1), assign_runs(graph, workers, rank("dfs")))
-
-    ways: list[tuple[str, Callable[[], NDArray[np.int16]]]] = [
-        ("eft 3", partial(eft, "blevel", 3.0)),
-        ("halves", partial(bisect, "dfs")),
-        ("eft 5 by wave", partial(eft, "wave", 5.0)),
-        ("runs of sources, eft 3", after_sources),
-        ("halves by wave", partial(bisect, "wave")),
-        ("eft 1", partial(eft, "blevel", 1.0)),
-        ("eft 10", partial(eft, "blevel", 10.0)),
-        ("runs", runs),
-        ("eft 3 by dfs", partial(eft, "dfs", 3.0)),
-    ]
-    for name, way in ways:
-        assign = way()
-        for ranked_by in ("blevel", "dfs"):
-            yield name, ranked_by, assign, rank(ranked_by)
-
-
-def _there(graph: PlanGraph, placed: ArrayLike | None) -> NDArray[np.bool_]:
-    """Which chunks are held already."""
-    return np.zeros(graph.n, np.bool_) if placed is None else np.asarray(placed) >= 0
+def _improved(
+    graph: PlanGraph,
+    workers: Workers,
+    one: Candidate,
+    price: float,
+    seconds: float,
+    placed: ArrayLike | None,
+    clock: Callable[[], float],
+) -> Iterator[tuple[str, NDArray[np.int16], NDArray[np.int64]]]:
+    """The plan refined, and then annealed, each in half of the time; copies of operands are left out."""
+    start, assign = clock(), one.assign
+    if len(workers) > 1:
+        assign = refine(
+            graph, workers, assign, one.rank, tries=10**6, seconds=seconds / 2, price=price, placed=placed, clock=clock
+        ).assign
+        yield "refined", assign, one.rank
+    if placed is None or not np.any(np.asarray(placed) >= 0):
+        left = seconds - (clock() - start)
+        moves = ("move", "swap", "reorder") if len(workers) > 1 else ("reorder",)
+        found = anneal(
+            graph, workers, assign, one.rank, tries=10**6, seconds=left, price=price, moves=moves, clock=clock
+        )
+        yield "annealed", found.assign, found.rank

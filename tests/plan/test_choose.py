@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from jmars.errors import GraphError, MemoryLimitError
-from jmars.plan import Workers, choose, lower_bound, simulate, volume
+from jmars.plan import CPU, GPU, PlanGraph, Workers, choose, lower_bound, simulate, volume
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.plan.examples import clusters, graphs, tree, unit
 
@@ -74,3 +74,53 @@ def test_the_bound_is_the_longest_path_or_all_the_work():
 def test_an_unknown_preference_is_refused():
     with pytest.raises(GraphError, match="choose one of fast, lean, memory"):
         choose(unit(tree(2)), Workers.build(1), prefer="cheap")
+
+
+def test_unequal_workers_get_their_shares():
+    graph = SMALL_ONES["map reduce"]()
+    workers = Workers.build(3, cores=[4, 2, 2], speed=[1.0, 2.0, 0.5])
+    choice = choose(graph, workers, prefer="fast", budget=None)
+    share = np.bincount(choice.plan.assign, graph.cost, 3) / graph.cost.sum()
+    assert share == pytest.approx(np.array([4, 4, 1]) / 9, abs=0.12)
+    assert choice.predicted.makespan < 1.3 * choice.lower_bound
+
+
+def test_what_may_run_on_both_goes_to_the_fast_gpu_and_the_rest_where_it_must():
+    graph = SMALL_ONES["matmul"]()
+    device = np.where(graph.dag.in_degree == 0, CPU, 0)  # chunks are loaded on CPUs, the rest may run anywhere
+    mixed = PlanGraph.build(graph.dag, graph.cost, graph.nbytes, device=device)
+    workers = Workers.build(2, cores=[2, 1], speed=[1.0, 10.0], device=[CPU, GPU], bandwidth=50e9)
+    choice = choose(mixed, workers, prefer="fast", budget=None)
+    assert not np.any(choice.plan.assign[device == CPU] == 1)
+    products = device != CPU
+    assert np.bincount(choice.plan.assign[products], graph.cost[products], 2)[1] > 0.7 * graph.cost[products].sum()
+    only = choose(mixed, Workers.build(1, cores=2), prefer="fast", budget=None)
+    assert choice.predicted.makespan < 0.6 * only.predicted.makespan
+
+
+@pytest.mark.parametrize("prefer", ["fast", "lean"])
+def test_a_plan_that_is_used_again_may_be_improved_and_is_never_worse(prefer):
+    graph, workers = SMALL_ONES["shuffle"](), Workers.build(3, cores=2)
+    plain = choose(graph, workers, prefer=prefer, budget=None)
+    seconds = count()
+    better = choose(graph, workers, prefer=prefer, budget=None, improve=2000.0, clock=lambda: next(seconds))
+    assert better.best.score <= plain.best.score
+    assert [one.ranked_by.split(", ")[-1] for one in better.tried[-2:]] == ["refined", "annealed"]
+    if prefer == "fast":
+        assert better.predicted.makespan < plain.predicted.makespan
+
+
+def test_no_plan_beats_the_bound_when_chunks_are_there():
+    graph, workers = SMALL_ONES["tree"](), Workers.build(2)
+    placed = np.where(graph.dag.in_degree == 0, np.arange(graph.n) % 2, -1)
+    choice = choose(graph, workers, placed=placed, budget=None)
+    assert choice.lower_bound < lower_bound(graph, workers)
+    assert choice.predicted.makespan >= choice.lower_bound * (1 - 1e-9)
+
+
+def test_one_worker_takes_the_best_order():
+    graph = SMALL_ONES["stencil"]()
+    one = Workers.build(1, cores=2, memory=8 * 100_000_000)
+    choice = choose(graph, one, prefer="memory", budget=None)
+    assert not choice.plan.assign.any() and choice.best.assigned_by == "one worker"
+    assert choice.predicted.spilled <= min(one.result.spilled for one in choice.tried)

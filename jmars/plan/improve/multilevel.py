@@ -23,7 +23,7 @@ from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
 from jmars.plan.order import rank_by
 from jmars.plan.outcome import SimResult
-from jmars.plan.partition.metis import has_metis, metis_groups
+from jmars.plan.partition.metis import metis_groups, suits_metis
 from jmars.plan.simulate import simulate
 
 __all__ = ["Refined", "groups_of", "refine", "solve_exactly"]
@@ -123,8 +123,8 @@ def refine(
 
 
 def groups_of(graph: PlanGraph, k: int) -> NDArray[np.int64]:
-    """Up to k groups of like work and bytes that share few bytes: by METIS where that is installed, else by halving."""
-    if has_metis():
+    """Up to k groups of like work and bytes that share few bytes: by METIS where it suits, else by halving."""
+    if suits_metis(graph, k, memory=True):
         return metis_groups(graph, k, memory=True, slack=1.1)
     return assign_bisect(graph, Workers.build(k), rank_by("dfs", graph)).astype(np.int64)
 

@@ -6,7 +6,17 @@ ncd      cascade's scheduler of today: near are operands with a near common desc
 """
 
 from jmars.plan.partition.km1 import assign_km1, has_km1
-from jmars.plan.partition.metis import assign_metis, has_metis, metis_groups
+from jmars.plan.partition.metis import assign_metis, has_metis, metis_groups, suits_metis
 from jmars.plan.partition.ncd import assign_ncd, distances, values
 
-__all__ = ["assign_km1", "assign_metis", "assign_ncd", "distances", "has_km1", "has_metis", "metis_groups", "values"]
+__all__ = [
+    "assign_km1",
+    "assign_metis",
+    "assign_ncd",
+    "distances",
+    "has_km1",
+    "has_metis",
+    "metis_groups",
+    "suits_metis",
+    "values",
+]

@@ -22,16 +22,27 @@ from jmars.plan.graph import PlanGraph
 from jmars.plan.order import t_level
 from jmars.plan.runs import allowed
 
-__all__ = ["assign_metis", "has_metis", "metis_groups"]
+__all__ = ["assign_metis", "has_metis", "metis_groups", "suits_metis"]
 
 _FINE = 1000  # weights are whole numbers up to this for the heaviest operand
 _FINE_EDGE = 10_000
+_EACH = 8  # operands that a part should have at least
 _SEED = 8  # index of METIS_OPTION_SEED
 
 
 def has_metis() -> bool:
     """Whether pymetis is installed (`pip install jmars[plan]`)."""
     return importlib.util.find_spec("pymetis") is not None
+
+
+def suits_metis(graph: PlanGraph, k: int, *, bands: int = 1, memory: bool = False) -> bool:
+    """Whether METIS is installed and can balance k parts; where an operand outweighs a part it cannot, and says so on
+    the standard output.
+    """
+    if not has_metis() or graph.n < _EACH * k * bands:
+        return False
+    weights = [graph.cost, graph.nbytes] if memory else [graph.cost]
+    return all(float(weight.max()) * k * bands <= float(weight.sum()) for weight in weights)
 
 
 def assign_metis(

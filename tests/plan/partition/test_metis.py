@@ -9,7 +9,7 @@ from jmars.errors import GraphError
 from jmars.graph import Dag
 from jmars.plan import CPU, GPU, PlanGraph, Workers, rank_by, simulate, volume
 from jmars.plan.order import t_level
-from jmars.plan.partition import assign_metis, has_metis, metis_groups
+from jmars.plan.partition import assign_metis, has_metis, metis_groups, suits_metis
 from tests.benchmarks.plan_graphs import SMALL_ONES, layered, stencil
 from tests.plan.examples import clusters, graphs
 
@@ -71,3 +71,15 @@ def test_few_operands_and_one_part_need_no_metis():
     assert metis_groups(graph, 4).tolist() == [0, 1, 2]
     with pytest.raises(GraphError, match="METIS"):
         metis_groups(SMALL_ONES["tree"](), 2, slack=-1.0)
+
+
+def test_where_an_operand_outweighs_a_part_metis_is_not_asked(capfd):
+    even = PlanGraph.build(Dag.from_edges(64, range(63), range(1, 64)), 1.0, 8)
+    assert suits_metis(even, 4) and suits_metis(even, 2, bands=4) and not suits_metis(even, 16)
+    heavy = PlanGraph.build(even.dag, [100.0] + [1.0] * 63, 8)
+    assert not suits_metis(heavy, 4) and suits_metis(heavy, 1)
+    for make in SMALL_ONES.values():
+        for k in (2, 4, 8):
+            if suits_metis(make(), k, memory=True):
+                metis_groups(make(), k, memory=True, slack=1.1)
+    assert "annot bisect" not in capfd.readouterr().out
