@@ -101,7 +101,7 @@ def _place(
     for v, w in enumerate(there):
         if w >= 0:
             copies[v][w] = 0.0
-    everyone = range(p)
+    everyone, busy = range(p), [0.0] * p  # until when its cores or its port are
     for v in order.tolist():
         if where[v] >= 0:
             continue
@@ -113,7 +113,6 @@ def _place(
             owners = {w for i in needs for w in copies[i]}
             if len(owners) > few + 4:  # a chunk that lies everywhere says nothing; the largest input does
                 owners = set(copies[max(needs, key=size.__getitem__)])
-            busy = [max(core[0], port) for core, port in zip(cores, port_in, strict=True)]
             idle = sorted(everyone if len(tried) == p else tried, key=busy.__getitem__)[:few]
             owners.update(idle)
             if prefers >= 0:
@@ -146,6 +145,7 @@ def _place(
                 copies[i][w] = port + latency
         port_in[w] = port
         heapq.heapreplace(cores[w], ends)
+        busy[w] = max(cores[w][0], port)
         end[v], where[v] = ends, w
         copies[v][w] = ends
     return np.array(where, np.int64)

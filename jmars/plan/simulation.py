@@ -78,10 +78,13 @@ class Simulation:
         self._coming: set[int] = set()  # chunk * p + worker: asked for, not there yet
         self._sending: dict[int, int] = {}  # chunk * p + worker: transfers from there that are not done
         self._sent = [0] * p  # bytes that a worker is to send
+        self._used = [0]  # bytes in all memories
         capacity, disk = workers.memory.tolist(), workers.disk.tolist()
         self.stores = [
-            Store(capacity[w], disk[w], self.nbytes, partial(self._next_use, w) if by_plan else None) for w in range(p)
+            Store(capacity[w], disk[w], self.nbytes, partial(self._next_use, w) if by_plan else None, self._used)
+            for w in range(p)
         ]
+        self._woken: set[int] = set()  # workers that may have something to start
         self._ports = Ports(p)
         self._events: list[tuple[float, int, int, int, int, int]] = []
         self._policy, self._busy, self._moved, self._count, self._done = policy, [0.0] * p, 0, 0, 0
@@ -127,14 +130,16 @@ class Simulation:
             raise GraphError(f"give a worker below {self.p} and a rank for each of {self.n} operands")
         self._begin(assign, home)
         events, free = self._events, self.free
-        idle = list(range(self.p))
+        everyone = range(self.p)
         while True:
+            idle = everyone if self._policy is not None else sorted(self._woken)
+            self._woken.clear()
             for w in idle:
                 if free[w]:
                     self._launch(w)
             if self._memory is not None:
                 self._note(self._memory)
-            self._peak_total = max(self._peak_total, sum([store.used for store in self.stores]))
+            self._peak_total = max(self._peak_total, self._used[0])
             if not events:
                 break
             until = events[0][0] + 1e-12
@@ -216,6 +221,7 @@ class Simulation:
         self._end[operand] = self._finish_time = self.now
         self._done += 1
         self.free[w] += 1
+        self._woken.add(w)
         self.load[w] -= self.cost[operand]
         self.held[operand] = 1 << w
         self._origin[operand] = w
@@ -252,16 +258,13 @@ class Simulation:
             self._policy.ready(self, open_)
 
     def _free_everywhere(self, chunk: int) -> None:
-        mask, w = self.held[chunk], 0
-        while mask:
-            if mask & 1:
-                self.stores[w].drop(chunk)
-            mask >>= 1
-            w += 1
+        for w in _bits(self.held[chunk]):
+            self.stores[w].drop(chunk)
         self.held[chunk] = 0
 
     def _make_ready(self, operand: int, w: int) -> None:
         self.state[operand] = 1
+        self._woken.add(w)
         heapq.heappush(self.ready[w], (self.rank[operand], operand))
 
     def _next_use(self, w: int, chunk: int) -> float:
@@ -275,8 +278,7 @@ class Simulation:
         if key in self._coming:
             return
         self._coming.add(key)
-        holders = [w for w in range(self.p) if self.held[chunk] >> w & 1]
-        source = min(holders, key=self._sent.__getitem__)
+        source = min(_bits(self.held[chunk]), key=self._sent.__getitem__)
         self._sent[source] += self.nbytes[chunk]
         there = chunk * self.p + source
         self._sending[there] = self._sending.get(there, 0) + 1
@@ -340,6 +342,16 @@ class Simulation:
             assign=np.array(self.worker, np.int16),
             trace=trace,
         )
+
+
+def _bits(mask: int) -> list[int]:
+    """Which bits are set, ascending."""
+    found = []
+    while mask:
+        lowest = mask & -mask
+        found.append(lowest.bit_length() - 1)
+        mask ^= lowest
+    return found
 
 
 def misfit(operand: int, need: int, worker: int, capacity: int) -> MemoryLimitError:

@@ -26,6 +26,8 @@ class Store:
     next_use
         When a chunk is read here next, larger is later; the latest goes to disk first. None: the one that was used
         longest ago does.
+    together
+        One number, the bytes in the memories of all workers; each store adds its own.
     """
 
     __slots__ = (
@@ -41,12 +43,19 @@ class Store:
         "reloaded",
         "resident",
         "spilled",
+        "together",
         "used",
     )
 
     def __init__(
-        self, capacity: int, disk: float, nbytes: Sequence[int], next_use: Callable[[int], float] | None
+        self,
+        capacity: int,
+        disk: float,
+        nbytes: Sequence[int],
+        next_use: Callable[[int], float] | None,
+        together: list[int],
     ) -> None:
+        self.together = together
         self.capacity, self._disk, self._nbytes, self._next_use = capacity, disk, nbytes, next_use
         self.resident: dict[int, None] = {}  # longest unused first
         self.on_disk: set[int] = set()
@@ -101,6 +110,7 @@ class Store:
         if chunk in self.resident:
             del self.resident[chunk]
             self.used -= self._nbytes[chunk]
+            self.together[0] -= self._nbytes[chunk]
         else:
             self.on_disk.discard(chunk)
 
@@ -143,5 +153,6 @@ class Store:
 
     def _grow(self, nbytes: int) -> None:
         self.used += nbytes
+        self.together[0] += nbytes
         if self.used > self.peak:
             self.peak = self.used
