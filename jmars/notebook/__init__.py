@@ -18,6 +18,7 @@ How a run is seen:
 - view.py           names and types of what the view shows
 - operand_table.py  operands by state, in boxes that can be drawn
 - series.py         memory over time, bounded
+- plan_state.py     what a job was predicted to cost, beside what it took
 - run_state.py      events folded to the picture
 - sampler.py        frames, at most ten a second
 - widget.py         the live view as a widget

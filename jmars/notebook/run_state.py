@@ -8,7 +8,7 @@ Source: shared design, "Who owns which fact" and "Flow and back-pressure".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from jmars.model.events import (
 )
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState, OperandState
 from jmars.notebook.operand_table import OperandTable
+from jmars.notebook.plan_state import PlanState
 from jmars.notebook.series import BoundedSeries
 from jmars.notebook.view import TRAITS, JobPart, Picture, Series, Snap, WorkerRow, plain_text
 
@@ -49,6 +50,7 @@ class JobRun:
     first_seq: int = 0  # its first event
     n: int = 0  # operands after fusion, 0 before the graph is built
     table: OperandTable | None = None  # of the newest job only
+    plan: PlanState = field(default_factory=PlanState)
 
     def elapsed(self, now: float) -> float:
         """Seconds since it was submitted, until it ended."""
@@ -139,6 +141,13 @@ class RunState:
         self.failure, self.open = reason, False
         self._changed("snap")
 
+    def advise(self, job: str, advice: Sequence[str]) -> None:
+        """What would gain, of a job that is followed or was."""
+        for run in self.jobs:
+            if run.id == job:
+                run.plan.advice = list(advice)
+        self._changed("plan")
+
     def fold(self, events: Iterable[Event]) -> None:
         """Take events in the order of the log; those of other jobs and those seen before change nothing."""
         for seq, time, kind, job, data in events:
@@ -163,6 +172,7 @@ class RunState:
             "stages": table.stage_counts.tolist() if table else [],
             "workers": self.worker_rows(),
             "series": self.memory_series(),
+            "plan": run.plan.part() if run else None,
         }
 
     def trait(self, name: str, now: float) -> Any:
@@ -174,6 +184,8 @@ class RunState:
             return self.worker_rows()
         if name == "series":
             return self.memory_series()
+        if name == "plan":
+            return run.plan.part() if run else None
         if name == "job_id":
             return run.id if run else ""
         if run is None or table is None:
@@ -273,17 +285,19 @@ class RunState:
         if data.get("elapsed"):  # its submission may have left the bounded log
             begun = time - float(data["elapsed"])
             self.job.submitted = begun if self.job.submitted is None else min(self.job.submitted, begun)
+        self.job.plan.moved(data)
         if self.job.state in TERMINAL:
             self.job.ended = time
-        self._changed("snap", "workers")
+        self._changed("snap", "workers", "plan")
 
     def _graph_built(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
+        self.job.plan.built(data)
         self.job.table = OperandTable(data)
         self.job.n = self.job.table.n_after
         for at, name in enumerate(data["workers"]):
             self.workers.setdefault(at, {"name": plain_text(name), "pid": 0, "state": "idle"})
-        self._changed("snap", "graph", "operand_states", "operand_workers", "stages", "workers")
+        self._changed("snap", "graph", "operand_states", "operand_workers", "stages", "workers", "plan")
 
     def _operands_moved(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None

@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from jmars.model.states import STATE_NAMES, OperandState
-from jmars.notebook.view import MIME_TYPE, Graph, Picture, Series, Snap, as_json
+from jmars.notebook.view import MIME_TYPE, Graph, Picture, PlanPart, Series, Snap, as_json
 from jmars.units import format_bytes
 
 __all__ = ["COLOURS", "final_bundle", "picture_svg", "summary", "text_line"]
@@ -42,7 +42,7 @@ def final_bundle(picture: Picture) -> dict[str, Any]:
     dict
         `application/vnd.jmars.job.v1+json`, `text/html` and `text/plain`.
     """
-    text = summary(picture["snap"], picture["graph"], picture["series"])
+    text = summary(picture["snap"], picture["graph"], picture["series"], picture["plan"])
     image = b64encode(picture_svg(picture).encode()).decode()
     return {
         MIME_TYPE: as_json(picture),
@@ -51,9 +51,11 @@ def final_bundle(picture: Picture) -> dict[str, Any]:
     }
 
 
-def summary(snap: Snap, graph: Graph | None, series: Series | None) -> str:
+def summary(snap: Snap, graph: Graph | None, series: Series | None, plan: PlanPart | None = None) -> str:
     """One line with times and bytes: "jmars succeeded in 1.2 s: 156 operands (301 before fusion), peak 1.2 GiB"."""
     parts = [f"jmars {snap['state']} {'after' if snap['live'] else 'in'} {snap['elapsed']:.1f} s"]
+    if plan and plan["predicted"] and plan["measured"]:
+        parts.append(f" (ran {plan['measured']['makespan']:.1f} s, predicted {plan['predicted']['makespan']:.1f} s)")
     if graph:
         parts.append(f": {graph['n_after']} operands ({graph['n_before']} before fusion)")
     if series and series["peak"]:
@@ -78,7 +80,8 @@ def picture_svg(picture: Picture) -> str:
     snap, series = picture["snap"], picture["series"]
     parts: list[str] = []
     y = 20.0
-    for line in _lines(summary(snap, picture["graph"], series), 92)[:3]:
+    told = [summary(snap, picture["graph"], series, picture["plan"]), *_plan_lines(picture["plan"])]
+    for line in [line for text in told for line in _lines(text, 92)[:3]]:
         parts.append(f'<text x="10" y="{y:.0f}" font-size="13">{escape(line)}</text>')
         y += 17
     if snap["n"]:
@@ -92,6 +95,26 @@ def picture_svg(picture: Picture) -> str:
         f'<rect x="0.5" y="0.5" width="{_WIDTH - 1}" height="{height - 1:.0f}" rx="5" fill="#fff" stroke="#bbb"/>'
         f"{''.join(parts)}</svg>"
     )
+
+
+def _plan_lines(plan: PlanPart | None) -> list[str]:
+    """What was predicted, what it took, and what would gain the next time."""
+    if plan is None:
+        return []
+    lines = []
+    if plan["predicted"]:
+        low, high = plan["predicted"]["peak"]
+        lines.append(
+            f"predicted: {plan['predicted']['makespan']:.2f} s, peak of chunks {format_bytes(low)} to "
+            f"{format_bytes(high)}, spilled {format_bytes(plan['predicted']['spilled'])}"
+        )
+    if plan["measured"]:
+        took = plan["measured"]
+        lines.append(
+            f"measured: {took['makespan']:.2f} s, peak of chunks {format_bytes(took['peak'][1])}, "
+            f"spilled {format_bytes(took['spilled'])}"
+        )
+    return lines + [f"next time: {text}" for text in plan["advice"][:2]]
 
 
 def _bar(parts: list[str], counts: Sequence[int], n: int, y: float) -> float:

@@ -21,13 +21,16 @@ __all__ = [
     "MAX_DRAWN",
     "MIME_TYPE",
     "TRAITS",
+    "Costs",
     "Graph",
     "JobPart",
     "Layer",
     "Picture",
+    "PlanPart",
     "Series",
     "Snap",
     "StageRow",
+    "Tried",
     "WorkerRow",
     "as_json",
     "plain_text",
@@ -130,6 +133,38 @@ class Series(TypedDict):
     reloaded_total: int
 
 
+class Costs(TypedDict):
+    """What a run takes, predicted or measured."""
+
+    makespan: float  # seconds of running
+    peak: list[int]  # bytes of chunks and scratch at most: between two numbers
+    spilled: int  # bytes
+    moved: int  # bytes between machines
+
+
+class Tried(TypedDict):
+    """A plan that was tried."""
+
+    name: str
+    makespan: float
+    peak: int
+    spilled: int
+    moved: int
+
+
+class PlanPart(TypedDict):
+    """What the newest job was predicted to cost, beside what it took."""
+
+    predicted: Costs | None  # all stages so far together
+    measured: Costs | None  # once it has ended
+    lower_bound: float  # seconds that no plan beats
+    chosen: str  # the plan of the newest stage
+    tried: list[Tried]  # for the newest stage, the best first
+    stage: int  # number of the newest stage, from 1
+    replans: int  # times that the rest was planned anew while it ran
+    advice: list[str]
+
+
 class Picture(TypedDict):
     """All that the view shows; each field is a trait of the widget."""
 
@@ -141,6 +176,7 @@ class Picture(TypedDict):
     stages: list[list[int]]  # operands before fusion by state, per row of `graph.stages`
     workers: list[WorkerRow]
     series: Series
+    plan: PlanPart | None
 
 
 TRAITS: tuple[str, ...] = tuple(get_type_hints(Picture))
@@ -167,7 +203,7 @@ def typescript() -> str:
     lines += [f"export const MIME_TYPE = '{MIME_TYPE}';", f"export const MAX_DRAWN = {MAX_DRAWN};", ""]
     lines += [f"export const STATE_NAMES = [{', '.join(repr(name) for name in STATE_NAMES)}] as const;"]
     lines += [f"export type JobState = {' | '.join(repr(str(state)) for state in JobState)};"]
-    for record in (JobPart, Snap, StageRow, Layer, Graph, WorkerRow, Series, Picture):
+    for record in (JobPart, Snap, StageRow, Layer, Graph, WorkerRow, Series, Costs, Tried, PlanPart, Picture):
         lines += ["", f"/** {(record.__doc__ or '').splitlines()[0]} */", f"export interface {record.__name__} {{"]
         lines += [f"  {name}: {_type(kind)};" for name, kind in get_type_hints(record).items()]
         lines += ["}"]

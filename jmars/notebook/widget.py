@@ -57,6 +57,7 @@ class JobView(anywidget.AnyWidget):
     stages: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     workers: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     series: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    plan: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     frame = traitlets.Int(0).tag(sync=True)  # number of the newest frame, which the page answers with
 
     def __init__(
@@ -94,5 +95,5 @@ class JobView(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if bundle is not None else ({}, {})
-        text = summary(self.snap, self.graph, self.series) if self.snap else "jmars: preparing"
+        text = summary(self.snap, self.graph, self.series, self.plan) if self.snap else "jmars: preparing"
         return dict(data) | {"text/plain": text}, dict(metadata)

@@ -83,10 +83,10 @@ describe('the view', () => {
     press('ArrowRight');
     expect(document.activeElement).toBe(tabs[1]);
     press('End');
-    expect(document.activeElement).toBe(tabs[3]);
+    expect(document.activeElement).toBe(tabs[4]);
     press('ArrowRight');
     expect(document.activeElement).toBe(tabs[0]);
-    expect(tabs.map(tab => tab.getAttribute('aria-selected'))).toEqual(['true', 'false', 'false', 'false']);
+    expect(tabs.map(tab => tab.getAttribute('aria-selected'))).toEqual(['true', 'false', 'false', 'false', 'false']);
   });
   test('tables tell what the canvas shows', () => {
     mount(document.body, host());
@@ -96,6 +96,37 @@ describe('the view', () => {
     expect(texts('.jm-panel:not([hidden]) tbody th')).toEqual(['worker-0', 'worker-1']);
     button('Memory & spill').click();
     expect(document.querySelector('svg')!.getAttribute('aria-label')).toBe('memory over 1.0 s: peak 2.0 MiB, 64 B on disk at the end');
+  });
+  test('says what was predicted beside what was measured, and what else was tried', async () => {
+    const cells = () => [...document.querySelectorAll('.jm-plan tbody tr')].map(row => [...row.children].map(cell => cell.textContent));
+    mount(document.body, host());
+    button('Plan').click();
+    expect(texts('.jm-plan .jm-note')).toEqual(['No plan has been told yet.']);
+    const predicted = { makespan: 2, peak: [2 ** 20, 2 ** 21], spilled: 0, moved: 0 };
+    const tried = [
+      { name: 'eft 3, dfs', makespan: 2, peak: 2 ** 21, spilled: 0, moved: 0 },
+      { name: 'halves, blevel', makespan: 0.04, peak: 2 ** 20, spilled: 0, moved: 0 }
+    ];
+    const plan = { predicted, measured: null, lower_bound: 1.5, chosen: 'eft 3, dfs', tried, stage: 1, replans: 0, advice: [] as string[] };
+    shown = picture({ plan });
+    changed();
+    await tick();
+    expect(texts('.jm-time')[0]).toMatch(/about 3.0 s left · predicted 2.00 s$/);
+    expect(texts('.jm-plan .jm-note')).toEqual(['No plan takes less than 1.50 s. Chosen: eft 3, dfs, of 2 tried.']);
+    expect(cells()[0]).toEqual(['time', '2.00 s', '–', '–']);
+    expect(cells().slice(4).map(row => row.slice(0, 2))).toEqual([['eft 3, dfs', '2.00 s'], ['halves, blevel', '40 ms']]);
+    const measured = { makespan: 2.5, peak: [2 ** 20, 2 ** 20], spilled: 0, moved: 0 };
+    shown = picture({ plan: { ...plan, measured, stage: 3, replans: 2, advice: ['chunk_size 64 MiB: −38 % time'] } });
+    changed();
+    await tick();
+    expect(cells().slice(0, 3)).toEqual([
+      ['time', '2.00 s', '2.50 s', '+25 %'],
+      ['peak of chunks', '1.0 MiB to 2.0 MiB', '1.0 MiB', 'within'],
+      ['spilled', '0 B', '0 B', '–']
+    ]);
+    expect(texts('.jm-advice li')).toEqual(['chunk_size 64 MiB: −38 % time']);
+    expect(texts('.jm-plan .jm-note')[0]).toMatch(/^The prediction adds up 3 stages.* Planned anew 2 times while it ran\.$/);
+    expect(texts('.jm-time')[0]).toMatch(/stage 3 · predicted 2.00 s$/);
   });
   test('jobs of one cell are listed from the second on', async () => {
     mount(document.body, host());
@@ -122,6 +153,9 @@ describe('hostile names', () => {
     Object.assign(shown.snap, { state: name, name, error: name, job: name });
     shown.snap.parts = [{ job: name, name, state: name, n: 1, elapsed: 0 }, ...shown.snap.parts];
     shown.series.t = [0, name as unknown as number];
+    const costs = { makespan: name, peak: [name, name], spilled: name, moved: name };
+    const tried = [{ name, makespan: name, peak: name, spilled: name, moved: name }];
+    shown.plan = { predicted: costs, measured: costs, lower_bound: name, chosen: name, tried, stage: name, replans: name, advice: [name] } as never;
     mount(document.body, host());
     for (const tab of document.querySelectorAll<HTMLButtonElement>('[role=tab]')) {
       tab.click();

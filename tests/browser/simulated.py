@@ -63,7 +63,7 @@ def simulate(
     for i in range(n_workers):
         run.add("WorkerMoved", "", worker=i, name=f"worker-{i}", pid=41000 + i, state="idle")
     run.t = 0.05
-    run.add("GraphBuilt", **graph)
+    run.add("GraphBuilt", **graph, stage_number=1, predicted=_predicted(seconds, sum(size)))
     run.add("JobMoved", state="running", error=None, elapsed=0.05)
     users: list[list[int]] = [[] for _ in range(n)]
     inputs: list[list[int]] = [[] for _ in range(n)]
@@ -172,9 +172,19 @@ def simulate(
         text = "FloatingPointError in exp, line 6 of the cell:\n    f = np.exp(e)\noverflow; use a larger dtype"
         run.add("JobMoved", state="failed", error=text, elapsed=run.t)
     else:
-        run.add("JobMoved", state="succeeded", error=None, elapsed=run.t)
+        measured = {"makespan": run.t - 0.05, "peak": peak, "spilled": spilled_total, "moved": 0}
+        run.add("JobMoved", state="succeeded", error=None, elapsed=run.t, measured=measured)
     memory()
     return run.events
+
+
+def _predicted(seconds: float, total: int) -> dict[str, Any]:
+    """What a plan would have said of the run."""
+    names = ("eft 3, dfs", "halves, blevel", "eft 5 by wave, blevel, justified", "runs of sources, eft 3, dfs", "runs")
+    tried = [[name, seconds * (1 + k / 7), total // (6 - k % 3), total // (9 - k), 0] for k, name in enumerate(names)]
+    peak = [total // 7, total // 5]
+    told = {"makespan": seconds, "peak": peak, "spilled": total // 9, "moved": 0, "lower_bound": 0.9 * seconds}
+    return told | {"chosen": names[0], "tried": tried}
 
 
 def _graph(width: int, n_workers: int) -> tuple[dict[str, Any], list[tuple[int, int]], list[int]]:

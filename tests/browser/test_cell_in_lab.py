@@ -103,7 +103,7 @@ def test_the_view_is_seen_in_both_themes(lab, browser, theme):
         notebook.run(1)
         moved(notebook, 1)
         notebook.screenshot(f"cell-{theme}-graph")
-        for tab in ("Workers", "Operands", "Memory & spill"):
+        for tab in ("Workers", "Operands", "Memory & spill", "Plan"):
             notebook.view(1).get_by_role("tab", name=tab).click()
             notebook.screenshot(f"cell-{theme}-{tab.split()[0].lower()}")
         notebook.run(2, wait=True)

@@ -28,7 +28,7 @@ job.wait(60)
 print("it is", job.state)
 cluster.close()"""
 AXE = ROOT / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
-TABS = ("Graph", "Workers", "Operands", "Memory & spill")
+TABS = ("Graph", "Workers", "Operands", "Memory & spill", "Plan")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_the_side_bar_shows_a_blocked_cells_job_and_cancels_it(lab, browser, the
             "([bar, before]) => bar.ariaValueText !== before", arg=[bar.element_handle(), before]
         )
         notebook.screenshot(f"side-{theme}")
-        for tab in ("Workers", "Operands", "Memory"):
+        for tab in ("Workers", "Operands", "Memory", "Plan"):
             side.get_by_role("tab", name=tab).click()
             notebook.screenshot(f"side-{theme}-{tab.lower()}")
         begun = time.monotonic()
@@ -167,6 +167,21 @@ def test_a_click_tells_about_an_operand(browser):
     page.close()
 
 
+def test_what_was_predicted_stands_beside_what_was_measured(browser):
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    open_view(page)
+    page.evaluate("picture => window.put(picture)", picture_at(simulate(32), 3.5))
+    page.get_by_role("tab", name="Plan").click()
+    table = page.get_by_role("table", name="predicted and measured")
+    cells = [row.split("\t") for row in table.inner_text().splitlines()]
+    assert cells[1][:3] == ["time", "8.00 s", "–"]
+    page.evaluate("picture => window.put(picture)", picture_at(simulate(32), 60.0))
+    cells = [row.split("\t") for row in table.inner_text().splitlines()]
+    assert cells[1][1] == "8.00 s" and cells[1][2].endswith(" s") and cells[1][3].endswith(" %")
+    assert page.get_by_role("table", name="plans tried").get_by_role("row").count() == 6
+    page.close()
+
+
 HOSTILE = [
     "<img src=x onerror='window.hit=1'>",
     "</script><script>window.hit=1</script>",
@@ -185,6 +200,7 @@ def test_a_hostile_name_runs_nothing_and_the_graph_is_still_drawn(browser, name)
         if event[2] == "GraphBuilt":
             event[4]["stages"] = [[name, name, 1, name, stage[4]] for stage in event[4]["stages"]]
             event[4]["after_labels"] = [name] * event[4]["n_after"]
+            event[4]["predicted"] |= {"chosen": name, "tried": [[name, 1.0, 1, 1, 1]] * 3}
         if event[2] == "WorkerMoved":
             event[4]["name"] = name
     page = browser.new_page(viewport={"width": 800, "height": 900})

@@ -4,12 +4,13 @@ import { bytes, count, plural, seconds } from '../model/format';
 import { boxAt, neighbour } from '../model/geometry';
 import { asBytes, Boxes, boxes, partners, Side, story } from '../model/picture';
 import { done } from '../model/states';
-import { Picture, Snap } from '../model/view';
+import { Picture, PlanPart, Snap } from '../model/view';
 import { drawBar, drawLegend } from './bar';
 import { h, morph } from './dom';
 import { drawGraph, palette, placeOf } from './graph';
 import { drawInspector } from './inspector';
 import { drawMemory } from './memory';
+import { drawPlan, foretold } from './plan';
 import { drawOperands, drawWorkers } from './tables';
 
 /** What the view stands in. */
@@ -26,7 +27,8 @@ const TABS = [
   ['graph', 'Graph', ''],
   ['workers', 'Workers', ''],
   ['operands', 'Operands', ''],
-  ['memory', 'Memory', ' & spill'] // the second word only where there is room
+  ['memory', 'Memory', ' & spill'], // the second word only where there is room
+  ['plan', 'Plan', '']
 ] as const;
 type Tab = (typeof TABS)[number][0];
 const SIDES: Side[] = ['before', 'after'];
@@ -94,7 +96,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       colours = palette(root, ++theme);
     }
     const now = picture();
-    drawHead(now.snap);
+    drawHead(now.snap, now.plan);
     drawTab(now);
     host.drawn?.(document.hidden);
   }
@@ -105,7 +107,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     }
   }
 
-  function drawHead(snap: Snap | null): void {
+  function drawHead(snap: Snap | null, plan: PlanPart | null): void {
     if (!snap || !snap.counts) {
       state.textContent = 'preparing';
       background.hidden = cancel.hidden = error.hidden = parts.hidden = true;
@@ -119,7 +121,8 @@ export function mount(el: HTMLElement, host: Host): () => void {
     times.textContent = [
       snap.n ? `${count(finished)} of ${plural(snap.n, 'operand')}` : '',
       seconds(snap.elapsed),
-      snap.eta !== null && snap.live ? `about ${seconds(snap.eta)} left` : ''
+      snap.eta !== null && snap.live ? `about ${seconds(snap.eta)} left` : '',
+      foretold(plan)
     ]
       .filter(Boolean)
       .join(' · ');
@@ -153,6 +156,8 @@ export function mount(el: HTMLElement, host: Host): () => void {
       drawOperands(panels.operands, now.graph, now.stages || []);
     } else if (tab === 'memory') {
       drawMemory(panels.memory, now.series);
+    } else if (tab === 'plan') {
+      drawPlan(panels.plan, now.plan);
     } else {
       drawGraphs(now);
     }
@@ -303,4 +308,4 @@ export function mount(el: HTMLElement, host: Host): () => void {
   };
 }
 
-const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'stages', 'workers', 'series'];
+const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'stages', 'workers', 'series', 'plan'];

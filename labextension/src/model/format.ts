@@ -30,3 +30,21 @@ export function count(value: number): string {
 export function plural(value: number, word: string): string {
   return `${count(value)} ${word}${Number(value) === 1 ? '' : 's'}`;
 }
+
+/** Seconds that may be short: "420 µs", "35 ms", "0.84 s", else as `seconds`. */
+export function fine(value: number): string {
+  const time = Math.max(0, Number(value) || 0);
+  if (time >= 10 || time === 0) {
+    return seconds(time);
+  }
+  if (time < 0.001) {
+    return `${(1e6 * time).toFixed(0)} µs`;
+  }
+  return time < 0.1 ? `${(1e3 * time).toFixed(time < 0.01 ? 1 : 0)} ms` : `${time.toFixed(2)} s`;
+}
+
+/** By how much `value` differs from `from`: "+12 %". */
+export function share(value: number, from: number): string {
+  const percent = Math.round(100 * (Number(value) / Number(from) - 1)) || 0;
+  return `${percent < 0 ? '−' : percent ? '+' : '±'}${count(Math.abs(percent))} %`;
+}

@@ -90,6 +90,35 @@ export interface Series {
   reloaded_total: number;
 }
 
+/** What a run takes, predicted or measured. */
+export interface Costs {
+  makespan: number;
+  peak: number[];
+  spilled: number;
+  moved: number;
+}
+
+/** A plan that was tried. */
+export interface Tried {
+  name: string;
+  makespan: number;
+  peak: number;
+  spilled: number;
+  moved: number;
+}
+
+/** What the newest job was predicted to cost, beside what it took. */
+export interface PlanPart {
+  predicted: Costs | null;
+  measured: Costs | null;
+  lower_bound: number;
+  chosen: string;
+  tried: Tried[];
+  stage: number;
+  replans: number;
+  advice: string[];
+}
+
 /** All that the view shows; each field is a trait of the widget. */
 export interface Picture {
   job_id: string;
@@ -100,4 +129,5 @@ export interface Picture {
   stages: number[][];
   workers: WorkerRow[];
   series: Series;
+  plan: PlanPart | null;
 }

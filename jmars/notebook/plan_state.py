@@ -1,0 +1,114 @@
+"""What a job was predicted to cost, beside what it took: folded from its events for the view's Plan tab.
+
+A job of several stages is predicted stage by stage, when each begins; what is shown adds them up. Used by run_state.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jmars.notebook.view import Costs, PlanPart, Tried, plain_text
+
+__all__ = ["PlanState"]
+
+_TRIED = 12  # plans that are listed
+_ADVICE = 6
+
+
+@dataclass
+class PlanState:
+    """The predictions of one job.
+
+    Examples
+    --------
+    >>> plan = PlanState()
+    >>> for stage in (1, 2):
+    ...     cost = {"makespan": 1.5, "peak": [10, 20 * stage], "spilled": 0, "moved": 0, "chosen": "dfs", "tried": []}
+    ...     plan.built({"stage_number": stage, "predicted": cost | {"lower_bound": 1.0}})
+    >>> plan.part()["predicted"]
+    {'makespan': 3.0, 'peak': [10, 40], 'spilled': 0, 'moved': 0}
+    """
+
+    stages: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # number: predicted
+    stage: int = 1  # the newest one
+    replans: int = 0  # times that a plan was made anew while it ran
+    measured: Mapping[str, Any] | None = None
+    advice: list[str] = field(default_factory=list)
+
+    def built(self, data: Mapping[str, Any]) -> None:
+        """A stage begins."""
+        self.stage = int(data.get("stage_number") or 1)
+        predicted = data.get("predicted")
+        if isinstance(predicted, Mapping):
+            self.stages[self.stage] = predicted
+
+    def replanned(self) -> None:
+        """The rest of a stage was planned anew."""
+        self.replans += 1
+
+    def moved(self, data: Mapping[str, Any]) -> None:
+        """The job changed its state; at its end it tells what it took."""
+        measured = data.get("measured")
+        if isinstance(measured, Mapping):
+            self.measured = measured
+
+    def part(self) -> PlanPart | None:
+        """What the view shows; None while nothing is known."""
+        if not self.stages and self.measured is None and not self.advice:
+            return None
+        parts = list(self.stages.values())
+        newest = self.stages.get(self.stage, {})
+        return PlanPart(
+            predicted=_together([_costs(part) for part in parts]) if parts else None,
+            measured=_costs(self.measured) if self.measured is not None else None,
+            lower_bound=sum(_number(part.get("lower_bound")) for part in parts),
+            chosen=plain_text(newest.get("chosen")),
+            tried=[_tried(row) for row in list(newest.get("tried") or ())[:_TRIED] if len(row) >= 5],
+            stage=self.stage,
+            replans=self.replans,
+            advice=[plain_text(text, 400) for text in self.advice[:_ADVICE]],
+        )
+
+
+def _costs(data: Mapping[str, Any]) -> Costs:
+    """Numbers of a prediction or measurement; a measured peak is an interval of one."""
+    peak = data.get("peak")
+    ends = [int(_number(end)) for end in peak] if isinstance(peak, Sequence) and peak else [int(_number(peak))]
+    return Costs(
+        makespan=round(_number(data.get("makespan")), 6),
+        peak=[min(ends), max(ends)],
+        spilled=int(_number(data.get("spilled"))),
+        moved=int(_number(data.get("moved"))),
+    )
+
+
+def _together(stages: Sequence[Costs]) -> Costs:
+    """One stage after another."""
+    return Costs(
+        makespan=round(sum(one["makespan"] for one in stages), 6),
+        peak=[max(one["peak"][0] for one in stages), max(one["peak"][1] for one in stages)],
+        spilled=sum(one["spilled"] for one in stages),
+        moved=sum(one["moved"] for one in stages),
+    )
+
+
+def _tried(row: Sequence[Any]) -> Tried:
+    name, makespan, peak, spilled, moved = row[:5]
+    return Tried(
+        name=plain_text(name, 80),
+        makespan=round(_number(makespan), 6),
+        peak=int(_number(peak)),
+        spilled=int(_number(spilled)),
+        moved=int(_number(moved)),
+    )
+
+
+def _number(value: Any) -> float:
+    """What an event says, as a number of 0 or more."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return 0.0
+    return number if 0 <= number < 1e18 else 0.0

@@ -1,0 +1,89 @@
+// What the run was predicted to cost, beside what it took; what else was tried; what would gain the next time.
+import { bytes, count, fine, share } from '../model/format';
+import { Costs, PlanPart, Tried } from '../model/view';
+import { Child, h, morph } from './dom';
+
+export function drawPlan(el: HTMLElement, plan: PlanPart | null): void {
+  if (!plan) {
+    morph(el, [h('p', { class: 'jm-note' }, 'No plan has been told yet.')]);
+    return;
+  }
+  const { predicted, measured } = plan;
+  morph(el, [
+    predicted || measured ? compared(predicted, measured) : null,
+    h('p', { class: 'jm-note' }, sentences(plan)),
+    plan.advice.length ? h('h4', {}, 'Next time') : null,
+    plan.advice.length ? h('ul', { class: 'jm-advice' }, ...plan.advice.map(text => h('li', {}, text))) : null,
+    plan.tried.length ? tried(plan.tried) : null
+  ]);
+}
+
+/** What the header says of the prediction; nothing where there is none. */
+export function foretold(plan: PlanPart | null): string {
+  const parts = [];
+  if (plan && plan.stage > 1) {
+    parts.push(`stage ${count(plan.stage)}`);
+  }
+  if (plan?.predicted) {
+    parts.push(`predicted ${fine(plan.predicted.makespan)}`);
+  }
+  return parts.join(' · ');
+}
+
+function sentences(plan: PlanPart): string {
+  const told = [
+    plan.stage > 1 ? `The prediction adds up ${count(plan.stage)} stages, each planned when it began.` : '',
+    plan.lower_bound > 0 ? `No plan takes less than ${fine(plan.lower_bound)}.` : '',
+    plan.chosen ? `Chosen: ${plan.chosen}${plan.tried.length > 1 ? `, of ${count(plan.tried.length)} tried` : ''}.` : '',
+    plan.replans ? `Planned anew ${plan.replans > 1 ? `${count(plan.replans)} times` : 'once'} while it ran.` : ''
+  ];
+  return told.filter(Boolean).join(' ') || 'How it was planned is not known.';
+}
+
+function compared(predicted: Costs | null, measured: Costs | null): HTMLElement {
+  const rows: [string, string, string, string][] = [
+    ['time', predicted ? fine(predicted.makespan) : '–', measured ? fine(measured.makespan) : '–', off([predicted?.makespan ?? 0, predicted?.makespan ?? 0], measured?.makespan)],
+    ['peak of chunks', predicted ? between(predicted.peak) : '–', measured ? bytes(measured.peak[1]) : '–', off(predicted?.peak ?? [0, 0], measured?.peak[1])],
+    ['spilled', predicted ? bytes(predicted.spilled) : '–', measured ? bytes(measured.spilled) : '–', off([predicted?.spilled ?? 0, predicted?.spilled ?? 0], measured?.spilled)],
+    ['moved', predicted ? bytes(predicted.moved) : '–', measured ? bytes(measured.moved) : '–', off([predicted?.moved ?? 0, predicted?.moved ?? 0], measured?.moved)]
+  ];
+  return table(
+    'predicted and measured',
+    ['', 'predicted', 'measured', 'difference'],
+    rows.map(([name, ...cells]) => h('tr', {}, h('th', { scope: 'row' }, name), ...cells.map(cell => h('td', {}, cell))))
+  );
+}
+
+/** How far a measurement lies from the nearest end of what was predicted. */
+function off([low, high]: number[], measured: number | undefined): string {
+  if (measured === undefined || !high) {
+    return '–';
+  }
+  return measured < low ? share(measured, low) : measured > high ? share(measured, high) : low < high ? 'within' : '±0 %';
+}
+
+function between([low, high]: number[]): string {
+  return low < high ? `${bytes(low)} to ${bytes(high)}` : bytes(high);
+}
+
+function tried(plans: Tried[]): HTMLElement {
+  const longest = Math.max(...plans.map(plan => plan.makespan), 1e-12);
+  return table(
+    'plans tried',
+    ['plan tried', 'time', 'peak', 'spilled', 'moved'],
+    plans.map(plan =>
+      h(
+        'tr',
+        {},
+        h('th', { scope: 'row', title: plan.name }, plan.name),
+        h('td', { class: 'jm-cell' }, h('span', {}, fine(plan.makespan)), h('span', { class: 'jm-meter', 'aria-hidden': 'true' }, h('i', { style: `width:${((100 * plan.makespan) / longest).toFixed(1)}%` }))),
+        ...[plan.peak, plan.spilled, plan.moved].map(size => h('td', {}, bytes(size)))
+      )
+    )
+  );
+}
+
+function table(label: string, names: string[], rows: Child[]): HTMLElement {
+  const cell = (name: string, i: number) => (name ? h('th', { scope: 'col', class: i ? null : 'jm-word' }, name) : h('td', {}));
+  return h('table', { class: 'jm-t', 'aria-label': label }, h('thead', {}, h('tr', {}, ...names.map(cell))), h('tbody', {}, ...rows));
+}
