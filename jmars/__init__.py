@@ -5,17 +5,18 @@ In a notebook `%load_ext jmars`, then a `%%jmars` cell holds ordinary NumPy code
 
 client/      what users hold: Cluster, Job, Session
 tensor/      lazy NumPy
+remote.py    any function on the cluster
 errors.py    everything that can go wrong
 config.py    what can be set
 """
 
 from typing import Any
 
-from jmars import errors, tensor
+from jmars import errors, remote, tensor
 from jmars.client import Cluster, Job, Session, execute, new_session, plan_of
 from jmars.config import config
 
-__all__ = ["Cluster", "Job", "Session", "config", "errors", "execute", "new_session", "plan_of", "tensor"]
+__all__ = ["Cluster", "Job", "Session", "config", "errors", "execute", "new_session", "plan_of", "remote", "tensor"]
 __version__ = "0.1.0"
 
 

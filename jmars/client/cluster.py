@@ -31,6 +31,7 @@ from jmars.model.states import JobState
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.graph import Outline
 from jmars.tensor.operand import TensorData
+from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["Cluster", "default_cluster", "make_default", "open_clusters", "usable_cores"]
@@ -141,8 +142,8 @@ class Cluster:
         """Whether it can be used no more."""
         return self._closed
 
-    def submit(self, *tensors: Tensor, name: str = "") -> Job:
-        """Start computing tensors; returns at once with a handle.
+    def submit(self, *tensors: Tensor | Spawned | Output, name: str = "") -> Job:
+        """Start computing tensors, and results of spawned functions; returns at once with a handle.
 
         NumPy arrays that the tensors were made from enter with the value that they have now.
 
@@ -154,9 +155,11 @@ class Cluster:
             If something is no tensor.
         """
         for one in tensors:
-            if not isinstance(one, Tensor):
+            if not isinstance(one, Tensor | Spawned | Output):
                 raise TypeError(f"cannot compute a {type(one).__name__}; make it a tensor with jmars.tensor.asarray")
-        return self.submit_data([one.data for one in tensors], name, single=len(tensors) == 1)
+        job = self.submit_data([one.data for one in tensors], name, single=len(tensors) == 1)
+        job.opened = [None if isinstance(one, Tensor) else one.opened for one in tensors]
+        return job
 
     def submit_data(self, data: Sequence[TensorData], name: str = "", single: bool = False) -> Job:
         """`submit` for nodes of the tensor graph."""

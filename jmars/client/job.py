@@ -9,6 +9,7 @@ import logging
 import pickle
 import threading
 from collections.abc import Callable, Sequence, Set
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from jmars.client import plans
@@ -49,6 +50,7 @@ class Job:
         self.cluster = cluster
         self._data = list(data)  # the results live on the cluster at least as long as the job does here
         self._single = single
+        self.opened: list[Callable[[Any], Any] | None] = []  # what makes values of what the cluster holds, where not it
         self._report: dict[str, Any] | None = None
         self._done = threading.Event()
         self._callbacks: list[Callable[[Job], None]] = []
@@ -109,6 +111,7 @@ class Job:
         if error is not None:
             raise error
         values = [self.cluster.fetch(data) for data in self._data]
+        values = [one if opened is None else opened(one) for one, opened in zip_longest(values, self.opened)]
         return values[0] if self._single else values
 
     def cancel(self) -> None:

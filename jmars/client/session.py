@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.native import plan_on, run
+from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -45,25 +46,26 @@ class Session:
         assert cluster is not None
         return cluster
 
-    def run(self, *tensors: Tensor) -> Any:
+    def run(self, *tensors: Tensor | Spawned | Output) -> Any:
         """Compute tensors together; returns their values, one for one tensor, else a list."""
         return self.cluster.submit(*tensors).result()
 
-    def execute(self, *tensors: Tensor) -> Any:
+    def execute(self, *tensors: Tensor | Spawned | Output) -> Any:
         """Compute tensors together and leave the values on the cluster; returns the tensors."""
         missing = [one.data for one in tensors if not self.cluster.holds(one.data)]
         if missing:
             run(self.cluster, missing)
         return tensors[0] if len(tensors) == 1 else tensors
 
-    def plan(self, *tensors: Tensor, policy: str | None = None) -> PlannedRun:
+    def plan(self, *tensors: Tensor | Spawned | Output, policy: str | None = None) -> PlannedRun:
         """What computing tensors together would cost; starts nothing."""
         return plan_on(self._given or default_cluster(start=False), [one.data for one in tensors], policy)
 
-    def fetch(self, *tensors: Tensor) -> Any:
+    def fetch(self, *tensors: Tensor | Spawned | Output) -> Any:
         """The values of tensors, computed where they are not held."""
         self.execute(*tensors)
         values = [self.cluster.fetch(one.data) for one in tensors]
+        values = [x if isinstance(one, Tensor) else one.opened(x) for one, x in zip(tensors, values, strict=True)]
         return values[0] if len(values) == 1 else values
 
     def close(self) -> None:
@@ -85,7 +87,7 @@ def new_session(**cluster: Any) -> Session:
     return Session(Cluster(**cluster))
 
 
-def plan_of(*tensors: Tensor, policy: str | None = None) -> PlannedRun:
+def plan_of(*tensors: Tensor | Spawned | Output, policy: str | None = None) -> PlannedRun:
     """What computing tensors together would cost on the default cluster, or on the one that would be started.
 
     Parameters
@@ -110,7 +112,7 @@ def plan_of(*tensors: Tensor, policy: str | None = None) -> PlannedRun:
     return Session().plan(*tensors, policy=policy)
 
 
-def execute(*tensors: Tensor) -> Any:
+def execute(*tensors: Tensor | Spawned | Output) -> Any:
     """Compute tensors together on the default cluster; returns them, one for one tensor, else a tuple.
 
     Examples

@@ -157,6 +157,7 @@ class Call:
     output: ChunkType
     takes_args: bool = False
     work: int = 0  # bytes of scratch that the function allocates
+    cost: float = 0.0  # seconds that its user expects; 0 where nobody has said
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jmars.graph.dag import Dag
-from jmars.kernels.program import Program
+from jmars.kernels.program import Call, Program
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
 from jmars.plan.profile import Profile
@@ -46,13 +46,16 @@ def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
 
 
 def program_seconds(program: Program, profile: Profile) -> float:
-    """Seconds that one operand of a program computes: as learnt, or as learnt of its namesakes, or by roofline."""
+    """Seconds that one operand of a program computes: as learnt, or as learnt of its namesakes, as its user says, or by
+    roofline.
+    """
     known = signature(program)
     for key in (known.key, known.family):
         seconds = profile.seconds(key, known.size)
         if seconds is not None:
             return seconds
-    return prior(program, known.size) * profile.scale
+    said = sum(step.cost for step in program.steps if isinstance(step, Call))
+    return said or prior(program, known.size) * profile.scale
 
 
 def one_host(profile: Profile, executors: int, memory: int) -> Workers:

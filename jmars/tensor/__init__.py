@@ -19,6 +19,7 @@ In reading order:
 - methods.py, tensor.py: `Tensor`, the handle
 - ops: the operands
 - deferring.py: functions of arrays of unknown length, put off to a later stage
+- spawn: any function as an operand, any object as a chunk
 """
 
 from typing import Any

@@ -80,7 +80,11 @@ class Origin:
         return Unknown(self)
 
     def __reduce__(self) -> Any:
-        return Origin.of, (self.key,)
+        return _origin, (self.key,)  # a class method would travel by value, its module's lock with it
+
+
+def _origin(key: str) -> Origin:
+    return Origin.of(key)
 
 
 class Unknown(float):

@@ -31,7 +31,7 @@ from jmars.tensor.protocols import numpys, offers
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["in_block", "map_blocks"]
+__all__ = ["Packer", "in_block", "map_blocks"]
 
 Array = np.ndarray[Any, Any]
 in_block: ContextVar[bool] = ContextVar("in_block", default=False)  # a function of blocks runs here, to learn its dtype
@@ -160,10 +160,11 @@ def call_user(out: Array, inputs: Sequence[Array], params: tuple[str, bytes, boo
     np.copyto(out, array)
 
 
-class _Packer(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
+class Packer(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
     """Our functions, as a cell's `sqrt`, become NumPy's: blocks are NumPy arrays."""
 
     def reducer_override(self, obj: Any) -> Any:
+        """NumPy's own function for one of ours."""
         theirs = numpys(obj) if isinstance(obj, FunctionType) else None
         return super().reducer_override(obj) if theirs is None else (_same, (theirs,))
 
@@ -174,7 +175,7 @@ def _same(function: Any) -> Any:
 
 def _packed(value: Any) -> bytes:
     blob = io.BytesIO()
-    _Packer(blob).dump(value)
+    Packer(blob).dump(value)
     return blob.getvalue()
 
 

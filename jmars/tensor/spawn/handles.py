@@ -1,0 +1,272 @@
+"""What users hold of functions that run on the cluster: `spawn` makes a `Spawned`, whose parts are `Output`s.
+
+Source: Mars's `mars.remote.spawn`; seed 004, "Each task defines a set of inputs, a function to execute, and a set of
+outputs".
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.engine import get_engine
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import TensorData, new_data
+from jmars.tensor.ops.mapping import Packer
+from jmars.tensor.source_line import SourceLine
+from jmars.tensor.spawn.operand import BYTES, FromSpawned, Spawn
+from jmars.tensor.spawn.packing import all_unpacked, unpacked
+from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unknown import Origin, Unknown
+from jmars.units import parse_bytes
+
+__all__ = ["Output", "Spawned", "spawn"]
+
+LARGE = 2**16  # bytes of an array that travels through shared memory rather than in the pickle of its call
+_numbers = itertools.count()
+
+
+def spawn(
+    function: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    n_outputs: int | None = None,
+    outputs: Sequence[str] | None = None,
+    name: str | None = None,
+    cost: float | None = None,
+    memory: int | str = 0,
+    environment: Mapping[str, str] | None = None,
+    line: SourceLine | None = None,
+) -> Spawned:
+    """Let a function run on the cluster, once its result or that of another which needs it is asked for.
+
+    Parameters
+    ----------
+    function
+        Any function that pickles, from a notebook too. It runs in one worker process, on one core.
+    args, kwargs
+        What it is called with. Results of other spawned functions, their outputs, and tensors may stand anywhere in
+        them; they arrive as what they are then: an object, a NumPy array. Arrays that come from another call, from a
+        tensor, or are larger than 64 KiB are read-only.
+    n_outputs
+        How many values it gives, as a tuple: `task[0]`, `task[1]` … are handles of their own.
+    outputs
+        Names of the values that it gives, as a dict or a tuple in this order: `task.output["name"]`.
+    name
+        What the view and errors show; by default the function's own.
+    cost
+        Seconds that it should take, for the plan, until that was measured.
+    memory
+        Bytes that it needs for itself, as a number or a text like "2GiB": it starts when so much is free.
+    environment
+        Variables that are set while it runs.
+    line
+        The line to name in errors; by default the caller's.
+
+    Returns
+    -------
+    Spawned
+        With `execute()` and `fetch()`, as a tensor.
+
+    Raises
+    ------
+    TypeError
+        If the function cannot be called.
+    ValueError
+        If outputs are named twice, or cost or memory make no sense.
+
+    What the function raises ends the job and comes back as it is, with the line of this call and the worker's
+    traceback. A function whose process died runs again, three times at most; one that changes the world outside should
+    bear that.
+
+    Examples
+    --------
+    >>> import jmars.remote
+    >>> def count(text):
+    ...     return len(text.split())
+    >>> total = jmars.remote.spawn(sum, args=([jmars.remote.spawn(count, args=(t,)) for t in ("a b", "c d e")],))
+    >>> total.fetch()
+    5
+
+    Source: Mars's `mars.remote.spawn`.
+    """
+    if not callable(function):
+        raise TypeError(f"spawn takes a function first; {function!r} cannot be called")
+    if cost is not None and not cost >= 0:
+        raise ValueError(f"cost is {cost!r}; give the seconds that the function should take, 0 or more")
+    size = parse_bytes(memory) if isinstance(memory, str) else int(memory)
+    names = _names(n_outputs, outputs)
+    blob, pickled = io.BytesIO(), io.BytesIO()
+    Packer(blob, protocol=5).dump(function)
+    packer = _CallPacker(pickled)
+    packer.dump((tuple(args), dict(kwargs or {})))
+    op = Spawn(
+        function=name or str(getattr(function, "__name__", type(function).__name__)),
+        blob=blob.getvalue(),
+        call=pickled.getvalue(),
+        objects=tuple(packer.inputs.values()),
+        outputs=names,
+        environment=tuple(sorted((str(k), str(v)) for k, v in (environment or {}).items())),
+        cost=float(cost or 0.0),
+        memory=size,
+        inputs=tuple(packer.inputs),
+        line=line,
+    )
+    origin = Origin.of(f"spawn-{next(_numbers)}-{os.urandom(4).hex()}")
+    return Spawned(new_data(op, (origin.whole,), BYTES, ((Unknown(origin, 0),),)))
+
+
+class _Handle:
+    """What a spawned function gives, or one of its outputs."""
+
+    data: TensorData
+    number: int  # of the output
+
+    def execute(self) -> Any:
+        """Run it now, unless it has run; the result stays on the cluster. Returns the handle."""
+        get_engine().execute([self.data])
+        return self
+
+    def fetch(self) -> Any:
+        """The value, computed if it was not yet."""
+        get_engine().execute([self.data])
+        return self.opened(get_engine().fetch(self.data))
+
+    def opened(self, chunk: np.ndarray[Any, Any]) -> Any:
+        """The value, out of the bytes that the cluster holds."""
+        return unpacked(chunk, self.number)
+
+    def to_tensor(self, shape: int | Sequence[int], dtype: Any, chunk_size: ChunkSize = None) -> Tensor:
+        """A tensor of the array that it gives, whose shape and dtype must be promised.
+
+        Raises
+        ------
+        ValueError
+            When it runs, if the array has another shape or dtype.
+        """
+        lengths = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
+        kind = check_dtype(np.dtype(dtype))
+        op = FromSpawned(output=self.number, inputs=(self.data,))
+        return Tensor(new_data(op, lengths, kind, decide_splits(lengths, kind, chunk_size)))
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError(
+            "a spawned function's result is not here yet, so nothing can carry it along; hand it on as an argument"
+        )
+
+
+class Spawned(_Handle):
+    """A function that runs on the cluster, and what it gives.
+
+    Attributes
+    ----------
+    outputs
+        Names of its outputs, numbers as text where they have none; None where what it gives is one.
+    output
+        They themselves, by name or number.
+    """
+
+    def __init__(self, data: TensorData) -> None:
+        self.data, self.number = data, 0
+        op = data.op
+        assert isinstance(op, Spawn)
+        self.outputs = op.outputs
+        self.output: dict[Any, Output] = {
+            int(one) if one.isdecimal() else one: Output(self, number) for number, one in enumerate(op.outputs or ())
+        }
+
+    @property
+    def name(self) -> str:
+        """What the view calls it."""
+        return self.data.op.label
+
+    def opened(self, chunk: np.ndarray[Any, Any]) -> Any:
+        """The value: one, a tuple of numbered outputs, or a dict of named ones."""
+        return unpacked(chunk, 0) if self.outputs is None else all_unpacked(chunk, self.outputs)
+
+    def __getitem__(self, which: int | str) -> Output:
+        found = self.output.get(which)
+        if found is None and isinstance(which, int) and 0 <= which < len(self.output):
+            found = list(self.output.values())[which]
+        if found is None:
+            has = f"its outputs are {list(self.output)}" if self.output else "it was spawned with one result"
+            raise LookupError(f"{self.name} has no output {which!r}: {has}; say n_outputs= or outputs= to spawn")
+        return found
+
+    def __len__(self) -> int:
+        return len(self.output)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<Spawned {self.name}>"
+
+
+class Output(_Handle):
+    """One output of a spawned function."""
+
+    def __init__(self, task: Spawned, number: int) -> None:
+        self.task, self.data, self.number = task, task.data, number
+
+    def __repr__(self) -> str:
+        return f"<Output {list(self.task.output)[self.number]!r} of {self.task.name}>"
+
+
+class _CallPacker(Packer):
+    """Pickles a call; handles and tensors in it become inputs."""
+
+    def __init__(self, blob: io.BytesIO) -> None:
+        super().__init__(blob, protocol=5)
+        self.inputs: dict[TensorData, bool] = {}  # whether it holds objects
+        self._number: dict[TensorData, int] = {}
+        self._whole: dict[int, tuple[Any, TensorData | None]] = {}  # id of an array: itself, and it in one chunk
+
+    def persistent_id(self, value: Any) -> tuple[int, int | tuple[str, ...]] | None:
+        """What stands for `value`: (number of the input, its output or the names of all)."""
+        if isinstance(value, Spawned):
+            return self._input(value.data, True), value.outputs or 0
+        if isinstance(value, Output):
+            return self._input(value.data, True), value.number
+        if isinstance(value, Tensor) or (
+            type(value) is np.ndarray and value.nbytes > LARGE and value.dtype.kind in "biufc"
+        ):
+            known = value.data if isinstance(value, Tensor) else value
+            _, data = self._whole.setdefault(id(known), (known, None))
+            if data is None:
+                data = _in_one_chunk(value)
+                self._whole[id(known)] = known, data
+            return self._input(data, False), 0
+        return None
+
+    def _input(self, data: TensorData, is_object: bool) -> int:
+        self.inputs[data] = is_object
+        return self._number.setdefault(data, len(self._number))
+
+
+def _in_one_chunk(value: Any) -> TensorData:
+    """A tensor or array, not cut."""
+    tensor = as_tensor(value, chunk_size=-1 if value.ndim == 1 else (-1,) * value.ndim) if value.ndim else value
+    return cast(TensorData, tensor.data)
+
+
+def _names(n_outputs: int | None, outputs: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Names of the outputs; numbers as text where they have none."""
+    if outputs is not None:
+        names = tuple(str(one) for one in outputs)
+        if n_outputs is not None and n_outputs != len(names) or len(set(names)) < len(names) or not names:
+            raise ValueError(f"outputs={list(outputs)!r}: give each of the {n_outputs or ''} outputs a name of its own")
+        return names
+    if n_outputs is None:
+        return None
+    if n_outputs < 1:
+        raise ValueError(f"n_outputs is {n_outputs}; give how many values the function gives, 1 or more")
+    return tuple(str(number) for number in range(n_outputs))

@@ -1,0 +1,195 @@
+"""The operands of spawned functions: `Spawn` calls one, `FromSpawned` makes a tensor of an array that one gave.
+
+Calls of one function share a program; what each is called with travels as its argument, a pickle in which results of
+other calls and tensors stand as references to the operand's inputs.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels import Pieces
+from jmars.kernels.program import Call, ChunkType, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, TensorMeta
+from jmars.tensor.spawn.packing import all_unpacked, packed, unpacked
+
+__all__ = ["BYTES", "FromSpawned", "Spawn"]
+
+Array = np.ndarray[Any, Any]
+BYTES = np.dtype(np.uint8)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Spawn(Operand):
+    """One call of a function.
+
+    Attributes
+    ----------
+    function
+        What the view calls it.
+    blob
+        The function, pickled.
+    call
+        `(args, kwargs)`, pickled; persistent ids are (number of the input, its output or names of all).
+    objects
+        For each input whether it holds outputs of another call; else it is an array.
+    outputs
+        Names of its outputs; None where what it gives is one.
+    environment
+        Variables that are set while it runs.
+    cost
+        Seconds that it should take; 0 where the user has not said.
+    memory
+        Bytes that it takes beside inputs and result.
+    """
+
+    function: str
+    blob: bytes
+    call: bytes
+    objects: tuple[bool, ...]
+    outputs: tuple[str, ...] | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+    cost: float = 0.0
+    memory: int = 0
+    name: ClassVar[str] = "spawn"
+
+    @property
+    def label(self) -> str:
+        """The user's name for it."""
+        return self.function
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand."""
+        types = [
+            ChunkType((-1,), BYTES) if is_object else ChunkType(tuple(axis[0] for axis in grid.splits), grid.dtype)
+            for grid, is_object in zip(inputs, self.objects, strict=True)
+        ]
+        params = (self.function, self.blob, self.objects, self.outputs, self.environment)
+        step = Call(
+            call_spawned, params, tuple(range(len(types))), ChunkType((-1,), BYTES), True, self.memory, cost=self.cost
+        )
+        ids = [int(grid.ids.reshape(-1)[0]) for grid in inputs]
+        return np.array([builder.add(single(self.function, types, step), ids, (self.call,))], np.int64)
+
+
+def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], arg: bytes) -> Pieces:
+    """Call the function; gives its outputs as a chunk."""
+    name, blob, objects, outputs, environment = params
+    function = _opened(blob)
+    args, kwargs = _Opener(arg, inputs, objects).load()
+    with _variables(environment):
+        result = function(*args, **kwargs)
+    values = [result] if outputs is None else _by_name(name, result, outputs)
+    try:
+        return packed(values)
+    except Exception as error:
+        raise TypeError(
+            f"what {name} gave cannot be pickled ({type(error).__name__}: {error}), so no other process can have it; "
+            "give plain data, arrays or objects that pickle"
+        ) from error
+
+
+class _Opener(pickle.Unpickler):
+    """Opens the arguments of a call."""
+
+    def __init__(self, blob: bytes, inputs: Sequence[Array], objects: Sequence[bool]) -> None:
+        super().__init__(io.BytesIO(blob))
+        self._inputs, self._objects = inputs, objects
+        self._known: dict[tuple[int, int | tuple[str, ...]], Any] = {}  # what stands in two places is one object
+
+    def persistent_load(self, reference: tuple[int, int | tuple[str, ...]]) -> Any:
+        """What an input holds."""
+        if reference not in self._known:
+            number, which = reference
+            chunk = self._inputs[number]
+            if not self._objects[number]:
+                self._known[reference] = chunk if chunk.ndim else chunk[()]
+            elif isinstance(which, int):
+                self._known[reference] = unpacked(chunk, which)
+            else:
+                self._known[reference] = all_unpacked(chunk, which)
+        return self._known[reference]
+
+
+def _by_name(name: str, result: Any, outputs: Sequence[str]) -> list[Any]:
+    """The outputs in order: a mapping by name, or a sequence."""
+    if isinstance(result, dict):
+        missing = [one for one in outputs if one not in result]
+        if missing:
+            raise ValueError(f"{name} gave no {missing[0]!r}: it gave {list(result)}, and {list(outputs)} was promised")
+        return [result[one] for one in outputs]
+    if not isinstance(result, list | tuple) or len(result) != len(outputs):
+        given = f"{len(result)} values" if isinstance(result, list | tuple) else f"one {type(result).__name__}"
+        raise ValueError(
+            f"{name} gave {given}, and {len(outputs)} outputs were promised: {list(outputs)}; give a tuple of as many, "
+            "or a dict by name"
+        )
+    return list(result)
+
+
+@contextmanager
+def _variables(given: Sequence[tuple[str, str]]) -> Iterator[None]:
+    """Environment variables, set for a while."""
+    before = {name: os.environ.get(name) for name, _ in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@lru_cache(maxsize=64)
+def _opened(blob: bytes) -> Any:
+    return cloudpickle.loads(blob)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FromSpawned(Operand):
+    """Output `output` of a call, an array of promised shape and dtype, cut in chunks."""
+
+    output: int
+    name: ClassVar[str] = "to_tensor"
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Each chunk is copied out of the array."""
+        (source,) = inputs
+        read = int(source.ids.reshape(-1)[0])
+        ids = np.empty(output.grid, np.int64)
+        stops = [list(itertools.accumulate(axis)) for axis in output.chunks]
+        for place in np.ndindex(*output.grid):
+            shape = tuple(axis[i] for axis, i in zip(output.chunks, place))
+            start = tuple(axis[i] - n for axis, i, n in zip(stops, place, shape))
+            step = Call(copy_part, (self.output, output.shape), (0,), ChunkType(shape, output.dtype), True)
+            ids[place] = builder.add(single(self.name, [ChunkType((-1,), BYTES)], step), [read], (start,))
+        return ids
+
+
+def copy_part(out: Array, inputs: Sequence[Array], params: tuple[int, tuple[int, ...]], arg: Any) -> None:
+    """The part of the array that begins at `arg`."""
+    output, shape = params
+    array = np.asarray(unpacked(inputs[0], output))
+    if array.shape != shape or array.dtype != out.dtype:
+        raise ValueError(
+            f"the function gave an array of shape {array.shape} and dtype {array.dtype}, and to_tensor was told "
+            f"{shape} and {out.dtype}; give it what the function gives"
+        )
+    box = tuple(slice(start, start + length) for start, length in zip(arg, out.shape))
+    index: Any = (*box, ...)
+    np.copyto(out, array[index])

@@ -1,0 +1,158 @@
+"""Any function on the cluster: values, outputs, tensors in and out, errors, deaths, memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import jmars
+import jmars.tensor as mt
+from jmars.client import Cluster
+from jmars.errors import JobCancelledError, MemoryLimitError, WorkerLostError
+from jmars.remote import spawn
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(n_workers=2) as made:
+        yield made
+
+
+def add(a, b=1):
+    return a + b
+
+
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+
+def test_results_go_on_to_other_functions_wherever_they_stand(cluster):
+    one = spawn(add, (1,))
+    both = spawn(lambda pair, deep: (pair, deep), ([one, one], {"a": [{"b": one}]}))
+    assert both.fetch() == ([2, 2], {"a": [{"b": 2}]})
+    point = spawn(Point, (one,))
+    assert spawn(lambda p: p.x, (point,)).fetch() == 2 and point.fetch().x == 2
+    same = spawn(lambda a, b: a is b, (point, point))
+    assert same.fetch() is True
+
+
+def test_outputs_by_name_and_number(cluster):
+    stats = spawn(
+        lambda x: {"low": x.min(), "high": x.max(), "more": 0}, (mt.arange(9, chunk_size=2),), outputs=["high", "low"]
+    )
+    assert stats.output["high"].fetch() == 8 and stats.fetch() == {"high": 8, "low": 0}
+    pair = spawn(divmod, (17, 5), n_outputs=2)
+    assert pair.fetch() == (3, 2) and spawn(add, (pair[0], pair[1])).fetch() == 5
+    assert spawn(lambda d, t: (d, t), (stats, pair)).fetch() == ({"high": 8, "low": 0}, (3, 2))
+
+
+def test_other_outputs_than_promised_are_an_error_that_names_both(cluster):
+    with pytest.raises(ValueError, match="<lambda> gave 3 values, and 2 outputs were promised"):
+        spawn(lambda: (1, 2, 3), n_outputs=2).fetch()
+    with pytest.raises(ValueError, match=r"gave no 'b': it gave \['a'\]"):
+        spawn(lambda: {"a": 1}, outputs=["b"]).fetch()
+
+
+def test_tensors_arrive_whole_and_results_become_tensors(cluster):
+    x = mt.arange(1000, chunk_size=300)
+    turned = spawn(lambda a, total: (a[::-1] * 1.5, total), (x, x.sum()), n_outputs=2)
+    y = turned[0].to_tensor(1000, "f8", chunk_size=400)
+    assert np.array_equal((y + 1).fetch(), np.arange(1000)[::-1] * 1.5 + 1)
+    assert turned[1].fetch() == 499500
+    with pytest.raises(ValueError, match=r"shape \(1000,\) and dtype float64, and to_tensor was told \(999,\)"):
+        turned[0].to_tensor(999, "f8").fetch()
+
+
+def test_one_job_runs_spawned_functions_and_tensors_together(cluster):
+    task, x = spawn(add, (20,)), mt.ones(10, chunk_size=3)
+    before = len(cluster.jobs())
+    job = cluster.submit(task, x.sum(), spawn(add, (task, x.sum())))
+    assert job.result() == [21, 10.0, 31.0] and len(cluster.jobs()) == before + 1
+    a, b = jmars.execute(spawn(add, (1,)), x)
+    assert a.fetch() == 2 and b.fetch().sum() == 10
+    assert jmars.Session(cluster).fetch(a, x.sum()) == [2, 10.0]
+
+
+def test_what_was_executed_does_not_run_again(cluster, tmp_path):
+    def mark():
+        with open(tmp_path / "ran", "a") as file:
+            file.write("x")
+        return 5
+
+    task = spawn(mark).execute()
+    assert task.fetch() == 5 and spawn(add, (task,)).fetch() == 6
+    assert (tmp_path / "ran").read_text() == "x"
+
+
+def test_the_view_shows_the_function_by_name_and_an_error_names_line_and_trace(cluster):
+    def fails(x):
+        raise KeyError(x)
+
+    task = spawn(fails, (spawn(add, (1,), name="first step"),))
+    job = cluster.submit(task)
+    with pytest.raises(KeyError) as caught:
+        job.result()
+    notes = "\n".join(caught.value.__notes__)
+    assert "operand fails of line" in notes and "task = spawn(fails" in notes and "raise KeyError(x)" in notes
+    built = next(event for event in job.events() if event[2] == "GraphBuilt")
+    assert [stage[0] for stage in built[4]["stages"]] == ["first step", "fails"]
+
+
+def test_what_cannot_be_pickled_is_an_error_that_says_so(cluster):
+    with pytest.raises(TypeError, match="what <lambda> gave cannot be pickled"):
+        spawn(lambda: threading.Lock()).fetch()
+
+
+def test_variables_are_set_while_it_runs_and_gone_after(cluster):
+    read = lambda: os.environ.get("JMARS_TEST_VARIABLE")  # noqa: E731
+    assert spawn(read, environment={"JMARS_TEST_VARIABLE": "yes"}).fetch() == "yes"
+    assert [spawn(read).fetch() for _ in range(4)] == [None] * 4
+
+
+def test_a_large_array_comes_back_as_it_was(cluster):
+    big = np.random.default_rng(0).random(500_000)
+    found = spawn(lambda a: {"twice": a * 2, "same": a}, (big,)).fetch()
+    assert np.array_equal(found["twice"], big * 2) and np.array_equal(found["same"], big)
+
+
+def test_many_small_tasks(cluster):
+    total = spawn(sum, ([spawn(add, (i,)) for i in range(300)],))
+    assert total.fetch() == sum(range(300)) + 300
+
+
+def test_a_function_whose_process_dies_runs_again_and_a_deadly_one_is_named(tmp_path):
+    with Cluster(n_workers=2):
+
+        def once():
+            try:
+                (tmp_path / "died").touch(exist_ok=False)
+            except FileExistsError:
+                return "alive"
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        assert spawn(once).fetch() == "alive"
+        with pytest.raises(WorkerLostError, match=r"operand deadly of line .* ended 3 workers"):
+            spawn(lambda: os.kill(os.getpid(), signal.SIGKILL), name="deadly").fetch()
+
+
+def test_a_cancel_stops_a_function_that_runs(cluster):
+    job = cluster.submit(spawn(lambda: [None for _ in iter(int, 1)], name="endless"))
+    while not job.describe()["counts"]["running"]:
+        pass
+    job.cancel()
+    with pytest.raises(JobCancelledError):
+        job.result(10)
+    assert spawn(add, (1,)).fetch() == 2
+
+
+def test_memory_is_granted_before_it_starts_or_the_numbers_are_told():
+    with Cluster(n_workers=2, memory_limit="192MiB") as cluster:
+        with pytest.raises(MemoryLimitError, match=r"needs 300\.\d MiB in memory at once"):
+            spawn(add, (1,), memory="300MiB").fetch()
+        tasks = [spawn(add, (i,), memory=cluster.capacity * 6 // 10) for i in range(4)]  # one at a time
+        assert spawn(sum, (tasks,)).fetch() == 10

@@ -1,0 +1,69 @@
+"""Handles of spawned functions: what is refused at once, and what becomes an input."""
+
+from __future__ import annotations
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError
+from jmars.tensor.graph import TensorGraph
+from jmars.tensor.spawn import spawn
+
+
+def test_handles_and_tensors_anywhere_in_the_arguments_become_inputs_once_each():
+    first = spawn(len, ("abc",))
+    x = mt.arange(10, chunk_size=3)
+    task = spawn(print, ([first, {"k": (first, x)}], x), {"again": first})
+    assert task.data.op.objects == (True, False)
+    assert task.data.op.inputs[0] is first.data and task.data.op.inputs[1].chunks == ((10,),)
+    assert [op.label for op in TensorGraph.of([task.data]).operands] == ["len", "arange", "rechunk", "print"]
+
+
+def test_large_arrays_travel_in_shared_memory_and_small_ones_with_the_call():
+    large, small = np.ones(10_000), np.ones(10)
+    task = spawn(print, (large, small))
+    (data,) = task.data.op.inputs
+    assert np.array_equal(data.op.array, large) and data.op.line.text == "task = spawn(print, (large, small))"
+    assert len(task.data.op.call) < 1000
+
+
+def test_outputs_are_handles_of_their_own():
+    task = spawn(divmod, (7, 2), n_outputs=2)
+    assert [task[0].number, task[1].number, len(task)] == [0, 1, 2] and task[0].data is task.data
+    named = spawn(divmod, (7, 2), outputs=["quotient", "rest"])
+    assert named.output["rest"].number == 1 and named["rest"] is named.output["rest"] and named[1] is named["rest"]
+    with pytest.raises(LookupError, match=r"has no output 'other': its outputs are \['quotient', 'rest'\]"):
+        named["other"]
+    with pytest.raises(LookupError, match="spawned with one result; say n_outputs="):
+        spawn(len, ("a",))[0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "text"),
+    [
+        ({"function": 3}, TypeError, "cannot be called"),
+        ({"cost": -1}, ValueError, "cost is -1"),
+        ({"cost": float("nan")}, ValueError, "cost is nan"),
+        ({"n_outputs": 0}, ValueError, "n_outputs is 0"),
+        ({"outputs": ["a", "a"]}, ValueError, "a name of its own"),
+        ({"outputs": ["a"], "n_outputs": 2}, ValueError, "a name of its own"),
+        ({"memory": "much"}, ValueError, "much"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_at_the_call(wrong, error, text):
+    with pytest.raises(error, match=text):
+        spawn(**({"function": len} | wrong))
+
+
+def test_a_handle_in_a_closure_is_refused_with_what_to_do():
+    task = spawn(len, ("abc",))
+    with pytest.raises(UnsupportedError, match="hand it on as an argument"):
+        spawn(lambda: task)
+    with pytest.raises(UnsupportedError):
+        cloudpickle.dumps(task)
+
+
+def test_a_spawned_function_is_never_held_to_be_equal_to_another_call_of_it():
+    assert spawn(len, ("a",)).data.op.token() is None
