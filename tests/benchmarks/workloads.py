@@ -47,9 +47,9 @@ def transpose_sum(scale: float = 1.0) -> Tensor:
 
 def matmul(scale: float = 1.0) -> Tensor:
     """A product of square matrices in blocks."""
-    n = int(4800 * scale ** (1 / 3)) // 400 * 400
-    a = mt.random.default_rng(6).random((n, n), chunk_size=400)
-    b = mt.random.default_rng(7).random((n, n), chunk_size=400)
+    n = int(4800 * scale ** (1 / 3)) // 600 * 600
+    a = mt.random.default_rng(6).random((n, n), chunk_size=600)
+    b = mt.random.default_rng(7).random((n, n), chunk_size=600)
     return (a @ b).sum()
 
 
@@ -66,11 +66,10 @@ def cumulative(scale: float = 1.0) -> Tensor:
 
 
 def rechunked(scale: float = 1.0) -> Tensor:
-    """Cut in rows, then in columns: every chunk feeds every other."""
-    n = int(12_800 * scale**0.5) // 400 * 400
-    x = mt.random.default_rng(10).random((n, n), chunk_size=(400, n))
-    y = x.rechunk((n, 400))
-    return mt.sqrt(y).sum(axis=0).max()
+    """Cut in rows, then in blocks of other sizes."""
+    n = int(12_800 * scale**0.5) // 3200 * 3200
+    x = mt.random.default_rng(10).random((n, n), chunk_size=(200, n))
+    return mt.sqrt(x.rechunk((800, 3200))).sum(axis=0).max()
 
 
 def vorticity(scale: float = 1.0) -> Tensor:
