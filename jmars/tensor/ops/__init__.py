@@ -17,6 +17,7 @@ In reading order:
 - unsized.py: what tilings share about chunks of unknown size
 - masking.py: `x[mask]`, and what is made of it
 - nonzero.py: where elements are not zero
+- unique.py: different elements
 - indexing.py: `x[index]`
 - writing.py: `x[index] = value`
 - ranges.py: ranges, grids, unit matrices, triangles
@@ -33,6 +34,8 @@ In reading order:
 - blockwise.py: functions of chunks at the same place
 - factorisation.py: `np.linalg` beyond products
 - histograms.py: counts of what lies where
+- selecting.py: values chosen by conditions or positions
+- applying.py: functions of lines, matrices, neighbourhoods
 - npy.py: `.npy` files
 - inquiry.py: questions that shape and dtype answer
 - control.py: `cond` and `while_loop`
@@ -40,6 +43,7 @@ In reading order:
 """
 
 from jmars.tensor.ops import (
+    applying,
     axes,
     control,
     converting,
@@ -62,11 +66,14 @@ from jmars.tensor.ops import (
     ranges,
     reduction,
     reshape,
+    selecting,
     statistics,
+    unique,
     writing,
 )
 
 __all__ = [
+    "applying",
     "axes",
     "control",
     "converting",
@@ -89,6 +96,8 @@ __all__ = [
     "ranges",
     "reduction",
     "reshape",
+    "selecting",
     "statistics",
+    "unique",
     "writing",
 ]

@@ -31,7 +31,7 @@ from jmars.tensor.protocols import numpys, offers
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Packer", "in_block", "map_blocks"]
+__all__ = ["Packer", "in_block", "map_blocks", "opened", "packed"]
 
 Array = np.ndarray[Any, Any]
 in_block: ContextVar[bool] = ContextVar("in_block", default=False)  # a function of blocks runs here, to learn its dtype
@@ -92,7 +92,7 @@ def map_blocks(
     inputs = [rechunked(x.data, _own_cut(x, grid)) for x in given]
     with_place = _takes_place(function)
     label = name or _name_of(function)
-    blob = _packed((function, fixed, kwargs))
+    blob = packed((function, fixed, kwargs))
     if dtype is None:
         dtype = _dtype_of_one(blob, [x.dtype for x in given], len(shape), with_place)
     kind = check_dtype(dtype)
@@ -142,7 +142,7 @@ class MapBlocks(Operand):
 def call_user(out: Array, inputs: Sequence[Array], params: tuple[str, bytes, bool], arg: Any) -> None:
     """Call the function and check what it gives."""
     name, blob, with_place = params
-    function, fixed, kwargs = _opened(blob)
+    function, fixed, kwargs = opened(blob)
     blocks = iter(inputs)
     args = [fixed[i] if i in fixed else next(blocks) for i in range(len(inputs) + len(fixed))]
     result = function(*args, **kwargs, **({"block_id": tuple(arg)} if with_place else {}))
@@ -173,14 +173,16 @@ def _same(function: Any) -> Any:
     return function
 
 
-def _packed(value: Any) -> bytes:
+def packed(value: Any) -> bytes:
+    """What holds functions of the user's, as bytes; our functions in it become NumPy's."""
     blob = io.BytesIO()
     Packer(blob).dump(value)
     return blob.getvalue()
 
 
 @lru_cache(maxsize=64)
-def _opened(blob: bytes) -> Any:
+def opened(blob: bytes) -> Any:
+    """What `packed` was given, with NumPy in place of ours."""
     return cloudpickle.loads(blob)
 
 
