@@ -35,6 +35,7 @@ In reading order:
 - factorisation.py: `np.linalg` beyond products
 - histograms.py: counts of what lies where
 - selecting.py: values chosen by conditions or positions
+- signals.py: lines as signals
 - applying.py: functions of lines, matrices, neighbourhoods
 - npy.py: `.npy` files
 - inquiry.py: questions that shape and dtype answer
@@ -67,6 +68,7 @@ from jmars.tensor.ops import (
     reduction,
     reshape,
     selecting,
+    signals,
     statistics,
     unique,
     writing,
@@ -97,6 +99,7 @@ __all__ = [
     "reduction",
     "reshape",
     "selecting",
+    "signals",
     "statistics",
     "unique",
     "writing",

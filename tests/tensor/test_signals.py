@@ -1,0 +1,110 @@
+"""Signals: NumPy's values for any cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError
+from tests.tensor.cut import cut, same
+
+DTYPES = ["f8", "f4", "i4", "c16"]
+
+
+@st.composite
+def lines(draw, low=1, high=14, dtypes=DTYPES):
+    a = np.random.default_rng(draw(st.integers(0, 9))).integers(-4, 5, draw(st.integers(low, high)))
+    a = a.astype(draw(st.sampled_from(dtypes)))
+    a = a * np.array(1 + 0.5j, a.dtype) if a.dtype.kind == "c" else a
+    return a, draw(cut(a))
+
+
+@given(lines(), lines(), st.sampled_from(["full", "same", "valid"]))
+def test_convolution(one, other, mode):
+    (a, x), (b, y) = one, other
+    same(np.convolve(x, y, mode), np.convolve(a, b, mode), rtol=1e-6)
+    same(np.convolve(x, b, mode), np.convolve(a, b, mode), rtol=1e-6)
+    same(np.correlate(x, y, mode), np.correlate(a, b, mode), rtol=1e-6)
+
+
+@given(lines(dtypes=["f8", "i4"]), st.sampled_from([{}, {"left": -9, "right": 9}, {"period": 3}]))
+def test_interpolation(pair, options):
+    a, x = pair
+    xp, fp = np.array([-2.0, 0.5, 3.0]), np.array([1.0, -1.0, 4.0])
+    same(np.interp(x, xp, fp, **options), np.interp(a, xp, fp, **options))
+    same(np.interp(x, xp, fp + 1j, **options), np.interp(a, xp, fp + 1j, **options))
+
+
+@given(st.data())
+def test_slopes_and_areas(data):
+    shape = data.draw(st.tuples(st.integers(3, 7), st.integers(3, 7)))
+    a = np.random.default_rng(0).normal(size=shape)
+    x = data.draw(cut(a))
+    order = data.draw(st.sampled_from([1, 2]))
+    points = np.cumsum(np.random.default_rng(1).uniform(0.5, 2, shape[1]))
+    for options in ((), (0.5,), (2.0, 3.0)):
+        for ours, theirs in zip(np.gradient(x, *options, edge_order=order), np.gradient(a, *options, edge_order=order)):
+            same(ours, theirs, rtol=1e-12)
+    same(np.gradient(x, points, axis=1, edge_order=order), np.gradient(a, points, axis=1, edge_order=order), rtol=1e-12)
+    assert np.gradient(x, axis=0).chunks == x.chunks
+    same(np.trapezoid(x, dx=0.5, axis=0), np.trapezoid(a, dx=0.5, axis=0), rtol=1e-12)
+    same(np.trapezoid(x, points), np.trapezoid(a, points), rtol=1e-12)
+
+
+@given(st.data())
+def test_phases(data):
+    a = np.random.default_rng(data.draw(st.integers(0, 5))).uniform(-9, 9, (3, 6))
+    x = data.draw(cut(a))
+    for axis in (0, 1):
+        same(np.unwrap(x, axis=axis), np.unwrap(a, axis=axis), rtol=1e-12)
+    whole = (a * 3).astype(int)
+    same(np.unwrap(data.draw(cut(whole)), period=7), np.unwrap(whole, period=7))
+
+
+@given(st.integers(0, 9))
+def test_windows(n):
+    for name in ("hanning", "hamming", "blackman", "bartlett"):
+        same(getattr(mt, name)(n), getattr(np, name)(n), rtol=1e-12)
+    same(mt.kaiser(n, 5.0), np.kaiser(n, 5.0), rtol=1e-12)
+
+
+@given(lines(dtypes=["f8", "f4", "i4"]))
+def test_functions(pair):
+    a, x = pair
+    same(np.sinc(x), np.sinc(a), rtol=1e-6)
+    same(np.i0(x), np.i0(a), rtol=1e-6)
+
+
+@given(st.data())
+def test_what_varies_together(data):
+    a = np.random.default_rng(3).normal(size=(data.draw(st.integers(1, 4)), 6))
+    x = data.draw(cut(a))
+    for options in ({}, {"rowvar": len(a) < 2}, {"bias": True}, {"ddof": 0}):
+        same(np.cov(x, **options), np.cov(a, **options), rtol=1e-10)
+    same(np.cov(x, x * 2), np.cov(a, a * 2), rtol=1e-10)
+    same(np.corrcoef(x), np.corrcoef(a), rtol=1e-10)
+
+
+@given(st.data())
+def test_vector_products(data):
+    a, b = np.random.default_rng(3).normal(size=(2, 4, 3))
+    x, y = data.draw(cut(a)), data.draw(cut(b))
+    same(np.cross(x, y), np.cross(a, b), rtol=1e-12)
+    same(np.cross(x.T, y, axisa=0, axisc=0), np.cross(a.T, b, axisa=0, axisc=0), rtol=1e-12)
+
+
+def test_what_cannot_be_is_said():
+    x = mt.ones(3)
+    with pytest.raises(ValueError, match="empty"):
+        np.convolve(x, [])
+    with pytest.raises(ValueError, match="mode"):
+        np.convolve(x, x, "other")
+    with pytest.raises(ValueError, match="too small"):
+        np.gradient(mt.ones(1))
+    with pytest.raises(UnsupportedError, match="three"):
+        np.cross(mt.ones(2), mt.ones(2))
+    with pytest.raises(UnsupportedError, match="weights"):
+        np.cov(x, fweights=[1, 2, 3])
