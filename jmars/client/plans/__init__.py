@@ -4,6 +4,7 @@
 - recut.py     the same tensors from larger or smaller chunks
 - machines.py  machines that are not there
 - policies.py  the ways to plan, by name
+- exchange.py  both graphs as JSON
 - advice.py    changes that gain, found by simulating them
 - planned.py   PlannedRun: a run that is planned and not begun
 - words.py     a plan in words

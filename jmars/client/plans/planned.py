@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.client.plans.advice import Advice, advise
+from jmars.client.plans.exchange import as_json, read_json
 from jmars.client.plans.machines import changed
 from jmars.client.plans.page import page
-from jmars.client.plans.policies import Planned, plan_by
+from jmars.client.plans.policies import Planned, plan_by, spread
 from jmars.client.plans.question import Question
 from jmars.client.plans.words import comparison, summary
 from jmars.config import config
@@ -34,7 +35,6 @@ from jmars.plan.graph import PlanGraph
 from jmars.plan.outcome import SimResult
 from jmars.plan.predict import foretell
 from jmars.plan.profile import Profile
-from jmars.tensor.chunk import Stage
 from jmars.tensor.operand import TensorData
 from jmars.units import parse_bytes
 
@@ -71,6 +71,8 @@ class PlannedRun:
         The policy that was asked for; None: as the settings say.
     took
         Seconds that planning took.
+    names
+        What each operand does, where `compiled` does not say it.
 
     Examples
     --------
@@ -92,6 +94,7 @@ class PlannedRun:
     change: dict[str, Any] = field(default_factory=dict)
     asked: str | None = None
     took: float = 0.0
+    names: Sequence[str] | None = None
 
     # what it costs
 
@@ -200,7 +203,7 @@ class PlannedRun:
     def labels(self) -> list[str]:
         """What each operand does."""
         if self.compiled is None:
-            return [f"operand {i}" for i in range(self.graph.n)]
+            return list(self.names) if self.names is not None else [f"operand {i}" for i in range(self.graph.n)]
         after = self.compiled.after
         names = [program.name for program in after.programs] + ["stored"]  # row -1
         return [names[k] for k in after.program.tolist()]
@@ -224,11 +227,6 @@ class PlannedRun:
             (self.labels[link["operand"]], link["end"] - link["start"], link["why"])
             for link in self.picture["critical"]
         ]
-
-    def stage_of(self, operand: int) -> Stage | None:
-        """The operand of the tensor graph that it belongs to."""
-        after = self.compiled.after if self.compiled else None
-        return after.stages[after.stage[operand]] if after is not None else None
 
     # what else might be
 
@@ -290,7 +288,8 @@ class PlannedRun:
             compiled = self.question.compiled(parse_bytes(chunk_size))
             graph = self.question.costs(compiled)
         asked = policy if policy is not None else self.asked
-        made = _planned(_name(asked, self.question, machines), graph, machines, compiled, self.planned.placed)
+        held = self.planned.placed >= 0 if compiled is None else compiled.after.program < 0
+        made = plan_by(_name(asked, self.question, machines), graph, machines, spread(held, len(machines)))
         return replace(
             self,
             graph=graph,
@@ -319,6 +318,31 @@ class PlannedRun:
     def shown_advice(self) -> list[Advice]:
         """What is shown under a plan of tensors; a what-if is an answer already."""
         return self.advice() if self.base is None and self.question is not None else []
+
+    # as text that can be edited
+
+    def to_json(self) -> str:
+        """Both graphs as JSON: tasks with seconds and bytes, machines with speed, memory and links.
+
+        `PlannedRun.from_json` plans what it says, also after it was edited. docs/reference/plans.md lists the keys.
+        """
+        return as_json(self.graph, self.workers, self.labels, (self.planned.placed >= 0).tolist())
+
+    @classmethod
+    def from_json(cls, text: str | bytes, policy: str = "lean") -> PlannedRun:
+        """Plan a run of tasks on machines that a JSON text describes.
+
+        Raises
+        ------
+        GraphError
+            If it is no such text, or the tasks wait for each other.
+        MemoryLimitError
+            If a task alone does not fit.
+        """
+        begun = time.perf_counter()
+        graph, machines, names, held = read_json(text)
+        planned = plan_by(policy, graph, machines, spread(np.array(held, np.bool_), len(machines)))
+        return cls(graph, machines, planned, names=names, asked=policy, took=time.perf_counter() - begun)
 
     def __repr__(self) -> str:
         advised = [f"  advice          {one.text}\n{'':18s}{one.how}" for one in self.shown_advice]
@@ -360,7 +384,8 @@ def plan_for(
     compiled = question.compiled()
     graph = question.costs(compiled)
     machines = one_host(question.profile, workers, room)
-    planned = _planned(_name(policy, question, machines), graph, machines, compiled, None)
+    held_there = spread(compiled.after.program < 0, len(machines))
+    planned = plan_by(_name(policy, question, machines), graph, machines, held_there)
     return PlannedRun(graph, machines, planned, compiled, question, asked=policy, took=time.perf_counter() - begun)
 
 
@@ -371,16 +396,3 @@ def _name(asked: str | None, question: Question | None, machines: Workers) -> st
     settings = question.settings if question is not None else {}
     order = str(settings.get("order", "auto"))
     return str(settings.get("prefer", "lean")) if order == "auto" or len(machines) > 1 else f"eft/{order}"
-
-
-def _planned(
-    name: str, graph: PlanGraph, machines: Workers, compiled: Compiled | None, placed: NDArray[np.int16] | None
-) -> Planned:
-    """A plan that counts stored chunks as spread over the machines, in order."""
-    stored = np.flatnonzero(compiled.after.program < 0) if compiled is not None else None
-    if stored is None:
-        assert placed is not None
-        stored = np.flatnonzero(placed >= 0)
-    home = np.full(graph.n, -1, np.int16)
-    home[stored] = np.arange(len(stored)) * len(machines) // max(1, len(stored))
-    return plan_by(name, graph, machines, home)

@@ -34,7 +34,7 @@ from jmars.plan.runs import assign_runs
 from jmars.plan.simulate import simulate
 from jmars.plan.simulation import Policy
 
-__all__ = ["ASSIGNERS", "ORDERS", "Planned", "plan_by", "policy_names"]
+__all__ = ["ASSIGNERS", "ORDERS", "Planned", "plan_by", "policy_names", "spread"]
 
 Rank = NDArray[np.int64]
 Placed = NDArray[np.int16]
@@ -117,6 +117,20 @@ ASSIGNERS: dict[str, tuple[Callable[[PlanGraph, Workers, Placed], NDArray[np.int
     "km1": (_km1, "dfs"),
     "ncd": (_ncd, "dfs"),
 }
+
+
+def spread(held: NDArray[np.bool_], machines: int) -> Placed:
+    """Who holds each chunk: those that are held lie in order, a share of them on each machine; -1 nobody.
+
+    Examples
+    --------
+    >>> spread(np.array([True, False, True]), 2).tolist()
+    [0, -1, 1]
+    """
+    there = np.flatnonzero(held)
+    placed = np.full(len(held), -1, np.int16)
+    placed[there] = np.arange(len(there)) * machines // max(1, len(there))
+    return placed
 
 
 def policy_names() -> tuple[str, ...]:

@@ -1,0 +1,86 @@
+"""Both graphs of a plan as JSON that can be read, edited and planned."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import jmars.tensor as mt
+from jmars.client.plans import PlannedRun, plan_for
+from jmars.client.plans.exchange import FORMAT, as_json, read_json
+from jmars.errors import GraphError
+from tests.plan.examples import clusters, graphs
+
+HAND = """{"format": "jmars-plan-1",
+ "tasks": [{"name": "load", "seconds": 2, "bytes": 100},
+           {"name": "load", "seconds": 2, "bytes": 100},
+           {"name": "join", "seconds": 1, "bytes": 10, "inputs": [0, 1]}],
+ "machines": [{"workers": 1}, {"workers": 1, "speed": 2}],
+ "links": {"bandwidth": 1000, "latency": 0}}"""
+
+
+def planned():
+    x = mt.ones((1024, 1024), chunk_size=256)
+    return plan_for([((x + 1) @ (x + 2)).data], 2, 512 * 2**20)
+
+
+@settings(max_examples=30)
+@given(graphs(), clusters())
+def test_what_is_written_is_read_again(graph, workers):
+    held = [False] * graph.n
+    text = as_json(graph, workers, ["<a>"] * graph.n, held)
+    again, machines, names, there = read_json(text)
+    assert again.digest() == graph.digest() and np.array_equal(again.cost, graph.cost)
+    for name in ("cores", "speed", "memory", "device", "disk"):
+        assert np.array_equal(getattr(machines, name), getattr(workers, name)), name
+    apart = ~np.eye(len(workers), dtype=bool)
+    assert np.array_equal(machines.bandwidth[apart], workers.bandwidth[apart])
+    assert machines.latency == workers.latency and set(names) <= {"<a>"} and there == held
+
+
+def test_a_plan_is_planned_again_from_its_text():
+    plan = planned()
+    again = PlannedRun.from_json(plan.to_json(), policy="mars")
+    assert again.makespan == plan.what_if(policy="mars").makespan
+    assert again.labels == plan.labels and again.operands == plan.operands
+    assert again.what_if(workers=4).makespan < again.makespan
+    repr(again), again._repr_html_()
+    with pytest.raises(GraphError, match="no arrays to cut"):
+        again.what_if(chunk_size="1MiB")
+
+
+def test_somebody_may_write_it_by_hand():
+    plan = PlannedRun.from_json(HAND)
+    assert plan.workers.speed.tolist() == [1.0, 2.0] and plan.operands == 3
+    assert 2.5 <= plan.makespan <= 2.6 + 1e-9  # both on the fast machine, or one each and 0.1 s to send
+    dearer = json.loads(HAND)
+    dearer["tasks"][2]["seconds"] = 5
+    assert PlannedRun.from_json(json.dumps(dearer)).makespan == pytest.approx(plan.makespan + 2)
+
+
+def test_what_is_held_stays_held():
+    data = json.loads(HAND)
+    data["tasks"][0]["held"] = True
+    assert PlannedRun.from_json(json.dumps(data)).operands == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("{}", "must be an object with"),
+        ('{"format": "jmars-plan-1"}', '"tasks" must be a list'),
+        (HAND.replace('"seconds": 1', '"time": 1'), 'entry 2 of "tasks" has time'),
+        (HAND.replace('"seconds": 1', '"seconds": -1'), "seconds of task 2 is -1"),
+        (HAND.replace("[0, 1]", '["load"]'), "an input of task 2 is 'load'"),
+        (HAND.replace("[0, 1]", "[0, 2]"), "itself"),
+        (HAND.replace('"workers": 1, "speed"', '"device": "tpu", "speed"'), "choose one of any, cpu, gpu"),
+        (HAND.replace('"bandwidth": 1000', '"bandwidth": [[1]]'), "2 lists of 2 numbers"),
+        (f'{{"format": "{FORMAT}", "tasks": [], "machines": []}}', "no worker"),
+    ],
+)
+def test_what_is_no_plan_is_said(text, words):
+    with pytest.raises(GraphError, match=words):
+        PlannedRun.from_json(text)
