@@ -80,7 +80,7 @@ class Origin:
         return Unknown(self)
 
     def __reduce__(self) -> Any:
-        return _origin, (self.key,)  # a class method would travel by value, its module's lock with it
+        return _origin, (self.key,)
 
 
 def _origin(key: str) -> Origin:

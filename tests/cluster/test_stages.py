@@ -1,5 +1,6 @@
 """Jobs of several stages on a real cluster: values, events, cancel, lost workers, and nothing left."""
 
+import gc
 import os
 import signal
 import time
@@ -17,6 +18,7 @@ def raising(block):
 
 
 def chunks_of(cluster: Cluster) -> int:
+    gc.collect()  # results of other tests
     return cluster.info()["memory"]["chunks"]
 
 
@@ -124,3 +126,45 @@ def test_a_loop_that_never_ends_ends_with_an_error_where_it_has_a_limit(cluster)
     job = cluster.submit(mt.while_loop(lambda v: v >= 0, lambda v: v + 1, 0, max_iterations=7))
     with pytest.raises(ExecutionError, match="after 7 iterations"):
         job.result(20)
+
+
+def test_what_a_mask_takes_is_filtered_once_and_leaves_only_the_result(cluster):
+    before = chunks_of(cluster)
+    array = np.sin(np.arange(100_000))
+    x = mt.as_tensor(array, chunk_size=9_000)
+    y = x[x > 0.5]
+    result = (y - y.mean())[::-1].execute()
+    np.testing.assert_allclose(result.fetch(), (array[array > 0.5] - array[array > 0.5].mean())[::-1])
+    assert chunks_of(cluster) - before == len(result.chunks[0])
+    nothing = x[x > 2].execute()
+    assert nothing.fetch().shape == (0,) and nothing.shape == (0,)
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_a_killed_executor_in_either_stage_of_a_filter(cluster, stage):
+    array = np.arange(4000.0)
+    x = mt.map_blocks(_slowly, mt.as_tensor(array, chunk_size=200), dtype=float)
+    y = mt.map_blocks(_slowly, x[x > 1000].rechunk(100), dtype=float)
+    job = cluster.submit(y)
+    until(lambda: len(stages_of(job)) == stage and job.describe()["counts"]["running"])
+    os.kill(next(worker["pid"] for worker in cluster.info()["workers"] if worker["running"]), signal.SIGKILL)
+    np.testing.assert_array_equal(job.result(30), array[array > 1000])
+
+
+def test_a_cancel_in_the_second_stage_of_a_filter_leaves_nothing(cluster):
+    before = chunks_of(cluster)
+    x = mt.arange(4000, chunk_size=200)
+    job = cluster.submit(mt.map_blocks(_slowly, x[x > 10].rechunk(20), dtype=x.dtype))
+    until(lambda: len(stages_of(job)) == 2 and job.describe()["counts"]["running"])
+    job.cancel()
+    with pytest.raises(JobCancelledError):
+        job.result(20)
+    until(lambda: chunks_of(cluster) == before)
+
+
+def test_an_error_that_only_the_length_shows_names_its_line(cluster):
+    x = mt.arange(40, chunk_size=20)
+    job = cluster.submit(x[x > 100][3])
+    with pytest.raises(IndexError, match="out of bounds") as caught:
+        job.result(20)
+    assert any("x[x > 100][3]" in note for note in caught.value.__notes__)

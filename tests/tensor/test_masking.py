@@ -1,11 +1,13 @@
 """Arrays whose length only the values tell: NumPy's values, whatever is done with them."""
 
+import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from jmars.tensor.graph import TensorGraph
 from tests.tensor.cut import cut, cut_arrays, numbered, same, shapes
 
 
@@ -104,6 +106,15 @@ def test_what_needs_the_length_is_a_stage_of_the_same_job(engine):
     engine.execute([y.data])
     assert len(engine.stages) == 2
     assert y.chunks == ((5, 5, 5),)
+
+
+def test_a_graph_with_unknown_lengths_travels():
+    x = mt.arange(20, chunk_size=6)
+    y = x[x > 4]
+    graph = TensorGraph.of([y.rechunk(5).data, (y + 1).data])
+    there = cloudpickle.loads(cloudpickle.dumps(graph))
+    assert there.metas == graph.metas and there.unfolds
+    assert [op.label for op in there.operands] == [op.label for op in graph.operands]
 
 
 def test_python_code_that_asks_for_the_length_gets_it():

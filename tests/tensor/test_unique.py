@@ -1,0 +1,57 @@
+"""Different elements: NumPy's, in any chunks, with positions, places and counts."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError
+from tests.tensor.cut import cut, numbered, same, shapes
+
+
+@given(st.data())
+def test_different_elements_with_everything_that_numpy_tells(data):
+    array = numbered(data.draw(shapes(low=0, high=3, longest=5))) * 7 % data.draw(st.sampled_from([1, 3, 10**6]))
+    x = data.draw(cut(array))
+    asked = data.draw(st.tuples(st.booleans(), st.booleans(), st.booleans()))
+    ours, theirs = np.unique(x, *asked), np.unique(array, *asked)
+    assert isinstance(ours, tuple) == isinstance(theirs, tuple)
+    for one, other in zip(ours, theirs, strict=True) if isinstance(ours, tuple) else [(ours, theirs)]:
+        same(one, other)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([1.0, np.nan, -0.0, 0.0, np.nan, np.inf, 1.0]),
+        np.array([3 + 1j, 1 - 1j, 3 + 1j, 0]),
+        np.array([True, False, True]),
+        np.array(["2020-01-01", "NaT", "2019-01-01", "NaT"], "M8[D]"),
+        np.array([], float),
+    ],
+)
+def test_every_dtype_and_nan(array):
+    x = mt.as_tensor(array, chunk_size=2)
+    for ours, theirs in zip(np.unique(x, True, True, True), np.unique(array, True, True, True), strict=True):
+        same(ours, theirs)
+    same(np.unique(x, equal_nan=False), np.unique(array, equal_nan=False))
+
+
+def test_what_follows_goes_on_in_the_same_stage_or_a_later_one(engine):
+    array = np.arange(20) % 7
+    x = mt.as_tensor(array, chunk_size=6)
+    values, counts = np.unique(x, return_counts=True)
+    engine.execute([(values * counts).sum().data])
+    assert not engine.stages
+    same((values * counts).sum(), array.sum())
+    same(values[counts == 3], [0, 1, 2, 3, 4, 5])
+    assert values.shape == (7,)
+    same(np.unique(x[x > 3], return_inverse=True)[1], np.unique(array[array > 3], return_inverse=True)[1])
+    same(np.unique(x[x > 3]), [4, 5, 6])
+    same(np.union1d(x, x[x > 3] + 3), np.union1d(array, array[array > 3] + 3))
+
+
+def test_what_is_not_offered_says_so():
+    with pytest.raises(UnsupportedError, match="axis="):
+        np.unique(mt.ones((2, 2)), axis=0)
