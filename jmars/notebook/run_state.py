@@ -48,9 +48,24 @@ class JobRun:
     ended: float | None = None
     seq: int = 0  # newest event of it folded in
     first_seq: int = 0  # its first event
-    n: int = 0  # operands after fusion, 0 before the graph is built
-    table: OperandTable | None = None  # of the newest job only
+    n: int = 0  # operands after fusion of all stages so far, 0 before the graph is built
+    table: OperandTable | None = None  # of the newest job only; the graph of its newest stage
+    stage: int = 0  # number of that stage
+    earlier: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))  # operands of earlier stages, by state
     plan: PlanState = field(default_factory=PlanState)
+
+    def begin_stage(self, table: OperandTable, stage: int) -> None:
+        """A stage's graph takes the place of the one before, whose operands stay counted."""
+        if self.table is not None and stage > self.stage:
+            self.earlier = self.counts
+        self.table, self.stage = table, stage
+        self.n = sum(self.earlier) + table.n_after
+
+    @property
+    def counts(self) -> list[int]:
+        """Operands by state, of all stages so far."""
+        now = self.table.counts.tolist() if self.table is not None else [0] * len(STATE_NAMES)
+        return [a + b for a, b in zip(self.earlier, now, strict=True)]
 
     def elapsed(self, now: float) -> float:
         """Seconds since it was submitted, until it ended."""
@@ -60,7 +75,7 @@ class JobRun:
         """Seconds it may still need, by the pace so far; None while there is no pace."""
         if self.state != JobState.RUNNING or self.table is None or self.started is None:
             return None
-        done = int(self.table.counts[list(_DONE)].sum())
+        done = sum(self.counts[state] for state in _DONE)
         return (now - self.started) * (self.n - done) / done if done and now > self.started else None
 
     def part(self, now: float) -> JobPart:
@@ -217,7 +232,7 @@ class RunState:
             "name": run.name,
             "job": run.id,
             "n": run.n,
-            "counts": run.table.counts.tolist() if run.table else [0] * len(STATE_NAMES),
+            "counts": run.counts,
             "elapsed": round(max(0.0, last - first), 2) if first is not None else 0.0,
             "eta": round(eta, 1) if eta is not None else None,
             "error": error,
@@ -293,8 +308,7 @@ class RunState:
     def _graph_built(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
         self.job.plan.built(data)
-        self.job.table = OperandTable(data)
-        self.job.n = self.job.table.n_after
+        self.job.begin_stage(OperandTable(data), int(data.get("stage_number") or 1))
         for at, name in enumerate(data["workers"]):
             self.workers.setdefault(at, {"name": plain_text(name), "pid": 0, "state": "idle"})
         self._changed("snap", "graph", "operand_states", "operand_workers", "stages", "workers", "plan")

@@ -37,6 +37,18 @@ def test_an_operand_takes_the_operands_fused_into_it_along():
     assert [row[S.RUNNING] for row in rows] == [2, 2, 0]
 
 
+def test_a_job_of_several_stages_shows_the_newest_graph_and_counts_all_operands():
+    log = started(4).moved(S.FINISHED, range(5))
+    log.add("GraphBuilt", 0.1, **graph_built(2), stage_number=2)
+    run = run_of(log.moved(S.RUNNING, [0]))
+    snap = run.snap(0)
+    assert (snap["n"], sum(snap["counts"])) == (8, 8)
+    assert (snap["counts"][S.FINISHED], snap["counts"][S.RUNNING]) == (5, 1)
+    assert run.picture(0)["graph"]["n_after"] == 3
+    again = run_of(log.add("GraphBuilt", 0.1, **graph_built(2), stage_number=2))  # told again to who missed some
+    assert again.snap(0)["n"] == 8
+
+
 def test_events_seen_before_change_nothing():
     log = started(4).moved(S.READY, [0, 1, 2, 3])
     run = run_of(log)
