@@ -11,6 +11,7 @@ Source: mars-project/mars issue 2435 and pull request 2719, `Coloring` of Mars a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count, pairwise
 
 import numpy as np
@@ -54,7 +55,9 @@ def fuse_colors(
     joins = color[src] == color[dst]
     if apart is not None:
         joins &= apart[src] == apart[dst]
-    return join(graph, grown(graph, joins, is_open(graph), operations(graph), held, limits or Limits()))
+    limits = limits or Limits()
+    limits = replace(limits, whole=limits.ops)  # held until it was read, as in a subtask of Mars
+    return join(graph, grown(graph, joins, is_open(graph), operations(graph), held, limits))
 
 
 def colors(

@@ -1,14 +1,16 @@
 """Operands that run in one pass over the blocks of a chunk become one: regions of several inputs and one output.
 
-An operand joins those that read it if all of them are in one group and none needs its chunk as a whole: elementwise
-work and generators join elementwise work and reductions of the same shape. Nothing leaves a group but its output, so no
-path leaves it and comes back: the graph of groups has no cycle. A value that is read twice is inside with all its
-readers, or stays a chunk. Then lines (chains.py) of what is left are joined too.
+An operand joins those that read it if all of them are in one group and take its elements block by block: elementwise
+work and generators join elementwise work and reductions of the same shape; so do functions (slices, transposes), a few
+for a group, since their chunks are held meanwhile. Nothing leaves a group but its output, so no path leaves it and
+comes back: the graph of groups has no cycle. A value that is read twice is inside with all its readers, or stays a
+chunk. Then lines (chains.py) of what is left are joined too.
 Source: PLANNING 5.1, `convex_fuse`; Legate Diffuse (ASPLOS 2025); Mars HEAD `optimization/physical/numexpr.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 
 from jmars.graph.dag import group_by
 from jmars.kernels.fusing import Region, regions
-from jmars.kernels.program import Elementwise, Generate, Program, Reduce
+from jmars.kernels.program import Call, Elementwise, Generate, Program, Reduce
 from jmars.optimize.chains import lines, resolved
 from jmars.optimize.joining import Joined, join
 from jmars.optimize.rebuild import is_open, readers
@@ -35,6 +37,7 @@ class Limits:
 
     ops: int = 32  # operations: numexpr's time to compile grows faster than their number
     inputs: int = 31  # chunks read: numexpr takes 63, the output and temporaries among them
+    whole: int = 4  # chunks of functions, held until the pass that reads them is over
     room: int | None = None  # bytes of inputs, output and what is held between; None: no bound
 
 
@@ -43,8 +46,9 @@ def fuse_regions(graph: ChunkGraph, limits: Limits | None = None) -> Joined:
 
     Results, stored chunks and chunks of unknown size are never inside a region.
     """
-    limits = limits or Limits()
-    root = grown(graph, flows(graph), is_open(graph), operations(graph), np.zeros(graph.n, np.int64), limits)
+    whole = np.array([*map(_gives_whole, graph.programs), False], np.bool_)[graph.program]
+    joins = flows(graph, lambda program: _gives_blocks(program) or _gives_whole(program))
+    root = grown(graph, joins, is_open(graph), operations(graph), np.where(whole, graph.nbytes, 0), limits or Limits())
     return join(graph, joined_lines(graph, root))
 
 
@@ -68,7 +72,7 @@ def grown(graph: ChunkGraph, joins: Bools, inner: Bools, ops: Ints, held: Ints, 
     inner : shape (n,)
         Whether a row may be inside a group.
     ops, held : shape (n,)
-        Operations of each row, and bytes that are held where it is inside.
+        Operations of each row, and bytes that are held where it is inside: 0 where it runs block by block.
     limits
         Of each group. Where they are exceeded, rows join from the output backwards as long as there is room.
     """
@@ -105,8 +109,9 @@ def grown(graph: ChunkGraph, joins: Bools, inner: Bools, ops: Ints, held: Ints, 
     reader, source = reads // graph.n, reads % graph.n
     too_much = np.bincount(root, ops, graph.n) > limits.ops
     too_much |= np.bincount(reader, minlength=graph.n) > limits.inputs
+    inside = root != np.arange(graph.n)
+    too_much |= np.bincount(root[inside & (held > 0)], minlength=graph.n) > limits.whole
     if limits.room is not None:
-        inside = root != np.arange(graph.n)
         needed = np.bincount(reader, graph.nbytes[source], graph.n) + graph.nbytes
         too_much |= needed + np.bincount(root[inside], held[inside], graph.n) > limits.room
     again = np.flatnonzero((too_much & grouped)[root])
@@ -122,7 +127,7 @@ def _one_by_one(graph: ChunkGraph, root: Ints, rows: Ints, inner: Bools, ops: In
     ptr, idx, nbytes, own, kept = (x.tolist() for x in (graph.input_ptr, graph.input_idx, graph.nbytes, ops, held))
     ends, may_join = root.tolist(), inner.tolist()
     most_ops, most_inputs, room = limits.ops, limits.inputs, limits.room if limits.room is not None else np.inf
-    count, inputs, needed = [0] * graph.n, [0] * graph.n, [0] * graph.n  # by root; `needed` in bytes
+    count, inputs, whole, needed = ([0] * graph.n for _ in range(4))  # by root; `needed` in bytes
     counted = [-1] * graph.n  # the last group that has counted this input
     for row in reversed(rows.tolist()):
         read = idx[ptr[row] : ptr[row + 1]]
@@ -140,8 +145,10 @@ def _one_by_one(graph: ChunkGraph, root: Ints, rows: Ints, inner: Bools, ops: In
                 if counted[one] != end:
                     fresh += 1
                     size += nbytes[one]
-            if fresh <= most_inputs and size <= room:
+            holds = whole[end] + (kept[row] > 0)
+            if fresh <= most_inputs and size <= room and holds <= limits.whole:
                 count[end] += own[row]
+                whole[end] = holds
                 inputs[end], needed[end] = fresh, size
                 for one in read:
                     counted[one] = end
@@ -164,15 +171,18 @@ def operations(graph: ChunkGraph) -> Ints:
     return np.array([*counts, 0], np.int64)[graph.program]
 
 
-def flows(graph: ChunkGraph) -> Bools:
-    """For each edge whether what leaves it runs block by block, and goes block by block into what reads it."""
+def flows(graph: ChunkGraph, gives: Callable[[Program], bool] | None = None) -> Bools:
+    """For each edge whether what reads takes its elements block by block, and what is read `gives` them so.
+
+    `gives` is asked for each program; if it is not given, whether all that a program does is one pass over blocks.
+    """
     ptr = np.concatenate([[0], np.cumsum([len(program.inputs) for program in graph.programs])]).astype(np.int64)
     takes = np.concatenate([np.empty(0, np.bool_), *(_takes_blocks(program) for program in graph.programs)])
-    gives = np.array([*map(_gives_blocks, graph.programs), False], np.bool_)[graph.program]
+    from_row = np.array([*map(gives or _gives_blocks, graph.programs), False], np.bool_)[graph.program]
     reader = readers(graph)
     slot = np.arange(len(reader)) - graph.input_ptr[reader]
-    joins: Bools = gives[graph.input_idx] & takes[ptr[graph.program[reader]] + slot]
-    return joins
+    flowing: Bools = from_row[graph.input_idx] & takes[ptr[graph.program[reader]] + slot]
+    return flowing
 
 
 def _gives_blocks(program: Program) -> bool:
@@ -181,6 +191,11 @@ def _gives_blocks(program: Program) -> bool:
     return (
         len(found) == 1 and found[0].tail is None and isinstance(program.steps[found[0].last], Elementwise | Generate)
     )
+
+
+def _gives_whole(program: Program) -> bool:
+    """Whether a program is one function, whose chunk can be held while a pass reads it."""
+    return len(program.steps) == 1 and isinstance(program.steps[0], Call) and not program.is_loose
 
 
 def _takes_blocks(program: Program) -> Bools:

@@ -61,7 +61,7 @@ def test_row_by_row_gives_the_same_regions(drawn):
 @given(graphs(), st.integers(1, 6), st.integers(1, 4), st.none() | st.integers(24, 300))
 def test_values_stay_limits_hold_and_nothing_leaves_but_the_output(drawn, ops, inputs, room):
     before, dag, _, results, stored = drawn
-    joined = fuse_regions(before, Limits(ops, inputs, room))
+    joined = fuse_regions(before, Limits(ops, inputs, room=room))
     after, group = joined.graph, joined.group
     assert values(after) == values(before)
     users = np.repeat(np.arange(after.n), np.diff(after.input_ptr))
@@ -76,7 +76,7 @@ def test_values_stay_limits_hold_and_nothing_leaves_but_the_output(drawn, ops, i
 @given(graphs(), st.integers(1, 6), st.integers(1, 4), st.none() | st.integers(24, 300))
 def test_no_region_exceeds_its_limits(drawn, ops, inputs, room):
     graph = drawn[0]
-    none, limits = np.zeros(graph.n, np.int64), Limits(ops, inputs, room)
+    none, limits = np.zeros(graph.n, np.int64), Limits(ops, inputs, room=room)
     root = regions.grown(graph, regions.flows(graph), is_open(graph), none + 1, none, limits)
     joined = regions.join(graph, root)
     after, size = joined.graph, np.bincount(joined.group)
@@ -114,7 +114,29 @@ def test_generators_of_several_chunks_run_inside():
     assert labels(joined.graph) == ["make+make+add+sum"] and joined.graph.args == [(0, 1)]
 
 
-def test_a_function_is_no_part_of_a_pass_but_may_head_a_line():
+def test_functions_are_held_while_a_pass_reads_them_and_take_whole_chunks_themselves():
+    # (turn(a, b) + turn(b)).sum(): generators that functions read are chunks
+    dag = Dag.from_edges(6, [0, 1, 1, 2, 3, 4], [2, 2, 3, 4, 4, 5])
+    joined = fuse_regions(graph_of(dag, ["make", "make", "turn", "turn", "add", "sum"]))
+    assert labels(joined.graph) == ["make", "make", "turn+turn+add+sum"]
+    assert joined.graph.work.tolist() == [0, 0, 2 * 24]
+    assert values(joined.graph) == values(graph_of(dag, ["make", "make", "turn", "turn", "add", "sum"]))
+
+
+@given(graphs(), st.integers(0, 3))
+def test_no_more_functions_are_held_than_the_limit_says(drawn, whole):
+    graph = drawn[0]
+    joins = regions.flows(graph, lambda program: program.name in ("add", "make", "turn"))
+    turns = np.array([program.name == "turn" for program in graph.programs] + [False])[graph.program]
+    held = np.where(turns, graph.nbytes, 0)
+    root = regions.grown(graph, joins, is_open(graph), 0 * held, held, Limits(10**6, 10**6, whole))
+    joined = regions.join(graph, root)
+    assert np.all(joined.graph.work <= whole * 24) and values(joined.graph) == values(graph)
+    inside = np.flatnonzero((root != np.arange(graph.n)) & turns)
+    assert np.bincount(root[inside], minlength=1).max() <= whole
+
+
+def test_a_function_heads_a_line():
     dag = Dag.from_edges(5, [0, 1, 2, 3], [2, 2, 3, 4])
     assert labels(fuse_regions(graph_of(dag, ["make", "make", "turn", "add", "sum"])).graph) == [
         *["make", "make", "turn+add+sum"]
