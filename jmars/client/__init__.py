@@ -8,6 +8,7 @@ sending.py      arrays from outside, sent for each job or once for a cell (Sendi
 structures.py   graphs, sent whole once and named by their structure when they come again (Structures)
 cluster.py      a cluster of workers (Cluster) and the default one
 session.py      run tensors on the default cluster (Session, execute)
+tasks/          graphs of tasks from a file
 native.py       the engine that tensors call when they need a value
 plans/          what a run will cost, before it begins (PlannedRun)
 """
