@@ -37,10 +37,12 @@ partition/   partitions by METIS and mt-KaHyPar, and cascade's distances
 min_memory   the order that holds fewest bytes
 improve/     plans made better: copies, stealing, annealing, from coarse to fine
 candidates   the plans that choose tries, cheap ones first
+atomic       subgraphs that can run as one process each
 """
 
 from jmars.plan.accuracy import Accuracy
 from jmars.plan.assign import assign_initial, shares
+from jmars.plan.atomic import atomic_labels, atomic_parts
 from jmars.plan.bfs_v1 import assign_bfs_v1, initial_v1
 from jmars.plan.bisect import assign_bisect
 from jmars.plan.choose import Choice, choose, lower_bound
@@ -105,6 +107,8 @@ __all__ = [
     "assign_metis",
     "assign_ncd",
     "assign_runs",
+    "atomic_labels",
+    "atomic_parts",
     "choose",
     "contract",
     "depth_first",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from jmars.errors import GraphError
+from jmars.plan.atomic import atomic_parts
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
 from jmars.plan.order import rows, t_level
@@ -18,13 +19,15 @@ from jmars.plan.parts import Part
 __all__ = ["depth_first"]
 
 
-def depth_first(graph: PlanGraph, workers: Workers, *, quota: float = math.inf) -> list[Part]:
+def depth_first(graph: PlanGraph, workers: Workers, *, convex: bool = False, quota: float = math.inf) -> list[Part]:
     """Subgraphs by the seed's rules, in the order in which they are opened.
 
     Parameters
     ----------
     graph, workers
         What is run where.
+    convex
+        Whether no two subgraphs may wait for each other; they are split then, see `atomic`. False is the seed.
     quota
         Seconds of cost that fill a subgraph, beside the worker's memory.
 
@@ -38,7 +41,8 @@ def depth_first(graph: PlanGraph, workers: Workers, *, quota: float = math.inf) 
     Outputs come by the longest path that ends there. From each the search goes back: of an operand's inputs the one
     with the longest path is next, then the one with most bytes, then the highest index. What does not fit the
     subgraph's memory or quota, or may not run on its worker, opens a new one on the worker with least total assigned
-    time, of equals the fastest. Two subgraphs may wait for each other, so they must not be run as one process each.
+    time, of equals the fastest. Without `convex` two subgraphs may wait for each other, so they must not be run as one
+    process each.
 
     Examples
     --------
@@ -84,4 +88,4 @@ def depth_first(graph: PlanGraph, workers: Workers, *, quota: float = math.inf) 
             total[worker] += cost[v] / speed[worker]
             stack += sorted([p for p in inputs[v] if open_[p]], key=lambda p: (path[p], size[p], p))
     close()
-    return closed
+    return atomic_parts(graph, closed) if convex else closed

@@ -132,3 +132,77 @@ def test_s4_15_outputs_that_wait_for_another_context_are_a_number_beside_the_mak
         for where in (parts, parts * 0)
     )
     assert waiting(graph, parts, apart.trace, 2).sum() > waiting(graph, parts * 0, alone.trace, 2).sum() == 0
+
+
+@pytest.mark.parametrize("name", SMALL_ONES)
+def test_s4_16_its_parts_never_wait_for_each_other_where_they_run_as_processes(name):
+    graph, workers = SMALL_ONES[name](), Workers.build(3, memory=int(8 * CHUNK))
+    parts = depth_first(graph, workers, convex=True)
+    assert sorted(v for part in parts for v in part.operands) == list(range(graph.n))
+    assert max(part.nbytes for part in parts) <= 8 * CHUNK
+    levels(contract(graph, as_labels(parts, graph.n)).dag)
+
+
+def test_s4_16_at_an_input_node_the_deepest_open_sibling_is_next():
+    # two lines of three into 6; from it back along the dear line to its input, then the other line, from its end
+    graph = PlanGraph.build(Dag.from_edges(7, [0, 1, 2, 3, 4, 5], [1, 2, 6, 4, 5, 6]), [1, 1, 1, 2, 2, 2, 1], 10)
+    assert [part.operands for part in depth_first(graph, Workers.build(1))] == [(6, 5, 4, 3, 2, 1, 0)]
+    assert [part.operands for part in depth_first(graph, Workers.build(2, memory=40))] == [(6, 5, 4, 3), (2, 1, 0)]
+
+
+# After operand 0 of 5 s the part of worker 0 (CPU, speed 2, room for 30 bytes, 11 s) takes one more; who, and why.
+# Edges, costs, bytes, devices (0 any, 1 CPU, 2 GPU), the one that joins.
+TIES = {
+    "a context that may not run it is out": ([0, 0], [1, 2], [5, 2, 1], [5, 1, 1], [1, 2, 1], 2),
+    "what exceeds the capacity is out": ([0, 0], [1, 2], [5, 2, 1], [5, 26, 1], [0, 0, 0], 2),
+    "most bytes shared": ([0, 1, 0], [2, 2, 3], [9, 1, 1, 1], [5, 20, 1, 1], [0, 0, 0, 0], 2),
+    "then the longest path through it": ([0, 0, 2], [1, 2, 3], [5, 1, 1, 3], [5, 1, 1, 1], [0, 0, 0, 0], 2),
+    "then most bytes": ([0, 0], [1, 2], [5, 2, 2], [5, 1, 3], [0, 0, 0], 2),
+    "then the highest cost": ([0, 0, 1], [1, 2, 3], [5, 1, 2, 1], [5, 1, 1, 1], [0, 0, 0, 0], 2),
+    "then the first by name": ([0, 0], [1, 2], [5, 2, 2], [5, 1, 1], [0, 0, 0], 1),
+}
+
+
+@pytest.mark.parametrize("rule", TIES)
+def test_s4_13_which_neighbour_joins(rule):
+    src, dst, cost, nbytes, device, joins = TIES[rule]
+    graph = PlanGraph.build(Dag.from_edges(len(cost), src, dst), cost, nbytes, device=device)
+    workers = Workers.build(2, speed=[2.0, 1.0], memory=30, device=[1, 2])
+    first = merge(graph, workers, quota=cost[0] + 0.5)[0]
+    assert first.worker == 0 and first.operands[:2] == (0, joins)
+
+
+def test_s4_13_an_inefficient_context_weighs_less():
+    # on the slow GPU operand 2 could run four times faster elsewhere; 1, which may run nowhere else, joins before it
+    graph = PlanGraph.build(Dag.from_edges(3, [0, 0], [1, 2]), [5, 1, 2], [5, 1, 1], device=[2, 2, 0])
+    assert merge(graph, Workers.build(2, speed=[4.0, 1.0], device=[1, 2], memory=6))[0].operands == (0, 1)
+
+
+def test_s4_14_the_next_root_is_that_of_the_critical_path_of_the_rest():
+    graph = twelve()
+    parts, stored = merge(graph, SLOW_FAST), set()
+    for part in parts:
+        left = [v for v in range(12) if v not in stored]
+        roots = [v for v in left if not set(graph.dag.preds(v).tolist()) - stored]
+
+        def path(v, left=left):
+            return graph.cost[v] + max([path(u) for u in graph.dag.succs(v).tolist() if u in left], default=0)
+
+        assert part.operands[0] == min(roots, key=lambda v: (-path(v), v))
+        stored |= set(part.operands)
+
+
+@pytest.mark.parametrize("name", ["tree", "stencil", "layered"])
+def test_s4_11_one_picture_with_pure_breadth_first_and_depth_first(name):
+    graph = SMALL_ONES[name]()
+    tight = Workers.build(2, cores=2, memory=int(10 * CHUNK))
+    choice = choose(graph, tight, prefer="fast", budget=None)
+    spilled, times = {}, {"ours": choice.predicted.makespan}
+    for order in ("dfs", "level"):
+        run = run_in_virtual_time(graph, tight, choice.plan.assign, rank_by(order, graph), trace=True)
+        shown = picture(graph, tight, run)
+        assert [w["memory"] for w in shown["workers"]] == [10 * CHUNK] * 2
+        assert all(held <= 10 * CHUNK for w in shown["workers"] for _, held in w["curve"])
+        spilled[order], times[order] = run.spilled, run.makespan
+    assert times["ours"] <= 1.01 * min(times.values()) and times["ours"] <= times["dfs"]
+    assert choice.predicted.spilled <= max(spilled.values())
