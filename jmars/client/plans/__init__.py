@@ -6,6 +6,7 @@
 - policies.py  the ways to plan, by name
 - exchange.py  both graphs as JSON
 - advice.py    changes that gain, found by simulating them
+- interval.py  the most bytes that a run may hold
 - planned.py   PlannedRun: a run that is planned and not begun
 - words.py     a plan in words
 - layered.py   where the boxes of a graph stand

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from jmars.client.plans.advice import Advice, advise
 from jmars.client.plans.exchange import as_json, read_json
+from jmars.client.plans.interval import peak_interval
 from jmars.client.plans.machines import changed
 from jmars.client.plans.page import page
 from jmars.client.plans.policies import Planned, plan_by, spread
@@ -27,21 +28,16 @@ from jmars.config import config
 from jmars.deploy.memory import usable_cores
 from jmars.errors import GraphError
 from jmars.optimize.pipeline import Compiled
-from jmars.plan.accuracy import Accuracy
 from jmars.plan.cluster import Workers
 from jmars.plan.cost import one_host
 from jmars.plan.explain import picture
 from jmars.plan.graph import PlanGraph
 from jmars.plan.outcome import SimResult
-from jmars.plan.predict import foretell
 from jmars.plan.profile import Profile
 from jmars.tensor.operand import TensorData
 from jmars.units import parse_bytes
 
 __all__ = ["PlannedRun", "plan_for"]
-
-DRAWS = 8  # runs with other costs that the interval of the peak is taken from
-_DRAWING = 0.2  # seconds in which they are simulated; two are always
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,28 +123,10 @@ class PlannedRun:
     def peak(self) -> NDArray[np.int64]:
         """Bytes of chunks and scratch in memory at most, of each machine, as an interval: shape (P, 2), low and high.
 
-        The least and the most of up to 10 simulated runs: the predicted one; on one machine the one whose workers have
-        more waiting, as they are sent work ahead (`jmars.plan.predict`); and runs of the same plan whose costs are
-        drawn around the predicted ones, as far apart as predictions were off so far (`Accuracy.spread`). Widened by
-        the median error of predicted peaks on this machine, once that is known. The draws are seeded, so the same
-        plan has the same interval, unless the graph is so large that 0.2 s are over before the eighth.
+        What it is taken from: `jmars.client.plans.interval`.
         """
-        peaks = [self.predicted.peak]
-        if len(self.workers) == 1 and self.question is not None and self.operands:
-            placed, rank = self.planned.placed.astype(np.int64), self.planned.rank
-            told = foretell(self.graph, self.workers, rank, self.predicted, self.question.profile, placed)
-            peaks.append(np.array([told.peak[1]]))
-        seen = self.question.profile.accuracy if self.question is not None else Accuracy()
-        until = time.perf_counter() + _DRAWING
-        for seed in range(1, DRAWS + 1):
-            peaks.append(self.planned.run(self.graph, self.workers, noise=seen.spread, seed=seed).peak)
-            if seed > 1 and time.perf_counter() > until:
-                break
-        off = seen.errors()["peak"] or 0.0
-        low, high = np.min(peaks, axis=0) * max(0.0, 1 - off), np.max(peaks, axis=0) * (1 + off)
-        ends = np.stack([low, np.minimum(high, self.workers.memory)], axis=1)
-        interval: NDArray[np.int64] = np.minimum(ends, float(np.iinfo(np.int64).max // 2)).astype(np.int64)
-        return interval
+        profile = self.question.profile if self.question is not None else None
+        return peak_interval(self.graph, self.workers, self.planned, self.predicted, profile)
 
     @property
     def waiting(self) -> float:

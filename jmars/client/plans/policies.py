@@ -135,7 +135,7 @@ def spread(held: NDArray[np.bool_], machines: int) -> Placed:
 
 def policy_names() -> tuple[str, ...]:
     """What `plan_by` takes; an assigner and an order may be joined as "eft/dfs"."""
-    return (*PREFERENCES, *SEARCHES, *ASSIGNERS, *ORDERS)
+    return tuple(dict.fromkeys((*PREFERENCES, *SEARCHES, *ASSIGNERS, *ORDERS)))
 
 
 def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budget: float | None = 0.3) -> Planned:
@@ -181,7 +181,7 @@ def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budge
     bound = lower_bound(graph, workers)
     if order and order not in ORDERS:
         raise GraphError(f"no order {order!r} in policy {name!r}; choose one of {', '.join(ORDERS)}")
-    if assigner in SEARCHES:
+    if assigner in SEARCHES and assigner not in ASSIGNERS:
         free = graph.dag.sources()
         free = free[placed[free] < 0]
         first = assign_initial(graph.dag, free, workers.cores.tolist(), assigner)

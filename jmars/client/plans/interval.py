@@ -1,0 +1,63 @@
+"""The most bytes that a planned run may hold, as an interval: no prediction is exact, and memory must not run out.
+
+The least and the most of up to 10 simulated runs: the predicted one; on one machine the one whose workers have more
+waiting, as they are sent work ahead (`jmars.plan.predict`); and 8 runs of the same plan whose costs are drawn around
+the predicted ones, as far apart as predictions were off so far (`Accuracy.spread`). Widened by the median error of
+predicted peaks on this machine, once that is known. Used by `PlannedRun.peak`.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.client.plans.policies import Planned
+from jmars.plan.accuracy import Accuracy
+from jmars.plan.cluster import Workers
+from jmars.plan.graph import PlanGraph
+from jmars.plan.outcome import SimResult
+from jmars.plan.predict import foretell
+from jmars.plan.profile import Profile
+
+__all__ = ["peak_interval"]
+
+_DRAWS = 8
+_SECONDS = 0.2  # in which they are simulated; one is always
+_SLOW = 2000  # operands from which a policy that places while it runs takes too long to be drawn
+_MOST = float(np.iinfo(np.int64).max // 2)
+
+
+def peak_interval(
+    graph: PlanGraph, workers: Workers, planned: Planned, predicted: SimResult, profile: Profile | None
+) -> NDArray[np.int64]:
+    """Bytes at most of each machine, shape (P, 2), low and high.
+
+    The draws are seeded, so the same plan has the same interval, unless the graph is so large that the time is up
+    before the eighth.
+
+    Parameters
+    ----------
+    graph, workers, planned
+        What runs where.
+    predicted
+        Its simulated run.
+    profile
+        What is known of costs and of predictions on this machine; None: nothing.
+    """
+    seen = profile.accuracy if profile is not None else Accuracy()
+    peaks = [predicted.peak]
+    if len(workers) == 1 and profile is not None and (planned.placed < 0).any():
+        told = foretell(graph, workers, planned.rank, predicted, profile, planned.placed.astype(np.int64))
+        peaks.append(np.array([told.peak[1]]))
+    until = time.perf_counter() + _SECONDS
+    for seed in range(1, _DRAWS + 1) if planned.follow is None or graph.n <= _SLOW else ():
+        peaks.append(planned.run(graph, workers, noise=seen.spread, seed=seed).peak)
+        if time.perf_counter() > until:
+            break
+    off = seen.errors()["peak"] or 0.0
+    low, high = np.min(peaks, axis=0) * max(0.0, 1 - off), np.max(peaks, axis=0) * (1 + off)
+    ends = np.stack([low, np.minimum(high, workers.memory)], axis=1)
+    interval: NDArray[np.int64] = np.minimum(ends, _MOST).astype(np.int64)
+    return interval
