@@ -36,6 +36,11 @@ In reading order:
 - histograms.py: counts of what lies where
 - selecting.py: values chosen by conditions or positions
 - signals.py: lines as signals
+- extending.py: elements put in, repeated, trimmed
+- norms.py: norms, ranks, conditions, eigenvalues
+- polynomials.py: values and fits
+- places.py: positions, bits, writing by masks
+- of_numbers.py: what concerns no tensor
 - applying.py: functions of lines, matrices, neighbourhoods
 - npy.py: `.npy` files
 - inquiry.py: questions that shape and dtype answer
@@ -51,6 +56,7 @@ from jmars.tensor.ops import (
     creation,
     cumulative,
     elementwise,
+    extending,
     factorisation,
     fft,
     histograms,
@@ -61,8 +67,12 @@ from jmars.tensor.ops import (
     mapping,
     masking,
     nonzero,
+    norms,
     npy,
+    of_numbers,
     order,
+    places,
+    polynomials,
     random,
     ranges,
     reduction,
@@ -82,6 +92,7 @@ __all__ = [
     "creation",
     "cumulative",
     "elementwise",
+    "extending",
     "factorisation",
     "fft",
     "histograms",
@@ -92,8 +103,12 @@ __all__ = [
     "mapping",
     "masking",
     "nonzero",
+    "norms",
     "npy",
+    "of_numbers",
     "order",
+    "places",
+    "polynomials",
     "random",
     "ranges",
     "reduction",

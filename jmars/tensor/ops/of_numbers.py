@@ -1,0 +1,60 @@
+"""NumPy functions that concern no tensor: computed by NumPy, at once; a tensor is refused by name.
+
+Used as `jmars.tensor.<name>` and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["diag_indices_from", "tril_indices_from", "triu_indices_from"]
+
+Array = np.ndarray[Any, Any]
+
+
+_OF_NUMBERS = """
+    poly polyadd polyder polydiv polyint polymul polysub roots tril_indices triu_indices diag_indices mask_indices ix_
+    einsum_path fromiter frombuffer fromfile fromstring fromregex genfromtxt loadtxt busday_count busday_offset
+    is_busday datetime_as_string datetime_data mintypecode geomspace
+""".split()  # noqa: SIM905
+
+
+def _of_numbers(name: str) -> Any:
+    theirs = getattr(np, name)
+
+    @functools.wraps(theirs)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(x, Tensor) for x in (*args, *kwargs.values())):
+            raise UnsupportedError(f"np.{name} of tensors is not in jmars; give it numbers or arrays, x.fetch()")
+        return theirs(*args, **kwargs)
+
+    return function
+
+
+for _name in _OF_NUMBERS:
+    offers(_name)(_of_numbers(_name))
+
+
+@offers("tril_indices_from")
+def tril_indices_from(arr: Any, k: int = 0) -> Any:
+    """`np.tril_indices_from`: NumPy arrays of positions."""
+    return np.tril_indices(arr.shape[-2], k=k, m=arr.shape[-1])
+
+
+@offers("triu_indices_from")
+def triu_indices_from(arr: Any, k: int = 0) -> Any:
+    """`np.triu_indices_from`: NumPy arrays of positions."""
+    return np.triu_indices(arr.shape[-2], k=k, m=arr.shape[-1])
+
+
+@offers("diag_indices_from")
+def diag_indices_from(arr: Any) -> Any:
+    """`np.diag_indices_from`: NumPy arrays of positions."""
+    return np.diag_indices(arr.shape[0], arr.ndim)
