@@ -249,7 +249,37 @@ def test_a_function_of_blocks_runs_numpys_own(notebook):
 
 def test_advice_about_what_is_unsupported_works(notebook):
     notebook("import numpy as np\nx = np.array([3, 1, 3])")
-    ran = notebook.run("%%jmars\ny = x * 2\nnp.unique(y)")
+    ran = notebook.run("%%jmars\ny = x * 2\nnp.asfortranarray(y)")
     assert "compute it in a cell without %%jmars, where numpy is NumPy, on the value, x.fetch()" in str(ran.error)
     notebook("%%jmars\ny = x * 2")
-    assert notebook("np.unique(y.fetch())").tolist() == [2, 6]
+    assert notebook("np.asfortranarray(y.fetch())").tolist() == [6, 2, 6]
+
+
+# what only the values tell
+
+
+def test_masks_and_different_elements_are_numpys_and_one_job(notebook):
+    notebook("import numpy as np\na = np.arange(20) % 6")
+    notebook("%%jmars\ny = a[a > 3]; values, counts = np.unique(y, return_counts=True); z = y[::-1] - y.mean()")
+    array = np.arange(20) % 6
+    y = array[array > 3]
+    np.testing.assert_array_equal(notebook["y"].fetch(), y)
+    np.testing.assert_array_equal(notebook["values"].fetch(), [4, 5])
+    np.testing.assert_array_equal(notebook["counts"].fetch(), np.unique(y, return_counts=True)[1])
+    np.testing.assert_array_equal(notebook["z"].fetch(), y[::-1] - y.mean())
+    assert notebook["y"].shape == y.shape
+
+
+def test_code_of_a_cell_that_asks_for_a_length_gets_it(notebook):
+    notebook("import numpy as np\na = np.arange(10)")
+    assert notebook("%%jmars\ny = a[a > 6]\n(len(y), y.shape, [int(v) for v in y], y / y.size)[:3]") == (
+        3,
+        (3,),
+        [7, 8, 9],
+    )
+
+
+def test_control_flow_that_the_cluster_decides(notebook):
+    notebook("import numpy as np\nimport jmars.tensor as mt\na = np.ones(4)")
+    notebook("%%jmars\nb = mt.while_loop(lambda v: v.sum() < 50, lambda v: v * 2, a)\nc = mt.cond(b.max() > 10, b, -b)")
+    np.testing.assert_array_equal(notebook["c"].fetch(), np.full(4, 16.0))

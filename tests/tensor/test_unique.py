@@ -52,6 +52,28 @@ def test_what_follows_goes_on_in_the_same_stage_or_a_later_one(engine):
     same(np.union1d(x, x[x > 3] + 3), np.union1d(array, array[array > 3] + 3))
 
 
+@pytest.mark.parametrize("name", ["union1d", "intersect1d", "setdiff1d", "setxor1d"])
+def test_sets(name):
+    a, b = np.arange(20) % 7, np.array([[3, 9], [5, 3]])
+    function = getattr(np, name)
+    x, y = mt.as_tensor(a, chunk_size=6), mt.as_tensor(b, chunk_size=1)
+    same(function(x, y), function(a, b))
+    same(function(y, x), function(b, a))
+    same(function(x[x > 3], b), function(a[a > 3], b))
+
+
+@pytest.mark.parametrize("name", ["unique_values", "unique_counts", "unique_inverse", "unique_all"])
+def test_the_array_standard_s_names(name):
+    a = np.arange(20).reshape(4, 5) % 7
+    ours, theirs = getattr(np, name)(mt.as_tensor(a, chunk_size=3)), getattr(np, name)(a)
+    if name == "unique_values":
+        same(ours, np.sort(theirs))
+        return
+    assert type(ours) is type(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        same(one, other)
+
+
 def test_what_is_not_offered_says_so():
     with pytest.raises(UnsupportedError, match="axis="):
         np.unique(mt.ones((2, 2)), axis=0)

@@ -19,15 +19,14 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.dynamic import new_group
 from jmars.tensor.operand import Operand, TensorMeta, new_data
-from jmars.tensor.ops.joining import concatenate
 from jmars.tensor.ops.reshape import ravel
 from jmars.tensor.ops.tiling import corners
 from jmars.tensor.ops.unsized import chunk_type, classes, length_kind
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, Origin, is_known
 
-__all__ = ["union1d", "unique"]
+__all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d", "unique"]
 
 Array = np.ndarray[Any, Any]
 _BYTES = np.dtype(np.uint8)
@@ -86,10 +85,57 @@ def _one_chunk(origin: Origin, dtype: np.dtype[Any]) -> Any:
 
 
 @offers("union1d")
-def union1d(ar1: Any, ar2: Any) -> Tensor:
+def union1d(ar1: Any, ar2: Any) -> Any:
     """`np.union1d`: what is in either array, in order, once."""
-    joined: Tensor = unique(concatenate([ravel(as_tensor(ar1)), ravel(as_tensor(ar2))]))
-    return joined
+    return call("unique", call("concatenate", [call("ravel", as_tensor(ar1)), call("ravel", as_tensor(ar2))]))
+
+
+@offers("intersect1d")
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """`np.intersect1d`: what is in both arrays, in order, once."""
+    if return_indices:
+        raise UnsupportedError("np.intersect1d with return_indices is not in jmars; look them up with searchsorted")
+    values = call("unique", as_tensor(ar1))
+    return values[call("isin", values, as_tensor(ar2))]
+
+
+@offers("setdiff1d")
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """`np.setdiff1d`: what is in the first array and not in the second, once; in order unless `assume_unique`."""
+    values = call("ravel", as_tensor(ar1)) if assume_unique else call("unique", as_tensor(ar1))
+    return values[call("isin", values, as_tensor(ar2), invert=True)]
+
+
+@offers("setxor1d")
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """`np.setxor1d`: what is in one of the two arrays only, in order."""
+    parts = [call("unique", as_tensor(one)) for one in (ar1, ar2)]
+    values, counts = call("unique", call("concatenate", parts), return_counts=True)
+    return values[counts == 1]
+
+
+@offers("unique_values")
+def unique_values(x: Any) -> Any:
+    """`np.unique_values`."""
+    return call("unique", x, equal_nan=False)
+
+
+@offers("unique_counts")
+def unique_counts(x: Any) -> Any:
+    """`np.unique_counts`, as NumPy's named tuple."""
+    return type(np.unique_counts(np.empty(0)))(*call("unique", x, return_counts=True, equal_nan=False))
+
+
+@offers("unique_inverse")
+def unique_inverse(x: Any) -> Any:
+    """`np.unique_inverse`, as NumPy's named tuple."""
+    return type(np.unique_inverse(np.empty(0)))(*call("unique", x, return_inverse=True, equal_nan=False))
+
+
+@offers("unique_all")
+def unique_all(x: Any) -> Any:
+    """`np.unique_all`, as NumPy's named tuple."""
+    return type(np.unique_all(np.empty(0)))(*call("unique", x, True, True, True, equal_nan=False))
 
 
 @dataclass(frozen=True, eq=False)
