@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,8 +22,9 @@ from jmars.plan.graph import PlanGraph
 from jmars.plan.improve.anneal import anneal
 from jmars.plan.improve.multilevel import refine
 from jmars.plan.justify import rank_justified
+from jmars.plan.native import backend
 from jmars.plan.order import b_level, rank_by, sequential_peak
-from jmars.plan.outcome import SimResult
+from jmars.plan.outcome import SimResult, Trace
 from jmars.plan.plan import Plan
 from jmars.plan.simulate import simulate
 
@@ -32,6 +34,8 @@ PREFERENCES = ("fast", "lean", "memory")
 
 _MOVED, _HELD = 0.3, 0.05  # "lean": what moving or spilling all bytes, and holding twice as many, is worth
 _JUSTIFIED = 3  # plans whose order is tried again, learnt from their run
+_PACE = {"c": 12e-6, "python": 150e-6}  # "auto": seconds an operand
+_SHORTEST, _LEAST = 0.05, 4  # "auto": seconds, and plans
 _SLACK = 1.1  # "memory": how much longer than the fastest it may take
 
 
@@ -67,7 +71,7 @@ def choose(
     workers: Workers,
     *,
     prefer: str = "lean",
-    budget: float | None = 1.0,
+    budget: float | Literal["auto"] | None = "auto",
     improve: float = 0.0,
     placed: ArrayLike | None = None,
     clock: Callable[[], float] = time.perf_counter,
@@ -82,7 +86,9 @@ def choose(
         "fast": the shortest time; "lean": also few bytes moved and held; "memory": fewest bytes held among plans
         within a tenth of the fastest.
     budget
-        Seconds after which nothing more is tried; None: everything is. One plan is always made.
+        Seconds; nothing more is tried when there would be no time left for as long a step as there was. One plan is
+        always made. None: everything is tried. "auto": 12 µs an operand, or 150 where plans are made in Python, but at
+        least 50 ms, and four plans.
     improve
         Seconds spent beyond that to better the best plan, from coarse to fine and then by annealing; for plans that
         will be used again. Not for "memory".
@@ -108,36 +114,45 @@ def choose(
     """
     if prefer not in PREFERENCES:
         raise GraphError(f"no preference {prefer!r}; choose one of {', '.join(PREFERENCES)}")
-    start = clock()
+    start = last = clock()
+    limit, least, longest = (*_auto(graph.n), 0.0) if budget == "auto" else (budget, 1, 0.0)
     bound, total = lower_bound(graph, workers, placed), int(graph.nbytes.sum())
     lean = sequential_peak(graph, rank_by("dfs", graph)) * len(workers)
     tried: list[Candidate] = []
     failed: list[MemoryLimitError] = []
+    times: dict[int, Trace] = {}  # of the best so far, by their place in `tried`
 
     def is_over() -> bool:
-        return budget is not None and bool(tried) and clock() - start >= budget
+        nonlocal last, longest
+        now = clock()
+        last, longest = now, max(longest, now - last)
+        return limit is not None and len(tried) >= least and now - start + longest > limit
 
     def attempt(assigned_by: str, ranked_by: str, assign: NDArray[np.int16], rank: NDArray[np.int64]) -> None:
         try:
-            result = simulate(graph, workers, assign, rank, placed=placed)
+            result = simulate(graph, workers, assign, rank, placed=placed, trace="times")
         except MemoryLimitError as error:
             failed.append(error)
-        else:
-            score = _score(prefer, result, bound, total, lean)
-            tried.append(Candidate(assigned_by, ranked_by, assign, rank, result, score))
+            return
+        assert result.trace is not None
+        times[len(tried)] = result.trace
+        score = _score(prefer, result, bound, total, lean)
+        tried.append(Candidate(assigned_by, ranked_by, assign, rank, replace(result, trace=None), score))
+        if len(times) > _JUSTIFIED:
+            del times[max(times, key=lambda k: (tried[k].score, k))]
 
-    for candidate in candidates(graph, workers, placed, prefer=prefer):
+    for candidate in candidates(graph, workers, placed, prefer=prefer, seconds=limit):
         attempt(*candidate)
         if is_over():
             break
     if not tried:
         raise failed[0]
-    for one in sorted(tried, key=lambda one: one.score)[:_JUSTIFIED]:
+    ran = dict(times)
+    for k in sorted(ran, key=lambda k: (tried[k].score, k)):
         if is_over():
             break
-        trace = simulate(graph, workers, one.assign, one.rank, placed=placed, trace=True).trace
-        assert trace is not None
-        rank = rank_justified(graph, one.assign, trace, workers.seconds_per_byte)
+        one = tried[k]
+        rank = rank_justified(graph, one.assign, ran[k], workers.seconds_per_byte)
         attempt(one.assigned_by, f"{one.ranked_by}, justified", one.assign, rank)
     if improve > 0 and prefer != "memory":
         one = min(tried, key=lambda one: one.score)
@@ -161,6 +176,11 @@ def lower_bound(graph: PlanGraph, workers: Workers, placed: ArrayLike | None = N
     if placed is not None and np.any(there := np.asarray(placed) >= 0):
         graph = replace(graph, cost=np.where(there, 0.0, graph.cost))
     return max(max(b_level(graph)) / float(workers.speed.max()), float(graph.cost.sum()) / workers.rate)
+
+
+def _auto(n: int) -> tuple[float, int]:
+    """Seconds for a graph of n operands, and how many plans are made at least."""
+    return max(_SHORTEST, n * _PACE[backend()]), _LEAST
 
 
 def _score(prefer: str, result: SimResult, bound: float, total: int, lean: int) -> float:

@@ -1,11 +1,20 @@
 """µs an operand of everything between tiling and the first ready operand, and of the counters during the run.
 
-    python tests/benchmarks/planning.py [OPERANDS]
+    python tests/benchmarks/planning.py [--passes | --choose | --check] [OPERANDS]
 
-Three graphs of about OPERANDS (300,000) chunk operands: an unfused map under a tree sum, equal lines of three, and a
-wavefront. Best of three, beside a calibration loop: this machine's µs for one `x += 1` in Python.
+--passes: three graphs of about OPERANDS (300,000) chunk operands: an unfused map under a tree sum, equal lines of three
+and a wavefront. Best of three, beside a calibration loop: this machine's µs for one `x += 1` in Python.
+
+--choose: the whole `jmars.plan.choose` as it is called by default, for 64 simulated cores, on 8 workers of 8 and 64 of
+one: an unfused map under a tree, a stencil, products of blocks. In C at 10⁵ and 10⁶ operands, in Python at 10⁴; with
+OPERANDS, both at that size. Time of one core (CPU) counts, also for the time that is given to `choose`; that of the
+clock on the wall stands beside it.
+
+--check: as --choose, and exits with 1 where C takes more than 15 µs an operand, Python more than 200, or fewer than
+three plans were tried. Source: PLANNING 3.5.
 """
 
+import argparse
 import sys
 import time
 import timeit
@@ -20,7 +29,10 @@ from jmars.optimize.chains import fuse_chains
 from jmars.optimize.priority import depth_first, mars
 from jmars.optimize.prune import prune
 from jmars.optimize.regions import fuse_regions
-from jmars.plan import assign_initial
+from jmars.plan import Workers, assign_initial, choose
+from jmars.plan.native import forced
+from tests.benchmarks.large_graphs import LARGE, costed, map_and_tree
+from tests.benchmarks.machine import this_machine
 from tests.graph.examples import wavefront
 from tests.optimize.examples import chunk_graph
 
@@ -33,18 +45,6 @@ def best(work: Callable[[], Any], rounds: int = 3) -> tuple[float, Any]:
         result = work()
         fastest = min(fastest, time.perf_counter() - start)
     return fastest, result
-
-
-def map_and_tree(n: int) -> Dag:
-    """A source, and a map on it that is shared and so not fused, under a tree that sums four at a time."""
-    leaves = n * 3 // 7
-    src, dst, below, start, end = [np.arange(leaves)], [np.arange(leaves, 2 * leaves)], leaves, leaves, 2 * leaves
-    while below > 1:
-        above = (below + 3) // 4
-        src.append(np.arange(start, start + below))
-        dst.append(end + np.arange(below) // 4)
-        start, end, below = end, end + above, above
-    return Dag.from_edges(end, np.concatenate(src), np.concatenate(dst))
 
 
 def lines(n: int) -> Dag:
@@ -96,10 +96,14 @@ def measure(name: str, dag: Dag) -> None:
     )
 
 
-def main() -> None:
-    """Print all."""
-    n = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
+MOST = {"c": 15.0, "python": 200.0}  # µs an operand
+PLANS = 3
+SIZES = {"c": (100_000, 1_000_000), "python": (10_000,)}
+CLUSTERS = {"8 x 8": Workers.build(8, cores=8), "64 x 1": Workers.build(64)}
 
+
+def passes(n: int) -> None:
+    """What is done with every graph, and its counters."""
     addition = min(timeit.repeat("x += 1", "x = 0", number=1_000_000, repeat=3))
     print(f"calibration {addition:.3f} µs an addition; below µs an operand")
     for name, dag in (
@@ -110,5 +114,49 @@ def main() -> None:
         measure(name, dag)
 
 
+def planned(backend: str, n: int) -> int:
+    """A row for each graph and cluster; how many break what is promised."""
+    broken = 0
+    for shape, make in LARGE.items():
+        graph = costed(make(n))
+        for cluster, workers in CLUSTERS.items():
+            with forced(backend):
+                cpu, wall = time.process_time(), time.perf_counter()
+                choice = choose(graph, workers, clock=time.process_time)
+                cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            took, tried = cpu / graph.n * 1e6, len(choice.tried)
+            is_kept = took <= MOST[backend] and tried >= PLANS
+            broken += not is_kept
+            figures = f"{took:8.2f} {wall / graph.n * 1e6:8.2f} {tried:6d}"
+            best = f"{choice.predicted.makespan / choice.lower_bound:8.3f}  {choice.best.assigned_by}, "
+            best += choice.best.ranked_by
+            print(
+                f"{backend:7s} {shape:13s}{graph.n:9d} {graph.dag.m:9d}  {cluster:7s}{figures}{best:46s}"
+                f"{'ok' if is_kept else 'BROKEN'}",
+                flush=True,
+            )
+    return broken
+
+
+def main() -> int:
+    """Print all, or what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, what in (("passes", "only the passes"), ("choose", "only the plans"), ("check", "hold the plans to it")):
+        parser.add_argument(f"--{name}", action="store_true", help=what)
+    parser.add_argument("operands", nargs="?", type=int)
+    given = parser.parse_args()
+    if not (given.choose or given.check):
+        passes(given.operands or 300_000)
+    if given.passes:
+        return 0
+    print(f"\n{this_machine()}; `choose` on 64 simulated cores, µs an operand")
+    head = "backend graph         operands     edges  workers     CPU     wall  plans   mk/LB  chosen"
+    print(head)
+    sizes = {name: (given.operands,) if given.operands else those for name, those in SIZES.items()}
+    broken = sum(planned(backend, n) for backend, those in sizes.items() for n in those)
+    print(f"promised: C {MOST['c']:.0f} µs, Python {MOST['python']:.0f} µs, {PLANS} plans; broken: {broken}")
+    return int(given.check and broken > 0)
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

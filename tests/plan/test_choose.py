@@ -44,6 +44,14 @@ def test_when_the_time_is_up_nothing_more_is_tried():
     assert len(choose(graph, workers, budget=None).tried) > 3
 
 
+def test_by_itself_it_takes_a_share_of_time_for_each_operand_and_tries_several():
+    slow = count(0, 1000)  # every look at the clock is a quarter of an hour later
+    assert len(choose(unit(tree(64)), Workers.build(4), clock=lambda: next(slow)).tried) == 4
+    stopped = count(0, 0)
+    everything = len(choose(unit(tree(64)), Workers.build(4), budget=None).tried)
+    assert len(choose(unit(tree(64)), Workers.build(4), clock=lambda: next(stopped)).tried) >= everything - 4
+
+
 def test_plans_are_scored_under_the_memory_that_there_is():
     graph = SMALL_ONES["matmul"]()
     tight = Workers.build(2, cores=2, memory=6 * 100_000_000)
