@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["CellDisplay", "NoDisplay", "TextDisplay", "WidgetDisplay", "choose_display"]
 
 _LAST_FRAME = 3.0  # seconds that a cell waits for its last picture
+_ADVICE = 0.3  # seconds for simulations while a long job runs
 _KEPT = 8  # views of ended cells whose widgets stay open
 _ended: deque[JobView] = deque()
 
@@ -105,7 +106,8 @@ class WidgetDisplay:
         self._jobs: dict[str, Job] = {}
         self._view = JobView(on_cancel=self._cancel, on_background=self._detach, on_answer=self._answered)
         kernel_access.unpin(self._view.comm)
-        self._sampler = Sampler(cluster.events, self._view.show, RunState(open=True, attached=True), self._replace)
+        run = RunState(open=True, attached=True)
+        self._sampler = Sampler(cluster.events, self._view.show, run, self._replace, self._advice)
         self._handle: DisplayHandle | None = None
 
     def follow(self, job: Job) -> None:
@@ -134,6 +136,11 @@ class WidgetDisplay:
     def _cancel(self, job: str) -> None:
         if job in self._jobs:
             self._jobs[job].cancel()
+
+    def _advice(self, job: str) -> list[str]:
+        """What would gain the next time, of a job that runs."""
+        plan = self._jobs[job].plan()
+        return [f"{one.text}: {one.how}" for one in plan.advice(_ADVICE)] if plan.complete else []
 
     def _detach(self) -> None:
         self.detached = True

@@ -9,6 +9,7 @@ Source: shared design, "Flow and back-pressure".
 from __future__ import annotations
 
 import json
+import logging
 import math
 import threading
 import time
@@ -19,10 +20,13 @@ from typing import Any
 
 from jmars.errors import JmarsError
 from jmars.model.events import Event
+from jmars.model.states import JobState
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import TRAITS, Picture
 
 __all__ = ["Frame", "Frames", "Pace", "Sampler", "catch_up"]
+
+log = logging.getLogger("jmars.notebook")
 
 Frame = dict[str, Any]  # some fields of Picture
 
@@ -30,6 +34,7 @@ FRAME_LIMIT = 32 * 1024  # bytes of a frame without its graph
 _FAST, _MEDIUM, _SLOW = 0.1, 0.25, 1.0  # seconds between frames
 _TICK = 1.0  # seconds after which the elapsed time is shown again though nothing happened
 _NEVER = -math.inf
+_LONG = 2.0  # seconds after which a run is worth some advice
 _READS = 100  # parts of the log that are read before the next job is shown at the latest
 _REST = {"stages": 0.3, "workers": 0.3, "series": 0.5}  # seconds between two of a kind: tables and curves
 
@@ -142,6 +147,9 @@ class Sampler:
         What to fold into; `RunState(open=True, attached=True)` for a cell.
     on_end
         Called once on the thread, with the last picture, when nothing more will come.
+    advise
+        What would gain the next time, of a job by its id: called once on the thread for each job that runs for longer
+        than two seconds, and shown in the Plan tab.
 
     Examples
     --------
@@ -162,9 +170,11 @@ class Sampler:
         show: Callable[[Frame], None],
         run: RunState,
         on_end: Callable[[Picture], None] | None = None,
+        advise: Callable[[str], list[str]] | None = None,
     ) -> None:
         self.run = run
-        self._read, self._show, self._on_end = read, show, on_end
+        self._read, self._show, self._on_end, self._advise = read, show, on_end, advise
+        self._advised: set[str] = set()  # jobs
         self._pace, self._frames = Pace(), Frames()
         self._next: deque[tuple[str, str]] = deque()  # jobs to follow
         self._since, self._sent = 0, 0
@@ -212,6 +222,7 @@ class Sampler:
         """Read, fold, show, until nothing more will come."""
         try:
             while self._step():
+                self._take_advice()
                 with self._lock:
                     interval = self._pace.interval(time.monotonic())
                 self._wake.wait(interval)
@@ -238,6 +249,22 @@ class Sampler:
         if frame is not None:
             self._show(frame | {"frame": self._sent})
         return live
+
+    def _take_advice(self) -> None:
+        """Ask once what would have been better for a job that takes its time."""
+        with self._lock:
+            job = self.run.job
+            slow = job is not None and job.state == JobState.RUNNING and job.elapsed(time.time()) >= _LONG
+        if self._advise is None or job is None or not slow or job.id in self._advised:
+            return
+        self._advised.add(job.id)
+        try:
+            found = self._advise(job.id)
+        except Exception:  # the view goes on without
+            log.exception("no advice for %s", job.id)
+            return
+        with self._lock:
+            self.run.advise(job.id, found)
 
     def _advance(self) -> None:
         """Go on to the next job, once all that the log has of the one before has been read."""

@@ -146,3 +146,35 @@ def test_a_cell_without_any_job_ends_too():
 def _part(log, since, job):
     events = [event for event in log.events if event[0] > since and event[3] in ("", job)][:2]
     return events, events[-1][0] if events else max(since, len(log.events))
+
+
+def test_a_job_that_takes_its_time_gets_advice_once_and_a_failure_of_that_ends_nothing():
+    for answer in (["workers 4"], ZeroDivisionError()):
+        log, frames, asked = started(4), [], []  # submitted in 1970
+
+        def advise(job, answer=answer, log=log, asked=asked):
+            asked.append(job)
+            log.add("JobMoved", state="succeeded", error=None, elapsed=5.0)  # meanwhile
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        def read(since, job, log=log):
+            return log.events[since:], len(log.events)
+
+        sampler = Sampler(read, frames.append, RunState(), None, advise)
+        sampler.follow("job-1")
+        assert sampler.join(timeout=10)
+        assert asked == ["job-1"]
+        plan = sampler.picture()["plan"]
+        assert plan is None if isinstance(answer, Exception) else plan["advice"] == answer
+        assert frames[-1]["snap"]["state"] == "succeeded"
+
+
+def test_a_short_job_is_not_advised():
+    log = started(4).add("JobMoved", state="succeeded", error=None, elapsed=0.3)
+    read = lambda since, job: (log.events[since:], len(log.events))  # noqa: E731
+    sampler = Sampler(read, lambda _: None, RunState(), None, lambda _: 1 / 0)
+    sampler.follow("job-1")
+    assert sampler.join(timeout=10)
+    assert sampler.picture()["plan"] is None

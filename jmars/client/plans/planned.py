@@ -152,6 +152,11 @@ class PlannedRun:
         return self.graph.n - int((self.planned.placed >= 0).sum())
 
     @property
+    def complete(self) -> bool:
+        """Whether this is the whole run, or only the first of several stages."""
+        return self.question is None or not self.question.unfolds
+
+    @property
     def operands_before(self) -> int:
         """Operands before fusion; those that run where that is not known."""
         return self.compiled.before.n - len(self.compiled.before.stored) if self.compiled else self.operands

@@ -87,7 +87,8 @@ def headline(plan: PlannedRun) -> str:
     workers = f"{cores[0]} worker{'s' * (cores[0] != 1)}"
     if len(cores) > 1:
         workers = f"{len(cores)} machines of {workers}" if len(set(cores)) == 1 else f"machines of {cores} workers"
-    return f"plan of {operands} on {workers}"
+    part = "" if plan.complete else "the first stage: "  # what comes behind it is known when that has run
+    return f"plan of {part}{operands} on {workers}"
 
 
 def comparison(plan: PlannedRun, base: PlannedRun) -> str:

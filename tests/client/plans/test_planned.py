@@ -188,3 +188,12 @@ def test_a_job_that_has_run_can_be_planned_again(cluster):
     plan = job.plan()
     assert plan.operands == job.describe()["operands"] == 4
     assert plan.what_if(workers=1).makespan > plan.makespan
+
+
+def test_of_a_graph_that_unfolds_the_first_stage_is_planned():
+    x = mt.ones(1000, chunk_size=100)
+    grown = mt.while_loop(lambda a: a.sum() < 5000, lambda a: a * 2, x)
+    plan = planned(grown)
+    assert not plan.complete and plan.operands > 0
+    assert "plan of the first stage: " in repr(plan)
+    assert planned(x).complete and "stage" not in repr(planned(x))
