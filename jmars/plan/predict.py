@@ -1,17 +1,20 @@
 """What a run on this host should take: seconds, bytes held, bytes spilled; told before it starts.
 
 The costs are the profile's, the run is the simulator's. What the simulator does not know is added here: executors are
-sent work ahead, so outputs take memory before they are computed, and memory that nobody has used yet must be touched.
+sent work ahead, so outputs take memory before they are computed, in slots that are larger than small chunks; and memory
+that nobody has used yet must be touched.
 Source: PLANNING 7, step 6; seed 004, "To evaluate the overall cost, need to consider the timeline".
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.errors import MemoryLimitError
 from jmars.graph.dag import Dag
 from jmars.plan.choose import lower_bound
 from jmars.plan.cluster import Workers
@@ -22,9 +25,10 @@ from jmars.plan.profile import Profile
 from jmars.plan.simulate import simulate
 from jmars.tensor.chunk import ChunkGraph
 
-__all__ = ["AHEAD", "Prediction", "foretell", "predict"]
+__all__ = ["AHEAD", "Prediction", "foretell", "predict", "slots"]
 
 AHEAD = 2  # batches that an executor has at once: one that it runs, one that waits beside it
+_PAGE = 4096  # bytes; slots are whole pages, and powers of two from 64 bytes to half a page
 _BATCH, _BATCH_SECONDS = 100, 0.005  # operands of a batch, and the time that it should take (worker/estimate.py)
 
 
@@ -100,13 +104,29 @@ def foretell(
     """
     executors, count = int(workers.cores.sum()), int((placed < 0).sum())
     large = np.average(graph.cost, weights=graph.nbytes) if graph.nbytes.any() else 0.0  # seconds, by what fills memory
-    batch = min(max(1, int(_BATCH_SECONDS / large)), _BATCH) if large else 1
+    batch = min(math.ceil(_BATCH_SECONDS / large), _BATCH) if large else 1
     sent = AHEAD * min(batch, max(1, count // (AHEAD * executors)))
     # as many operands hold memory as are sent ahead, and together they compute no faster
     ahead = Workers.build(
         1, cores=workers.cores * sent, speed=workers.speed / sent, memory=workers.memory, disk=workers.disk
     )
-    waiting = simulate(graph, ahead, np.where(placed < 0, 0, -1), rank, placed=placed)
-    peak = sorted((result.peak_total, waiting.peak_total))
+    in_slots = PlanGraph.build(graph.dag, graph.cost, slots(graph.nbytes), work=graph.work, result=graph.result)
+    try:
+        waiting = simulate(in_slots, ahead, np.where(placed < 0, 0, -1), rank, placed=placed).peak_total
+    except MemoryLimitError:  # what fits to the byte does not fit in slots: it will be tight
+        waiting = int(workers.memory[0])
+    peak = sorted((result.peak_total, waiting))
     touched = min(fresh, peak[1]) * profile.touch / executors
     return Prediction(result.makespan + touched, (peak[0], peak[1]), result.spilled, lower_bound(graph, workers))
+
+
+def slots(nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bytes of memory that chunks of these sizes take, as `storage.arena` gives them out.
+
+    Examples
+    --------
+    >>> slots(np.array([0, 8, 100, 5000])).tolist()
+    [64, 64, 128, 8192]
+    """
+    small = 1 << np.ceil(np.log2(np.maximum(nbytes, 64))).astype(np.int64)
+    return np.where(nbytes <= _PAGE // 2, small, -(-nbytes // _PAGE) * _PAGE)
