@@ -16,9 +16,19 @@ In reading order:
 - compile.py: `compile_program`, the door of this floor
 """
 
-from jmars.kernels.compile import Kernel, compile_program
+from jmars.kernels.compile import Kernel, compile_program, take_member
 from jmars.kernels.fusing import compose, fuse, share_inputs
 from jmars.kernels.program import ChunkType, Program
 from jmars.kernels.unsized import Pieces
 
-__all__ = ["ChunkType", "Kernel", "Pieces", "Program", "compile_program", "compose", "fuse", "share_inputs"]
+__all__ = [
+    "ChunkType",
+    "Kernel",
+    "Pieces",
+    "Program",
+    "compile_program",
+    "compose",
+    "fuse",
+    "share_inputs",
+    "take_member",
+]

@@ -8,6 +8,7 @@ them. Used by worker executors and by tests.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, Protocol, cast
@@ -22,9 +23,10 @@ from jmars.kernels.pipeline import Head, Run, Stop, interrupted, pipeline
 from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, program_text
 from jmars.kernels.reduction_kernel import combine_function, leaf_function
 
-__all__ = ["Kernel", "compile_program"]
+__all__ = ["Kernel", "compile_program", "take_member"]
 
 Array = np.ndarray[Any, Any]
+_MEMBER = "_jmars_member"
 
 
 class Kernel(Protocol):
@@ -86,7 +88,8 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
         run, name = _compile_region(program, region, types, backend)
         parts.append((run, first + region.last, ending))
         names.append(name)
-    run = parts[0][0] if len(parts) == 1 else _in_sequence(parts, types)
+    members = [program.members[number - first] if program.members else 0 for _, number, _ in parts]
+    run = parts[0][0] if len(parts) == 1 else _in_sequence(parts, members, types)
     order = ("numexpr", "numpy-blocked", "numpy", "function")
     kernel: Any = _own_copy(run)
     kernel.backend = min(names, key=order.index)
@@ -100,22 +103,43 @@ def _own_copy(run: Run) -> FunctionType:
     return FunctionType(run.__code__, run.__globals__, run.__name__, run.__defaults__, run.__closure__)
 
 
-def _in_sequence(parts: list[tuple[Run, int, tuple[int, ...]]], types: list[ChunkType]) -> Run:
+def _in_sequence(parts: list[tuple[Run, int, tuple[int, ...]]], members: list[int], types: list[ChunkType]) -> Run:
     """Regions one after the other; what stands between some lives until the last of them has read it."""
 
     def run(out: Any, inputs: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> Any:
         values: list[Any] = list(inputs) + [None] * (len(types) - len(inputs))
-        for part, number, ending in parts[:-1]:
-            target = np.empty(types[number].shape, types[number].dtype)
-            part(target, values, args, stop)
-            for value in ending:
-                values[value] = None
-            values[number] = target
-            if stop is not None and stop():
-                raise interrupted()
-        return parts[-1][0](out, values, args, stop)
+        done = 0
+        try:
+            for part, number, ending in parts[:-1]:
+                target = np.empty(types[number].shape, types[number].dtype)
+                part(target, values, args, stop)
+                for value in ending:
+                    values[value] = None
+                values[number] = target
+                done += 1
+                if stop is not None and stop():
+                    raise interrupted()
+            return parts[-1][0](out, values, args, stop)
+        except BaseException as error:
+            _note_member(error, members[done])
+            raise
 
     return run
+
+
+def _note_member(error: BaseException, member: int) -> None:
+    """Note on an exception which of the fused operands raised it; `take_member` reads that."""
+    with suppress(Exception):  # an exception of the user's may forbid it
+        error.__dict__[_MEMBER] = member
+
+
+def take_member(error: BaseException) -> int:
+    """Which of the fused operands, by number, raised an exception; -1 where that is not known. It is noted no more."""
+    try:
+        member = error.__dict__.pop(_MEMBER, -1)
+    except Exception:
+        return -1
+    return member if type(member) is int else -1
 
 
 def _compile_region(program: Program, region: Region, types: list[ChunkType], backend: str) -> tuple[Run, str]:

@@ -92,6 +92,8 @@ def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Prog
     n = max((number for read in reads for number in read), default=-1) + 1
     inputs: list[ChunkType | None] = [None] * n
     steps: list[Step] = []
+    members: list[int] = []  # of each step
+    fused = 0  # operands so far
     gives: list[int] = []  # number of the value that each program gives
     for program, read in zip(programs, reads, strict=True):
         value = [number if number >= 0 else gives[-1 - number] for number in read]
@@ -101,12 +103,14 @@ def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Prog
         own, shift = len(value), n + len(steps) - len(value)
         for step in program.steps:
             steps.append(_reading(step, tuple(value[v] if v < own else v + shift for v in step.inputs)))
+        members += [fused + member for member in program.members or [0] * len(program.steps)]
+        fused += max(program.members, default=0) + 1
         gives.append(n + len(steps) - 1)
-    steps = _merged(steps, n)
+    steps, kept = _merged(steps, n)
     name = "+".join(program.name for program in programs)
     types = tuple(chunk for chunk in inputs if chunk is not None)
     assert len(types) == n, "each input is read by some program"
-    return Program(name, types, steps[-1].output, tuple(steps), _work(steps, n))
+    return Program(name, types, steps[-1].output, tuple(steps), _work(steps, n), tuple(members[k] for k in kept))
 
 
 def share_inputs(program: Program, slots: Sequence[int]) -> Program:
@@ -206,8 +210,11 @@ def _taker(steps: Sequence[Step], readers: list[int], step: Step) -> int:
     return -1
 
 
-def _merged(steps: list[Step], n: int) -> list[Step]:
-    """`steps` with elementwise steps as one expression where all that read the one are in that of the other."""
+def _merged(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
+    """`steps` with elementwise steps as one expression where all that read the one are in that of the other.
+
+    Also the number of the (last) old step that each new one is.
+    """
     readers = _readers(steps, n)
     root = list(range(len(steps)))  # the last step of the expression that each is in
     members: dict[int, list[int]] = {}
@@ -221,18 +228,18 @@ def _merged(steps: list[Step], n: int) -> list[Step]:
         if isinstance(last, Elementwise) and last.output.shape == step.output.shape:
             root[k] = end
         members.setdefault(root[k], []).append(k)
-    if len(members) == sum(map(len, members.values())):
-        return steps
+    kept = [k for k in range(len(steps)) if root[k] == k]
+    if len(kept) == len(steps):
+        return steps, kept
     value = list(range(n)) + [-1] * len(steps)  # number of each old value among the new ones
     merged: list[Step] = []
-    for k, step in enumerate(steps):
-        if root[k] != k:
-            continue
+    for k in kept:
+        step = steps[k]
         if isinstance(step, Elementwise) and len(members[k]) > 1:
             step = _joined([(n + j, steps[j]) for j in reversed(members[k])])
         merged.append(_reading(step, tuple(value[v] for v in step.inputs)))
         value[n + k] = n + len(merged) - 1
-    return merged
+    return merged, kept
 
 
 def _joined(parts: Sequence[tuple[int, Step]]) -> Elementwise:

@@ -179,6 +179,7 @@ class Program:
     output: ChunkType
     steps: tuple[Step, ...]  # run in order; the last one writes the output
     work: int = 0  # bytes of scratch beside inputs and output; a few block buffers do not count
+    members: tuple[int, ...] = ()  # which of the fused operands each step is of; empty where there is one
 
     @property
     def takes_args(self) -> bool:

@@ -67,8 +67,8 @@ class SchedulerPort(Protocol):
     ) -> None:
         """Their chunks are stored; `sizes` are the shapes of those that were not known before, by operand."""
 
-    def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes]) -> None:
-        """An operand raised: class name, text, traceback, pickle."""
+    def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes, int]) -> None:
+        """An operand raised: class name, text, traceback, pickle, and which of the fused operands did (or -1)."""
 
     def interrupted(self, job: str, operands: list[int], worker: int) -> None:
         """These were stopped before they were done, as ordered."""

@@ -184,11 +184,11 @@ class GraphActor:
         elif self._operands.is_done:
             self._done()
 
-    def failed(self, operand: int, worker: int, error: tuple[str, str, str, bytes]) -> None:
+    def failed(self, operand: int, worker: int, error: tuple[str, str, str, bytes, int]) -> None:
         """An operand raised: it and what depends on it are FATAL, the rest stops."""
         self._running -= 1
         if self._stop_as is None:
-            self.error = (*error, self._blame(operand))
+            self.error = (*error[:4], self._blame(operand, error[4]))
             self._fatal(operand)
         self._end_if_still()
 
@@ -371,10 +371,10 @@ class GraphActor:
         found.append((events.JOB_MOVED, self.job, self._job_data()))
         return found
 
-    def _blame(self, operand: int) -> str:
+    def _blame(self, operand: int, member: int = -1) -> str:
         """The operand that failed in words; the line that asked for it is noted."""
         assert self._ready is not None
-        text, self.line = self._ready.prepared.blame(operand, self._ready.bound)
+        text, self.line = self._ready.prepared.blame(operand, self._ready.bound, member)
         return text
 
     def _move(self, state: JobState) -> None:

@@ -88,17 +88,19 @@ class Prepared:
         self._shown[:] = [(bindings, stage, picture)]
         return picture
 
-    def blame(self, operand: int, bindings: Bindings) -> tuple[str, SourceLine | None]:
+    def blame(self, operand: int, bindings: Bindings, member: int = -1) -> tuple[str, SourceLine | None]:
         """An operand in words, for errors, and the line that asked for it.
 
-        Of fused operands the one that calls a function is to blame, the others hardly raise; else the last.
+        `member` says which of the fused operands is to blame; where that is not known (-1), it is the first that calls
+        a function, since the others hardly raise; else the last.
         """
-        before, after = self.compiled.before, self.compiled.after
+        tiled, after = self.compiled.tiled, self.compiled.after
         name = after.programs[after.program[operand]].name if after.program[operand] >= 0 else "a stored chunk"
-        members = np.flatnonzero(self.compiled.group == operand).tolist()
-        calls = [m for m in members if before.program[m] >= 0 and before.programs[before.program[m]].calls]
-        stage = before.stage[(calls[:1] or members[-1:])[0]] if members else after.stage[operand]
-        line = bindings.line((before if members else after).stages[stage].line)
+        members = np.flatnonzero(self.compiled.tiled_group == operand).tolist()
+        calls = [m for m in members if tiled.program[m] >= 0 and tiled.programs[tiled.program[m]].calls]
+        blamed = members[member : member + 1] if member >= 0 else []
+        stage = tiled.stage[(blamed or calls[:1] or members[-1:])[0]] if members else after.stage[operand]
+        line = bindings.line((tiled if members else after).stages[stage].line)
         return f"operand {name}" + (f" of line {line.lineno} ({line.text.strip()})" if line is not None else ""), line
 
 

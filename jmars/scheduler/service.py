@@ -139,7 +139,7 @@ class SessionActor:
         """Their chunks are stored."""
         self._jobs[job].finished(operands, worker, sizes)
 
-    def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes]) -> None:
+    def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes, int]) -> None:
         """An operand raised."""
         self._jobs[job].failed(operand, worker, error)
 

@@ -250,7 +250,7 @@ class ExecutionActor:
             self.admission.sizing.learn(self._programs.numbers(table)[row], size)
         return sizes
 
-    def _stopped_short(self, worker: Worker, batch: Batch, error: tuple[str, str, str, str, bytes]) -> None:
+    def _stopped_short(self, worker: Worker, batch: Batch, error: tuple[str, str, str, str, bytes, int]) -> None:
         """The executor dropped the rest of a batch."""
         table, operands = batch.table, list(batch.operands)
         for operand, slot in zip(operands, batch.outs, strict=True):

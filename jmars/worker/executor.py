@@ -9,9 +9,9 @@ what `("place", slot, why)` answers.
 
 Message out: `(count, microseconds, fresh, waited, error, shapes)`: so many more operands of the oldest batch are done;
 `microseconds`, `fresh` and `waited` are what `meter` reads of them; `error` is None, `(UNSIZED,
-bytes)` where the next one is computed and has no slot, or `(kind, class name, text, traceback, pickle)` of the next
-one, and then the rest of the batch is dropped; `shapes` holds (place in the report, shape) of chunks whose size was not
-known.
+bytes)` where the next one is computed and has no slot, or `(kind, class name, text, traceback, pickle, which fused
+operand)` of the next one, and then the rest of the batch is dropped; `shapes` holds (place in the report, shape) of
+chunks whose size was not known.
 Source: seed 003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
 """
 
@@ -36,7 +36,7 @@ import numpy as np
 
 from jmars.actors.frames import pack, recv_message
 from jmars.errors import ExecutionInterrupted, JmarsError, text_of
-from jmars.kernels import Program, compile_program
+from jmars.kernels import Program, compile_program, take_member
 from jmars.storage.arena import HEADER
 from jmars.worker.meter import Meter
 from jmars.worker.private import Private
@@ -164,7 +164,7 @@ def _run_batch(
                 views = [array(shape, dtype, chunks, at) for (shape, dtype), at in zip(program.inputs, ins)]
                 program.kernel(array(program.shape, program.dtype, memory, out), views, args, stop)
         except ExecutionInterrupted:
-            report((INTERRUPTED, "", "", "", b""))
+            report((INTERRUPTED, "", "", "", b"", -1))
             return scratch
         except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
             report((FAILED, *describe(error)))
@@ -179,18 +179,19 @@ def _run_batch(
     return scratch
 
 
-def describe(error: BaseException) -> tuple[str, str, str, bytes]:
-    """Class name, text, traceback and pickle of an exception; none of them raises."""
+def describe(error: BaseException) -> tuple[str, str, str, bytes, int]:
+    """Class name, text, traceback, pickle of an exception, and which fused operand raised it; none of that raises."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
     shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
     trace = "".join(traceback.format_list(shown[-8:]))
+    member = take_member(error)
     try:
         blob = cloudpickle.dumps(error)
         pickle.loads(blob)
     except Exception:  # it cannot travel: name and text do
         blob = b""
-    return type(error).__name__, text_of(error)[:10_000], trace[:20_000], blob
+    return type(error).__name__, text_of(error)[:10_000], trace[:20_000], blob, member
 
 
 def _trim_heap() -> None:

@@ -4,7 +4,7 @@
 
 Every workload runs with every way, one after the other in each round, in another order each round, on one cluster; the
 figures are medians over the rounds and checked to be one value. `cpu` is that of all processes, from `submit` to the
-value, and less blurred by a busy machine than `wall`. `operands` is what ran; `peak` the most bytes of chunks at a time.
+value, and less blurred by a busy machine than `wall`. `operands` ran; `peak` is the most bytes of chunks.
 At the end the geometric means relative to no fusion: the default of `fuse` is the best of them. `--planning`: only the
 µs per operand of compiling ten elementwise operations on 1,000 chunks, before and after.
 """

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jmars.kernels import ChunkType, compile_program, compose, fuse, fusing
+from jmars.kernels import ChunkType, compile_program, compose, fuse, fusing, take_member
 from jmars.kernels.expression import Expression, Node, constant
 from jmars.kernels.fusing import regions
 from jmars.kernels.program import Call, Elementwise, Generate, Program, Reduce, single
@@ -184,3 +184,41 @@ def test_inputs_are_numbered_as_the_caller_says(order):
     out = np.empty(3)
     compile_program(compose([apply("subtract", row, row, row)], [order]))(out, [np.full(3, 5.0), np.full(3, 2.0)])
     assert out.tolist() == [3.0 if order == [0, 1] else -3.0] * 3
+
+
+def fail_at(out, inputs, params, arg):
+    if arg == 7:
+        raise ZeroDivisionError("seven")
+    np.copyto(out, inputs[0])
+
+
+@pytest.mark.parametrize("failing", [0, 1, 3])
+def test_an_error_says_which_of_the_fused_operands_raised_it(failing):
+    row = ChunkType((3,), F8)
+    call = single("call", (row,), Call(fail_at, (), (0,), row, True))
+    programs = [call, call, apply("negative", row, row), fuse([call, total(row)], [0])]
+    program = compose(programs, [[0], [-1], [-2], [-3]])
+    assert program.members == (0, 1, 2, 3, 4)
+    args = [7 if k == failing else 0 for k in (0, 1, 3)]
+    with pytest.raises(ZeroDivisionError) as caught:
+        compile_program(program)(np.empty(1), [np.zeros(3)], args)
+    assert take_member(caught.value) == failing
+    assert take_member(caught.value) == -1 and not caught.value.__dict__  # it travels as it was raised
+
+
+def test_an_exception_that_takes_no_notes_is_raised_as_it_is():
+    class Sealed(Exception):
+        __setattr__ = None
+
+        @property
+        def __dict__(self):
+            raise AttributeError
+
+    def fail(out, inputs, params, arg):
+        raise Sealed
+
+    row = ChunkType((3,), F8)
+    program = fuse([apply("negative", row, row), single("fail", (row,), Call(fail, (), (0,), row))], [0])
+    with pytest.raises(Sealed) as caught:
+        compile_program(program)(np.empty(3), [np.zeros(3)])
+    assert take_member(caught.value) == -1
