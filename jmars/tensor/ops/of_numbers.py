@@ -14,12 +14,12 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["diag_indices_from", "tril_indices_from", "triu_indices_from"]
+__all__ = ["OF_NUMBERS", "diag_indices_from", "tril_indices_from", "triu_indices_from"]
 
 Array = np.ndarray[Any, Any]
 
 
-_OF_NUMBERS = """
+OF_NUMBERS = """
     poly polyadd polyder polydiv polyint polymul polysub roots tril_indices triu_indices diag_indices mask_indices ix_
     einsum_path fromiter frombuffer fromfile fromstring fromregex genfromtxt loadtxt busday_count busday_offset
     is_busday datetime_as_string datetime_data mintypecode geomspace
@@ -38,7 +38,7 @@ def _of_numbers(name: str) -> Any:
     return function
 
 
-for _name in _OF_NUMBERS:
+for _name in OF_NUMBERS:
     offers(_name)(_of_numbers(_name))
 
 

@@ -1,0 +1,22 @@
+"""The page of NumPy's names says what jmars offers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_is_true():
+    command = [sys.executable, ROOT / ".ci" / "names", "--check"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_nearly_all_of_numpys_functions_of_arrays_are_there():
+    page = (ROOT / "docs" / "reference" / "numpy.md").read_text()
+    line = next(line for line in page.splitlines() if line.endswith(" functions."))
+    there, total = (int(word) for word in line.split() if word.isdigit())
+    assert there / total >= 0.95
