@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.graph.order import levels
 from jmars.plan.graph import PlanGraph
 from jmars.plan.outcome import Trace
 
@@ -20,7 +21,7 @@ __all__ = ["rank_justified"]
 def rank_justified(
     graph: PlanGraph, assign: NDArray[np.int16], trace: Trace, seconds_per_byte: float
 ) -> NDArray[np.int64]:
-    """The operands by the time at which each had to start, of equals by when it did.
+    """The operands by the time at which each had to start, of equals by when it did; topological.
 
     Parameters
     ----------
@@ -46,5 +47,6 @@ def rank_justified(
     latest = np.where(graph.dag.out_degree > 0, np.inf, trace.end)
     np.minimum.at(latest, src, trace.start[dst] - moves)
     rank = np.empty(graph.n, np.int64)
-    rank[np.lexsort((trace.start, latest - graph.cost))] = np.arange(graph.n)
+    took = trace.end - trace.start
+    rank[np.lexsort((levels(graph.dag), trace.start, latest - took))] = np.arange(graph.n)
     return rank

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -126,7 +126,8 @@ def groups_of(graph: PlanGraph, k: int) -> NDArray[np.int64]:
     """Up to k groups of like work and bytes that share few bytes: by METIS where it suits, else by halving."""
     if suits_metis(graph, k, memory=True):
         return metis_groups(graph, k, memory=True, slack=1.1)
-    return assign_bisect(graph, Workers.build(k), rank_by("dfs", graph)).astype(np.int64)
+    free = replace(graph, device=np.zeros(graph.n, np.uint8), pin=np.full(graph.n, -1, np.int16))
+    return assign_bisect(free, Workers.build(k), rank_by("dfs", graph)).astype(np.int64)
 
 
 def solve_exactly(graph: PlanGraph, workers: Workers, label: NDArray[np.int64]) -> NDArray[np.int64]:
