@@ -1,8 +1,8 @@
 """Predicted seconds and bytes beside measured ones: python tests/benchmarks/predictions.py [--check] [NAME ...].
 
 The ten workloads of workloads.py on two executors. One session runs each of them twice and ends; the next session runs
-them in interleaved rounds. Before each round the makespan and the most memory of each workload are predicted from what
-all earlier rounds taught the profile. Printed: predicted and measured (medians of the rounds) and how far off (median),
+them in interleaved rounds. Before each run the makespan and the most memory of each workload are predicted from what
+all earlier runs taught the profile. Printed: predicted and measured (medians of the rounds) and how far off (median),
 by workload; the median of all errors, and the rank correlation of predicted and measured. --memory sets the limit, so
 that some workloads spill. `--check` fails when a median error is above 25 % or a correlation below 0.8.
 """
@@ -54,12 +54,13 @@ def predicted(workload: Callable[[], Tensor], profile: Profile, executors: int, 
     return {"makespan": found.makespan, "peak": found.peak[1], "spilled": found.spilled}
 
 
-def run(cluster: jmars.Cluster, workload: Callable[[], Tensor]) -> dict[str, float]:
-    """One run; what the workers measured."""
+def run(cluster: jmars.Cluster, workload: Callable[[], Tensor]) -> tuple[dict[str, float] | None, dict[str, float]]:
+    """One run: what the cluster predicted before it ran, if it did, and what the workers measured."""
     job = cluster.submit(workload())
     job.result()
-    ended = [event for event in job.events() if event[2] == "JobMoved"][-1]
-    return ended[4]["measured"]
+    events = {event[2]: event[4] for event in job.events()}  # the last of each kind
+    told = events["GraphBuilt"].get("predicted")
+    return told and {**told, "peak": told["peak"][1]}, events["JobMoved"]["measured"]
 
 
 def correlation(a: list[float], b: list[float]) -> float:
@@ -98,7 +99,10 @@ def main() -> int:
                 for name, workload in workloads.items():
                     rows[name].predicted.append(predicted(workload, profile, 2, memory))
                 for name, workload in workloads.items():
-                    rows[name].measured.append(run(cluster, workload))
+                    told, measured = run(cluster, workload)
+                    rows[name].measured.append(measured)
+                    if told:
+                        rows[name].predicted[-1] = told
                 for what in ("predicted", "measured"):
                     times = ", ".join(f"{getattr(row, what)[-1]['makespan']:.2f}" for row in rows.values())
                     print(f"round {number + 1}, {what}: {times} s", flush=True)
