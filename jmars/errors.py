@@ -14,6 +14,7 @@
     │   ├── ClusterStartError                  the processes did not come up
     │   ├── ClusterLostError (ConnectionError) the control process went away
     │   ├── AuthenticationError (PermissionError)   who asked could not prove who it is
+    │   ├── UnknownTaskError (LookupError)     there is no job of that id
     │   └── ProtocolError (ValueError)         bytes that are no message of ours
     ├── ExecutionError (RuntimeError)
     │   ├── OperandError                       an operand failed; the user's own exception is its cause
@@ -49,6 +50,7 @@ __all__ = [
     "ProtocolError",
     "SettingError",
     "StorageError",
+    "UnknownTaskError",
     "UnsupportedError",
     "ViewWriteError",
     "WorkerLostError",
@@ -119,6 +121,10 @@ class ClusterLostError(ClusterError, ConnectionError):
 
 class AuthenticationError(ClusterError, PermissionError):
     """The other end of a connection did not prove who it is."""
+
+
+class UnknownTaskError(ClusterError, LookupError):
+    """There is no job of that id on the cluster, or not any more."""
 
 
 class ProtocolError(ClusterError, ValueError):

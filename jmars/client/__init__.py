@@ -9,6 +9,7 @@ structures.py   graphs, sent whole once and named by their structure when they c
 cluster.py      a cluster of workers (Cluster) and the default one
 session.py      run tensors on the default cluster (Session, execute)
 tasks/          graphs of tasks from a file
+task_api.py     jobs as Mars shows tasks (TaskAPI)
 native.py       the engine that tensors call when they need a value
 plans/          what a run will cost, before it begins (PlannedRun)
 """
@@ -17,8 +18,19 @@ from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.job import Job
 from jmars.client.native import NativeEngine
 from jmars.client.session import Session, execute, new_session, plan_of
+from jmars.client.task_api import TaskAPI
 from jmars.tensor.engine import set_engine
 
-__all__ = ["Cluster", "Job", "NativeEngine", "Session", "default_cluster", "execute", "new_session", "plan_of"]
+__all__ = [
+    "Cluster",
+    "Job",
+    "NativeEngine",
+    "Session",
+    "TaskAPI",
+    "default_cluster",
+    "execute",
+    "new_session",
+    "plan_of",
+]
 
 set_engine(NativeEngine())

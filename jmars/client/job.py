@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
     from jmars.client.plans import PlannedRun
 
-__all__ = ["Job"]
+__all__ = ["Job", "revive"]
 
 log = logging.getLogger("jmars.client")
 
@@ -70,7 +70,7 @@ class Job:
             return None
         if self._report["state"] == JobState.CANCELLED:
             return JobCancelledError(f"{self.name} was cancelled; run it again for its result")
-        return _revive(self._report["error"])
+        return revive(self._report["error"])
 
     @property
     def line(self) -> SourceLine | None:
@@ -82,6 +82,13 @@ class Job:
         """State, operands, counts by state, elapsed seconds and error, from the cluster."""
         found: dict[str, Any] = self.cluster.ask("session", "describe", self.id)
         return found
+
+    @property
+    def progress(self) -> float:
+        """Share of the work that is done, from 0 to 1: it never falls, and is 1 only when the job has succeeded."""
+        if self._report is not None and self._report["state"] == JobState.SUCCEEDED:
+            return 1.0
+        return float(self.describe()["progress"])
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the job has ended; returns whether it has.
@@ -173,7 +180,7 @@ class Job:
         return f"<Job {self.id} {state}>"
 
 
-def _revive(error: tuple[str, str, str, bytes, str]) -> BaseException:
+def revive(error: tuple[str, str, str, bytes, str]) -> BaseException:
     """The exception of a report, with a note about where it came from."""
     name, text, trace, blob, where = error
     revived: BaseException | None = None

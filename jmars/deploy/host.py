@@ -25,7 +25,7 @@ from jmars.deploy.janitor import start_janitor
 from jmars.deploy.memory import plan_bytes, private_bytes, room_for_chunks
 from jmars.errors import MemoryLimitError, text_of
 from jmars.model import events
-from jmars.scheduler import EventLog, SessionActor
+from jmars.scheduler import EventLog, SessionActor, TaskManagerActor
 from jmars.storage import Arena
 from jmars.worker import ExecutionActor, Zygote, start_zygote
 from jmars.worker.links import Children
@@ -65,6 +65,7 @@ class Host:
         self.mailbox.add("host", self)
         self.mailbox.add("session", self.session)
         self.mailbox.add("events", self.session)
+        self.mailbox.add("tasks", TaskManagerActor(self.session))
         self.mailbox.add("cluster", ClusterActor(self))
         store = StoreActor(self.execution)
         self.session.around.read_chunk = partial(_read, store, arena)

@@ -144,6 +144,11 @@ class Unfolding:
         meta = self.metas[node] = replace(meta, chunks=chunks, shape=tuple(map(axis_length, chunks)))
         return meta
 
+    @property
+    def unfolds(self) -> bool:
+        """Whether some operand is still to become others, so that more stages may come."""
+        return any(op.dynamic and node not in self._instead for node, op in enumerate(self.operands))
+
     def results(self) -> list[tuple[str, int]]:
         """(key, node) of each result that was submitted, after the last stage."""
         return [(key, self._now(node)) for key, node in self._results]

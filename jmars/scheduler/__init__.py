@@ -8,14 +8,17 @@ prepare.py     a submitted graph compiled, planned and laid out for workers
 plans.py       what was prepared, by structure, to be run again
 event_log.py   what happened, numbered and bounded (EventLog)
 chunk_meta.py  which chunks make up a tensor that is kept (ChunkMetaActor)
-surroundings.py what all jobs of a cluster have in common
+surroundings.py  what all jobs of a cluster have in common
 telling.py     what a job tells of its operands and errors, as plain data
 stages.py      the stages of one job, for graphs that unfold while they run
+progress.py    how much of a job is done
 graph.py       GraphActor: one job from submission to its end
 service.py     SessionActor: jobs of a cluster, and the port that workers report to
+tasks.py       TaskManagerActor: jobs as Mars shows tasks
 """
 
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.service import SessionActor
+from jmars.scheduler.tasks import TaskManagerActor
 
-__all__ = ["EventLog", "SessionActor"]
+__all__ = ["EventLog", "SessionActor", "TaskManagerActor"]

@@ -23,9 +23,10 @@ from jmars.model.states import STATE_NAMES, TERMINAL, JobState
 from jmars.model.states import OperandState as S
 from jmars.scheduler.operand import OperandActor
 from jmars.scheduler.prepare import Ready, prepare
+from jmars.scheduler.progress import Progress
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
-from jmars.scheduler.telling import added, counts_by_state, packed_error, states_as_events
+from jmars.scheduler.telling import added, counts_by_state, packed_error, standing
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings
 
@@ -64,6 +65,7 @@ class GraphActor:
         self._final_states = b""
         self._stages: Stages | None = None  # of a graph that unfolds while it runs
         self._earlier = [0] * len(STATE_NAMES)  # operands of stages that have ended, by state
+        self._progress = Progress()
         self._going_on: asyncio.Task[None] | None = None  # from one stage to the next
         self._log.append(events.JOB_SUBMITTED, job, {"name": name})
         self._log.append(events.JOB_MOVED, job, self._job_data())
@@ -137,6 +139,7 @@ class GraphActor:
             self._port.free_chunks(self._stages.begin(self._meta))
         number = 1 if self._stages is None else self._stages.number
         self._ready, self._table, self._picture = ready, table, prepared.shown(bound, number)
+        self._progress.begin(len(given), last=self._stages is None or self._stages.is_last)
         self._operands = OperandActor(prepared.pool.acquire(), table.nbytes, prepared.assign, len(self._around.workers))
         return None
 
@@ -315,6 +318,7 @@ class GraphActor:
             self._ready.prepared.pool.release(self._operands.counters)  # nothing runs, so no report is under way
         if self._operands is not None:
             self._final_states = bytes(self._operands.state)
+            self._progress.close(self._final_states)
             self._earlier = added(self._earlier, counts_by_state(self._final_states))
         self._operands = self._table = self._ready = None
 
@@ -344,6 +348,11 @@ class GraphActor:
         """Chunks of results whose lengths were not known when they were submitted."""
         return self._stages.settled if self._stages is not None else {}
 
+    @property
+    def progress(self) -> float:
+        """Share of the work that is done: never less than before, 1 only when the job has succeeded."""
+        return self._progress.told(self._operands.state if self._operands else b"", self.state is JobState.SUCCEEDED)
+
     def held(self) -> list[int]:
         """Bytes of its chunks by the worker that made them, while it runs."""
         return self._operands.held if self._operands is not None else []
@@ -356,6 +365,7 @@ class GraphActor:
             "name": self.name,
             "state": str(self.state),
             "error": self.error[1] if self.error else None,
+            "progress": self.progress,
             "elapsed": self.elapsed if self.state in TERMINAL else time.monotonic() - self.submitted,
             "operands": sum(counts),
             "counts": dict(zip(STATE_NAMES, counts, strict=True)),
@@ -363,13 +373,8 @@ class GraphActor:
 
     def standing(self) -> list[tuple[str, str, dict[str, Any]]]:
         """How it stands, as events: for a reader who missed some."""
-        found: list[tuple[str, str, dict[str, Any]]] = [(events.JOB_SUBMITTED, self.job, {"name": self.name})]
-        if self._picture is not None:
-            found.append((events.GRAPH_BUILT, self.job, self._picture))
-            states = self._operands.state if self._operands is not None else self._final_states
-            found += states_as_events(self.job, states)
-        found.append((events.JOB_MOVED, self.job, self._job_data()))
-        return found
+        states = self._operands.state if self._operands is not None else self._final_states
+        return standing(self.job, self.name, self._picture, states, self._job_data())
 
     def _blame(self, operand: int, member: int = -1) -> str:
         """The operand that failed in words; the line that asked for it is noted."""

@@ -7,10 +7,11 @@ Source: seed 003, "作业提交" (SessionActor creates a GraphActor for each gra
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jmars.errors import ClusterError
+from jmars.errors import UnknownTaskError
 from jmars.model import events
 from jmars.model.messages import WorkerPort
 from jmars.model.states import TERMINAL
@@ -49,6 +50,8 @@ class SessionActor:
         self._jobs: dict[str, GraphActor] = {}
         self._number = 0
         self._chunk = 0
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # by job: who asked to hear of its end
+        self.idle_since: float | None = time.time()  # when the last job ended; None while one runs
         self._tickets: dict[str, str] = {}  # what the client calls a submission: its job
         self._tasks: set[asyncio.Task[None]] = set()
         self.submitted = asyncio.Event()  # set with each job; whoever waits for one clears it
@@ -85,7 +88,7 @@ class SessionActor:
 
     def cancel(self, job: str) -> None:
         """Stop a job; no effect on one that has ended."""
-        self._job(job).cancel()
+        self.graph(job).cancel()
 
     def withdraw(self, ticket: str) -> None:
         """Who submitted it was interrupted and knows no job: stop it, if it came at all, and keep nothing of it."""
@@ -95,8 +98,15 @@ class SessionActor:
             self.drop(graph.results)
 
     def describe(self, job: str) -> dict[str, Any]:
-        """State, counts of operands by state, seconds, error."""
-        return self._job(job).describe()
+        """State, counts of operands by state, progress, seconds, error."""
+        return self.graph(job).describe()
+
+    async def wait(self, job: str, timeout: float | None = None) -> None:
+        """Return when the job has ended, or `timeout` seconds have passed."""
+        if self.graph(job).state not in TERMINAL:
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(job, []).append(ended)
+            await asyncio.wait([ended], timeout=timeout)
 
     def jobs(self) -> list[dict[str, Any]]:
         """All jobs that are remembered, oldest first."""
@@ -171,6 +181,7 @@ class SessionActor:
         if ticket:
             self._tickets[ticket] = job
         self.submitted.set()
+        self.idle_since = None
         return graph
 
     @property
@@ -186,10 +197,11 @@ class SessionActor:
                 found[worker] += size
         return found
 
-    def _job(self, job: str) -> GraphActor:
+    def graph(self, job: str) -> GraphActor:
+        """A job that is remembered; raises UnknownTaskError for others."""
         known = self._jobs.get(job)
         if known is None:
-            raise ClusterError(f"there is no job {job!r} here; `Cluster.jobs()` lists those that are remembered")
+            raise UnknownTaskError(f"there is no job {job!r} here; `Cluster.jobs()` lists those that are remembered")
         return known
 
     def _ended(self, graph: GraphActor) -> None:
@@ -199,6 +211,10 @@ class SessionActor:
         self._tickets = {ticket: job for ticket, job in self._tickets.items() if job in self._jobs}
         for name in ended[-REMEMBERED:-PICTURES]:
             self._jobs[name].forget_picture()
+        for waiting in self._waiting.pop(graph.job, ()):
+            if not waiting.done():
+                waiting.set_result(None)
+        self.idle_since = None if self.active else time.time()
         report = {"job": graph.job, "state": str(graph.state), "error": graph.error, "line": graph.line}
         self._job_ended(report | {"results": graph.results, "settled": graph.settled})
 

@@ -60,6 +60,11 @@ class Stages:
             return None
         return self._prepare(self._stage.graph)
 
+    @property
+    def is_last(self) -> bool:
+        """Whether no stage is to come after this one."""
+        return not self._run.unfolds
+
     def name(self, key: str) -> str:
         """The name under which the leaf `key` of the stage's graph is kept."""
         assert self._stage is not None

@@ -11,7 +11,7 @@ from jmars.errors import text_of
 from jmars.model import events
 from jmars.model.states import STATE_NAMES
 
-__all__ = ["added", "counts_by_state", "packed_error", "states_as_events"]
+__all__ = ["added", "counts_by_state", "packed_error", "standing", "states_as_events"]
 
 
 def counts_by_state(states: bytes | bytearray) -> list[int]:
@@ -36,6 +36,16 @@ def states_as_events(job: str, states: bytes | bytearray) -> list[tuple[str, str
         )
         for state in np.unique(rows).tolist()
     ]
+
+
+def standing(
+    job: str, name: str, picture: dict[str, Any] | None, states: bytes | bytearray, moved: dict[str, Any]
+) -> list[tuple[str, str, dict[str, Any]]]:
+    """How a job stands, as events: for a reader who missed some; `picture` is None where it is forgotten."""
+    found: list[tuple[str, str, dict[str, Any]]] = [(events.JOB_SUBMITTED, job, {"name": name})]
+    if picture is not None:
+        found += [(events.GRAPH_BUILT, job, picture), *states_as_events(job, states)]
+    return [*found, (events.JOB_MOVED, job, moved)]
 
 
 def packed_error(error: BaseException, where: str) -> tuple[str, str, str, bytes, str]:

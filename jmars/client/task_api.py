@@ -1,0 +1,196 @@
+"""`TaskAPI`: jobs as Mars's task service shows them, for programs that know that.
+
+A task is a job, and its id the job's. Answers are plain values; the live view and `Job` tell more.
+Source: seed 000, "APIs": `TaskAPI(session_id, task_manager_ref)`; Mars `services/task/api/core.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from jmars.client.cluster import Cluster, default_cluster
+from jmars.client.job import Job, revive
+from jmars.config import config
+from jmars.errors import JobCancelledError, UnknownTaskError
+from jmars.model.states import JobState
+from jmars.switches import with_extra
+from jmars.tensor.spawn import Output, Spawned
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["TaskAPI", "TaskResult", "TaskStatus"]
+
+Tileable = Tensor | Spawned | Output
+
+
+class TaskStatus(IntEnum):
+    """Where a task stands, numbered as in Mars."""
+
+    pending = 0
+    running = 1
+    terminated = 2
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """How a task stands.
+
+    Attributes
+    ----------
+    task_id, session_id
+        The job, and the cluster.
+    status
+        Pending, running or terminated; `error` tells whether it ended well.
+    start_time, end_time
+        Seconds since the epoch; `end_time` is None while it runs.
+    progress
+        From 0 to 1.
+    error
+        Why it failed or was cancelled; None otherwise.
+    """
+
+    task_id: str
+    session_id: str
+    status: TaskStatus
+    start_time: float
+    end_time: float | None
+    progress: float
+    error: BaseException | None = None
+
+
+class TaskAPI:
+    """The tasks of a cluster.
+
+    Parameters
+    ----------
+    session_id
+        What results are marked with; None for the cluster's id.
+    task_manager_ref
+        The cluster; None for the default one, which is started where there is none.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> with jmars.Cluster(n_workers=1) as cluster:
+    ...     api = jmars.client.TaskAPI(cluster.id, cluster)
+    ...     task = api.submit_tileable_graph([mt.ones(10, chunk_size=5).sum()])
+    ...     result = api.wait_task(task)
+    ...     result.status.name, result.progress, [t.fetch() for t in api.get_fetch_tileables(task)]
+    ('terminated', 1.0, [np.float64(10.0)])
+
+    An id that the cluster does not know raises `errors.UnknownTaskError`. The last 50 tasks that ended are known.
+    """
+
+    def __init__(self, session_id: str | None = None, task_manager_ref: Cluster | None = None) -> None:
+        cluster = task_manager_ref or default_cluster()
+        assert cluster is not None
+        self._cluster = cluster
+        self.session_id = session_id or cluster.id
+        self._tasks: dict[str, tuple[Job, list[Tileable]]] = {}  # what was submitted here
+
+    def submit_tileable_graph(
+        self,
+        graph: Tileable | Sequence[Tileable],
+        fuse_enabled: bool = True,
+        extra_config: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Start computing the graph that leads to these tensors; returns the task's id.
+
+        Parameters
+        ----------
+        graph
+            Its results: one or several tensors, or results of spawned functions.
+        fuse_enabled, extra_config
+            Switches for this task, over those of `jmars.config`.
+
+        Raises
+        ------
+        SettingError
+            If there is no such switch.
+        """
+        results = [graph] if isinstance(graph, Tileable) else list(graph)
+        with config.using(task=with_extra(config.task, extra_config, fuse_enabled)):
+            job = self._cluster.submit(*results)
+        self._tasks[job.id] = job, results
+        return job.id
+
+    def get_task_results(self, progress: bool = False) -> list[TaskResult]:
+        """All tasks that are remembered, the oldest first; with `progress` those that run tell theirs, else 0."""
+        found = [self._result(one) for one in self._cluster.ask("tasks", "results")]
+        if progress:
+            return found
+        return [
+            one if one.status is TaskStatus.terminated else TaskResult(**{**vars(one), "progress": 0.0})
+            for one in found
+        ]
+
+    def wait_task(self, task_id: str, timeout: float | None = None) -> TaskResult:
+        """How the task stands when it has ended, or when `timeout` seconds have passed."""
+        return self._result(self._cluster.ask("tasks", "wait", task_id, timeout))
+
+    def get_task_result(self, task_id: str) -> TaskResult:
+        """How the task stands now."""
+        return self._result(self._cluster.ask("tasks", "result", task_id))
+
+    def get_task_progress(self, task_id: str) -> float:
+        """From 0 to 1: it never falls, and is 1 only when the task has succeeded."""
+        return float(self._cluster.ask("tasks", "progress", task_id))
+
+    def cancel_task(self, task_id: str) -> None:
+        """Stop a task; no effect on one that has ended."""
+        self._cluster.ask("session", "cancel", task_id)
+
+    def get_fetch_tileables(self, task_id: str) -> list[Tileable]:
+        """The results of a task that was submitted here, in the order in which they were asked for."""
+        self.get_task_result(task_id)
+        if task_id not in self._tasks:
+            raise UnknownTaskError(f"{task_id} was not submitted by this TaskAPI; ask the one that did, or the Job")
+        return list(self._tasks[task_id][1])
+
+    def get_last_idle_time(self) -> float | None:
+        """When the cluster became idle, in seconds since the epoch; None while a task runs."""
+        found = self._cluster.ask("tasks", "last_idle_time")
+        return None if found is None else float(found)
+
+    def get_tileable_graph_as_json(self, task_id: str) -> dict[str, Any]:
+        """Tensor operands and dependencies: `{"tileables": […], "dependencies": […]}`."""
+        return dict(_plain(self._cluster.ask("tasks", "tileable_graph", task_id)))
+
+    def get_tileable_details(self, task_id: str) -> dict[str, Any]:
+        """For each tileable its progress, number of subtasks, status and the user's line."""
+        return dict(_plain(self._cluster.ask("tasks", "tileable_details", task_id)))
+
+    def get_tileable_subtasks(self, task_id: str, tileable_id: str, with_input_output: bool = False) -> dict[str, Any]:
+        """The operands on chunks of one tileable: `{"subtasks": […], "dependencies": […]}`.
+
+        Parameters
+        ----------
+        with_input_output
+            Whether subtasks of other tileables that these read, or that read these, are told too.
+        """
+        return dict(_plain(self._cluster.ask("tasks", "tileable_subtasks", task_id, tileable_id, with_input_output)))
+
+    def _result(self, told: Mapping[str, Any]) -> TaskResult:
+        error: BaseException | None = None
+        if told["state"] == JobState.CANCELLED:
+            error = JobCancelledError(f"{told['task_id']} was cancelled; run it again for its result")
+        elif told["error"] is not None:
+            error = revive(told["error"])
+        return TaskResult(
+            told["task_id"],
+            self.session_id,
+            TaskStatus(told["status"]),
+            told["start_time"],
+            told["end_time"],
+            told["progress"],
+            error,
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Lists where messages have tuples, as JSON has them."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, tuple | list) else value

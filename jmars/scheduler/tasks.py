@@ -1,0 +1,170 @@
+"""TaskManagerActor: what clients ask of jobs as tasks of tileables and subtasks, as plain data.
+
+A task is a job, a tileable a tensor operand of it, a subtask an operand on chunks as it runs. Of several stages
+the newest is shown. `jmars.client.TaskAPI` asks it over a channel.
+Source: seed 000, "APIs"; Mars `services/task/api`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import UnknownTaskError
+from jmars.model import events
+from jmars.model.states import TERMINAL, JobState
+from jmars.model.states import OperandState as S
+from jmars.scheduler.graph import GraphActor
+from jmars.scheduler.service import SessionActor
+
+__all__ = ["TaskManagerActor"]
+
+PENDING, RUNNING, TERMINATED = 0, 1, 2  # a task
+SUCCEEDED, ERRORED, CANCELLED = 2, 3, 4  # a subtask, beside the first two above
+STATUS = {
+    S.UNSCHEDULED: PENDING, S.READY: PENDING, S.RUNNING: RUNNING, S.CANCELLING: RUNNING, S.FINISHED: SUCCEEDED,
+    S.FREED: SUCCEEDED, S.SPILLED: SUCCEEDED, S.CANCELLED: CANCELLED, S.FATAL: ERRORED,
+}  # fmt: skip
+
+
+class TaskManagerActor:
+    """Answers for the jobs of a session; unknown ids raise UnknownTaskError."""
+
+    def __init__(self, session: SessionActor) -> None:
+        self._session = session
+
+    def results(self) -> list[dict[str, Any]]:
+        """How each job that is remembered stands, the oldest first."""
+        return [self.result(job["id"]) for job in self._session.jobs()]
+
+    def result(self, task: str) -> dict[str, Any]:
+        """How a job stands: the fields of `TaskResult`."""
+        graph = self._session.graph(task)
+        started = time.time() - (time.monotonic() - graph.submitted)
+        ended = graph.state in TERMINAL
+        if ended:
+            status = TERMINATED
+        else:
+            status = PENDING if graph.state is JobState.PREPARING else RUNNING
+        return {
+            "task_id": task,
+            "status": status,
+            "state": str(graph.state),
+            "start_time": started,
+            "end_time": started + graph.elapsed if ended else None,
+            "progress": graph.progress,
+            "error": graph.error,
+        }
+
+    async def wait(self, task: str, timeout: float | None = None) -> dict[str, Any]:
+        """`result`, once the job has ended or `timeout` seconds have passed."""
+        await self._session.wait(task, timeout)
+        return self.result(task)
+
+    def progress(self, task: str) -> float:
+        """Share of a job that is done."""
+        return self._session.graph(task).progress
+
+    def last_idle_time(self) -> float | None:
+        """Seconds since the epoch at which the last job ended, or the cluster began; None while one runs."""
+        return self._session.idle_since
+
+    def tileable_graph(self, task: str) -> dict[str, Any]:
+        """Tensor operands and who reads whom."""
+        picture, _ = self._shown(task)
+        return {
+            "tileables": [{"tileableId": str(k), "tileableName": s[0]} for k, s in enumerate(picture["stages"])],
+            "dependencies": [
+                {"fromTileableId": str(a), "toTileableId": str(b), "linkType": 0} for a, b in picture["stage_edges"]
+            ],
+        }
+
+    def tileable_details(self, task: str) -> dict[str, Any]:
+        """For each tensor operand how many operands on chunks it has, how many of them are done, and its line."""
+        picture, states = self._shown(task)
+        rows = _rows(picture)
+        found: dict[str, Any] = {}
+        for number, (_, filename, lineno, text, _) in enumerate(picture["stages"]):
+            statuses = [STATUS[S(state)] for state in states[rows[number]].tolist()]
+            found[str(number)] = {
+                "progress": statuses.count(SUCCEEDED) / len(statuses) if statuses else 1.0,
+                "subtaskCount": len(statuses),
+                "status": _together(statuses),
+                "properties": {"file": filename, "line": lineno, "text": text},
+            }
+        return found
+
+    def tileable_subtasks(self, task: str, tileable: str, with_input_output: bool) -> dict[str, Any]:
+        """The operands on chunks of one tensor operand and who of them reads whom.
+
+        With `with_input_output` also those of others that they read, or that read them. Edges are known of graphs up to
+        1,500 operands.
+        """
+        picture, states = self._shown(task)
+        rows = _rows(picture)
+        if not tileable.isdecimal() or int(tileable) >= len(rows):
+            raise UnknownTaskError(f"{task} has no tileable {tileable!r}; it has {len(rows)}, numbered from 0")
+        own = set(rows[int(tileable)].tolist())
+        edges = list(zip(_u4(picture["after_src"]).tolist(), _u4(picture["after_dst"]).tolist()))
+        kinds = dict.fromkeys(own, "Calculation")
+        if with_input_output:
+            kinds |= {a: "Input" for a, b in edges if b in own and a not in own}
+            kinds |= {b: "Output" for a, b in edges if a in own and b not in own}
+        labels, groups = picture["group_labels"], _u4(picture["after_group"]).tolist()
+        return {
+            "subtasks": [
+                {
+                    "subtaskId": str(row),
+                    "subtaskName": labels[groups[row]],
+                    "status": STATUS[S(int(states[row]))],
+                    "progress": float(STATUS[S(int(states[row]))] == SUCCEEDED),
+                    "nodeType": kinds[row],
+                }
+                for row in sorted(kinds)
+            ],
+            "dependencies": [
+                {"fromSubtaskId": str(a), "toSubtaskId": str(b), "linkType": 0}
+                for a, b in edges
+                if a in kinds and b in kinds and (a in own or b in own)
+            ],
+        }
+
+    def _shown(self, task: str) -> tuple[dict[str, Any], NDArray[np.uint8]]:
+        """The picture of a job's newest stage and its operands' states."""
+        graph: GraphActor = self._session.graph(task)
+        picture: dict[str, Any] | None = None
+        states = np.zeros(0, np.uint8)
+        for kind, _, data in graph.standing():
+            if kind == events.GRAPH_BUILT:
+                picture, states = data, np.zeros(data["n_after"], np.uint8)
+            elif kind == events.OPERANDS_MOVED:
+                states[np.frombuffer(data["ids"], "<u4")] = data["state"]
+        if picture is None:
+            raise UnknownTaskError(
+                f"the graph of {task} is not there: it is being prepared, or the job ended long ago and is forgotten"
+            )
+        return picture, states
+
+
+def _rows(picture: dict[str, Any]) -> list[NDArray[np.int64]]:
+    """Rows, as they run, of each tensor operand's operands; a fused row belongs to each of its members'."""
+    stage, row = _u4(picture["before_stage"]), _u4(picture["before_group"])
+    kept = row != 0xFFFFFFFF  # others were pruned
+    stage, row = stage[kept], row[kept]
+    return [np.unique(row[stage == number]).astype(np.int64) for number in range(len(picture["stages"]))]
+
+
+def _together(statuses: list[int]) -> int:
+    """The status of a tensor operand whose operands have these."""
+    for one in (ERRORED, CANCELLED, RUNNING):
+        if one in statuses:
+            return one
+    done = statuses.count(SUCCEEDED)
+    return SUCCEEDED if done == len(statuses) else RUNNING if done else PENDING
+
+
+def _u4(values: bytes) -> NDArray[Any]:
+    return np.frombuffer(values, "<u4")
