@@ -40,7 +40,7 @@ def assign_bisect(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -
     >>> assign_bisect(fans, Workers.build(2), np.arange(6)).tolist()
     [0, 1, 0, 1, 0, 1]
     """
-    order = np.argsort(rank)
+    order = calls.in_order(rank)
     cost = graph.cost + (graph.cost.max(initial=0.0) or 1.0) * 1e-6
     rate = workers.cores * workers.speed
     found = calls.bisect(graph, order, cost, rate) if serves(graph) else None

@@ -66,7 +66,7 @@ def assign_eft(
     >>> assign_eft(pair, Workers.build(2), np.arange(3)).tolist()
     [0, 1, 0]
     """
-    order = np.argsort(rank, kind="stable")
+    order = calls.in_order(rank)
     wishes = np.full(graph.n, -1) if affinity is None else np.asarray(affinity).astype(np.int64)
     held = np.full(graph.n, -1) if placed is None else np.asarray(placed).astype(np.int64)
     where = calls.eft(graph, workers, order, wishes, held, price, pull, few) if serves(graph, workers) else None

@@ -160,7 +160,7 @@ def liu_key(graph: PlanGraph) -> list[int]:
 def sequential_peak(graph: PlanGraph, rank: Rank) -> int:
     """Bytes held at most when one core runs all operands by a topological rank; results stay."""
     if serves(graph):
-        return calls.sequential_peak(graph, np.argsort(rank))
+        return calls.sequential_peak(graph, calls.in_order(rank))
     size: list[int] = graph.nbytes.tolist()
     keep = graph.result.tolist()
     inputs, readers = rows(graph.dag.pred_ptr, graph.dag.pred_idx), graph.dag.out_degree.tolist()

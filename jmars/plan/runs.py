@@ -33,7 +33,7 @@ def assign_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> 
     [0, 1, 0, 1]
     """
     assigned = np.empty(graph.n, np.int16)
-    order = np.argsort(rank)
+    order = calls.in_order(rank)
     assigned[order] = _cut(graph.cost[order], workers)
     return allowed(graph, workers, assigned, np.arange(graph.n))
 

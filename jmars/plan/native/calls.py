@@ -19,7 +19,19 @@ from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
 from jmars.plan.native.loader import library
 
-__all__ = ["Run", "b_level", "bisect", "depth_first", "eft", "levels", "liu", "search", "sequential_peak", "serves"]
+__all__ = [
+    "Run",
+    "b_level",
+    "bisect",
+    "depth_first",
+    "eft",
+    "in_order",
+    "levels",
+    "liu",
+    "search",
+    "sequential_peak",
+    "serves",
+]
 __all__ += ["shares", "simulate", "t_level"]
 
 Ints = NDArray[np.int64]
@@ -199,7 +211,7 @@ def simulate(
     answer = _call(
         "jm_simulate",
         *(n, p, dag.pred_ptr, dag.pred_idx, dag.succ_ptr, dag.succ_idx, cost, graph.nbytes, graph.work),
-        *(graph.result.view(np.uint8), rank, np.argsort(rank, kind="stable"), assign, home),
+        *(graph.result.view(np.uint8), rank, in_order(rank), assign, home),
         *(workers.cores.astype(np.int64), workers.speed, workers.memory, workers.disk, workers.bandwidth),
         *(workers.latency, int(by_plan), start, end, busy, peak, totals, wrong, makespan),
         *(ctypes.byref(levels) if memory else None, ctypes.byref(count)),
@@ -211,6 +223,17 @@ def simulate(
     misfit = (int(wrong[0]), int(wrong[1]), int(wrong[2])) if answer else None
     moved, spilled, reloaded, peak_total, done = totals.tolist()
     return Run(misfit, float(makespan[0]), moved, spilled, reloaded, peak_total, done, peak, busy, start, end, curve)
+
+
+def in_order(rank: Ints) -> Ints:
+    """The operands by rank, of equals by index; quick where each rank of 0..n-1 is there once, as is usual."""
+    n = len(rank)
+    if n and rank.min() >= 0 and rank.max() < n:
+        order = np.full(n, -1)
+        order[rank] = np.arange(n)
+        if order.min() >= 0:
+            return order
+    return np.argsort(rank, kind="stable")
 
 
 def _above(p: int, *assignments: Ints) -> bool:

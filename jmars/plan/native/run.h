@@ -102,7 +102,8 @@ static void lay_out(Run *run, Arena *arena, const i64 *assign, const i64 *home, 
                 stores->slots[run->slot_of_input[e]].local++;
             }
     }
-    for (i64 slot = 0, at = 0; slot <= run->slot_ptr[n]; slot++) {
+    int32_t at = 0;
+    for (i64 slot = 0; slot <= run->slot_ptr[n]; slot++) {
         stores->slots[slot].readers = stores->slots[slot].next = at;
         at += stores->slots[slot].local;
     }

@@ -2,6 +2,8 @@
 #include "run.h"
 
 enum { JM_DOES_NOT_FIT = 1 };
+enum { AHEAD = 8 }; /* edges; what they lead to is fetched before it is needed */
+#define FIRST INT64_MIN /* no urgency of its own */
 
 /* Bytes in a worker's memory from some time on. */
 typedef struct {
@@ -126,7 +128,7 @@ static void send(Run *run, i64 source, i64 target)
     event(run, over + run->latency, ARRIVED, chunk, target, source);
 }
 
-/* Have a chunk sent, by the holder with least to send. */
+/* Have a chunk sent, by the holder with least to send; its readers there all wait, so the first is the most urgent. */
 static void ask(Run *run, i64 chunk, i64 target, i64 urgency)
 {
     Slot *there = &run->stores.slots[slot_of(run, chunk, target)];
@@ -134,6 +136,8 @@ static void ask(Run *run, i64 chunk, i64 target, i64 urgency)
         return;
     there->coming = 1;
     i64 source = -1;
+    if (urgency == FIRST)
+        urgency = run->rank[run->stores.readers[there->readers]];
     for (i64 j = 0; j < run->words; j++)
         for (u64 left = held(run, chunk)[j]; left; left &= left - 1) {
             i64 w = j * 64 + __builtin_ctzll(left);
@@ -195,13 +199,14 @@ static void finish(Run *run, i64 v, i64 w)
     if (!run->operands[v].unread && !run->keep[v])
         drop_everywhere(run, v);
     for (i64 e = run->succ_ptr[v]; e < run->succ_ptr[v + 1]; e++) {
+        if (e + AHEAD < run->succ_ptr[v + 1])
+            __builtin_prefetch(&run->operands[run->succ[e + AHEAD]]);
         i64 reader = run->succ[e], target = run->operands[reader].worker;
         if (target == w) {
             if (!--run->operands[reader].away)
                 make_ready(run, reader, w);
         } else if (target >= 0) {
-            i64 first = run->stores.slots[slot_of(run, v, target)].readers; /* of lowest rank; none has started */
-            ask(run, v, target, run->rank[run->stores.readers[first]]);
+            ask(run, v, target, FIRST);
         }
     }
     if (run->ready[w].count)
@@ -220,6 +225,8 @@ static void arrive(Run *run, i64 chunk, i64 w, i64 source)
     receive(run, w, slot);
     set(held(run, chunk), w);
     for (i64 k = run->stores.slots[slot].readers; k < run->stores.slots[slot + 1].readers; k++) {
+        if (k + AHEAD < run->stores.slots[slot + 1].readers)
+            __builtin_prefetch(&run->operands[run->stores.readers[k + AHEAD]]);
         i64 reader = run->stores.readers[k];
         if (run->state[reader] < RUNS && !--run->operands[reader].away)
             make_ready(run, reader, w);

@@ -12,12 +12,12 @@
 enum { ABSENT, IN_MEMORY, ON_DISK };
 
 typedef struct {
-    i64 used_at;         /* counts uses, over all workers: lower is longer ago */
-    i64 readers, next;   /* first of the operands here that read it, in order of rank, and the first that may not run yet */
-    int32_t local;       /* readers here that are not done */
-    int32_t sending;     /* transfers from here that are not done */
-    int32_t fast;        /* running operands that need it in memory */
-    uint8_t coming, lies; /* asked for and not there; ABSENT, IN_MEMORY, ON_DISK */
+    i64 used_at;           /* counts uses, over all workers: lower is longer ago */
+    int32_t readers, next; /* first of the operands here that read it, in order of rank, and the first that runs not yet */
+    int32_t local;         /* readers here that are not done */
+    int32_t sending;       /* transfers from here that are not done */
+    int32_t fast;          /* running operands that need it in memory */
+    uint8_t coming, lies;  /* asked for and not there; ABSENT, IN_MEMORY, ON_DISK */
 } Slot;
 
 typedef struct {

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jmars.errors import JmarsError
@@ -154,7 +154,6 @@ def test_first_workers(dag, slots, search):
 
 
 @pytest.mark.parametrize("evict", ["plan", "lru"])
-@settings(max_examples=200)
 @given(st.data(), odd_clusters())
 def test_simulated_runs(evict, data, workers):
     graph = data.draw(odd_graphs(workers))
