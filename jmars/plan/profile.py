@@ -33,7 +33,7 @@ class Known:
     size: float  # bytes
     seconds: float
     when: int  # seconds since 1970, of the last job that had it
-    cold: bool = False  # only seen on memory that was touched for the first time
+    first: bool = True  # seen in one job only, or only on memory that was touched for the first time
 
 
 @dataclass
@@ -79,6 +79,8 @@ class Profile:
     def observe(self, key: str, nbytes: float, seconds: float, *, when: int = 0, fresh: float = 0.0) -> None:
         """Take in what operands of one program and size took in one job, on average.
 
+        The first job pays for what happens once (modules imported, kernels compiled), so the second one replaces it.
+
         Parameters
         ----------
         key, nbytes
@@ -97,11 +99,11 @@ class Profile:
         number = _class(nbytes)
         known = classes.get(number)
         self.changed.add(key)
-        if known is None or (known.cold and not fresh):
-            classes[number] = Known(nbytes, seconds, when, fresh > 0)
+        if known is None or (known.first and not fresh):
+            classes[number] = Known(nbytes, seconds, when, first=known is None)
             return
         known.when = max(when, known.when)
-        if fresh and not known.cold:
+        if fresh and not known.first:
             self.observe_touch(fresh, seconds - known.seconds)
             return
         believed = min(max(seconds, known.seconds / JUMP), known.seconds * JUMP)
@@ -164,6 +166,13 @@ class Profile:
         profile.refresh(path)
         return profile
 
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> Profile:
+        """The profile that `as_data` told."""
+        profile = cls()
+        profile._take(data)
+        return profile
+
     def refresh(self, path: Path | None = None) -> None:
         """Take in what `load` would give."""
         self._take(read(path if path is not None else costs_file()))
@@ -187,7 +196,7 @@ class Profile:
                     self.costs[key] = classes
             self.forget_oldest()
             self.accuracy.join(theirs.accuracy)
-            return self._given()
+            return self.as_data()
 
         try:
             update(path if path is not None else costs_file(), joined)
@@ -195,10 +204,10 @@ class Profile:
             self.changed |= changed
             raise
 
-    def _given(self) -> dict[str, Any]:
-        """As a file holds it."""
+    def as_data(self) -> dict[str, Any]:
+        """As a file holds it, and as it travels."""
         costs = {
-            key: [[one.size, one.seconds, one.when, int(one.cold)] for one in list(classes.values())]
+            key: [[one.size, one.seconds, one.when, int(one.first)] for one in list(classes.values())]
             for key, classes in list(self.costs.items())
         }
         return {**{name: getattr(self, name) for name in _HOST}, "costs": costs, "runs": self.accuracy.rows}
@@ -212,8 +221,8 @@ class Profile:
         self.accuracy.take(data.get("runs"))
         costs = data.get("costs")
         for key, rows in costs.items() if isinstance(costs, dict) else ():
-            for row in rows if isinstance(rows, list) else ():
-                if isinstance(row, list) and len(row) == 4 and all(map(_is_positive, row[:2])):
+            for row in rows if isinstance(rows, list | tuple) else ():
+                if isinstance(row, list | tuple) and len(row) == 4 and all(map(_is_positive, row[:2])):
                     when = int(row[2]) if _is_positive(row[2]) else 0
                     known = Known(float(row[0]), float(row[1]), when, bool(row[3]))
                     self.costs.setdefault(key, {})[_class(known.size)] = known

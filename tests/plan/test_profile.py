@@ -24,16 +24,30 @@ def the_file(cache: Path) -> Path:
     return found
 
 
-def test_the_newest_job_counts_three_tenths():
+def of(key: str, nbytes: float, seconds: float, **more: float) -> Profile:
+    """A profile that has seen two jobs."""
+    profile = Profile(**more)
+    profile.observe(key, nbytes, seconds)
+    profile.observe(key, nbytes, seconds)
+    return profile
+
+
+def test_the_second_job_replaces_the_first_which_pays_for_what_happens_once():
     profile = Profile()
+    profile.observe("add", 1000, 9.0)
+    assert profile.seconds("add", 1000) == 9.0
     profile.observe("add", 1000, 1.0)
+    assert profile.seconds("add", 1000) == 1.0
+
+
+def test_from_then_on_the_newest_job_counts_three_tenths():
+    profile = of("add", 1000, 1.0)
     profile.observe("add", 1000, 2.0)
     assert profile.seconds("add", 1000) == pytest.approx(1 + NEWEST)
 
 
 def test_one_odd_job_is_not_believed_but_many_are():
-    profile = Profile()
-    profile.observe("add", 1000, 0.001)
+    profile = of("add", 1000, 0.001)
     profile.observe("add", 1000, 10.0)  # the machine slept
     assert profile.seconds("add", 1000) < 0.002
     for _ in range(30):

@@ -1,5 +1,6 @@
 """Ledger: what a job took is told when it ends, and learnt; a profile that cannot be kept breaks nothing."""
 
+import asyncio
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -155,3 +156,21 @@ def test_a_cache_that_cannot_be_used_is_said_once_in_the_log_and_breaks_nothing(
     host.ledger.profile.observe("a", 8, 1.0)
     host.ledger.save()
     assert host.ledger.profile.changed == {"a"}
+
+
+def test_what_was_learnt_is_saved_when_a_job_ends_but_not_at_every_end(cache: Path):
+    async def two_jobs() -> None:
+        host = Host()
+        host.ledger._saved = -module.SAVE_SECONDS  # long ago
+        saves = set()
+        for _ in range(2):
+            host.open()
+            host.ledger.estimate.learn(0, 0.25)
+            host.close()
+            saves.add(host.ledger._saving)
+            await host.ledger._saving
+        assert len(saves) == 1  # the second end came too soon
+        assert host.ledger.profile.changed  # and what it taught waits
+
+    asyncio.run(two_jobs())
+    assert Profile.load().costs
