@@ -148,7 +148,7 @@ def solve_exactly(graph: PlanGraph, workers: Workers, label: NDArray[np.int64]) 
     Examples
     --------
     >>> from jmars.graph import Dag
-    >>> four = PlanGraph.build(Dag.from_edges(4, [0], [1]), cost=[1.0, 1.0, 2.0, 2.0], nbytes=10**9)
+    >>> four = PlanGraph.build(Dag.from_edges(4, [0], [1]), cost=[1.0, 1.0, 2.0, 2.0], nbytes=2 * 10**9)
     >>> solve_exactly(four, Workers.build(2), np.arange(4)).tolist()
     [0, 0, 0, 1]
     """
