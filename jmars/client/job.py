@@ -135,9 +135,9 @@ class Job:
 
     def plan(self) -> PlannedRun:
         """What the same run would cost if it began now, in the order that the settings say; it starts nothing."""
-        own = {one.key for one in self._data}
         cluster = self.cluster
-        return plans.plan_for(self._data, cluster.n_workers, cluster.capacity, cluster.held() - own)
+        held, known = cluster.held() - {one.key for one in self._data}, cluster.ask("host", "profile")
+        return plans.plan_for(self._data, cluster.n_workers, cluster.capacity, held, known=known)
 
     def gives(self, keys: Set[str]) -> bool:
         """Whether it runs still and will leave a node of one of these keys on the cluster."""

@@ -59,7 +59,8 @@ class NativeEngine:
 def plan_on(cluster: Cluster | None, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
     """Plan a run of nodes on a cluster, or on the one that would be started where there is none; starts nothing."""
     if cluster is not None:
-        return plans.plan_for(data, cluster.n_workers, cluster.capacity, cluster.held(), policy)
+        known = cluster.ask("host", "profile")
+        return plans.plan_for(data, cluster.n_workers, cluster.capacity, cluster.held(), policy, known)
     workers = usable_cores()
     return plans.plan_for(data, workers, room_for_chunks(default_limit(), workers), frozenset(), policy)
 

@@ -118,6 +118,10 @@ class Host:
             await asyncio.sleep(0.001)
         return {"arena": self.arena.size, "capacity": self.arena.capacity, "janitor": self._janitor, "pid": os.getpid()}
 
+    def profile(self) -> dict[str, Any]:
+        """What operands cost here, for plans that the client makes."""
+        return self.execution.ledger.profile.as_data()
+
     def close(self) -> None:
         """End the cluster."""
         self.ended.set()

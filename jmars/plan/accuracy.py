@@ -71,7 +71,7 @@ class Accuracy:
 
     def take(self, rows: Any) -> None:
         """Take in what a file holds, before what is new here; what is no row of four numbers is passed over."""
-        self.rows = [*_good(rows if isinstance(rows, list) else []), *self._new()][-KEPT:]
+        self.rows = [*_good(list(rows) if isinstance(rows, list | tuple) else []), *self._new()][-KEPT:]
 
     def join(self, stands: Accuracy) -> None:
         """Put what the file holds before what is new here, and count that as saved."""
@@ -84,7 +84,7 @@ class Accuracy:
 
 def _good(rows: list[Any]) -> list[Row]:
     """Rows of four numbers of runs that were long enough."""
-    four = [row for row in rows if isinstance(row, list) and len(row) == 4 and all(map(_is_number, row))]
+    four = [row for row in rows if isinstance(row, list | tuple) and len(row) == 4 and all(map(_is_number, row))]
     return [[float(x) for x in row] for row in four if row[1] >= _SHORT]
 
 

@@ -59,3 +59,16 @@ def test_only_the_newest_runs_count():
         run(seen, 1.0, 1.0 + k)
     assert len(seen.rows) == KEPT
     assert seen.rows[-1][1] == 2 * KEPT
+
+
+def test_a_profile_travels_as_data_with_tuples_for_lists():
+    profile = Profile()
+    profile.observe("add", 1000, 0.25)
+    run(profile.accuracy, 1.0, 1.5)
+    data = profile.as_data()
+    data |= {
+        "runs": tuple(map(tuple, data["runs"])),
+        "costs": {k: tuple(map(tuple, v)) for k, v in data["costs"].items()},
+    }
+    there = Profile.of(data)
+    assert there.seconds("add", 1000) == 0.25 and there.accuracy.rows == profile.accuracy.rows

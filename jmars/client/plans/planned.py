@@ -337,7 +337,12 @@ class PlannedRun:
 
 
 def plan_for(
-    data: Sequence[TensorData], workers: int, room: int, held: Container[str] = frozenset(), policy: str | None = None
+    data: Sequence[TensorData],
+    workers: int,
+    room: int,
+    held: Container[str] = frozenset(),
+    policy: str | None = None,
+    known: dict[str, Any] | None = None,
 ) -> PlannedRun:
     """Plan a run of tensor nodes on one machine; starts nothing.
 
@@ -353,6 +358,8 @@ def plan_for(
         Keys of nodes that lie there already.
     policy
         How to plan; None: as the settings say.
+    known
+        What operands cost (`Profile.as_data`); None: what earlier sessions learnt.
 
     Raises
     ------
@@ -363,7 +370,7 @@ def plan_for(
     """
     begun = time.perf_counter()
     settings = {**config.task, "combine_size": config.combine_size}
-    question = Question(list(data), held, settings, Profile.load())
+    question = Question(list(data), held, settings, Profile.load() if known is None else Profile.of(known))
     compiled = question.compiled()
     graph = question.costs(compiled)
     machines = one_host(question.profile, workers, room)

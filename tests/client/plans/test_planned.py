@@ -3,6 +3,7 @@
 import copy
 import subprocess
 import sys
+import time
 
 import numpy as np
 import psutil
@@ -197,3 +198,14 @@ def test_of_a_graph_that_unfolds_the_first_stage_is_planned():
     assert not plan.complete and plan.operands > 0
     assert "plan of the first stage: " in repr(plan)
     assert planned(x).complete and "stage" not in repr(planned(x))
+
+
+def test_what_a_cluster_learnt_counts_at_once(cluster):
+    def slow(block):
+        time.sleep(0.05)
+        return block
+
+    x, y = (mt.map_blocks(slow, mt.ones(40, chunk_size=10), dtype=float) for _ in range(2))
+    before = x.plan().makespan
+    assert cluster.submit(y).wait(30)
+    assert x.plan().makespan > before + 0.05
