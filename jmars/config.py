@@ -96,12 +96,15 @@ def cache_dir() -> Path:
     Raises
     ------
     OSError
-        If the folder cannot be made.
+        If the folder cannot be made, or there is no home folder to make it in.
     ClusterError
         If it belongs to another user or others may enter it.
     """
     given, shared = os.environ.get("JMARS_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
-    path = Path(given) if given else (Path(shared) if shared else Path.home() / ".cache") / "jmars"
+    try:
+        path = Path(given) if given else (Path(shared) if shared else Path.home() / ".cache") / "jmars"
+    except RuntimeError as error:
+        raise OSError("there is no home folder for what is learnt; set JMARS_CACHE_DIR to a private folder") from error
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_private(path, "JMARS_CACHE_DIR")
     return path

@@ -189,3 +189,14 @@ def test_sessions_that_save_at_once_keep_what_each_learnt(tmp_path: Path):
     assert [found.seconds(f"writer {writer}", 8) for writer in range(3)] == pytest.approx([1.0, 2.0, 3.0])
     assert len(found.costs) == 3 * 21
     assert sorted(path.name for path in tmp_path.iterdir()) == ["costs.json", "costs.lock"]
+
+
+def test_without_a_home_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch):
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("JMARS_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(OSError, match="JMARS_CACHE_DIR"):
+        Profile.load()
