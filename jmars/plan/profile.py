@@ -8,11 +8,13 @@ Source: PLANNING 7, `cost.py`; seed 004, "Graph Thoughts": costs come from measu
 from __future__ import annotations
 
 import math
+import warnings
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from jmars.errors import ClusterError
 from jmars.plan.accuracy import Accuracy
 from jmars.plan.profile_file import costs_file, read, update
 
@@ -155,15 +157,15 @@ class Profile:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Profile:
-        """What earlier sessions learnt; an empty profile where there is no file, with a warning where it is damaged.
+        """What earlier sessions learnt; an empty profile where there is no file.
 
-        Raises
-        ------
-        OSError, ClusterError
-            If no `path` is given and the folder cannot be made, or others may enter it.
+        A file that is damaged, or a folder that cannot be used, is warned of and counts as none.
         """
         profile = cls()
-        profile.refresh(path)
+        try:
+            profile.refresh(path)
+        except (OSError, ClusterError) as error:
+            warnings.warn(f"what earlier sessions learnt of costs cannot be used: {error}", stacklevel=2)
         return profile
 
     @classmethod
@@ -174,7 +176,13 @@ class Profile:
         return profile
 
     def refresh(self, path: Path | None = None) -> None:
-        """Take in what `load` would give."""
+        """Take in what earlier sessions learnt.
+
+        Raises
+        ------
+        OSError, ClusterError
+            If no `path` is given and the folder cannot be made, or others may enter it.
+        """
         self._take(read(path if path is not None else costs_file()))
 
     def save(self, path: Path | None = None) -> None:

@@ -123,6 +123,8 @@ def test_a_folder_that_others_may_enter_is_refused(cache: Path):
     cache.chmod(0o755)
     with pytest.raises(ClusterError, match="JMARS_CACHE_DIR"):
         Profile().save()
+    with pytest.warns(UserWarning, match="JMARS_CACHE_DIR"):
+        assert Profile.load() == Profile()
 
 
 @pytest.mark.parametrize(
@@ -199,4 +201,6 @@ def test_without_a_home_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPat
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", nowhere)
     with pytest.raises(OSError, match="JMARS_CACHE_DIR"):
-        Profile.load()
+        Profile().save()
+    with pytest.warns(UserWarning, match="JMARS_CACHE_DIR"):
+        assert Profile.load() == Profile()  # plans are made without
