@@ -26,7 +26,7 @@ from jmars.scheduler.prepare import Ready, prepare
 from jmars.scheduler.progress import Progress
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
-from jmars.scheduler.telling import added, counts_by_state, packed_error, standing
+from jmars.scheduler.telling import added, counts_by_state, in_all, packed_error, standing
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings
 
@@ -176,8 +176,9 @@ class GraphActor:
             self._moved(S.FREED, freed)
             program, chunk = self._table.program, self._table.chunk
             self._port.free_chunks([chunk[one] for one in freed if program[one] >= 0])
-            given = [self._given.pop(one) for one in freed if program[one] < 0]
-            self._port.free_chunks(self._meta.release(given))
+            if self._given:
+                read = [self._given.pop(one) for one in freed if program[one] < 0]
+                self._port.free_chunks(self._meta.release(read))
         if self._stop_as is not None:
             self._moved(S.CANCELLED, self._operands.move(ready, S.CANCELLED))
             self._end_if_still()
@@ -314,7 +315,7 @@ class GraphActor:
                 self._port.free_chunks([chunk[i] for i in stored])
             self._port.free_chunks(self._meta.release(self._given.values()))
             self._given = {}
-            self.measured = self._port.close_job(self.job)
+            self.measured = in_all(self.measured, self._port.close_job(self.job))
             self._ready.prepared.pool.release(self._operands.counters)  # nothing runs, so no report is under way
         if self._operands is not None:
             self._final_states = bytes(self._operands.state)

@@ -11,7 +11,7 @@ from jmars.errors import text_of
 from jmars.model import events
 from jmars.model.states import STATE_NAMES
 
-__all__ = ["added", "counts_by_state", "packed_error", "standing", "states_as_events"]
+__all__ = ["added", "counts_by_state", "in_all", "packed_error", "standing", "states_as_events"]
 
 
 def counts_by_state(states: bytes | bytearray) -> list[int]:
@@ -23,6 +23,20 @@ def counts_by_state(states: bytes | bytearray) -> list[int]:
 def added(one: list[int], other: list[int]) -> list[int]:
     """Counts of two stages together."""
     return [a + b for a, b in zip(one, other, strict=True)]
+
+
+def in_all(before: dict[str, Any] | None, stage: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What a job has taken after one more stage: times and bytes moved add up, the peak is the highest.
+
+    Examples
+    --------
+    >>> one = {"makespan": 1.5, "peak": 10, "spilled": 0, "moved": 3}
+    >>> in_all(one, one | {"peak": 7})
+    {'makespan': 3.0, 'peak': 10, 'spilled': 0, 'moved': 6}
+    """
+    if before is None or stage is None:
+        return stage if before is None else before
+    return {name: max(before[name], n) if name == "peak" else before[name] + n for name, n in stage.items()}
 
 
 def states_as_events(job: str, states: bytes | bytearray) -> list[tuple[str, str, dict[str, Any]]]:
