@@ -6,7 +6,7 @@ graph        what a planner sees: operands with their cost, bytes and wishes
 cluster      the workers as numbers: cores, speed, memory, links, disks
 signature    what makes operands cost alike
 roofline     what an operand should cost when nobody has seen it run
-profile_file where what was learnt is kept
+profile_file  where what was learnt is kept
 accuracy     how far predictions were off so far
 profile      what operands cost, learnt from runs
 cost         a compiled graph with its costs
