@@ -21,7 +21,7 @@ from jmars.worker.storing import Request, Storing
 
 __all__ = ["Sizing"]
 
-LEAST_GUESS = 2**20  # bytes promised for a result of which nothing is known
+MOST_GUESS = 2**27  # bytes promised for a result of which nothing is known, where memory is ample: a large chunk
 
 
 class Sizing:
@@ -61,7 +61,8 @@ class Sizing:
             return output.most, work + output.most
         if output.most is not None and 2 * output.most <= room:
             return None, work + output.most
-        guess = self._seen.get(program, max(LEAST_GUESS, inputs))
+        unseen = min(MOST_GUESS, self._arena.capacity // (8 * len(self._workers)))  # as chunks are cut by default
+        guess = self._seen.get(program, max(unseen, inputs))
         return None, work + min(guess, room // 2)
 
     def learn(self, program: int, size: int) -> None:

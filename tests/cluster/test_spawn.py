@@ -68,6 +68,11 @@ def test_tensors_arrive_whole_and_results_become_tensors(cluster):
         turned[0].to_tensor(999, "f8").fetch()
 
 
+def test_arrays_of_unknown_length_arrive_too(cluster):
+    x = mt.arange(100, chunk_size=30)
+    assert spawn(len, (x[x % 2 == 0],)).fetch() == 50
+
+
 def test_one_job_runs_spawned_functions_and_tensors_together(cluster):
     task, x = spawn(add, (20,)), mt.ones(10, chunk_size=3)
     before = len(cluster.jobs())

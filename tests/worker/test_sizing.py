@@ -11,7 +11,7 @@ from jmars.kernels.program import Call, ChunkType, single
 from jmars.storage.arena import PAGE, SLAB
 from jmars.worker.crew import Batch
 from jmars.worker.quota import Quota
-from jmars.worker.sizing import LEAST_GUESS, Sizing
+from jmars.worker.sizing import Sizing
 from tests.worker.storing_host import Host
 
 U1 = np.dtype("u1")
@@ -59,13 +59,14 @@ def test_a_small_bound_is_taken_ahead_and_a_large_one_promised():
     host = Workers(1, most=1000)
     assert host.sizing.demand(host.table, 0, 5, 0) == (1000, 1000)
     host = Workers(1, most=2 * SLAB - 1)
-    assert host.sizing.demand(host.table, 0, 5, PAGE) == (None, (4 * SLAB - PAGE) // 2)
+    assert host.sizing.demand(host.table, 0, 5, PAGE) == (None, 4 * SLAB // 8)  # twice the bound does not fit
     assert host.sizing.demand(host.table, 0, 5, 0) == (2 * SLAB - 1, 2 * SLAB - 1)
 
 
 def test_without_a_bound_the_promise_is_what_its_program_took_and_never_all_there_is():
     host = Workers(1)
-    assert host.sizing.demand(host.table, 0, 5, 0) == (None, min(LEAST_GUESS, 2 * SLAB))
+    assert host.sizing.demand(host.table, 0, 5, 0) == (None, 4 * SLAB // 8)
+    assert host.sizing.demand(host.table, 0, 5, SLAB) == (None, SLAB)
     host.sizing.learn(5, 1000)
     assert host.sizing.demand(host.table, 0, 5, 0) == (None, 1000)
     host.sizing.learn(5, 10)
