@@ -26,6 +26,7 @@ from jmars.tensor.from_array import FromArray
 from jmars.tensor.graph import Stored, TensorGraph
 from jmars.tensor.operand import Operand, Splits
 from jmars.tensor.source_line import SourceLine
+from jmars.tensor.unknown import Unknown
 
 __all__ = ["Bindings", "Described", "bindings", "canonical", "digest", "digest_of"]
 
@@ -206,6 +207,12 @@ def _slice(value: slice, known: _Known) -> Any:
     return ("slice", *(_plain(one, known) for one in (value.start, value.stop, value.step)))
 
 
+def _unknown(value: Unknown, known: _Known) -> Any:
+    """Lengths are told apart by their origins, whatever these are called."""
+    origins: dict[str, int] = known.setdefault(-1, {})  # no id is negative
+    return ("unknown", origins.setdefault(value.origin.key, len(origins)), value.number, value.most)
+
+
 def _other(value: Any, known: _Known) -> Any:
     kind = type(value)
     if isinstance(value, np.dtype):
@@ -246,6 +253,7 @@ _WAYS: dict[type, Callable[[Any, _Known], Any] | None] = {
     np.ndarray: _array,
     dict: _dict,
     slice: _slice,
+    Unknown: _unknown,
     EllipsisType: lambda value, known: ("...",),
     Expression: lambda value, known: _expression(value),
     FunctionType: lambda value, known: ("pickle", cloudpickle.dumps(value)),
