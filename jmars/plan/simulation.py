@@ -81,7 +81,14 @@ class Simulation:
         self._used = [0]  # bytes in all memories
         capacity, disk = workers.memory.tolist(), workers.disk.tolist()
         self.stores = [
-            Store(capacity[w], disk[w], self.nbytes, partial(self._next_use, w) if by_plan else None, self._used)
+            Store(
+                capacity[w],
+                disk[w],
+                self.nbytes,
+                partial(self._next_use, w) if by_plan else None,
+                self._used,
+                is_planned=policy is None,
+            )
             for w in range(p)
         ]
         self._woken: set[int] = set()  # workers that may have something to start
@@ -176,6 +183,8 @@ class Simulation:
         for operand, w in enumerate(assign):
             if home[operand] < 0 and w >= 0:
                 self.place(operand, w)
+        for store in self.stores:
+            store.forget()
         if self._policy is not None:
             open_ = [v for v in range(self.n) if self.worker[v] < 0 and not self.missing[v] and home[v] < 0]
             self._policy.ready(self, open_)

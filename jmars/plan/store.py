@@ -7,6 +7,7 @@ Source: PLANNING 3.1 and 3.3 (Belady 1966: throw out what is used last); seed 00
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Sequence
 
 __all__ = ["Store"]
@@ -28,13 +29,20 @@ class Store:
         longest ago does.
     together
         One number, the bytes in the memories of all workers; each store adds its own.
+    is_planned
+        Whether a chunk's `next_use` changes only when it is used, as in a run without a policy: then the order in which
+        chunks go is kept in a heap, from the first time that one must go.
     """
 
     __slots__ = (
         "_disk",
         "_disk_free",
+        "_is_planned",
         "_nbytes",
         "_next_use",
+        "_used_at",
+        "_uses",
+        "_victims",
         "capacity",
         "fast",
         "fast_bytes",
@@ -54,8 +62,12 @@ class Store:
         nbytes: Sequence[int],
         next_use: Callable[[int], float] | None,
         together: list[int],
+        is_planned: bool,
     ) -> None:
-        self.together = together
+        self.together, self._is_planned = together, is_planned
+        self._victims: list[tuple[float, int, int]] | None = None  # heap of (-next use, used at, chunk), some stale
+        self._used_at: dict[int, int] = {}  # chunk in memory: count of uses, once there is a heap
+        self._uses = 0
         self.capacity, self._disk, self._nbytes, self._next_use = capacity, disk, nbytes, next_use
         self.resident: dict[int, None] = {}  # longest unused first
         self.on_disk: set[int] = set()
@@ -85,6 +97,8 @@ class Store:
             else:
                 del self.fast[chunk]
                 self.fast_bytes -= self._nbytes[chunk]
+                if self._victims is not None:
+                    self._may_leave(chunk)
 
     def scratch(self, nbytes: int) -> None:
         """Take scratch, room for which was made; give it back with a negative number."""
@@ -94,6 +108,8 @@ class Store:
     def add(self, chunk: int) -> None:
         """Put a chunk in memory, room for which was made."""
         self.resident[chunk] = None
+        if self._victims is not None:
+            self._use(chunk)
         self._grow(self._nbytes[chunk])
 
     def arrive(self, chunk: int, now: float) -> None:
@@ -104,6 +120,8 @@ class Store:
         else:
             self.make_room(size, now)
             self.add(chunk)
+            if self._victims is not None:
+                self._may_leave(chunk)
 
     def drop(self, chunk: int) -> None:
         """Forget a chunk, wherever it lies."""
@@ -119,6 +137,8 @@ class Store:
         if chunk not in self.on_disk:
             del self.resident[chunk]
             self.resident[chunk] = None
+            if self._victims is not None:
+                self._use(chunk)
             return now
         start = self.make_room(self._nbytes[chunk], now)
         self.on_disk.discard(chunk)
@@ -135,6 +155,9 @@ class Store:
         """Send chunks to disk until `size` bytes are free; returns when they are."""
         if self.used + size <= self.capacity:
             return now
+        if self._is_planned:
+            self._send_victims(size, now)
+            return self._disk_free
         loose = [chunk for chunk in self.resident if chunk not in self.fast]
         if self._next_use is not None:
             loose.sort(key=self._next_use, reverse=True)
@@ -144,6 +167,34 @@ class Store:
             self.drop(chunk)
             self._write(chunk, now)
         return self._disk_free
+
+    def forget(self) -> None:
+        """When chunks are read next has changed for all."""
+        self._victims = None
+
+    def _send_victims(self, size: int, now: float) -> None:
+        """`make_room` by the heap: the same chunks in the same order."""
+        if self._victims is None:
+            self._victims = []
+            for chunk in self.resident:
+                self._use(chunk)
+                self._may_leave(chunk)
+        while self._victims and self.used + size > self.capacity:
+            _, used_at, chunk = heapq.heappop(self._victims)
+            if chunk in self.resident and chunk not in self.fast and self._used_at[chunk] == used_at:
+                self.drop(chunk)
+                self._write(chunk, now)
+
+    def _use(self, chunk: int) -> None:
+        self._uses += 1
+        self._used_at[chunk] = self._uses
+
+    def _may_leave(self, chunk: int) -> None:
+        """Put a chunk in its place among those that may go to disk, if it may."""
+        if chunk in self.resident and chunk not in self.fast:
+            next_use = 0.0 if self._next_use is None else self._next_use(chunk)
+            assert self._victims is not None
+            heapq.heappush(self._victims, (-next_use, self._used_at[chunk], chunk))
 
     def _write(self, chunk: int, now: float) -> None:
         """Spill one chunk, behind all that the disk does already."""
