@@ -101,8 +101,8 @@ class Profile:
         number = _class(nbytes)
         known = classes.get(number)
         self.changed.add(key)
-        if known is None or (known.first and not fresh):
-            classes[number] = Known(nbytes, seconds, when, first=known is None)
+        if known is None or (known.first and (not fresh or seconds < known.seconds)):
+            classes[number] = Known(nbytes, seconds, when, first=known is None or fresh > 0)
             return
         known.when = max(when, known.when)
         if fresh and not known.first:

@@ -46,6 +46,13 @@ def test_from_then_on_the_newest_job_counts_three_tenths():
     assert profile.seconds("add", 1000) == pytest.approx(1 + NEWEST)
 
 
+def test_of_jobs_on_fresh_memory_the_fastest_is_believed():
+    profile = Profile()
+    for seconds in (9.0, 2.0, 2.5):
+        profile.observe("sort", 1000, seconds, fresh=1000)  # its scratch is given back each time
+    assert profile.seconds("sort", 1000) == pytest.approx(2.0 + NEWEST * 0.5)
+
+
 def test_one_odd_job_is_not_believed_but_many_are():
     profile = of("add", 1000, 0.001)
     profile.observe("add", 1000, 10.0)  # the machine slept
