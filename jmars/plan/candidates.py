@@ -2,13 +2,15 @@
 
 So a short budget loses little: over 57 graphs and clusters the first plan's score is 25 % above the best of all, that
 of the best of the first four 3 %, of the first eight 1 %. METIS and mt-KaHyPar come last, where they are installed and
-there is time for them. On one worker only the order matters, so only orders are tried.
+there is time for them. On one worker only the order matters, so only orders are tried. Where much must move over slow
+links a few workers, or one alone, are faster than all; the other ways do not see that.
 Source: PLANNING 4.2, "Candidate set, by size".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -22,13 +24,14 @@ from jmars.plan.min_memory import rank_backwards
 from jmars.plan.order import rank_by
 from jmars.plan.partition.km1 import assign_km1, has_km1
 from jmars.plan.partition.metis import assign_metis, suits_metis
-from jmars.plan.runs import assign_runs, source_runs
+from jmars.plan.runs import allowed, assign_runs, source_runs
 
 __all__ = ["candidates"]
 
 _LARGE = 20_000  # operands above which METIS and mt-KaHyPar take too long beside the others
 _METIS, _KM1 = 20e-6, 500e-6  # seconds an operand that they may take
 _BANDS = 4  # of time, for METIS
+_SLOW = 3  # times as long as all work takes to send all chunks once: then few workers are tried early
 _PAIRS = (
     ("eft 3", "blevel"),
     ("eft 5 by wave", "dfs"),
@@ -38,6 +41,8 @@ _PAIRS = (
     ("runs of sources, eft 3", "dfs"),
     ("eft 5 by wave", "backwards"),
     ("eft 10", "blevel"),
+    ("alone", "dfs"),
+    ("eft 3 on few", "blevel"),
     ("runs", "dfs"),
     ("eft 5 by wave", "blevel"),
     ("halves by wave", "blevel"),
@@ -100,6 +105,13 @@ def candidates(
     def only(assign: NDArray[np.int16]) -> NDArray[np.int16]:
         return np.where(there, np.int16(-1), assign)
 
+    def few(k: int) -> NDArray[np.int16]:
+        """On the k fastest workers; what they may not run goes to the first that may."""
+        best = np.argsort(-workers.cores * workers.speed, kind="stable")[:k]
+        free = replace(graph, device=np.zeros(graph.n, np.uint8), pin=np.full(graph.n, -1, np.int16))
+        part = assign_eft(free, _only(workers, best), rank("blevel")) if k > 1 else np.zeros(graph.n, np.int64)
+        return only(allowed(graph, workers, best[part].astype(np.int16), np.arange(graph.n)))
+
     ways: dict[str, Callable[[], NDArray[np.int16]]] = {
         "eft 3": partial(eft, "blevel", 3.0),
         "halves": lambda: only(assign_bisect(graph, workers, rank("dfs"))),
@@ -110,8 +122,13 @@ def candidates(
         "eft 10": partial(eft, "blevel", 10.0),
         "runs": lambda: only(assign_runs(graph, workers, rank("dfs"))),
         "eft 3 by dfs": partial(eft, "dfs", 3.0),
+        "alone": partial(few, 1),
+        "eft 3 on few": partial(few, max(2, len(workers) // 4)),
     }
     pairs = [pair for pair in _PAIRS if pair[1] != "backwards" or backwards]
+    if float(graph.nbytes.sum()) * workers.seconds_per_byte > _SLOW * float(graph.cost.sum()):
+        early = (pairs[0], ("alone", "dfs"), ("eft 3 on few", "blevel"))
+        pairs.sort(key=lambda pair: pair not in early)
     later = list(ways)
 
     def has_time(each: float) -> bool:
@@ -128,3 +145,17 @@ def candidates(
         if name not in made:
             made[name] = ways[name]()
         yield name, ranked_by, made[name], rank(ranked_by)
+
+
+def _only(workers: Workers, some: NDArray[np.int64]) -> Workers:
+    """Some of the workers."""
+    return Workers.build(
+        len(some),
+        cores=workers.cores[some],
+        speed=workers.speed[some],
+        memory=workers.memory[some],
+        device=workers.device[some],
+        bandwidth=workers.bandwidth[np.ix_(some, some)],
+        latency=workers.latency,
+        disk=workers.disk[some],
+    )

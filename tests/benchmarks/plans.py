@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -118,11 +119,11 @@ def halves(order: str) -> Run:
     return assigned(lambda g, w: assign_bisect(g, w, rank_by("dfs", g)), order)
 
 
-def chosen(prefer: str, improve: float = 0.0) -> Run:
-    """What `choose` takes; `improve`: seconds for a plan that is used again."""
+def chosen(prefer: str, **options: Any) -> Run:
+    """What `choose` takes; by default of all that it knows to try."""
 
     def run(graph: PlanGraph, given: Setting) -> SimResult:
-        plan = choose(graph, given.workers, prefer=prefer, budget=None, improve=improve).plan
+        plan = choose(graph, given.workers, prefer=prefer, **{"budget": None} | options).plan
         return go(graph, given, plan.assign, plan.rank)
 
     return run
@@ -159,6 +160,7 @@ POLICIES: dict[str, Run] = {
     "dask model, steals": dynamic(lambda graph: DaskModel(steal=True)),
     "dask model": dynamic(lambda graph: DaskModel(steal=False)),
     **{f"jmars {prefer}": chosen(prefer) for prefer in PREFERENCES},
+    "jmars lean, in time": chosen("lean", budget="auto"),
     "jmars lean, improved": chosen("lean", improve=1.0),
     "jmars, replans": replanned,
 }

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from jmars.graph import Dag
-from jmars.plan import CPU, GPU, PlanGraph, Workers
+from jmars.plan import CPU, GPU, PlanGraph, Workers, choose, rank_by, simulate
 from jmars.plan import candidates as module
 from jmars.plan.candidates import candidates
 from tests.benchmarks.plan_graphs import SMALL_ONES
@@ -67,3 +67,23 @@ def test_wishes_are_kept_by_every_way():
 def test_an_operand_that_the_one_worker_may_not_run_is_an_error():
     with pytest.raises(ValueError, match="add such a worker"):
         list(candidates(PlanGraph.build(tree(2), 1.0, 8, device=GPU), Workers.build(1), None))
+
+
+def everyone_reads_everything(n):
+    src, dst = np.repeat(np.arange(n), n), n + np.tile(np.arange(n), n)
+    return PlanGraph.build(Dag.from_edges(2 * n, src, dst), 0.04, 35_000_000)
+
+
+@pytest.mark.parametrize("bandwidth", [1.25e9, 1.25e8, 1.25e7])
+def test_no_plan_is_worse_than_one_worker_alone(bandwidth):
+    for graph in (everyone_reads_everything(16), SMALL_ONES["shuffle"](), SMALL_ONES["layered"]()):
+        workers = Workers.build(8, cores=2, bandwidth=bandwidth)
+        alone = simulate(graph, workers, [3] * graph.n, rank_by("dfs", graph))
+        assert choose(graph, workers, prefer="fast", budget=None).predicted.makespan <= alone.makespan
+
+
+def test_over_slow_links_few_workers_are_tried_early():
+    graph = everyone_reads_everything(8)
+    slow, quick = Workers.build(8, bandwidth=1e6), Workers.build(8, bandwidth=1e12)
+    assert names(graph, slow)[:3] == ["eft 3", "alone", "eft 3 on few"]
+    assert "alone" not in names(graph, quick)[:4] and "alone" in names(graph, quick)
