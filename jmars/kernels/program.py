@@ -158,6 +158,7 @@ class Call:
     takes_args: bool = False
     work: int = 0  # bytes of scratch that the function allocates
     cost: float = 0.0  # seconds that its user expects; 0 where nobody has said
+    alone: bool = False  # never joined with others: its user looks for it by its own name
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,11 @@ class Program:
     def calls(self) -> bool:
         """Whether some step is a function rather than an expression: what may raise about the values."""
         return any(isinstance(step, Call) for step in self.steps)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is never joined with others."""
+        return any(isinstance(step, Call) and step.alone for step in self.steps)
 
     @property
     def is_loose(self) -> bool:

@@ -77,7 +77,11 @@ def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
 
 def is_open(graph: ChunkGraph) -> NDArray[np.bool_]:
     """Which rows may stand inside what becomes one operand, shape (n,): computed here, of known size, and no result."""
-    return ~is_result(graph) & (graph.program >= 0) & ~graph.unsized
+    found = ~is_result(graph) & (graph.program >= 0) & ~graph.unsized
+    alone = np.array([program.is_alone for program in graph.programs] + [False], np.bool_)
+    if alone.any():
+        found[graph.input_idx[alone[graph.program[readers(graph)]]]] = False
+    return found
 
 
 def readers(graph: ChunkGraph) -> NDArray[np.int64]:

@@ -79,7 +79,14 @@ class Spawn(Operand):
         ]
         params = (self.function, self.blob, self.objects, self.outputs, self.environment)
         step = Call(
-            call_spawned, params, tuple(range(len(types))), ChunkType((-1,), BYTES), True, self.memory, cost=self.cost
+            call_spawned,
+            params,
+            tuple(range(len(types))),
+            ChunkType((-1,), BYTES),
+            True,
+            self.memory,
+            self.cost,
+            alone=True,
         )
         ids = [int(grid.ids.reshape(-1)[0]) for grid in inputs]
         return np.array([builder.add(single(self.function, types, step), ids, (self.call,))], np.int64)

@@ -8,6 +8,8 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.optimize import compile_graph
+from jmars.plan import Profile, annotate
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.spawn import spawn
 
@@ -67,3 +69,14 @@ def test_a_handle_in_a_closure_is_refused_with_what_to_do():
 
 def test_a_spawned_function_is_never_held_to_be_equal_to_another_call_of_it():
     assert spawn(len, ("a",)).data.op.token() is None
+
+
+def test_a_call_is_joined_with_nothing_and_its_hints_reach_the_plan():
+    x = mt.ones(10, chunk_size=10) + 1
+    task = spawn(len, (x,), cost=3.5, memory=1000)
+    last = spawn(abs, (task,), cost=0.25)
+    compiled = compile_graph(TensorGraph.of([last.data]), {})
+    names = [compiled.after.programs[row].name for row in compiled.after.program]
+    assert names[-2:] == ["len", "abs"] and not any("len" in name for name in names[:-2])
+    graph = annotate(compiled.after, compiled.dag, Profile())
+    assert graph.cost[-2:].tolist() == pytest.approx([3.5, 0.25], abs=0.01) and graph.work[-2:].tolist() == [1000, 0]
