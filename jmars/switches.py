@@ -21,7 +21,9 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "fuse_enabled": (True, False),
     "fuse": ("chain", "region", "color"),
     "fuse_tileable": (True, False),
-    "order": ("mars", "dfs"),
+    "order": ("auto", "mars", "dfs", "blevel", "level"),
+    "prefer": ("lean", "fast", "memory"),
+    "replan": (True, False),
     "assigner": ("bfs", "dfs", "random", "bfs-v1", "ncd"),
 }
 TASK_DEFAULTS: dict[str, Any] = {name: values[0] for name, values in SWITCHES.items()}

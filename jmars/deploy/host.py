@@ -25,7 +25,7 @@ from jmars.deploy.janitor import start_janitor
 from jmars.deploy.memory import plan_bytes, private_bytes, room_for_chunks
 from jmars.errors import MemoryLimitError, text_of
 from jmars.model import events
-from jmars.scheduler import EventLog, SessionActor, TaskManagerActor
+from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor
 from jmars.storage import Arena
 from jmars.worker import ExecutionActor, Zygote, start_zygote
 from jmars.worker.links import Children
@@ -68,6 +68,7 @@ class Host:
         self.mailbox.add("tasks", TaskManagerActor(self.session))
         self.mailbox.add("cluster", ClusterActor(self))
         store = StoreActor(self.execution)
+        self.session.around.machine = self._machine
         self.session.around.read_chunk = partial(_read, store, arena)
         self.mailbox.add("store", store)
         self._channels: set[Channel] = set()
@@ -177,6 +178,10 @@ class Host:
         for channel in self._channels:
             channel.tell("jobs", "broken", why)
         self.ended.set()
+
+    def _machine(self) -> Machine:
+        arena = self.arena
+        return Machine(self.execution.ledger.profile, arena.capacity, max(0, arena.capacity - arena.resident))
 
     def _job_ended(self, report: dict[str, Any]) -> None:
         self._log_memory()

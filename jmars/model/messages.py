@@ -34,7 +34,9 @@ class JobTable:
     work: list[int]  # bytes of scratch
     rank: list[int]  # lower first
     kept: int  # bytes of chunks that outlive the job
-    last_use: list[int]  # rank of the last operand that reads the chunk
+    stored: Sequence[int]  # operands whose chunk was there before the job
+    readers: Sequence[Sequence[int]]  # operands that read each chunk
+    tight: bool = False  # whether its chunks may not fit in memory together, so that order goes before place
 
 
 class WorkerPort(Protocol):

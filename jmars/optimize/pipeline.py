@@ -20,7 +20,7 @@ from jmars.optimize.chains import fuse_chains
 from jmars.optimize.colors import fuse_colors
 from jmars.optimize.joining import Joined
 from jmars.optimize.merge import merge_equal
-from jmars.optimize.priority import ranks
+from jmars.optimize.priority import ORDERS, ranks
 from jmars.optimize.prune import prune
 from jmars.optimize.regions import Limits, fuse_regions
 from jmars.optimize.tile import tile
@@ -127,7 +127,8 @@ def compile_graph(
         after, group = joined.graph, np.append(joined.group, np.int32(-1))[group]  # -1, pruned, reads the end
     go_on()
     dag = Dag.from_inputs(after.input_ptr, after.input_idx)
-    return Compiled(tiled, after, dag, group, ranks(dag, after.nbytes, switch["order"]), unfused, fused)
+    order = switch["order"] if switch["order"] in ORDERS else "mars"  # the others are planned: see plan/orders.py
+    return Compiled(tiled, after, dag, group, ranks(dag, after.nbytes, order), unfused, fused)
 
 
 def _fused(graph: ChunkGraph, mode: str, limits: Limits, workers: int) -> Joined:

@@ -26,6 +26,7 @@ simulate     what a plan would cost
 justify      an order learnt from a run
 policies     placing operands while the graph runs, as the seeds do
 choose       several plans tried, the best taken
+orders       the best order for one host
 predict      what a run on this host should take
 waiting      bytes times seconds that outputs wait for other workers
 explain      a plan as data that a notebook draws
@@ -58,6 +59,7 @@ from jmars.plan.justify import rank_justified
 from jmars.plan.merge import merge
 from jmars.plan.min_memory import rank_min_memory
 from jmars.plan.order import rank_b_level, rank_by, rank_depth_first, rank_level, rank_mars, rank_wave
+from jmars.plan.orders import choose_order, seconds_to_plan
 from jmars.plan.outcome import SimResult
 from jmars.plan.partition import assign_km1, assign_metis, assign_ncd
 from jmars.plan.parts import Part, as_assignment, as_labels
@@ -110,6 +112,7 @@ __all__ = [
     "atomic_labels",
     "atomic_parts",
     "choose",
+    "choose_order",
     "contract",
     "depth_first",
     "drift",
@@ -135,6 +138,7 @@ __all__ = [
     "refine",
     "remaining",
     "replan",
+    "seconds_to_plan",
     "shares",
     "signature",
     "simulate",

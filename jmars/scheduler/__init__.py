@@ -4,6 +4,7 @@ lifecycle.py   the legal moves of an operand from state to state
 assigner.py    which worker runs an operand whose inputs are there (AssignerActor)
 operand.py     OperandActor: the operands of one job as rows of lists
 picture.py     what the live view is told of a graph
+ranking.py     the order that a job runs in (Machine, rank_operands)
 prepare.py     a submitted graph compiled, planned and laid out for workers
 plans.py       what was prepared, by structure, to be run again
 event_log.py   what happened, numbered and bounded (EventLog)
@@ -12,13 +13,15 @@ surroundings.py  what all jobs of a cluster have in common
 telling.py     what a job tells of its operands and errors, as plain data
 stages.py      the stages of one job, for graphs that unfold while they run
 progress.py    how much of a job is done
+preparing.py   what was submitted, ready to run for the first time
 graph.py       GraphActor: one job from submission to its end
 service.py     SessionActor: jobs of a cluster, and the port that workers report to
 tasks.py       TaskManagerActor: jobs as Mars shows tasks
 """
 
 from jmars.scheduler.event_log import EventLog
+from jmars.scheduler.ranking import Machine
 from jmars.scheduler.service import SessionActor
 from jmars.scheduler.tasks import TaskManagerActor
 
-__all__ = ["EventLog", "SessionActor", "TaskManagerActor"]
+__all__ = ["EventLog", "Machine", "SessionActor", "TaskManagerActor"]

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from jmars.errors import JobCancelledError, WorkerLostError
@@ -22,7 +21,8 @@ from jmars.model.messages import JobTable
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState
 from jmars.model.states import OperandState as S
 from jmars.scheduler.operand import OperandActor
-from jmars.scheduler.prepare import Ready, prepare
+from jmars.scheduler.prepare import Ready
+from jmars.scheduler.preparing import first
 from jmars.scheduler.progress import Progress
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
@@ -76,28 +76,10 @@ class GraphActor:
 
         `blob` is a canonical graph of that structure with its bindings, or any graph with None.
         """
-        self.run(await asyncio.to_thread(self._try_to, self._prepare_first, blob, settings, structure, bound))
-
-    def _try_to(self, prepare: Callable[..., Ready | None], *args: Any) -> Ready | BaseException | None:
-        """What `prepare` gives or raises; unpickling runs code of users, which may raise SystemExit too."""
-        try:
-            return prepare(*args)
-        except BaseException as error:
-            return error
-
-    def _prepare_first(
-        self, blob: bytes, settings: dict[str, Any], structure: bytes, bound: Bindings | None
-    ) -> Ready | None:
-        graph = cloudpickle.loads(blob)
-        plans, workers = self._around.plans, self._around.workers
-        if bound is not None:
-            prepared = prepare(graph, settings, workers, self._check)
-            plans.keep(structure, prepared)
-            return Ready(prepared, bound)
-        if not graph.unfolds:
-            return plans.ready(graph, settings, workers, self._check)
-        self._stages = Stages(self.job, graph, lambda part: plans.ready(part, settings, workers, self._check))
-        return self._stages.prepare()
+        args = (self._around, self.job, blob, settings, structure, bound, self._check)
+        found = await asyncio.to_thread(_tried, first, *args)
+        ready, self._stages = (found, None) if isinstance(found, BaseException) else found
+        self.run(ready)
 
     def run(self, ready: Ready | BaseException | None) -> None:
         """Start a stage, or end where there is none or it could not be prepared."""
@@ -292,7 +274,7 @@ class GraphActor:
         except Exception as error:  # the chunk was lost on a disk
             self.run(error)
             return
-        self.run(await asyncio.to_thread(self._try_to, stages.prepare, values))
+        self.run(await asyncio.to_thread(_tried, stages.prepare, values))
 
     def _close_stage(self, succeeded: bool) -> None:
         """Keep what was computed or free it, and let go of the stage."""
@@ -397,3 +379,11 @@ class GraphActor:
         if operands:
             ids = np.array(operands, "<u4").tobytes()
             self._log.append(events.OPERANDS_MOVED, self.job, {"state": int(state), "ids": ids, "worker": worker})
+
+
+def _tried(call: Callable[..., Any], *args: Any) -> Any:
+    """What `call` gives or raises; unpickling runs code of users, which may raise SystemExit too."""
+    try:
+        return call(*args)
+    except BaseException as error:
+        return error

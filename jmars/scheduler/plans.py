@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from jmars.scheduler.prepare import Prepared, Ready, prepare
+from jmars.scheduler.ranking import Machine
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.structure import bindings, canonical, digest_of
 
@@ -57,14 +58,19 @@ class Plans:
                 self.dropped += 1
 
     def ready(
-        self, graph: TensorGraph, settings: Mapping[str, Any], workers: Sequence[str], check: Callable[[], None]
+        self,
+        graph: TensorGraph,
+        settings: Mapping[str, Any],
+        workers: Sequence[str],
+        check: Callable[[], None],
+        machine: Machine | None = None,
     ) -> Ready:
         """A graph that is not canonical, as a stage's: found by its structure, or prepared now. For a thread."""
         bound = bindings(graph.operands, [meta.key for meta in graph.metas])
         structure = digest_of(graph, settings)
         prepared = self.find(structure)
         if prepared is None:
-            prepared = prepare(canonical(graph), settings, workers, check)
+            prepared = prepare(canonical(graph), settings, workers, check, machine)
             self.keep(structure, prepared)
         return Ready(prepared, bound)
 

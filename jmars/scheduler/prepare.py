@@ -20,13 +20,13 @@ from jmars.optimize import Compiled, compile_graph
 from jmars.plan import Plan, make_plan
 from jmars.scheduler.event_log import weight
 from jmars.scheduler.picture import graph_built, with_lines
+from jmars.scheduler.ranking import Machine, rank_operands
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings
 
 __all__ = ["Prepared", "Ready", "prepare"]
 
-_NEVER = 1 << 62  # rank of a use that lies beyond the job
 _AT_ONCE = 1 << 20  # instances of one structure; the words by which jobs are stopped are fewer
 
 
@@ -76,7 +76,9 @@ class Prepared:
             work=shared.work,
             rank=shared.rank,
             kept=shared.kept,
-            last_use=shared.last_use,
+            stored=shared.stored,
+            readers=shared.readers,
+            tight=shared.tight,
         )
 
     def shown(self, bindings: Bindings, stage: int) -> dict[str, Any]:
@@ -112,7 +114,11 @@ class Ready(NamedTuple):
 
 
 def prepare(
-    graph: TensorGraph, settings: Mapping[str, Any], workers: Sequence[str], check: Callable[[], None]
+    graph: TensorGraph,
+    settings: Mapping[str, Any],
+    workers: Sequence[str],
+    check: Callable[[], None],
+    machine: Machine | None = None,
 ) -> Prepared:
     """Compile and plan.
 
@@ -126,16 +132,20 @@ def prepare(
         Names of the workers, by index.
     check
         Called between steps; may raise to stop (a cancelled job).
+    machine
+        The host, to plan for; without one nothing is predicted.
     """
-    compiled = compile_graph(graph, settings, check)
+    room = None if machine is None else machine.memory // (2 * len(workers))
+    compiled = compile_graph(graph, settings, check, room, len(workers))
     after = compiled.after
     check()
+    ranked = rank_operands(compiled, settings, len(workers), machine)
+    check()
     stored = after.program < 0
-    plan = make_plan(compiled.dag, compiled.rank, [1] * len(workers), stored, settings.get("assigner", "bfs"))
+    plan = make_plan(compiled.dag, ranked.rank, [1] * len(workers), stored, settings.get("assigner", "bfs"))
     check()
     kept = np.unique(np.concatenate([np.zeros(0, np.int64), *(ids.ravel() for ids in after.results.values())]))
     flow = FlowGraph(plan.dag, given=np.flatnonzero(stored), kept=kept)
-    _ = flow.succs, flow.preds  # built here, in the thread, not when first used
     known = ~stored & ~after.unsized  # a bound may be far off, and is not refused for
     table = JobTable(
         job="",
@@ -150,12 +160,14 @@ def prepare(
         work=after.work.tolist(),
         rank=plan.rank.tolist(),
         kept=int(after.nbytes[kept[known[kept]]].sum()),
-        last_use=_last_use(compiled, plan, kept),
+        stored=np.flatnonzero(stored).tolist(),
+        readers=flow.succs,
+        tight=machine is not None and 2 * int(after.nbytes.sum()) > machine.memory,
     )
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
     for operand, (name, index) in after.stored.items():
         stored_chunks.setdefault(name, []).append((operand, index))
-    picture = graph_built(compiled, plan, workers)
+    picture = graph_built(compiled, plan, workers) | {"predicted": ranked.predicted}
     return Prepared(
         compiled,
         plan,
@@ -175,14 +187,3 @@ def _size(compiled: Compiled) -> int:
     before, after = compiled.before, compiled.after
     args = 150 * after.n if after.args is not None else 0
     return 15_000 + 40 * before.n + 400 * after.n + 8 * before.input_idx.size + 60 * after.input_idx.size + args
-
-
-def _last_use(compiled: Compiled, plan: Plan, kept: Any) -> list[int]:
-    """Rank of the last operand that reads each chunk; results are used beyond the job."""
-    after = compiled.after
-    users = np.repeat(np.arange(after.n), np.diff(after.input_ptr))
-    last = np.full(after.n, -1, np.int64)
-    np.maximum.at(last, after.input_idx, plan.rank[users])
-    last[kept] = _NEVER
-    ranks: list[int] = last.tolist()
-    return ranks

@@ -10,6 +10,7 @@ from jmars.model.messages import WorkerPort
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.plans import Plans
+from jmars.scheduler.ranking import Machine
 
 __all__ = ["ReadChunk", "Surroundings"]
 
@@ -27,4 +28,5 @@ class Surroundings:
     plans: Plans
     take_chunks: Callable[[int], int]  # gives the first of so many fresh chunk numbers
     ended: Callable[[Any], None]  # called once with each GraphActor, when its job has ended
+    machine: Callable[[], Machine] | None = None  # gives what the host can do, for who plans
     read_chunk: ReadChunk | None = None  # gives the bytes of a small chunk, for what is decided by a value

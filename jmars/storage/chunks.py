@@ -28,7 +28,7 @@ class Chunks:
 
     def __init__(self, allocator: Allocator, next_use: Callable[[int], int]) -> None:
         self.allocator = allocator
-        self.next_use = next_use  # rank of a chunk's last use; the highest is spilled first
+        self.next_use = next_use  # rank of a chunk's next use; the highest is spilled first
         self.memory: dict[int, int] = {}  # chunk: offset of its slot
         self.disk: dict[int, Place] = {}  # files; a chunk that was read back has a slot as well
         self.shapes: dict[int, tuple[int, ...]] = {}  # of chunks whose size was not known before they were there
@@ -73,9 +73,9 @@ class Chunks:
         return self._bury(chunk)
 
     def victims(self, size: int, in_use: Collection[int], rank: int = -1) -> list[int]:
-        """Chunks to spill until `size` bytes are free: those used last go first; fewer when there are no more.
+        """Chunks to spill until `size` bytes are free: what is read last goes first; fewer when there are no more.
 
-        Only chunks whose last use comes after `rank` are taken; what is needed sooner than that stays.
+        Only chunks whose next use comes after `rank` are taken; what is needed sooner than that stays.
         """
         free = self.allocator.capacity - self.allocator.used - size
         movable = [c for c in self.memory if c not in self.moving and c not in self.pins and c not in in_use]

@@ -10,6 +10,7 @@ quota.py       scratch memory promised to running operands (Quota)
 estimate.py    how long an operand will run, learnt from those that ran; how many go in one batch
 links.py       the control process's end of each child process
 crew.py        the executors: what each was sent, which programs it knows
+uses.py        when each chunk is read next
 storing.py     brings inputs into memory and makes room for outputs
 ledger.py      what jobs took, for the view and for the profile of costs (Ledger)
 sizing.py      places for results whose size is known only after running

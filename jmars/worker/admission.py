@@ -113,7 +113,7 @@ class Admission:
             self._refused(table.job, operand, error)
 
         chunks = [table.chunk[i] for i in table.inputs[operand]]
-        request = Request(chunks, size, granted, refused, what, table.rank[operand], work)
+        request = Request(chunks, size, granted, refused, what, table.rank[operand], table.number, work)
         self._preparing[request] = (table, operand)
         try:
             self.storing.refuse_too_large([size or 0, work, *inputs], what)

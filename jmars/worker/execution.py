@@ -25,6 +25,7 @@ from jmars.worker.ledger import Ledger
 from jmars.worker.links import ChildLink, Children
 from jmars.worker.queue import TaskQueue
 from jmars.worker.storing import Storing
+from jmars.worker.uses import Uses
 
 __all__ = ["ExecutionActor"]
 
@@ -57,7 +58,8 @@ class ExecutionActor:
         disk_room: Callable[[], int],
     ) -> None:
         self.scheduler: SchedulerPort
-        self.chunks = Chunks(arena, self._next_use)
+        self._uses = Uses()
+        self.chunks = Chunks(arena, self._uses.next_use)
         self.queue = TaskQueue(workers)
         self.workers = [Worker(index) for index in range(workers)]
         self.admission = ready = Admission(arena, self.chunks, self.workers, self.queue, self.dispatch, self._refused)
@@ -68,7 +70,7 @@ class ExecutionActor:
         self.ledger = Ledger(arena, self.chunks, self.storing, workers)
         self._jobs: dict[int, JobTable] = {}  # by number
         self._names: dict[str, JobTable] = {}
-        self._given: dict[int, dict[int, int]] = {}  # job number: last use of chunks that were there before the job
+        self._tight: set[int] = set()  # jobs whose chunks may not fit in memory together
         self._stopping: set[int] = set()
         self._suspects: set[tuple[int, int]] = set()  # (job number, operand): one of them ended a worker
         self._programs = Programs()
@@ -85,9 +87,9 @@ class ExecutionActor:
         self._flags.open_job(table.number)
         self.ledger.open_job(table)
         self._jobs[table.number] = self._names[table.job] = table
-        self._given[table.number] = {
-            table.chunk[i]: table.last_use[i] for i, program in enumerate(table.program) if program < 0
-        }
+        self._uses.open_job(table)
+        if table.tight:
+            self._tight.add(table.number)
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Run these ready operands, each on the worker chosen for it."""
@@ -118,7 +120,9 @@ class ExecutionActor:
         """Forget a job that has no running operand; returns what it took."""
         table = self._names.pop(job)
         measured = self.ledger.close_job(table, self._programs.known)
-        del self._jobs[table.number], self._given[table.number]
+        del self._jobs[table.number]
+        self._uses.close_job(table.number)
+        self._tight.discard(table.number)
         self._stopping.discard(table.number)
         self._suspects = {suspect for suspect in self._suspects if suspect[0] != table.number}
         self._flags.close_job(table.number)
@@ -216,6 +220,7 @@ class ExecutionActor:
                 done.append(operand)
             sizes = self._sized(table, done, shapes) if shapes else None
             worker.done += count
+            self._uses.finished(table.number, done)
             if self._suspects:
                 self._suspects.difference_update((table.number, operand) for operand in done)
         if error is not None and error[0] == UNSIZED:
@@ -297,7 +302,7 @@ class ExecutionActor:
                 row = table.program[operand]
                 program, loose = programs.numbers(table)[row], programs.loose(table)[row]
             else:
-                taken = self.queue.pop(worker.index)
+                taken = self._take(worker)
                 if taken is None:
                     break
                 number, operand = taken
@@ -343,6 +348,19 @@ class ExecutionActor:
             worker.link.send(("run", self._flags.word(batch.table.number), wire))
             self.scheduler.started(batch.table.job, list(batch.operands), worker.index)
 
+    def _take(self, worker: Worker) -> tuple[int, int] | None:
+        """(job number, operand) that a worker should run next.
+
+        Where many wait for memory only what is more urgent joins them, so that those that become ready, and free what
+        the others need, do not stand behind all that was ready before.
+        """
+        last: tuple[int, int] | None = None
+        if self.storing.line:
+            waiting = [request.urgency for request in self.storing.line if request.rank >= 0]
+            if len(waiting) >= WINDOW * len(self.workers):
+                last = max(waiting)
+        return self.queue.pop(worker.index, bool(self._tight), last)
+
     def _refused(self, job: str, operand: int, error: Exception) -> None:
         """An operand can never get its memory here."""
         self.scheduler.refused(job, operand, error)
@@ -354,13 +372,3 @@ class ExecutionActor:
             operand = chunk - table.base
             if 0 <= operand < len(table.chunk) and table.program[operand] >= 0:
                 self.scheduler.spilled(table.job, [operand], on_disk)
-
-    def _next_use(self, chunk: int) -> int:
-        soonest = 1 << 62  # a result that lies here for later
-        for number, table in self._jobs.items():
-            operand = chunk - table.base
-            if 0 <= operand < len(table.chunk) and table.program[operand] >= 0:
-                soonest = min(soonest, table.last_use[operand])
-            else:
-                soonest = min(soonest, self._given[number].get(chunk, soonest))
-        return soonest

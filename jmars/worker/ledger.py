@@ -72,7 +72,7 @@ class Ledger:
         if not self._jobs:
             self._arena.peak = self._arena.used
         memory, size_of = self._chunks.memory, self._arena.size_of
-        given = [memory[table.chunk[i]] for i in _stored(table) if table.chunk[i] in memory]
+        given = [memory[table.chunk[i]] for i in table.stored if table.chunk[i] in memory]
         others = self._arena.used - sum(map(size_of, given))
         self._jobs[table.number] = _Opened(others, self._chunks.spilled, self._disk())
 
@@ -148,8 +148,3 @@ class Ledger:
         if now - self._saved >= SAVE_SECONDS and (self._saving is None or self._saving.done()):
             self._saved = now
             self._saving = asyncio.ensure_future(asyncio.to_thread(self.save))
-
-
-def _stored(table: JobTable) -> list[int]:
-    """Operands whose chunks were there before the job."""
-    return [i for i, program in enumerate(table.program) if program < 0]

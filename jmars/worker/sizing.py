@@ -99,7 +99,7 @@ class Sizing:
             else:
                 self.refuse(worker, f"{self._too_large(what, size)} ({text_of(error)})")
 
-        batch.asking = Request((), size, granted, refused, what, table.rank[operand])
+        batch.asking = Request((), size, granted, refused, what, table.rank[operand], table.number)
         self.storing.ask_first(batch.asking)
 
     def refuse(self, worker: Worker, why: str = "") -> None:

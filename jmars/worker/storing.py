@@ -1,9 +1,10 @@
 """Brings inputs into memory and makes room for outputs.
 
-What does not fit at once stands in one line, first come, first served: an operand with its inputs and output, a chunk
-that the client uploads, chunks that it fetches. Only the head of the line takes room; once it has all its slots it
-leaves the line and waits for its reads alone, so nobody can hold memory that another needs to go on. Chunks are moved
-by the mover process. Source: seed 003, "内存管理"; the worker states ALLOCATING and PREPARING_INPUTS.
+What does not fit at once stands in one line: an operand with its inputs and output, a chunk that the client uploads,
+chunks that it fetches. Operands stand in it by rank, clients in the order in which they came. Only the head of the line
+takes room; once it has all its slots it leaves the line and waits for its reads alone, so nobody can hold memory that
+another needs to go on. Chunks are moved by the mover process. Source: seed 003, "内存管理"; the worker states
+ALLOCATING and PREPARING_INPUTS.
 """
 
 from __future__ import annotations
@@ -33,12 +34,18 @@ class Request:
     refused: Callable[[Exception], None]
     what: str  # for errors: "the operand add"
     rank: int = -1  # of the operand that asks; what is used sooner stays in memory as long as something runs
+    job: int = 0  # number of its job
     scratch: int = 0  # bytes of process memory that must be left free beside them
     slot: int = -1
     promised: int = -1  # the slot that stands for the scratch
     loading: set[int] = field(default_factory=set)
     first: bool = False  # goes before all who read chunks: it comes from an operand that runs
     restarted: bool = False  # gave everything back once, because free memory lay in pieces between its own slots
+
+    @property
+    def urgency(self) -> tuple[int, int]:
+        """Operands of earlier jobs first, then by rank; a client's request before all who come after it."""
+        return (self.job, self.rank)
 
 
 class Storing:
@@ -93,8 +100,16 @@ class Storing:
             )
 
     def ask(self, request: Request) -> None:
-        """Stand in line; `granted` or `refused` is called, perhaps before this returns."""
-        self.line.append(request)
+        """Stand in line; `granted` or `refused` is called, perhaps before this returns.
+
+        Operands stand in the order of their ranks, behind the head, which may hold something, and behind clients, who
+        came before.
+        """
+        place = len(self.line)
+        if request.rank >= 0:
+            while place > 1 and self.line[place - 1].urgency > request.urgency and not self.line[place - 1].first:
+                place -= 1
+        self.line.insert(place, request)
         self.advance()
 
     def ask_first(self, request: Request) -> None:

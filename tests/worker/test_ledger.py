@@ -44,9 +44,11 @@ class Host:
     def open(self, stored: tuple[int, ...] = (), operands: int = 1) -> None:
         """A job of so many operands, which reads these chunks."""
         n = operands + len(stored)
-        lists = {name: [0] * n for name in ("inputs", "nbytes", "work", "rank", "last_use")}
+        lists = {name: [0] * n for name in ("inputs", "nbytes", "work", "rank", "readers")}
         program, chunk = [-1] * len(stored) + [0] * operands, [*stored, *range(1000, 1000 + operands)]
-        self.table = JobTable("job", 1, [], program, args=None, base=1000, chunk=chunk, kept=0, **lists)
+        self.table = JobTable(
+            "job", 1, [], program, args=None, base=1000, chunk=chunk, kept=0, stored=range(len(stored)), **lists
+        )
         self.ledger.open_job(self.table)
 
     def close(self) -> dict:

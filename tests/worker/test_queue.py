@@ -36,3 +36,22 @@ def test_keys_compare_as_job_rank_operand(items):
     for number, rank, operand in items:
         queue.push(0, number, rank, operand)
     assert [queue.pop(0) for _ in items] == [(number, operand) for number, _, operand in sorted(items)]
+
+
+def test_where_memory_is_short_rank_goes_before_place():
+    queue = TaskQueue(2)
+    for worker, rank in [(0, 5), (0, 7), (1, 2), (1, 6)]:
+        queue.push(worker, 1, rank, 10 + rank)
+    assert [queue.pop(0, strict=True) for _ in range(4)] == [(1, 12), (1, 15), (1, 16), (1, 17)]
+    assert queue.pop(0, strict=True) is None
+
+
+def test_only_what_comes_before_is_taken_where_that_is_asked():
+    queue = TaskQueue(1)
+    for number, rank in [(1, 5), (1, 8), (2, 0)]:
+        queue.push(0, number, rank, rank)
+    assert queue.pop(0, before=(1, 5)) is None
+    assert queue.pop(0, before=(1, 6)) == (1, 5)
+    assert queue.pop(0, before=(1, 8)) is None
+    assert queue.pop(0, before=(2, 0)) == (1, 8)
+    assert queue.pop(0, before=(2, 0)) is None and len(queue) == 1

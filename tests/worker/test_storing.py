@@ -91,3 +91,23 @@ def test_without_a_folder_to_spill_to_who_lacks_room_is_refused_with_the_reason(
     host.ask("first", slots=1)
     assert host.said == [("first", StorageError)]
     assert set(host.chunks.memory) == {0, 1, 2, 3} and not host.chunks.moving
+
+
+def test_operands_wait_by_rank_behind_the_head_and_behind_clients():
+    host = Host()
+    host.store(0, 1, 2, 3)
+    for chunk in range(4):
+        host.chunks.pin(chunk)
+    host.storing._idle = lambda: False  # something runs, so the head waits
+
+    def ask(name: str, job: int, rank: int) -> None:
+        host.storing.ask(Request((), SLAB, lambda slot: host.said.append(name), lambda error: None, name, rank, job))
+
+    for name, job, rank in [("a", 1, 9), ("b", 1, 5), ("client", 0, -1), ("c", 1, 7), ("d", 1, 1), ("e", 2, 0)]:
+        ask(name, job, rank)
+    assert [request.what for request in host.storing.line] == ["a", "b", "client", "d", "c", "e"]
+    for chunk in range(4):
+        host.chunks.unpin(chunk)
+        host.chunks.free(chunk)
+    host.storing.advance()
+    assert host.said == ["a", "b", "client", "d"]
