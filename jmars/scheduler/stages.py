@@ -7,6 +7,7 @@ other. Source: CAPABILITIES S0.3 (stages of a task).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -109,14 +110,15 @@ class Stages:
         self._run.learn(told)
 
     async def values(self, meta: ChunkMetaActor, read: ReadChunk) -> dict[int, Any]:
-        """What the stage was to tell: the one element of each node that is wanted."""
+        """What the stage was to tell: the elements of each node that is wanted, one chunk each."""
         assert self._stage is not None
         found: dict[int, Any] = {}
         for node in self._stage.wanted:
             known = self._run.meta(node)
             key = self._run.stored_before(node)
             (chunk,) = meta.chunks(self._name(node) if key is None else key)
-            found[node] = np.frombuffer(await read(chunk, known.dtype.itemsize), known.dtype)[0]
+            blob = await read(chunk, math.prod(known.shape) * known.dtype.itemsize)
+            found[node] = np.frombuffer(blob, known.dtype).reshape(known.shape)
         return found
 
     def results(self, meta: ChunkMetaActor) -> dict[str, list[int]]:

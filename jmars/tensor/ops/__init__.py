@@ -30,6 +30,7 @@ In reading order:
 - mapping.py: `map_blocks`
 - whole.py: functions of whole lines
 - fft.py: `np.fft`
+- sample_sort.py: long lines in order
 - order.py: sorting, medians, percentiles
 - blockwise.py: functions of chunks at the same place
 - factorisation.py: `np.linalg` beyond products

@@ -13,9 +13,12 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.reshape import ravel, reshape
+from jmars.tensor.ops.sample_sort import sorted_line
 from jmars.tensor.ops.whole import along
 from jmars.tensor.protocols import offers
+from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["argpartition", "argsort", "median", "partition", "percentile", "quantile", "sort"]
@@ -31,6 +34,12 @@ def _lines(name: str, function: Callable[..., Any], a: Any, axis: int | None, **
     axis = normal_axis(axis, x.ndim)
     dtype = np.dtype(np.intp) if name.startswith("arg") else x.dtype
     return along(name, function, x, [axis], dtype=dtype, axis=axis, **kwargs)
+
+
+def _is_long(x: Tensor, axis: int | None) -> bool:
+    """Whether a line, or all elements as one, should not be brought into one chunk."""
+    one = x.ndim == 1 and axis in (None, 0, -1) or axis is None
+    return one and x.nbytes > chunk_bytes() and math.prod(map(len, x.chunks)) > 1
 
 
 def _only(name: str, order: Any) -> None:
@@ -49,7 +58,11 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
     [-4, -3, -2, -1, 0]
     """
     _only("sort", order)
-    return _lines("sort", np.sort, a, axis, kind=kind, stable=stable)
+    x = as_tensor(a)
+    if _is_long(x, axis):
+        np.sort(np.zeros(0), kind=kind, stable=stable)  # NumPy says what is wrong with them
+        return sorted_line(ravel(x))
+    return _lines("sort", np.sort, x, axis, kind=kind, stable=stable)
 
 
 @offers("argsort")
@@ -82,6 +95,16 @@ def sort_complex(a: Any) -> Tensor:
 def _reduced(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any = None, **options: Any) -> Any:
     """NumPy's function `name` of whole lines: of the axes `axis`, brought to the end and made one."""
     x = as_tensor(a)
+    if (
+        _is_long(x, axis)
+        and options.get("method", "linear") == "linear"
+        and x.dtype.kind in "fiu"
+        and "nan" not in name
+    ):
+        value = _of_long_line(name, ravel(x), q)
+        if keepdims:
+            value = value.reshape((*value.shape, *(1,) * x.ndim))
+        return value if out is None else out._assign(value, "same_kind", name)
     axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     rest = tuple(i for i in range(x.ndim) if i not in axes)
     lines = x.transpose((*rest, *axes))
@@ -107,6 +130,34 @@ def _of_lines(block: Array, kind: Any, called: str, q: Any, options: Any) -> Arr
     else:
         value = np.moveaxis(np.asarray(function(block, q, axis=-1, **options)), 0, -1)
     return value if kind is None else value.astype(kind, copy=False)  # lines of NaN alone may be narrower
+
+
+def _of_long_line(name: str, x: Tensor, q: Any) -> Tensor:
+    """The median or quantiles of a line that is sorted chunk by chunk, from the few elements between which they lie."""
+    last = x.size - 1
+    weak = isinstance(q, int | float)  # a Python number does not widen the dtype
+    fraction = np.asarray(0.5 if name == "median" else np.true_divide(q, 100) if name == "percentile" else q)
+    position = last * fraction
+    below = np.floor(position).astype(np.intp).reshape(-1)
+    part = (position - np.floor(position)).reshape(-1)
+    at = np.concatenate([below, np.minimum(below + 1, last), [last]])
+    found = sorted_line(x)[at].rechunk(-1)
+    dtype = getattr(np, name)(np.ones(2, x.dtype), *([] if name == "median" else [q])).dtype
+    params = (name == "median", tuple(part.tolist()), weak, dtype)
+    line = blockwise(name, _between, [found], ((len(below),),), dtype, params)
+    return Tensor(line.reshape(position.shape).data)
+
+
+def _between(found: Array, is_median: bool, part: tuple[float, ...], weak: bool, dtype: Any) -> Array:
+    """Values between two elements each, as NumPy computes them; NaN where the last of all is NaN."""
+    n = len(part)
+    if found.dtype.kind == "f" and np.isnan(found[-1]):
+        return np.full(n, np.nan, found.dtype)
+    if is_median:
+        return np.array([np.median(found[: 1 if not part[0] else 2])])
+    pairs = np.stack([found[:n], found[n:-1]], axis=1)
+    found = np.array([np.quantile(pair, t if weak else np.array([t])) for pair, t in zip(pairs, part)])
+    return found.reshape(n).astype(dtype)
 
 
 @offers("median")

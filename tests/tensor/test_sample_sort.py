@@ -1,0 +1,73 @@
+"""A line of many chunks in order: NumPy's values, whatever the values, and never all in one chunk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.tensor.engine import set_engine
+from jmars.tensor.ops.sample_sort import sorted_line
+from tests.tensor.cut import cut, same
+from tests.tensor.engine import OneByOne
+
+KINDS = ["spread", "equal", "few", "rising", "falling", "nan"]
+
+
+def values(kind, n, dtype, seed):
+    draw = np.random.default_rng(seed)
+    a = {
+        "spread": draw.integers(-100, 100, n),
+        "equal": np.full(n, 7),
+        "few": draw.integers(0, 2, n),
+        "rising": np.arange(n),
+        "falling": -np.arange(n),
+        "nan": draw.integers(0, 9, n),
+    }[kind].astype(dtype)
+    if kind == "nan" and a.dtype.kind == "f":
+        a[::3] = np.nan
+    return a
+
+
+@settings(deadline=None)
+@given(st.sampled_from(KINDS), st.integers(2, 60), st.sampled_from(["f8", "i4", "u1", "?", "M8[s]"]), st.data())
+def test_any_line_in_order(kind, n, dtype, data):
+    a = values(kind, n, "i8" if dtype.startswith("M") else dtype, n).astype(dtype)
+    x = data.draw(cut(a))
+    result = sorted_line(x)
+    assert result.chunks == x.chunks
+    same(result, np.sort(a))
+
+
+@pytest.fixture
+def tight():
+    """An engine whose chunks are 400 bytes at most."""
+    engine = OneByOne(limit=3200)
+    set_engine(engine)
+    return engine
+
+
+@settings(deadline=None)
+@given(st.sampled_from(KINDS), st.sampled_from(["f8", "f4", "i4"]), st.sampled_from([(300,), (15, 20), (301,)]))
+def test_long_lines_are_sorted_and_cut_by_samples(kind, dtype, shape):
+    engine = OneByOne(limit=3200)
+    set_engine(engine)
+    a = values(kind, int(np.prod(shape)), dtype, 5).reshape(shape)
+    x = mt.asarray(a)
+    assert max(map(len, x.chunks)) > 1
+    same(mt.sort(x, None), np.sort(a, None))
+    assert len(engine.stages) == 2
+    same(np.median(x), np.median(a))
+    same(np.median(x, keepdims=True), np.median(a, keepdims=True))
+    for q in (25, 99.5, [0, 30, 100], np.array([[10.0, 20.0]])):
+        same(np.percentile(x, q), np.percentile(a, q))
+    same(np.quantile(x, 0.3), np.quantile(a, 0.3))
+
+
+def test_no_chunk_of_a_sorted_line_is_much_larger_than_the_others(tight):
+    x = mt.random.default_rng(1).normal(size=5000, chunk_size=100)
+    same(np.sort(x), np.sort(x.fetch()))
+    largest = max(chunk.nbytes for held in tight.chunks.values() for chunk in held.values())
+    assert largest <= 5000 * 8  # the samples of 50 chunks are the largest
