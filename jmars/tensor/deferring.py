@@ -33,7 +33,7 @@ __all__ = ["SAME_STAGE", "Deferred", "guarded"]
 Array = np.ndarray[Any, Any]
 SAME_STAGE = {row[0] for row in UFUNCS} | set(
     """all angle any clip copy count_nonzero extract fix imag isclose iscomplex isneginf isposinf isreal
-    method.astype method.getitem method.pow nan_to_num prod real round sum unique where""".split()  # noqa: SIM905
+    method.astype method.getitem method.pow method.setitem nan_to_num prod real round sum unique where""".split()  # noqa: SIM905
 )
 _LENGTHS = (1009, 1013, 0, 1, 2, 3)  # of stand-ins: the first two must do, with the others a function may fail
 

@@ -28,7 +28,6 @@ from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.source_line import SourceLine, stores_subscript
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.temporaries import TEMPORARY
-from jmars.tensor.unknown import NeedsLengthError, strictly
 
 __all__ = ["Tensor", "as_tensor"]
 
@@ -119,9 +118,7 @@ class Tensor(Methods):
     def _settled(self) -> TensorData:
         """The node, with its lengths known."""
         if not self.data.settle():
-            if strictly.get():
-                raise NeedsLengthError(f"the length of {self.data.op.label} is not known yet")
-            get_engine().execute([self.data])
+            self.execute()
             assert self.data.settle(), self.data
         return self.data
 
@@ -215,8 +212,8 @@ class Tensor(Methods):
         engine = current_engine()
         if engine is not None and engine.held(self.data):
             return summary(self, repr)
-        shape, chunks = (str(known).replace("nan", "?") for known in (self.data.shape, self.data.chunks))
-        return f"Tensor(shape={shape}, dtype={self.dtype}, chunks={chunks}, op={self.data.op.label!r})"
+        known = f"shape={self.data.shape}, dtype={self.dtype}, chunks={self.data.chunks}".replace("nan", "?")
+        return f"Tensor({known}, op={self.data.op.label!r})"
 
     def __reduce__(self) -> Any:
         raise UnsupportedError("a tensor lives on its cluster and does not pickle; pickle its value, x.fetch()")
@@ -277,13 +274,15 @@ class Tensor(Methods):
                 f"Cannot cast ufunc {ufunc!r} output from {value.dtype!r} to {self.dtype!r} "
                 f"with casting rule {casting!r}"
             )
-        if not _fits_into(value.shape, self.shape):
+        same = value.data.shape == self.data.shape
+        if not same and not _fits_into(value.shape, self.shape):
             raise ValueError(
                 f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape "
                 f"{value.shape}"
             )
         self._check_write()
-        self._rebind(call("method.fitted", value, self.dtype, self.shape, self.chunks))
+        whole = () if same else (self.shape, self.chunks)
+        self._rebind(call("method.fitted" if whole else "method.astype", value, self.dtype, *whole))
         return self
 
     # NumPy's protocols

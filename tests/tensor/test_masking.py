@@ -178,3 +178,35 @@ def _loop(array):
     while v < 100:
         v = v + array[array > v % 10].sum()
     return v
+
+
+@given(arrays_and_masks(), st.sampled_from(["same", "in place", "other mask", "numbers"]))
+def test_what_a_mask_took_is_written_back(case, way):
+    array, x, mask, m = case
+    expected = array.copy()
+    if way == "same":
+        x[m] = x[m] * 2 - 1
+        expected[mask] = expected[mask] * 2 - 1
+    elif way == "in place":
+        x[m] += 3
+        expected[mask] += 3
+    elif way == "other mask":
+        x[m] = x[mt.as_tensor(mask)] + 1.75
+        expected[mask] = expected[mask] + 1.75
+    else:
+        values = np.arange(expected[mask].size).reshape(expected[mask].shape)
+        x[m] = values
+        expected[mask] = values
+    same(x, expected)
+
+
+def test_writing_back_what_the_mask_took_is_one_stage(engine):
+    x = mt.as_tensor(np.arange(20.0), chunk_size=6)
+    mask = x > 4
+    x[mask] = np.sqrt(x[mask]) + 1
+    x[mask] *= 2
+    before = len(engine.chunks)
+    assert not x.data.unsettled
+    value = x.fetch()
+    assert not engine.stages and len(engine.chunks) == before + 2  # the array from outside, and the result
+    np.testing.assert_array_equal(value[5:], (np.sqrt(np.arange(5.0, 20)) + 1) * 2)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.errors import UnsupportedError, ViewWriteError
+from jmars.errors import ViewWriteError
 from jmars.tensor.graph import TensorGraph
 from tests.tensor.cut import basic_indices, cut, cut_arrays, same
 from tests.tensor.engine import tiled
@@ -56,8 +56,11 @@ def test_a_mask_of_numpys_takes_one_value_for_each_true_element():
     mask = array % 3 == 0
     x[mask] = array[mask] = [40, 30, 20, 10]
     same(x, array)
-    with pytest.raises(UnsupportedError, match="needs their number"):
-        x[x > 20] = mt.asarray([1, 2])
+    lazy = x > 20
+    x[lazy] = array[array > 20] = mt.asarray([1, 2])
+    same(x, array)
+    with pytest.raises(ValueError, match="could not broadcast"):
+        x[x > 4] = [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
 @given(st.data())

@@ -29,7 +29,7 @@ from jmars.tensor.splits import split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, Origin, Unknown, axis_length, is_known
 
-__all__ = ["mask_at", "masked", "truth"]
+__all__ = ["mask_at", "masked", "put_true", "truth"]
 
 Array = np.ndarray[Any, Any]
 
@@ -59,11 +59,29 @@ def masked(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
     rows = rechunked(mask.data, cut)
     within = math.prod(int(n) for (n,) in cut[1:])
     most = [(n.most if isinstance(n, Unknown) else n) for n in cut[0]]
-    origin = Origin.of(f"{mask.data.key}:{hash(cut):x}")
+    origin = Origin.of(_taken_by(mask, cut))
     taken = origin.axis([None if n is None else n * within for n in most])
     chunks = (*data.chunks[:axis], taken, *data.chunks[axis + m :])
     op = Masked(axis, m, inputs=(data, rows))
     return Tensor(new_data(op, tuple(map(axis_length, chunks)), x.dtype, chunks))
+
+
+def put_true(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
+    """`x` with `value`, which the same mask took, where it is true on the first axes; None if it is another mask."""
+    cut = _cut_in_rows(x.chunks[: mask.ndim], x.chunks)
+    first = value.data.chunks[0][0]
+    same = isinstance(first, Unknown) and first.number is not None and first.origin.key == _taken_by(mask, cut)
+    rest = x.chunks[mask.ndim :]
+    if not same or value.data.chunks[1:] != rest:
+        return None
+    data = rechunked(x.data, (*cut, *rest))
+    op = PutTrue(mask.ndim, inputs=(data, rechunked(mask.data, cut), value.data))
+    return Tensor(rechunked(new_data(op, data.shape, data.dtype, data.chunks), x.chunks))
+
+
+def _taken_by(mask: Tensor, cut: Splits) -> str:
+    """What makes two arrays equally long and equally cut."""
+    return f"{mask.data.key}:{hash(cut):x}"
 
 
 def _cut_in_rows(cut: Splits, chunks: Splits) -> Splits:
@@ -130,6 +148,49 @@ def take_true(out: Array | None, inputs: Sequence[Array], params: tuple[int], ar
         )
     np.copyto(out, found)
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class PutTrue(Operand):
+    """The first input with elements of the third where the second, on its first `ndim` axes, is true."""
+
+    ndim: int
+    name: ClassVar[str] = "setitem"
+
+    def token(self) -> Hashable:
+        """Equal inputs give equal arrays."""
+        return ("put true", self.ndim)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand for each chunk."""
+        x, mask, value = inputs
+        rows = [
+            (*place, length_kind(n)) for place, n in zip(_rows(x.splits[: self.ndim]), value.splits[0], strict=True)
+        ]
+        kinds, which = classes([rows, *x.splits[self.ndim :]])
+
+        def program(k: int) -> Program:
+            *before, taken = kinds[k][0]
+            inner = kinds[k][1:]
+            chunk = chunk_type((*before, *inner), x.dtype)
+            types = (chunk, chunk_type(before, mask.dtype), chunk_type((taken, *inner), value.dtype))
+            return single(self.name, types, Call(put_where_true, (), (0, 1, 2), chunk))
+
+        masks = np.broadcast_to(mask.ids.reshape(-1, *[1] * len(kinds[0][1:])), value.ids.shape)
+        read = np.stack([x.ids.reshape(-1), masks.reshape(-1), value.ids.reshape(-1)], axis=1)
+        return add_classes(builder, program, which.reshape(-1), read).reshape(output.grid)
+
+
+def _rows(cut: Splits) -> list[tuple[int, ...]]:
+    """Lengths of each chunk on the masked axes, of which all but the first are whole."""
+    return [(n, *(axis[0] for axis in cut[1:])) for n in cut[0]]
+
+
+def put_where_true(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
+    """Copy a chunk and write the elements that the mask took back to their places."""
+    x, mask, value = inputs
+    np.copyto(out, x)
+    out[mask] = value
 
 
 @offers("extract")

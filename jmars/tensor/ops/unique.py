@@ -24,7 +24,7 @@ from jmars.tensor.ops.tiling import corners
 from jmars.tensor.ops.unsized import chunk_type, classes, length_kind
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unknown import NeedsLengthError, Origin, is_known
+from jmars.tensor.unknown import Origin, is_known
 
 __all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d", "unique"]
 
@@ -61,8 +61,6 @@ def unique(
         raise UnsupportedError("np.unique with return_inverse and equal_nan=False is not in jmars; leave one out")
     if (return_index or return_inverse) and not is_known([x.data.shape]):
         x._settled()
-        if x.data.unsettled:
-            raise NeedsLengthError("positions in an array of unknown length")
     if x.dtype.kind in "mM" and _ONE_NAT and not (return_index or return_inverse or return_counts):
         equal_nan = True
     fields = (True, return_index, return_counts)

@@ -21,7 +21,9 @@ from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.axes import expand_dims, reshaped, squeeze
 from jmars.tensor.ops.elementwise import astype, fitted, where
 from jmars.tensor.ops.indexing import Index
+from jmars.tensor.ops.masking import put_true
 from jmars.tensor.ops.rechunk import rechunked
+from jmars.tensor.ops.reshape import ravel, reshape
 from jmars.tensor.ops.slicing import local_slice, parts_of
 from jmars.tensor.ops.taking import positions_in_chunks
 from jmars.tensor.ops.tiling import add_classes, classes
@@ -42,7 +44,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     IndexError, ValueError
         As NumPy raises them.
     UnsupportedError
-        For what needs the number of true elements, and for several integer arrays at once.
+        For several integer arrays at once.
     """
     written = _number(value, x.dtype) if not isinstance(value, Tensor) and np.ndim(value) == 0 else as_tensor(value)
     if isinstance(written, Tensor) and written.dtype != x.dtype:
@@ -75,7 +77,7 @@ def _number(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _where_true(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
-    """`x[mask] = value` where each element's value is known without counting; None if NumPy's mask can be counted."""
+    """`x[mask] = value`; None where the true elements are to be counted, and the value has one for each of them."""
     if x.shape[: mask.ndim] != mask.shape:
         axis = next(i for i, n in enumerate(mask.shape) if i >= x.ndim or x.shape[i] != n)
         raise IndexError(
@@ -83,15 +85,17 @@ def _where_true(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
             f"{x.shape[axis] if axis < x.ndim else 0} but size of corresponding boolean axis is {mask.shape[axis]}"
         )
     inner = x.ndim - mask.ndim
+    if isinstance(value, Tensor) and value.data.unsettled and value.ndim == inner + 1:
+        placed = put_true(x, mask, value)
+        if placed is not None:
+            return placed
     if isinstance(value, Tensor) and value.ndim > inner and value.shape[-1 - inner] == 1:
         value = squeeze(value, tuple(range(value.ndim - inner)))
-    if isinstance(value, Tensor) and value.ndim > inner:
-        if mask.data.op.name == "array":
+    if isinstance(value, Tensor) and value.ndim > inner:  # one for each true element: where these are must be known
+        if mask.ndim == 1:
             return None
-        raise UnsupportedError(
-            f"x[mask] = value with {value.shape[0]} values, one for each true element, needs their number, which is "
-            "not in jmars yet; give one value, or an array of the shape of x: x[...] = where(mask, values, x)"
-        )
+        flat = reshape(x, (-1, *x.shape[mask.ndim :]))
+        return Tensor(reshape(setitem(flat, ravel(mask).fetch(), value), x.shape).data)
     if inner:
         mask = expand_dims(mask, tuple(range(mask.ndim, x.ndim)))
     return fitted(where(mask, value, x), x.dtype, x.shape, x.chunks)
