@@ -21,7 +21,7 @@ from jmars.errors import JmarsError
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["raise_at", "shorten", "shown_as"]
+__all__ = ["raise_at", "shorten", "show_alone", "shown_as"]
 
 E = TypeVar("E", bound=BaseException)
 _OURS = str(Path(__file__).parents[1])  # the package's folder
@@ -70,6 +70,25 @@ def shorten(shell: InteractiveShell, error: BaseException, files: Container[str]
         error._render_traceback_ = render  # type: ignore[attr-defined]
     except AttributeError:
         pass  # an exception with slots: it is shown with our frames
+
+
+def show_alone(shell: InteractiveShell, error: SyntaxError) -> None:
+    """Let IPython show a syntax error of a cell as it shows one of any other cell: without the frames above it.
+
+    IPython adds the frames to every SyntaxError that comes out of running code, whatever the error says, but lets
+    others show it; so a handler of ours takes this one and then gives its place back.
+    """
+    ipython: Any = shell
+    before = ipython.custom_exceptions, ipython.CustomTB
+
+    def handler(_: Any, kind: type[BaseException], value: BaseException, trace: Any, tb_offset: Any = None) -> None:
+        ipython.custom_exceptions, ipython.CustomTB = before
+        if value is error:
+            ipython.showsyntaxerror()
+        else:
+            ipython.showtraceback(running_compiled_code=True)
+
+    ipython.set_custom_exc((SyntaxError,), handler)
 
 
 def _with_cells(shell: InteractiveShell, note: str) -> str:

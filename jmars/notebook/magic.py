@@ -18,6 +18,7 @@ from jmars.client.cluster import Cluster, default_cluster, make_default, open_cl
 from jmars.config import config
 from jmars.notebook import kernel_access
 from jmars.notebook.cell import run_cell
+from jmars.notebook.cell_error import show_alone
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.display import choose_display
 from jmars.notebook.flags import USAGE, Flags
@@ -55,7 +56,11 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
     """
     __tracebackhide__ = True
     flags = Flags.parse(line)
-    source = CellSource.read(shell, line, cell)
+    try:
+        source = CellSource.read(shell, line, cell)
+    except SyntaxError as error:
+        show_alone(shell, error)
+        raise
     if flags.plan:
         with config.using(**flags.settings()):
             plan = plan_cell(shell, source, _open_cluster(flags), flags)
