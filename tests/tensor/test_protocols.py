@@ -16,12 +16,10 @@ def test_numpy_s_functions_give_tensors():
         assert isinstance(result, jt.Tensor)
 
 
-@pytest.mark.parametrize(
-    "function", [np.unique, np.interp, np.linalg.svd, np.fft.fft2, np.histogram], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("function", [np.put, np.savetxt, np.linalg.tensorinv], ids=lambda f: f.__name__)
 def test_what_is_missing_is_refused_by_name(function):
     x = jt.ones((4, 4))
-    args = {"interp": (x, x, x)}.get(function.__name__, (x,))
+    args = {"put": (x, [0], 1), "savetxt": ("nowhere", x)}.get(function.__name__, (x,))
     with pytest.raises(UnsupportedError, match=rf"np\.[a-z.]*{function.__name__} is not in jmars yet"):
         function(*args)
 
@@ -30,8 +28,8 @@ def test_the_namespace_is_numpy_s():
     assert jt.pi is np.pi and jt.float32 is np.float32 and jt.newaxis is None
     assert jt.add.__name__ == "add"
     assert "add" in dir(jt) and "method.pow" not in dir(jt)
-    with pytest.raises(AttributeError, match=r"np.interp is not in jmars yet.*x.fetch\(\)"):
-        jt.interp
+    with pytest.raises(AttributeError, match=r"np.savetxt is not in jmars yet.*x.fetch\(\)"):
+        jt.savetxt
     with pytest.raises(AttributeError, match="neither has NumPy"):
         jt.no_such_name
 
