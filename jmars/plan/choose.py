@@ -117,7 +117,8 @@ def choose(
     start = last = clock()
     limit, least, longest = (*_auto(graph.n), 0.0) if budget == "auto" else (budget, 1, 0.0)
     bound, total = lower_bound(graph, workers, placed), int(graph.nbytes.sum())
-    lean = sequential_peak(graph, rank_by("dfs", graph)) * len(workers)
+    scratch = int(graph.work.max(initial=0)) * int(workers.cores.sum())  # no plan runs on all cores with less
+    lean = sequential_peak(graph, rank_by("dfs", graph)) * len(workers) + scratch
     tried: list[Candidate] = []
     failed: list[MemoryLimitError] = []
     times: dict[int, Trace] = {}  # of the best so far, by their place in `tried`

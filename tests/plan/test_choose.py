@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from jmars.errors import GraphError, MemoryLimitError
+from jmars.graph import Dag
 from jmars.plan import CPU, GPU, PlanGraph, Workers, choose, lower_bound, simulate, volume
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.plan.examples import clusters, graphs, tree, unit
@@ -132,3 +133,9 @@ def test_one_worker_takes_the_best_order():
     choice = choose(graph, one, prefer="memory", budget=None)
     assert not choice.plan.assign.any() and choice.best.assigned_by == "one worker"
     assert choice.predicted.spilled <= min(one.result.spilled for one in choice.tried)
+
+
+def test_scratch_that_every_core_needs_is_no_reason_to_use_one_worker_only():
+    graph = PlanGraph.build(Dag.from_edges(65, range(64), [64] * 64), 1.0, 8, work=4 * 2**20)
+    choice = choose(graph, Workers.build(8, cores=2), prefer="lean")
+    assert choice.predicted.makespan <= 1.1 * choice.lower_bound
