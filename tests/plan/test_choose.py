@@ -138,4 +138,4 @@ def test_one_worker_takes_the_best_order():
 def test_scratch_that_every_core_needs_is_no_reason_to_use_one_worker_only():
     graph = PlanGraph.build(Dag.from_edges(65, range(64), [64] * 64), 1.0, 8, work=4 * 2**20)
     choice = choose(graph, Workers.build(8, cores=2), prefer="lean")
-    assert choice.predicted.makespan <= 1.1 * choice.lower_bound
+    assert choice.predicted.makespan < 6  # four rounds on 16 cores and what reads them, not 65 on one
