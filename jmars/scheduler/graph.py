@@ -297,7 +297,11 @@ class GraphActor:
                 self._port.free_chunks([chunk[i] for i in stored])
             self._port.free_chunks(self._meta.release(self._given.values()))
             self._given = {}
-            self.measured = in_all(self.measured, self._port.close_job(self.job))
+            measured = self._port.close_job(self.job)
+            if succeeded and self._around.machine is not None:  # how far predictions are off is told with the next ones
+                told = self._ready.prepared.picture.get("predicted")
+                self._around.machine().profile.accuracy.observe(told, measured)
+            self.measured = in_all(self.measured, measured)
             self._ready.prepared.pool.release(self._operands.counters)  # nothing runs, so no report is under way
         if self._operands is not None:
             self._final_states = bytes(self._operands.state)

@@ -6,6 +6,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client.plans import PlannedRun, plan_for
+from jmars.plan import Profile
 
 MB = 2**20
 
@@ -13,7 +14,7 @@ MB = 2**20
 def planned(hosts: int = 1) -> PlannedRun:
     """Rows become columns, so every machine waits for every other."""
     x = mt.ones((1024, 1024), chunk_size=256)
-    plan = plan_for([(x + 1).rechunk((1024, 64)).sum(axis=1).data], 2, 512 * MB)
+    plan = plan_for([(x + 1).rechunk((1024, 64)).sum(axis=1).data], 2, 512 * MB, known=Profile().as_data())
     return plan if hosts == 1 else plan.what_if(hosts=hosts)
 
 

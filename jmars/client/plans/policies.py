@@ -24,6 +24,7 @@ from jmars.plan.eft import assign_eft
 from jmars.plan.graph import PlanGraph
 from jmars.plan.merge import merge
 from jmars.plan.order import RANKS, rank_by
+from jmars.plan.orders import choose_order
 from jmars.plan.outcome import SimResult
 from jmars.plan.partition.km1 import assign_km1
 from jmars.plan.partition.metis import assign_metis
@@ -171,7 +172,10 @@ def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budge
     ('halves/dfs', [0, 1, 2])
     """
     if name in PREFERENCES:
-        choice = choose(graph, workers, prefer=name, budget=budget, placed=placed)
+        if len(workers) == 1:  # as the scheduler does
+            choice = choose_order(graph, workers, prefer=name, budget=budget, placed=placed.astype(np.int64))
+        else:
+            choice = choose(graph, workers, prefer=name, budget=budget, placed=placed)
         best, plan = choice.best, choice.plan
         made = f"{best.assigned_by}, {best.ranked_by}" if len(workers) > 1 else best.ranked_by
         return Planned(made, plan.assign, plan.rank, placed, None, "plan", choice.lower_bound, choice.tried)

@@ -6,12 +6,13 @@ import jmars.tensor as mt
 from jmars.client.plans import plan_for
 from jmars.client.plans import planned as module
 from jmars.client.plans.advice import Advice, advise
+from jmars.plan import Profile
 
 MB = 2**20
 
 
 def planned(tensor, workers=2, room=512 * MB):
-    return plan_for([tensor.data], workers, room)
+    return plan_for([tensor.data], workers, room, known=Profile().as_data())
 
 
 def tiny_chunks():

@@ -13,12 +13,13 @@ import jmars.tensor as mt
 from jmars.client.plans import plan_for
 from jmars.client.plans.drawings import graphs_svg, timeline_svg
 from jmars.client.plans.layered import layers
+from jmars.plan import Profile
 
 MB = 2**20
 
 
 def planned(tensor, **how):
-    return plan_for([tensor.data], 2, 512 * MB, **how)
+    return plan_for([tensor.data], 2, 512 * MB, known=Profile().as_data(), **how)
 
 
 def example(n=512, chunk=128):

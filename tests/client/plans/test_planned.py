@@ -14,6 +14,7 @@ import jmars.tensor as mt
 from jmars.client.cluster import default_cluster, usable_cores
 from jmars.client.plans import PlannedRun, plan_for, policy_names
 from jmars.errors import ArrayChangedError, GraphError, MemoryLimitError
+from jmars.plan import Profile
 from jmars.plan.partition import has_km1, has_metis
 
 MB = 2**20
@@ -27,7 +28,8 @@ def example():
 
 
 def planned(tensor=None, workers=2, room=512 * MB, **how):
-    return plan_for([(example() if tensor is None else tensor).data], workers, room, **how)
+    data = [(example() if tensor is None else tensor).data]
+    return plan_for(data, workers, room, known=Profile().as_data(), **how)
 
 
 def test_it_starts_nothing():
@@ -209,3 +211,13 @@ def test_what_a_cluster_learnt_counts_at_once(cluster):
     before = x.plan().makespan
     assert cluster.submit(y).wait(30)
     assert x.plan().makespan > before + 0.05
+
+
+def test_a_cluster_notes_how_far_its_predictions_were_off(cluster):
+    x = mt.random.default_rng(1).random((6000, 6000), chunk_size=1000)
+    before = len(x.plan().question.profile.accuracy.rows)
+    for k in range(3):
+        assert cluster.submit((x + k).max()).wait(60)
+    plan = (x + 9).max().plan()
+    assert len(plan.question.profile.accuracy.rows) == before + 3
+    assert "predictions here were off by" in repr(plan)
