@@ -19,7 +19,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "optimize_tileable_graph": (True, False),
     "optimize_chunk_graph": (True, False),
     "fuse_enabled": (True, False),
-    "fuse": ("chain", "region", "color"),
+    "fuse": ("region", "chain", "color"),
     "fuse_tileable": (True, False),
     "order": ("auto", "mars", "dfs", "blevel", "level"),
     "prefer": ("lean", "fast", "memory"),
@@ -43,7 +43,7 @@ def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
     {'fuse': 'region'}
     >>> checked({"fuse": "all"})
     Traceback (most recent call last):
-    jmars.errors.SettingError: task.default_config.fuse cannot be 'all'; choose one of chain, region, color
+    jmars.errors.SettingError: task.default_config.fuse cannot be 'all'; choose one of region, chain, color
     """
     for name, value in settings.items():
         if name not in SWITCHES:

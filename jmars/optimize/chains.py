@@ -21,7 +21,7 @@ LONGEST = 1000  # operands; what a kernel of more saves is less than a thousandt
 Ints = NDArray[np.int64]
 
 
-def fuse_chains(graph: ChunkGraph, longest: int = LONGEST) -> Joined:
+def fuse_chains(graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.integer] | None = None) -> Joined:
     """The graph with each line of operands as one operand.
 
     An operand that is part of a result may end a line and never stands inside one, so its chunk stays. A stored chunk
@@ -34,11 +34,20 @@ def fuse_chains(graph: ChunkGraph, longest: int = LONGEST) -> Joined:
         Any chunk graph.
     longest
         Operands in one line, 2 or more; longer ones are cut.
+    apart : shape (graph.n,)
+        Rows of different numbers (devices, workers asked for) never join.
     """
-    return join(graph, lines(graph.n, graph.input_idx, readers(graph), is_open(graph), longest))
+    return join(graph, lines(graph.n, graph.input_idx, readers(graph), is_open(graph), longest, apart))
 
 
-def lines(n: int, src: Ints, dst: Ints, may_lead: NDArray[np.bool_], longest: int = LONGEST) -> Ints:
+def lines(
+    n: int,
+    src: Ints,
+    dst: Ints,
+    may_lead: NDArray[np.bool_],
+    longest: int = LONGEST,
+    apart: NDArray[np.integer] | None = None,
+) -> Ints:
     """The end of the line that each vertex stands in, itself where it stands alone, shape (n,).
 
     Parameters
@@ -51,8 +60,12 @@ def lines(n: int, src: Ints, dst: Ints, may_lead: NDArray[np.bool_], longest: in
         Whether something may follow a vertex in its line.
     longest
         Vertices in one line.
+    apart : shape (n,)
+        Vertices of different numbers stand in different lines.
     """
     alone = (np.bincount(src, minlength=n)[src] == 1) & (np.bincount(dst, minlength=n)[dst] == 1) & may_lead[src]
+    if apart is not None:
+        alone &= apart[src] == apart[dst]
     first, second = src[alone], dst[alone]
     follower = np.arange(n)
     follower[first] = second

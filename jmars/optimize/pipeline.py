@@ -105,7 +105,7 @@ def compile_graph(
     room
         Bytes that one fused operand may take: inputs, output and what is held between. None: no bound.
     workers
-        Operands that can run at a time: where fewer would be left, less is fused by colour.
+        Operands that can run at a time: where fewer would be left, less is fused.
     """
     switch = {**TASK_DEFAULTS, **config}
     go_on = check or _always
@@ -135,7 +135,7 @@ def _fused(graph: ChunkGraph, mode: str, limits: Limits, workers: int) -> Joined
     """The graph fused by one of the switch's three rules."""
     if mode == "chain":
         return fuse_chains(graph)
-    return fuse_regions(graph, limits) if mode == "region" else fuse_colors(graph, limits, workers)
+    return fuse_regions(graph, limits, workers) if mode == "region" else fuse_colors(graph, limits, workers)
 
 
 def _always() -> None:

@@ -41,23 +41,43 @@ class Limits:
     room: int | None = None  # bytes of inputs, output and what is held between; None: no bound
 
 
-def fuse_regions(graph: ChunkGraph, limits: Limits | None = None) -> Joined:
+def fuse_regions(
+    graph: ChunkGraph,
+    limits: Limits | None = None,
+    workers: int = 1,
+    apart: NDArray[np.integer] | None = None,
+) -> Joined:
     """The graph with each region as one operand, then each line of what is left.
 
-    Results, stored chunks and chunks of unknown size are never inside a region.
+    Parameters
+    ----------
+    graph
+        Any chunk graph. Results, stored chunks and chunks of unknown size are never inside a region.
+    limits
+        Of each region.
+    workers
+        Generators and functions of a tensor with fewer chunks stay operands of their own, so that they can run at the
+        same time, unless they stand in a line.
+    apart : shape (graph.n,)
+        Rows of different numbers (devices, workers asked for) never join.
     """
     whole = np.array([*map(_gives_whole, graph.programs), False], np.bool_)[graph.program]
     joins = flows(graph, lambda program: _gives_blocks(program) or _gives_whole(program))
+    heavy = np.array([*map(_is_heavy, graph.programs), False], np.bool_)[graph.program]
+    few = np.bincount(graph.stage, minlength=len(graph.stages)) < workers
+    joins &= ~(heavy & few[graph.stage])[graph.input_idx]
+    if apart is not None:
+        joins &= apart[graph.input_idx] == apart[readers(graph)]
     root = grown(graph, joins, is_open(graph), operations(graph), np.where(whole, graph.nbytes, 0), limits or Limits())
-    return join(graph, joined_lines(graph, root))
+    return join(graph, joined_lines(graph, root, apart))
 
 
-def joined_lines(graph: ChunkGraph, root: Ints) -> Ints:
+def joined_lines(graph: ChunkGraph, root: Ints, apart: NDArray[np.integer] | None = None) -> Ints:
     """The groups `root` with lines of them joined as well."""
     src, dst = root[graph.input_idx], root[readers(graph)]
     between = src != dst
     edges = np.unique(src[between] * graph.n + dst[between])
-    return lines(graph.n, edges // graph.n, edges % graph.n, is_open(graph))[root]
+    return lines(graph.n, edges // graph.n, edges % graph.n, is_open(graph), apart=apart)[root]
 
 
 def grown(graph: ChunkGraph, joins: Bools, inner: Bools, ops: Ints, held: Ints, limits: Limits) -> Ints:
@@ -196,6 +216,11 @@ def _gives_blocks(program: Program) -> bool:
 def _gives_whole(program: Program) -> bool:
     """Whether a program is one function, whose chunk can be held while a pass reads it."""
     return len(program.steps) == 1 and isinstance(program.steps[0], Call) and not program.is_loose
+
+
+def _is_heavy(program: Program) -> bool:
+    """Whether a program may take longer than a pass over what it gives."""
+    return any(isinstance(step, Call | Generate) for step in program.steps)
 
 
 def _takes_blocks(program: Program) -> Bools:

@@ -114,6 +114,14 @@ def test_generators_of_several_chunks_run_inside():
     assert labels(joined.graph) == ["make+make+add+sum"] and joined.graph.args == [(0, 1)]
 
 
+def test_generators_of_few_chunks_run_at_the_same_time():
+    dag = Dag.from_edges(4, [0, 1, 2], [2, 2, 3])
+    graph = graph_of(dag, ["make", "make", "add", "sum"])
+    assert labels(fuse_regions(graph, workers=2).graph) == ["make", "make", "add+sum"]
+    line = graph_of(Dag.from_edges(3, [0, 1], [1, 2]), ["make", "add", "sum"])
+    assert labels(fuse_regions(line, workers=2).graph) == ["make+add+sum"]  # nothing else could run meanwhile
+
+
 def test_functions_are_held_while_a_pass_reads_them_and_take_whole_chunks_themselves():
     # (turn(a, b) + turn(b)).sum(): generators that functions read are chunks
     dag = Dag.from_edges(6, [0, 1, 1, 2, 3, 4], [2, 2, 3, 4, 4, 5])

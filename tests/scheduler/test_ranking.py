@@ -15,7 +15,7 @@ MIB = 2**20
 
 def compiled():
     z = mt.ones((4000, 4000), chunk_size=500) + 1
-    return compile_graph(TensorGraph.of([(z + z.T).data]), config.task)
+    return compile_graph(TensorGraph.of([(z + z.T).data]), config.task | {"fuse": "chain"})  # more to put in order
 
 
 def test_auto_takes_the_best_and_tells_what_was_tried():

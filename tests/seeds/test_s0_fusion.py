@@ -1,11 +1,21 @@
 """Seed 000, "Graph fusion"; seed 001, "Graph Compose"; seed 003, "图压缩": which operands become one."""
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import jmars.tensor as mt
 from jmars.config import Config
-from jmars.optimize import compile_graph
+from jmars.errors import ChunkSizeError
+from jmars.graph import Dag, levels
+from jmars.optimize import colors, compile_graph, fuse_chains, fuse_colors, fuse_regions
+from jmars.optimize.decompose import decompose
+from jmars.switches import with_extra
 from jmars.tensor.graph import TensorGraph
+from tests.graph.examples import dags
 from tests.optimize.examples import labels, last_chunk, tensor
+from tests.optimize.kinds import graphs, values
 
 
 def rand():
@@ -17,6 +27,8 @@ def a_plus_b():
 
 
 def fused(*results, **config):
+    """Names of what runs, as the documented rule fuses it where nothing else is said."""
+    config = {"fuse": "chain"} | config
     return labels(compile_graph(TensorGraph.of(results), config).after)
 
 
@@ -61,7 +73,7 @@ def test_s0_6_a_result_is_never_inside_a_line():
     ],
 )
 def test_s0_4_nodes_before_and_after_are_counted_by_hand(make, before, after):
-    compiled = compile_graph(TensorGraph.of([make()]), {})
+    compiled = compile_graph(TensorGraph.of([make()]), {"fuse": "chain"})
     assert (compiled.before.n, compiled.after.n) == (before, after)
 
 
@@ -83,3 +95,87 @@ def test_s0_15_each_switch_of_the_configuration_changes_the_graph_as_it_says():
     assert operands(unequal, optimize_tileable_graph=False) == ["x", "add", "add", "pair"]
     assert operands(unequal, fuse_enabled=False) == ["x", "add", "pair"]
     assert operands(part) == ["x"] and operands(part, optimize_chunk_graph=False) == ["x", "x"]
+
+
+SEED = """
+task:
+  default_config:
+    optimize_tileable_graph: true
+    optimize_chunk_graph: true
+    fuse_enabled: true
+"""
+
+
+@pytest.mark.parametrize("text", [SEED, SEED.replace("  ", "")], ids=["as meant", "as the seed's text stands"])
+def test_s0_15_the_yaml_of_the_seed_loads_and_a_task_may_override_it(text):
+    config = Config()
+    config.load(text)
+    assert config.task == Config().task  # what the seed says is what there is
+    x = tensor("sum", tensor("add", rand()))
+    assert fused(x, **with_extra(config.task, {"fuse": "chain"})) == ["rand+add+sum"]
+    assert fused(x, **with_extra(config.task, {"fuse_enabled": False})) == ["rand", "add", "sum"]
+    assert fused(x, **with_extra(config.task, fuse_enabled=False)) == ["rand", "add", "sum"]
+    assert config.task == Config().task
+
+
+@given(graphs(), st.data())
+def test_s0_10_results_stored_chunks_and_what_runs_elsewhere_are_not_fused(drawn, data):
+    before, dag, _, results, stored = drawn
+    place = np.array(data.draw(st.lists(st.integers(0, 1), min_size=dag.n, max_size=dag.n)))
+    for fuse in (fuse_chains, fuse_regions, fuse_colors):
+        joined = fuse(before, apart=place)
+        for row in range(joined.graph.n):
+            members = np.flatnonzero(joined.group == row)
+            assert len(set(place[members].tolist())) == 1
+            assert not (results | stored) & set(members[:-1].tolist())
+            assert len(members) == 1 or not stored & set(members.tolist())
+        assert values(joined.graph) == values(before)
+
+
+def test_s0_10_a_chunk_of_unknown_size_ends_what_is_fused():
+    x = mt.asarray(np.arange(12.0), chunk_size=6)
+    graph = TensorGraph.of([(x * 2)[x > 3].data])
+    for number, _, _ in graph.arrays():
+        graph.replace_by_stored(number, f"array-{number}")
+    for mode in ("chain", "region", "color"):
+        after = compile_graph(graph, {"fuse": mode}).after
+        assert after.unsized.any()
+        for row in np.flatnonzero(after.unsized).tolist():
+            assert row not in after.input_idx  # nothing that waits for the size runs with it
+
+
+def test_s0_9_the_pictured_graph_of_issue_2435_gives_the_proposals_subtasks():
+    # 13 chunks, placed on two bands: 0 to 7 begin on the first, 8 to 11 on the second, 12 reads both
+    pairs = [(0, 2), (1, 2), (8, 10), (9, 10), (2, 3), (3, 4), (2, 5), (10, 5), (5, 6), (4, 7), (6, 7), (10, 11)]
+    pairs += [(6, 12), (11, 12)]
+    number = [0, 1, 4, 5, 6, 7, 9, 11, 2, 3, 8, 10, 12]
+    dag = Dag.from_edges(13, [number[a] for a, _ in pairs], [number[b] for _, b in pairs])
+    color = colors(dag, bands=[0, 0, 1, 1])
+    subtasks = [sorted(number.index(v) for v in np.flatnonzero(color == c).tolist()) for c in set(color.tolist())]
+    assert sorted(subtasks) == [[0, 1, 2], [3, 4], [5, 6], [7], [8, 9, 10], [11], [12]]
+
+
+@given(dags(), st.integers(1, 3), st.integers(1, 9))
+def test_s0_9_no_colour_makes_a_cycle(dag, same, broadcaster):
+    _, color = np.unique(colors(dag, same=same, broadcaster=broadcaster), return_inverse=True)
+    src, dst = dag.edges()
+    between = color[src] != color[dst]
+    levels(Dag.from_edges(int(color.max()) + 1, color[src[between]], color[dst[between]]))  # raises if there is one
+
+
+def test_s1_1_chunks_is_another_name_of_chunk_size():
+    assert mt.random.rand(100, chunks=100).chunks == mt.random.rand(100, chunk_size=100).chunks == ((100,),)
+    assert mt.ones((10, 8), chunks=(4, 8)).chunks == mt.ones((10, 8), chunk_size=(4, 8)).chunks
+    for make in (mt.random.rand, mt.ones, mt.zeros, mt.arange):
+        with pytest.raises(ChunkSizeError, match="both are given"):
+            make(100, chunks=100, chunk_size=100)
+
+
+@pytest.mark.parametrize("fuse", [fuse_chains, fuse_regions, fuse_colors])
+@given(graphs())
+def test_s1_3_decompose_undoes_compose(fuse, drawn):
+    before = drawn[0]
+    back = decompose(fuse(before))
+    assert np.array_equal(back.input_ptr, before.input_ptr) and np.array_equal(back.input_idx, before.input_idx)
+    assert labels(back) == labels(before) and back.args == before.args and back.stored == before.stored
+    assert np.array_equal(back.nbytes, before.nbytes) and values(back) == values(before)
