@@ -27,6 +27,7 @@ from jmars.errors import MemoryLimitError, text_of
 from jmars.model import events
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor
 from jmars.storage import Arena
+from jmars.tensor.engine import Limits, set_engine
 from jmars.worker import ExecutionActor, Zygote, start_zygote
 from jmars.worker.links import Children
 from jmars.worker.store import StoreActor
@@ -293,6 +294,7 @@ def main() -> None:
     sys.path[:] = orders["path"]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     numexpr.set_num_threads(1)
+    set_engine(Limits(orders["limit"], orders["workers"]))  # tensors are built here where a graph unfolds
     folders = Folders(**orders["folders"])
     arena_fd = orders["arena"]
     try:

@@ -25,7 +25,7 @@ from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_da
 from jmars.tensor.ops.elementwise import UFUNCS
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.protocols import FUNCTIONS, set_guard
-from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, Origin, axis_length, is_known, is_open, strictly
 
 __all__ = ["SAME_STAGE", "Deferred", "guarded"]
@@ -35,6 +35,8 @@ SAME_STAGE = {row[0] for row in UFUNCS} | set(
     """all angle any clip copy count_nonzero extract fix imag isclose iscomplex isneginf isposinf isreal
     method.astype method.getitem method.pow method.setitem nan_to_num prod real round sum unique where""".split()  # noqa: SIM905
 )
+_LONG = 100  # entries of a list
+_LARGE = 2**20  # bytes of an array
 _LENGTHS = (1009, 1013, 0, 1, 2, 3)  # of stand-ins: the first two must do, with the others a function may fail
 
 
@@ -88,8 +90,9 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, tuple | list):
-        for one in value:
-            yield from _tensors(one)
+        if len(value) < _LONG or isinstance(value[0], Tensor | tuple | list):  # long lists are numbers
+            for one in value:
+                yield from _tensors(one)
     elif isinstance(value, dict):
         yield from _tensors(list(value.values()))
 
@@ -151,7 +154,7 @@ class Deferred(Dynamic):
                 if tuple(map(axis_length, chunks)) != one.data.shape:
                     raise GraphError(f"{self.label} was to give shape {promised} and gives {one.data.shape}")
                 found.append(one if chunks == one.data.chunks else FUNCTIONS["rechunk"](one, chunks))
-        return fragment([one.data for one in found])
+        return fragment([one.data for one in found], self.line)
 
 
 def _filled(axis: tuple[int, ...]) -> tuple[int, ...]:
@@ -179,6 +182,8 @@ def _put_off(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             number = numbers.setdefault(id(value.data), len(numbers))
             inputs[number] = value.data
             return _Slot(number)
+        if isinstance(value, np.ndarray) and value.nbytes > _LARGE:
+            return slot(as_tensor(value))  # it is uploaded, not sent with the graph
         return value.copy() if isinstance(value, np.ndarray) else value
 
     call = _Call(name, _mapped(args, slot), _mapped(kwargs, slot))

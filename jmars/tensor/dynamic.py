@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
+from jmars.tensor.source_line import SourceLine
 
 __all__ = ["Dynamic", "Literal", "Placeholder", "fragment", "new_group", "placeholders"]
 
@@ -112,10 +113,15 @@ def placeholders(inputs: Sequence[TensorMeta | TensorData]) -> list[TensorData]:
     ]
 
 
-def fragment(results: Sequence[TensorData]) -> TensorGraph:
-    """The piece of graph that leads from placeholders to `results`; arrays from outside travel in it."""
+def fragment(results: Sequence[TensorData], line: SourceLine | None = None) -> TensorGraph:
+    """The piece of graph that leads from placeholders to `results`.
+
+    Arrays from outside travel in it; `line` is the user's whose operand became all this.
+    """
     graph = TensorGraph.of(results)
     for number, op in enumerate(graph.operands):
         if isinstance(op, FromArray):
-            graph.operands[number] = Literal(array=op.array, line=op.line)
+            graph.operands[number] = Literal(array=op.array, line=line or op.line)
+        elif line is not None:
+            graph.operands[number] = replace(op, inputs=(), line=line)
     return graph

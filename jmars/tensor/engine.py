@@ -14,7 +14,7 @@ from jmars.errors import NotReadyError
 from jmars.tensor.operand import TensorData
 from jmars.tensor.unknown import strictly
 
-__all__ = ["Engine", "current_engine", "get_engine", "set_engine"]
+__all__ = ["Engine", "Limits", "current_engine", "get_engine", "set_engine"]
 
 
 class Engine(Protocol):
@@ -34,6 +34,33 @@ class Engine(Protocol):
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
         """What computing would cost, as `jmars.client.plans.PlannedRun`; starts nothing."""
+
+
+class Limits:
+    """An engine that computes nothing and knows what there is: where graphs unfold, which is in the cluster itself."""
+
+    def __init__(self, memory: int, workers: int) -> None:
+        self._limits = memory, workers
+
+    def execute(self, data: Sequence[TensorData]) -> None:
+        """Refuse."""
+        raise NotReadyError("nothing is computed for a value while a graph unfolds")
+
+    def fetch(self, data: TensorData, copy: bool = True) -> np.ndarray[Any, Any]:
+        """Refuse."""
+        raise NotReadyError("nothing is computed for a value while a graph unfolds")
+
+    def limits(self) -> tuple[int, int]:
+        """Memory limit in bytes and number of workers."""
+        return self._limits
+
+    def held(self, data: TensorData) -> bool:
+        """Nothing is."""
+        return False
+
+    def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
+        """Refuse."""
+        raise NotReadyError("nothing is planned for a tensor while a graph unfolds")
 
 
 _engine: Engine | None = None

@@ -168,3 +168,21 @@ def test_an_error_that_only_the_length_shows_names_its_line(cluster):
     with pytest.raises(IndexError, match="out of bounds") as caught:
         job.result(20)
     assert any("x[x > 100][3]" in note for note in caught.value.__notes__)
+
+
+def test_what_unfolds_in_the_cluster_is_cut_for_its_memory_and_keeps_the_user_s_line(cluster):
+    x = mt.zeros(20_000_000, chunk_size=3_000_000)
+    y = x[x == 0].rechunk("auto")
+    job = cluster.submit(y)
+    assert job.result(60).shape == (20_000_000,)
+    assert max(y.chunks[0]) * 8 <= cluster.memory_limit // (8 * cluster.n_workers)
+    stages = [stage for event in job.events() if event[2] == "GraphBuilt" for stage in event[4]["stages"]]
+    assert {"y = x[x == 0].rechunk" in text for name, _, _, text, _ in stages if name == "rechunk"} == {True}
+
+
+def test_large_arrays_beside_what_waits_are_uploaded(cluster):
+    array, other = np.arange(10), np.arange(300_000)
+    x = mt.as_tensor(array, chunk_size=4)
+    np.testing.assert_array_equal(
+        cluster.submit(mt.concatenate([x[x > 4], other])).result(20), np.concatenate([array[array > 4], other])
+    )
