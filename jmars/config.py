@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jmars.errors import ClusterError
-from jmars.switches import TASK_DEFAULTS, load_settings
+from jmars.switches import TASK_DEFAULTS, checked, load_settings
 
 __all__ = ["TASK_DEFAULTS", "Config", "cache_dir", "config", "runtime_dir"]
 
@@ -37,7 +37,7 @@ class Config:
     def __setattr__(self, name: str, value: Any) -> None:
         if "combine_size" in self.__dict__ and name not in self.__dict__:
             raise AttributeError(f"jmars.config has no setting {name!r}; it has {', '.join(sorted(self.__dict__))}")
-        super().__setattr__(name, value)
+        super().__setattr__(name, checked(value) if name == "task" else value)
 
     def load(self, settings: Mapping[str, Any] | str | Path) -> None:
         """Take switches as `jmars.switches.load_settings` reads them: a mapping, YAML text or the path of a YAML file.

@@ -4,7 +4,9 @@ import pytest
 
 from jmars.config import Config
 from jmars.errors import SettingError
+from jmars.optimize import compile_graph
 from jmars.switches import SWITCHES, TASK_DEFAULTS, checked, load_settings, with_extra
+from jmars.tensor.graph import TensorGraph
 
 SEED = """\
 task:
@@ -48,6 +50,15 @@ def test_settings_without_switches_change_nothing():
 def test_what_is_shaped_otherwise_is_refused(text):
     with pytest.raises(SettingError):
         load_settings(text)
+
+
+def test_a_wrong_switch_is_refused_where_it_is_set_and_where_it_is_used():
+    config = Config()
+    with pytest.raises(SettingError), config.using(task=config.task | {"fuse": "rgion"}):
+        pass
+    assert config.task == TASK_DEFAULTS
+    with pytest.raises(SettingError):
+        compile_graph(TensorGraph(), {"fuse": "rgion", "combine_size": 4})
 
 
 def test_loading_takes_all_or_nothing():

@@ -25,7 +25,7 @@ from jmars.optimize.prune import prune
 from jmars.optimize.regions import Limits, fuse_regions
 from jmars.optimize.tile import tile
 from jmars.optimize.tileables import fuse_tileables
-from jmars.switches import TASK_DEFAULTS
+from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.graph import TensorGraph
 
@@ -99,7 +99,8 @@ def compile_graph(
     graph
         What was submitted.
     config
-        Switches of `jmars.switches`, each at its default if absent. None of them changes a value.
+        Switches of `jmars.switches`, each at its default if absent; other settings are not looked at. None of them
+        changes a value.
     check
         Called between passes and between tensor operands; may raise to stop (a cancelled job).
     room
@@ -107,7 +108,7 @@ def compile_graph(
     workers
         Operands that can run at a time: where fewer would be left, less is fused.
     """
-    switch = {**TASK_DEFAULTS, **config}
+    switch = TASK_DEFAULTS | checked({name: value for name, value in config.items() if name in TASK_DEFAULTS})
     go_on = check or _always
     limits = Limits(room=room)
     if switch["optimize_tileable_graph"]:
