@@ -50,7 +50,7 @@ _KERNELS = {
     "jm_shares": "nIIIF",
     "jm_sequential_peak": "nIIIIBII",
     "jm_depth_first": "nIIIIIInII",
-    "jm_eft": "nnIIIFIIIIIIFFfffnI",
+    "jm_eft": "nnIIIIFIIIIIIFFfffnI",
     "jm_bisect": "nnIIIIFFI",
     "jm_search": "nnIIIInInII",
     "jm_simulate": "nnIIIIFIIBIIIIIFIFFfnFFFIIIFAA",
@@ -145,7 +145,8 @@ def eft(
     found = np.array(where, np.int64)
     answer = _call(
         "jm_eft",
-        *(n, p, dag.pred_ptr, dag.pred_idx, order, graph.cost, graph.nbytes, wish, team_of, team_ptr, team),
+        *(n, p, dag.pred_ptr, dag.pred_idx, dag.succ_ptr, order, graph.cost, graph.nbytes, wish),
+        *(team_of, team_ptr, team),
         *(workers.cores.astype(np.int64), workers.speed, 1 / workers.bandwidth, workers.latency, price, pull),
         *(few, found),
     )

@@ -6,19 +6,12 @@
 static inline int number_before(const double *a, const double *b) { return *a < *b; }
 HEAP(Clock, double, number_before) /* when each core of a worker is free */
 
-/* Where else than on its own worker a chunk is, and since when. */
+/* Who has which chunk, and since when: a row for each chunk, in which those that have it stand in ascending order. */
 typedef struct {
-    double since;
-    i64 next; /* the chunk's copy before this one, or -1 */
-    i64 worker;
-} Copy;
-
-typedef struct {
-    i64 p, words; /* workers, and how many 64-bit words hold a bit for each */
-    u64 *held;    /* words for each chunk: who has it */
-    i64 *last;    /* each chunk's newest copy, or -1 */
-    Copy *copies;
-    i64 copy_count, copy_room;
+    i64 words;     /* 64-bit words that hold a bit for each worker */
+    u64 *held;     /* words for each chunk */
+    i64 *row;      /* where each chunk's row starts; it has room for its reader's workers and its own */
+    double *since;
 } Copies;
 
 static inline int has(const Copies *all, i64 chunk, i64 worker)
@@ -26,28 +19,26 @@ static inline int has(const Copies *all, i64 chunk, i64 worker)
     return (int)(all->held[chunk * all->words + (worker >> 6)] >> (worker & 63) & 1);
 }
 
-static inline double since(const Copies *all, i64 chunk, i64 worker)
+/* Where a worker stands in the row of a chunk, or would. */
+static inline i64 place(const Copies *all, i64 chunk, i64 worker)
 {
-    i64 at = all->last[chunk];
-    while (all->copies[at].worker != worker)
-        at = all->copies[at].next;
-    return all->copies[at].since;
+    const u64 *held = all->held + chunk * all->words;
+    i64 at = all->row[chunk];
+    for (i64 j = 0; j < worker >> 6; j++)
+        at += __builtin_popcountll(held[j]);
+    return at + __builtin_popcountll(held[worker >> 6] & (((u64)1 << (worker & 63)) - 1));
 }
 
-static int add(Copies *all, i64 chunk, i64 worker, double when)
+static void add(Copies *all, i64 chunk, i64 worker, double when)
 {
-    if (all->copy_count == all->copy_room) {
-        i64 room = all->copy_room * 2 + 64;
-        Copy *copies = realloc(all->copies, (size_t)room * sizeof(Copy));
-        if (!copies)
-            return JM_NO_MEMORY;
-        all->copies = copies;
-        all->copy_room = room;
-    }
-    all->copies[all->copy_count] = (Copy){when, all->last[chunk], worker};
-    all->last[chunk] = all->copy_count++;
-    all->held[chunk * all->words + (worker >> 6)] |= (u64)1 << (worker & 63);
-    return JM_DONE;
+    u64 *held = all->held + chunk * all->words;
+    const i64 at = place(all, chunk, worker);
+    i64 count = 0;
+    for (i64 j = 0; j < all->words; j++)
+        count += __builtin_popcountll(held[j]);
+    memmove(all->since + at + 1, all->since + at, (size_t)(all->row[chunk] + count - at) * sizeof(double));
+    all->since[at] = when;
+    held[worker >> 6] |= (u64)1 << (worker & 63);
 }
 
 /* The `few` workers of a team that are the least busy, the first of equals first; answers how many. */
@@ -75,15 +66,21 @@ static i64 least_busy(const i64 *team, i64 count, i64 few, const Clock *cores, c
  * `team_of` is each operand's row in (team_ptr, team): the workers that may run it, ascending. `per_byte` is [from][to].
  * Answers 1 + the operand that the order puts before its input, or 0.
  */
-EXPORT i64 jm_eft(i64 n, i64 p, const i64 *pred_ptr, const i64 *pred, const i64 *order, const double *cost,
-                  const i64 *size, const i64 *wish, const i64 *team_of, const i64 *team_ptr, const i64 *team,
+EXPORT i64 jm_eft(i64 n, i64 p, const i64 *pred_ptr, const i64 *pred, const i64 *succ_ptr, const i64 *order,
+                  const double *cost, const i64 *size, const i64 *wish, const i64 *team_of, const i64 *team_ptr, const i64 *team,
                   const i64 *core_count, const double *speed, const double *per_byte, double latency, double price,
                   double pull, i64 few, i64 *where)
 {
     Arena arena = {0};
-    Copies all = {p, (p + 63) / 64, NULL, NULL, NULL, 0, 0};
+    Copies all = {(p + 63) / 64, NULL, NULL, NULL};
     all.held = TAKE(&arena, u64, n * all.words);
-    all.last = TAKE(&arena, i64, n);
+    all.row = TAKE(&arena, i64, n + 1);
+    if (!arena.failed)
+        for (i64 v = 0; v < n; v++) {
+            i64 most = succ_ptr[v + 1] - succ_ptr[v] + 1;
+            all.row[v + 1] = all.row[v] + (most < p ? most : p);
+        }
+    all.since = TAKE(&arena, double, arena.failed ? 0 : all.row[n]);
     Clock *cores = TAKE(&arena, Clock, p);
     double *port_in = TAKE(&arena, double, p), *port_out = TAKE(&arena, double, p);
     double *end = TAKE(&arena, double, n);
@@ -96,11 +93,9 @@ EXPORT i64 jm_eft(i64 n, i64 p, const i64 *pred_ptr, const i64 *pred, const i64 
     for (i64 w = 0; w < p && !answer; w++)
         for (i64 c = 0; c < core_count[w] && !answer; c++)
             answer = Clock_push(&cores[w], 0.0);
-    for (i64 v = 0; v < n && !answer; v++) {
-        all.last[v] = -1;
+    for (i64 v = 0; v < n && !answer; v++)
         if (where[v] >= 0)
-            answer = add(&all, v, where[v], 0.0);
-    }
+            add(&all, v, where[v], 0.0);
     for (i64 k = 0; k < n && !answer; k++) {
         const i64 v = order[k];
         if (where[v] >= 0)
@@ -154,7 +149,7 @@ EXPORT i64 jm_eft(i64 n, i64 p, const i64 *pred_ptr, const i64 *pred, const i64 
                 const i64 chunk = needs[i];
                 double arrives;
                 if (has(&all, chunk, w)) {
-                    arrives = since(&all, chunk, w);
+                    arrives = all.since[place(&all, chunk, w)];
                 } else {
                     const i64 source = where[chunk];
                     const double takes = (double)size[chunk] * per_byte[source * p + w];
@@ -178,24 +173,23 @@ EXPORT i64 jm_eft(i64 n, i64 p, const i64 *pred_ptr, const i64 *pred, const i64 
             break;
         }
         double port = port_in[best];
-        for (i64 i = 0; i < count && !answer; i++) {
+        for (i64 i = 0; i < count; i++) {
             const i64 chunk = needs[i], source = where[chunk];
             if (has(&all, chunk, best))
                 continue;
             port = larger(larger(end[chunk], port), port_out[source]) + (double)size[chunk] * per_byte[source * p + best];
             port_out[source] = port;
-            answer = add(&all, chunk, best, port + latency);
+            add(&all, chunk, best, port + latency);
         }
         port_in[best] = port;
         Clock_pop(&cores[best]);
         end[v] = best_end;
         where[v] = best;
-        if (!answer)
-            answer = Clock_push(&cores[best], best_end) ? JM_NO_MEMORY : add(&all, v, best, best_end);
+        answer = Clock_push(&cores[best], best_end);
+        add(&all, v, best, best_end);
     }
     for (i64 w = 0; cores && w < p; w++)
         free(cores[w].items);
-    free(all.copies);
     leave(&arena);
     return answer;
 }
