@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jmars.errors import GraphError
@@ -16,6 +16,7 @@ from tests.plan.examples import clusters, graphs
 pytestmark = pytest.mark.skipif(not has_metis(), reason="needs pymetis: pip install jmars[plan]")
 
 
+@settings(max_examples=40)
 @given(graphs(), clusters(), st.integers(1, 4), st.booleans())
 def test_every_operand_has_a_worker(graph, workers, bands, memory):
     assign = assign_metis(graph, workers, bands=bands, memory=memory)
