@@ -1,5 +1,7 @@
 """Graph to workers, decided before the run; no I/O.
 
+statistics   depth, readers and descendants
+bfs_v1       first workers as the first Mars placed them
 assign       first workers of initial operands (seeds 000, 001, 003)
 plan         the frozen result
 graph        what a planner sees: operands with their cost, bytes and wishes
@@ -15,7 +17,10 @@ order        ranks: depth first, longest way first, by level, Mars's
 eft          each operand to the worker where it ends first
 runs         a depth-first order cut into runs
 bisect       halves of halves that share few bytes
+min_memory   the order that holds fewest bytes
+partition/   partitions by METIS and mt-KaHyPar, and cascade's distances
 parts        subgraphs that one worker runs
+atomic       subgraphs that can run as one process each
 merge        cascade's partition by merging (seed 004)
 depth_first  cascade's partition depth first, then expansion (seed 004)
 outcome      what a run costs
@@ -25,6 +30,8 @@ simulation   one simulated run, event by event
 simulate     what a plan would cost
 justify      an order learnt from a run
 policies     placing operands while the graph runs, as the seeds do
+improve/     plans made better: copies, stealing, annealing, from coarse to fine
+candidates   the plans that choose tries, cheap ones first
 choose       several plans tried, the best taken
 orders       the best order for one host
 predict      what a run on this host should take
@@ -32,13 +39,6 @@ waiting      bytes times seconds that outputs wait for other workers
 explain      a plan as data that a notebook draws
 drift        whether a run goes as planned
 replan       a plan for what is left of a run
-statistics   depth, readers and descendants
-bfs_v1       first workers as the first Mars placed them
-partition/   partitions by METIS and mt-KaHyPar, and cascade's distances
-min_memory   the order that holds fewest bytes
-improve/     plans made better: copies, stealing, annealing, from coarse to fine
-candidates   the plans that choose tries, cheap ones first
-atomic       subgraphs that can run as one process each
 """
 
 from jmars.plan.accuracy import Accuracy
