@@ -76,11 +76,12 @@ def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
 
 
 def is_open(graph: ChunkGraph) -> NDArray[np.bool_]:
-    """Which rows may stand inside what becomes one operand, shape (n,): computed here, of known size, and no result."""
+    """Which rows may stand inside what becomes one operand, shape (n,): computed here, of known size, no result."""
     found = ~is_result(graph) & (graph.program >= 0) & ~graph.unsized
-    alone = np.array([program.is_alone for program in graph.programs] + [False], np.bool_)
+    alone = np.array([program.is_alone for program in graph.programs] + [False], np.bool_)[graph.program]
     if alone.any():
-        found[graph.input_idx[alone[graph.program[readers(graph)]]]] = False
+        found[alone] = False
+        found[graph.input_idx[alone[readers(graph)]]] = False
     return found
 
 

@@ -1,5 +1,7 @@
 """Regions are what their rule says, within their limits, without cycles; and values stay."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from jmars.graph import Dag, levels
 from jmars.optimize import regions
 from jmars.optimize.chains import fuse_chains
+from jmars.optimize.colors import fuse_colors
 from jmars.optimize.rebuild import is_open
 from jmars.optimize.regions import Limits, fuse_regions
 from tests.optimize.kinds import graph_of, graphs, values
@@ -120,6 +123,16 @@ def test_generators_of_few_chunks_run_at_the_same_time():
     assert labels(fuse_regions(graph, workers=2).graph) == ["make", "make", "add+sum"]
     line = graph_of(Dag.from_edges(3, [0, 1], [1, 2]), ["make", "add", "sum"])
     assert labels(fuse_regions(line, workers=2).graph) == ["make+add+sum"]  # nothing else could run meanwhile
+
+
+def test_what_is_to_stay_alone_joins_nothing_in_any_mode():
+    dag = Dag.from_edges(5, [0, 1, 2, 3], [1, 2, 3, 4])
+    graph = graph_of(dag, ["make", "add", "turn", "add", "sum"])
+    turn = next(k for k, program in enumerate(graph.programs) if program.name == "turn")
+    (step,) = graph.programs[turn].steps
+    graph.programs[turn] = replace(graph.programs[turn], steps=(replace(step, alone=True),))
+    for fuse in (fuse_chains, fuse_regions, fuse_colors):
+        assert labels(fuse(graph).graph) == ["make+add", "turn", "add+sum"]
 
 
 def test_functions_are_held_while_a_pass_reads_them_and_take_whole_chunks_themselves():
