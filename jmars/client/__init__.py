@@ -9,6 +9,7 @@ structures.py   graphs, sent whole once and named by their structure when they c
 cluster.py      a cluster of workers (Cluster) and the default one
 session.py      run tensors on the default cluster (Session, execute)
 tasks/          graphs of tasks from a file
+xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
 task_api.py     jobs as Mars shows tasks (TaskAPI)
 native.py       the engine that tensors call when they need a value
 plans/          what a run will cost, before it begins (PlannedRun)

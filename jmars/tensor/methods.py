@@ -19,6 +19,16 @@ class Methods:
 
     __slots__ = ()
 
+    # Dask's names
+
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        """The value as a NumPy array: `fetch`."""
+        return self.fetch()
+
+    def persist(self, *args: Any, **kwargs: Any) -> Any:
+        """Computed and kept on the cluster: `execute`."""
+        return self.execute()
+
     # Elementwise
 
     def astype(

@@ -7,7 +7,7 @@ Used by every operand that makes chunks of its own. Source: seed 000, "Graph Pre
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,8 @@ def decide_splits(
         Of the elements, for the automatic size.
     chunk_size, chunks
         Two names of one setting: an int for all axes; a tuple with an int, None or -1 (the whole axis), or the lengths
-        themselves for each axis; for one axis also its lengths; None: automatic.
+        themselves for each axis; for one axis also its lengths; a dict of these by axis, the others whole; None:
+        automatic.
 
     Returns
     -------
@@ -102,6 +103,8 @@ def decide_splits(
     if chunk_size is not None and chunks is not None:
         raise ChunkSizeError("chunk_size and chunks are two names of one setting and both are given; give one of them")
     given = chunk_size if chunk_size is not None else chunks
+    if isinstance(given, Mapping):
+        given = _by_axis(given, len(shape))
     if given is None or (isinstance(given, str) and given == "auto"):
         return _automatic(shape, dtype)
     if isinstance(given, int | np.integer):
@@ -115,6 +118,17 @@ def decide_splits(
             f"{given!r} has {len(given)} entries and the array {len(shape)} axes; give one entry per axis"
         )
     return tuple(_axis(length, entry, given) for length, entry in zip(shape, given))
+
+
+def _by_axis(given: Mapping[Any, Any], ndim: int) -> tuple[Any, ...]:
+    """Entries of a dict by axis as one entry for each axis."""
+    wrong = [axis for axis in given if not isinstance(axis, int | np.integer) or not -ndim <= axis < ndim]
+    if wrong:
+        raise ChunkSizeError(f"{dict(given)!r} names the axes {wrong} and the array has {ndim}; name axes by number")
+    found: list[Any] = [None] * ndim
+    for axis, entry in given.items():
+        found[axis] = entry
+    return tuple(found)
 
 
 def _axis(length: int, entry: Any, given: Any) -> tuple[int, ...]:

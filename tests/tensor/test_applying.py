@@ -87,3 +87,14 @@ def test_what_cannot_be_is_said():
         mt.apply_gufunc(np.sum, "(i)->(k)", x)
     with pytest.raises(ValueError, match="promises"):
         mt.apply_gufunc(lambda v: v, "(i)->()", x).fetch()
+
+
+@given(cut_arrays(low=1, high=2, longest=9).filter(lambda pair: min(pair[0].shape) > 1), st.data())
+def test_windows(pair, data):
+    a, x = pair
+    axis = data.draw(st.integers(0, a.ndim - 1))
+    size = data.draw(st.integers(1, a.shape[axis]))
+    view = np.lib.stride_tricks.sliding_window_view
+    same(view(x, size, axis), view(a, size, axis))
+    if a.ndim == 2:
+        same(view(x, (2, 2)), view(a, (2, 2)))

@@ -132,3 +132,12 @@ def test_linalg_names_are_found_and_missing_ones_say_so():
         mt.linalg.tensorinv
     with pytest.raises(UnsupportedError, match=r"linalg\.tensorinv"):
         np.linalg.tensorinv(mt.eye(3))
+
+
+@given(st.data())
+def test_einsum_with_an_ellipsis(data):
+    a, x = data.draw(operand((2, 3, 4)))
+    b, y = data.draw(operand((3, 4)))
+    for text in ("...j,...j->...", "...ij,ij->...i", "a...,...->a", "...,...", "...i,...i"):
+        same(np.einsum(text, x, y), np.einsum(text, a, b), rtol=1e-5)
+    same(np.einsum("...i->i...", x), np.einsum("...i->i...", a))

@@ -44,6 +44,7 @@ In reading order:
 - of_numbers.py: what concerns no tensor
 - applying.py: functions of lines, matrices, neighbourhoods
 - npy.py: `.npy` files
+- reading.py: arrays that a function gives box by box
 - inquiry.py: questions that shape and dtype answer
 - control.py: `cond` and `while_loop`
 - converting.py: values of the user's as tensors
@@ -76,6 +77,7 @@ from jmars.tensor.ops import (
     polynomials,
     random,
     ranges,
+    reading,
     reduction,
     reshape,
     selecting,
@@ -112,6 +114,7 @@ __all__ = [
     "polynomials",
     "random",
     "ranges",
+    "reading",
     "reduction",
     "reshape",
     "selecting",

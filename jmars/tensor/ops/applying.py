@@ -133,7 +133,8 @@ def apply_gufunc(func: Callable[..., Any], signature: str, *args: Any, output_dt
                 raise ValueError(f"axis {name!r} of {signature} is {sizes[name]} long here and {n} there")
     if missing := [name for name in core if name not in sizes]:
         raise ValueError(f"how long {missing} of {signature} are is not known; give output_sizes=")
-    loop = len(np.broadcast_shapes(*(x.shape[: x.ndim - len(names)] for x, names in zip(tensors, cores))))
+    own = tuple(x.ndim - len(names) for x, names in zip(tensors, cores))
+    loop = len(np.broadcast_shapes(*(x.shape[:n] for x, n in zip(tensors, own))))
     most = max([len(core), *map(len, cores)])
     ready = [_core_last(x, len(names), loop, most) for x, names in zip(tensors, cores)]
     shape = tuple(sizes[name] for name in core)
@@ -142,7 +143,7 @@ def apply_gufunc(func: Callable[..., Any], signature: str, *args: Any, output_dt
     params = (
         packed((func, kwargs)),
         (text, np.dtype(dtype).char) if vectorize else None,
-        tuple(map(len, cores)),
+        tuple(zip(own, map(len, cores))),
         loop,
         most,
         shape,
@@ -155,7 +156,7 @@ def _gufunc(*more: Any) -> Array:
     *blocks, blob, signature, counts, loop, most, shape = more
     func, kwargs = opened(blob)
     called = func if signature is None else np.vectorize(func, otypes=signature[1], signature=signature[0])
-    inner = [b.reshape(*b.shape[:loop], *b.shape[loop + most - n :]) for b, n in zip(blocks, counts)]
+    inner = [b.reshape(*b.shape[loop - own : loop], *b.shape[loop + most - n :]) for b, (own, n) in zip(blocks, counts)]
     value = np.asarray(called(*inner, **kwargs))
     before = value.shape[: value.ndim - len(shape)]
     if value.shape[value.ndim - len(shape) :] != shape or len(before) != loop:
@@ -315,3 +316,48 @@ def _bordered(x: Tensor, axis: int, n: int, edge: Any) -> Tensor:
         parts.append(Tensor(rechunked(part.data, chunks)))
         start += length
     return concatenate(parts, axis)
+
+
+@offers("lib.stride_tricks.sliding_window_view")
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
+                        writeable: bool = False) -> Tensor:  # fmt: skip
+    """`np.lib.stride_tricks.sliding_window_view`, as a copy: reduce it at once, so that it is never held."""
+    data = as_tensor(x)
+    sizes = tuple(window_shape) if isinstance(window_shape, tuple | list) else (window_shape,)
+    axes = (
+        tuple(range(data.ndim))
+        if axis is None
+        else np.lib.array_utils.normalize_axis_tuple(axis, data.ndim, allow_duplicate=True)
+    )
+    if len(axes) != len(sizes):
+        raise ValueError(f"Must provide matching length window_shape and axis; got {len(sizes)} and {len(axes)}")
+    for size, one in zip(sizes, axes):
+        data = _windows(data, int(size), one)
+    return Tensor(data.data)
+
+
+def _windows(x: Tensor, size: int, axis: int) -> Tensor:
+    """Windows along one axis, as a further axis at the end."""
+    count = x.shape[axis] - size + 1
+    if size < 0 or count < 1:
+        raise ValueError(
+            "window shape cannot be larger than input array shape" if size > 0 else "negative window shape"
+        )
+    parts, start = [], 0
+    for length in (*(n for n in x.chunks[axis]), count):
+        length = min(length, count - start)
+        if not length:
+            break
+        part = x[tuple(slice(start, start + length + size - 1) if i == axis else slice(None) for i in range(x.ndim))]
+        cut = tuple((length + size - 1,) if i == axis else own for i, own in enumerate(x.chunks))
+        part = Tensor(rechunked(part.data, cut))[..., None]
+        out = (*((length,) if i == axis else own for i, own in enumerate(x.chunks)), (size,))
+        parts.append(
+            map_blocks(_windows_of_block, part, dtype=x.dtype, chunks=out, name="windows", size=size, axis=axis)
+        )
+        start += length
+    return concatenate(parts, axis)
+
+
+def _windows_of_block(block: Array, size: int, axis: int) -> Array:
+    return np.lib.stride_tricks.sliding_window_view(block[..., 0], size, axis)

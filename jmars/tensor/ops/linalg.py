@@ -6,6 +6,7 @@ Used as `jmars.tensor.<name>` and `jmars.tensor.linalg.<name>`, by Tensor's oper
 from __future__ import annotations
 
 import operator
+import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -158,13 +159,15 @@ def _check_dot(name: str, x: Tensor, i: int, y: Tensor, k: int) -> None:
 @offers("einsum")
 def einsum(subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, optimize: Any = False,
            **kwargs: Any) -> Any:  # fmt: skip
-    """`np.einsum` of subscripts like "ij,jk->ik", without an ellipsis.
+    """`np.einsum` of subscripts like "ij,jk->ik" or "...i,i->...".
 
     All factors are multiplied chunk by chunk at once, so many factors are better multiplied two by two.
     """
-    if not isinstance(subscripts, str) or "." in subscripts or kwargs:
-        raise UnsupportedError("np.einsum takes text like 'ij,jk->ik' in jmars, without ... and without other keywords")
-    given, arrow, result = subscripts.replace(" ", "").partition("->")
+    if not isinstance(subscripts, str) or kwargs:
+        raise UnsupportedError(
+            "np.einsum takes text like 'ij,jk->ik' in jmars, and no keywords but out, dtype, optimize"
+        )
+    given, arrow, result = _without_ellipsis(subscripts.replace(" ", ""), [np.ndim(x) for x in operands])
     terms = given.split(",")
     if len(terms) != len(operands):
         raise ValueError("the number of subscripts does not match the number of operands")
@@ -181,6 +184,22 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, 
     labels, numbers = _small(labels)
     value = contracted("einsum", tensors, labels, tuple(numbers[ord(c)] for c in result), kind)
     return _given("einsum", value, out)
+
+
+def _without_ellipsis(text: str, ndims: Sequence[int]) -> tuple[str, str, str]:
+    """Subscripts with letters in place of "...": the terms, an arrow if there is one, the result."""
+    given, arrow, result = text.partition("->")
+    if "..." not in text:
+        return given, arrow, result
+    terms = given.split(",")
+    free = [c for c in string.ascii_letters if c not in text]
+    extra = [n - len(t.replace("...", "")) if "..." in t else 0 for t, n in zip(terms, ndims)]
+    letters = "".join(free[: max(extra, default=0)])
+    terms = [t.replace("...", letters[len(letters) - n :]) for t, n in zip(terms, extra)]
+    if arrow:
+        return ",".join(terms), arrow, result.replace("...", letters)
+    once = sorted(c for c in set("".join(terms)) - set(letters) if "".join(terms).count(c) == 1)
+    return ",".join(terms), "->", letters + "".join(once)
 
 
 def _small(labels: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], dict[int, int]]:

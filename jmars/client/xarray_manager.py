@@ -1,0 +1,202 @@
+"""xarray on jmars: the chunk manager behind `chunked_array_type="jmars"`.
+
+xarray finds it by its entry point and hands it the arrays of a data set; what xarray computes becomes tensors. With
+another manager installed (Dask), say `xarray.set_options(chunk_manager="jmars")` or give `chunked_array_type="jmars"`.
+Source: xarray `namedarray/parallelcompat.py`, `ChunkManagerEntrypoint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
+
+import jmars.tensor as mt
+from jmars.client.session import execute
+from jmars.errors import UnsupportedError
+from jmars.tensor.ops.applying import apply_gufunc
+from jmars.tensor.ops.mapping import map_blocks
+from jmars.tensor.ops.reading import from_blocks
+from jmars.tensor.splits import chunk_bytes, common_splits, decide_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["JmarsManager"]
+
+
+class JmarsManager(ChunkManagerEntrypoint[Any]):
+    """Tensors for xarray."""
+
+    array_cls = Tensor
+
+    def __init__(self) -> None:
+        self.array_cls = Tensor
+
+    def is_chunked_array(self, data: Any) -> bool:
+        """Whether it is ours."""
+        return isinstance(data, Tensor)
+
+    def chunks(self, data: Any) -> Any:
+        """Lengths of the chunks on each axis."""
+        return data.chunks
+
+    def normalize_chunks(self, chunks: Any, shape: Any = None, limit: Any = None, dtype: Any = None,
+                         previous_chunks: Any = None) -> Any:  # fmt: skip
+        """What xarray's users write for chunks, as lengths."""
+        shape = tuple(shape)
+        if isinstance(chunks, Mapping):
+            chunks = tuple(chunks.get(axis) for axis in range(len(shape)))
+        if isinstance(chunks, tuple | list) and len(chunks) == len(shape):
+            kind = np.dtype(dtype if dtype is not None else float)
+            auto = decide_splits(shape, kind)
+            chunks = tuple(auto[i] if entry == "auto" else entry for i, entry in enumerate(chunks))
+        return decide_splits(shape, np.dtype(dtype if dtype is not None else float), chunks)
+
+    def from_array(self, data: Any, chunks: Any, **kwargs: Any) -> Tensor:
+        """A tensor of an array; one that lies in a file is read chunk by chunk on the workers."""
+        splits = self.normalize_chunks(chunks, data.shape, dtype=data.dtype)
+        if isinstance(data, np.ndarray):
+            return as_tensor(data, chunks=splits)
+        return from_blocks(_Reader(data), data.shape, data.dtype, chunks=splits, name="read")
+
+    def compute(self, *data: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Values, computed as one graph."""
+        tensors = [x for x in data if isinstance(x, Tensor)]
+        if tensors:
+            execute(*tensors)
+        return tuple(x.fetch() if isinstance(x, Tensor) else x for x in data)
+
+    def persist(self, *data: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The same tensors, computed and kept on the cluster."""
+        tensors = [x for x in data if isinstance(x, Tensor)]
+        if tensors:
+            execute(*tensors)
+        return data
+
+    @property
+    def array_api(self) -> Any:
+        """Where functions of tensors are."""
+        return mt
+
+    def reduction(self, arr: Any, func: Callable[..., Any], combine_func: Callable[..., Any] | None = None,
+                  aggregate_func: Callable[..., Any] | None = None, axis: Any = None, dtype: Any = None,
+                  keepdims: bool = False) -> Tensor:  # fmt: skip
+        """`func` of each chunk along `axis`, then of what those give."""
+        axes = tuple(range(arr.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, arr.ndim)
+        ones = tuple(1 if i in axes else cut for i, cut in enumerate(arr.chunks))
+        parts = map_blocks(func, arr, dtype=dtype, chunks=ones, axis=axes, keepdims=True)
+        last = aggregate_func or combine_func or func
+        whole = parts.rechunk(tuple(-1 if i in axes else cut for i, cut in enumerate(parts.chunks)))
+        value = map_blocks(last, whole, dtype=dtype, chunks=ones, axis=axes, keepdims=True)
+        return value if keepdims else value.squeeze(axes)
+
+    def scan(self, func: Callable[..., Any], binop: Callable[..., Any], ident: float, arr: Any, axis: Any = None,
+             dtype: Any = None, **kwargs: Any) -> Tensor:  # fmt: skip
+        """Running sums and the like, along lines that are brought into one chunk."""
+        whole = arr.rechunk(tuple(-1 if i == axis else cut for i, cut in enumerate(arr.chunks)))
+        return map_blocks(func, whole, dtype=dtype or arr.dtype, axis=axis, **kwargs)
+
+    def apply_gufunc(self, func: Callable[..., Any], signature: str, *args: Any, axes: Any = None, axis: Any = None,
+                     keepdims: bool = False, output_dtypes: Any = None, output_sizes: Any = None,
+                     vectorize: bool | None = None, allow_rechunk: bool = False, meta: Any = None,
+                     **kwargs: Any) -> Any:  # fmt: skip
+        """`xarray.apply_ufunc(..., dask="parallelized")`."""
+        if axes is not None or axis is not None or keepdims:
+            raise UnsupportedError("apply_gufunc with axes, axis or keepdims is not in jmars; move the axes to the end")
+        if signature.replace(" ", "").partition("->")[2].count("(") != 1:
+            raise UnsupportedError(f"functions of several results ({signature}) are not in jmars; call it for each")
+        if output_dtypes is None and meta is not None:
+            output_dtypes = [np.asarray(one).dtype for one in (meta if isinstance(meta, tuple) else (meta,))]
+        value = apply_gufunc(
+            func, signature, *args, output_dtypes=output_dtypes, output_sizes=output_sizes, vectorize=bool(vectorize),
+            **kwargs,
+        )  # fmt: skip
+        return value
+
+    def map_blocks(self, func: Callable[..., Any], *args: Any, dtype: Any = None, chunks: Any = None,
+                   drop_axis: Any = None, new_axis: Any = None, **kwargs: Any) -> Tensor:  # fmt: skip
+        """A function of chunks."""
+        if drop_axis or new_axis:
+            raise UnsupportedError("map_blocks with drop_axis or new_axis is not in jmars; use apply_ufunc")
+        for name in ("name", "meta", "token"):
+            kwargs.pop(name, None)
+        return map_blocks(func, *args, dtype=dtype, chunks=chunks, **kwargs)
+
+    def blockwise(self, func: Callable[..., Any], out_ind: Any, *args: Any, adjust_chunks: Any = None,
+                  new_axes: Any = None, align_arrays: bool = True, **kwargs: Any) -> Tensor:  # fmt: skip
+        """Elementwise functions of arrays whose axes have names."""
+        out_ind = tuple(out_ind)
+        given = [(args[i], tuple(args[i + 1])) for i in range(0, len(args), 2) if args[i + 1] is not None]
+        if adjust_chunks or new_axes or any(set(names) - set(out_ind) for _, names in given):
+            raise UnsupportedError("blockwise that changes or sums axes is not in jmars; use apply_gufunc")
+        laid = []
+        for x, names in given:
+            order = sorted(range(len(names)), key=lambda i: out_ind.index(names[i]))
+            turned = as_tensor(x).transpose(order)
+            index = tuple(slice(None) if name in names else None for name in out_ind)
+            laid.append(turned[index])
+        for name in ("name", "meta", "token", "concatenate"):
+            kwargs.pop(name, None)
+        return map_blocks(func, *laid, **kwargs)
+
+    def unify_chunks(self, *args: Any, **kwargs: Any) -> tuple[dict[Any, Any], list[Any]]:
+        """Arrays whose axes have names, cut alike."""
+        pairs = [(args[i], args[i + 1]) for i in range(0, len(args), 2)]
+        cuts: dict[Any, list[tuple[int, ...]]] = {}
+        for x, names in pairs:
+            for axis, name in enumerate(names or ()):
+                cuts.setdefault(name, []).append(x.chunks[axis])
+        found = {name: common_splits([cut for cut in some if cut != (1,)] or some) for name, some in cuts.items()}
+        arrays = [
+            x
+            if names is None
+            else x.rechunk(tuple(found[n] if sum(found[n]) == m else (m,) for n, m in zip(names, x.shape)))
+            for x, names in pairs
+        ]
+        return found, arrays
+
+    def store(self, sources: Any, targets: Any, **kwargs: Any) -> Any:
+        """Write tensors into arrays that take slices, chunk by chunk, from this process."""
+        sources = [sources] if isinstance(sources, Tensor) else list(sources)
+        targets = targets if isinstance(targets, tuple | list) else [targets]
+        execute(*sources)
+        for source, target, region in zip(sources, targets, _regions(kwargs.get("regions"), len(sources)), strict=True):
+            for box in _boxes(source.chunks):
+                target[_shifted(box, region)] = source[box].fetch()
+        return None
+
+    def get_auto_chunk_size(self) -> int:
+        """Bytes of a chunk where the user gives no size."""
+        return chunk_bytes()
+
+
+class _Reader:
+    """Boxes of an array of xarray's that lies in a file."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __call__(self, box: tuple[slice, ...]) -> Any:
+        """Its elements."""
+        return np.asarray(self.data[box])
+
+
+def _regions(given: Any, count: int) -> Sequence[Any]:
+    if given is None:
+        return [None] * count
+    return list(given) if isinstance(given, list) else [given] * count
+
+
+def _boxes(chunks: Any) -> Any:
+    edges = [np.concatenate([[0], np.cumsum(axis)]).tolist() for axis in chunks]
+    for place in np.ndindex(*(len(axis) for axis in chunks)):
+        yield tuple(slice(axis[i], axis[i + 1]) for axis, i in zip(edges, place))
+
+
+def _shifted(box: tuple[slice, ...], region: Any) -> tuple[slice, ...]:
+    """A box within the region of a target that a source is written to."""
+    if region is None:
+        return box
+    starts = [one.start or 0 for one in region]
+    return tuple(slice(one.start + low, one.stop + low) for one, low in zip(box, starts))

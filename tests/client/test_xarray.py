@@ -1,0 +1,93 @@
+"""xarray on jmars: a climatology and what else people do, equal to xarray on NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jmars
+from jmars.errors import UnsupportedError
+from jmars.tensor.tensor import Tensor
+
+xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
+
+DAYS = np.arange("2001-01-01", "2003-01-01", dtype="M8[D]").astype("M8[ns]")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with jmars.Cluster(n_workers=2) as here:
+        yield here
+
+
+@pytest.fixture(scope="module")
+def air():
+    values = np.random.default_rng(0).normal(size=(len(DAYS), 6, 8))
+    values[::50, 2, 3] = np.nan
+    places = {"time": DAYS, "lat": np.arange(6.0), "lon": np.arange(8.0)}
+    return xr.DataArray(values, dims=("time", "lat", "lon"), coords=places, name="air")
+
+
+def by_month(d):
+    return d.groupby("time.month")
+
+
+EXAMPLES = {
+    "anomaly": lambda d: by_month(d) - by_month(d).mean(),
+    "climatology": lambda d: by_month(d).mean(),
+    "mean": lambda d: d.mean("time"),
+    "std": lambda d: d.std(["time", "lat"]),
+    "where": lambda d: d.where(d > 0).mean("lat"),
+    "resample": lambda d: d.resample(time="MS").mean(),
+    "rolling": lambda d: d.rolling(time=5).mean(),
+    "isel": lambda d: d.isel(time=[3, 1, 500], lat=slice(1, 4)),
+    "quantile": lambda d: d.quantile([0.1, 0.5], dim="time"),
+    "polyfit": lambda d: d.fillna(0).polyfit("time", 1).polyfit_coefficients,
+    "cumsum": lambda d: d.cumsum("time"),
+    "stack": lambda d: d.stack(z=("lat", "lon")).mean("z"),
+    "interp": lambda d: d.interp(lat=[0.5, 1.5]),
+    "shift": lambda d: d.shift(time=2).fillna(0),
+    "coarsen": lambda d: d.coarsen(lat=2, lon=2).mean(),
+    "concat": lambda d: xr.concat([d, d], "time").max("time"),
+    "argmax": lambda d: d.fillna(0).argmax("time"),
+    "weighted": lambda d: d.weighted(np.cos(np.deg2rad(d.lat))).mean(["lat", "lon"]),
+    "dot": lambda d: xr.dot(d, d, dim="time"),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # means of nothing but NaN
+def test_xarray_gives_the_same_and_stays_lazy_until_then(cluster, air, name):
+    lazy = EXAMPLES[name](air.chunk({"time": 100, "lat": 3}, chunked_array_type="jmars"))
+    assert isinstance(lazy.data, Tensor)
+    xr.testing.assert_allclose(lazy.compute(), EXAMPLES[name](air))
+
+
+def test_apply_ufunc_in_parallel(cluster, air):
+    def spread(values):
+        return values.max(-1) - values.min(-1)
+
+    lazy = air.fillna(0).chunk({"lat": 2}, chunked_array_type="jmars")
+    found = xr.apply_ufunc(spread, lazy, input_core_dims=[["time"]], dask="parallelized", output_dtypes=[float])
+    xr.testing.assert_allclose(found.compute(), air.fillna(0).max("time") - air.fillna(0).min("time"))
+    with pytest.raises(UnsupportedError, match="several results"):
+        xr.apply_ufunc(spread, lazy, input_core_dims=[["time"]], output_core_dims=[[], []], dask="parallelized",
+                       output_dtypes=[float, float])  # fmt: skip
+
+
+def test_files_are_read_on_the_workers_and_written_chunk_by_chunk(cluster, air, tmp_path):
+    pytest.importorskip("scipy")
+    air.to_netcdf(tmp_path / "air.nc", engine="scipy")
+    with xr.open_dataset(tmp_path / "air.nc", engine="scipy", chunks={"time": 200}, chunked_array_type="jmars") as data:
+        assert "read" in repr(data.air.data.data.op.label)
+        xr.testing.assert_allclose(data.air.mean("time").compute(), air.mean("time"))
+        target = np.zeros(air.shape)
+        manager = xr.namedarray.parallelcompat.get_chunked_array_type(data.air.data)
+        manager.store(data.air.data, target)
+        np.testing.assert_array_equal(target, air.values)
+
+
+def test_results_can_be_kept_on_the_cluster(cluster, air):
+    kept = air.chunk({"time": 100}, chunked_array_type="jmars").mean("lon").persist()
+    assert isinstance(kept.data, Tensor)
+    xr.testing.assert_allclose(kept.compute(), air.mean("lon"))
