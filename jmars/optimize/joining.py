@@ -163,15 +163,7 @@ def _alike(described: _Described) -> tuple[Ints, Ints]:
     ptr, token = described.ptr, described.token
     length = np.diff(ptr)
     at = np.arange(len(token)) - np.repeat(ptr[:-1], length)
-    with np.errstate(over="ignore"):
-        mixed = (token.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15) ^ (at.astype(np.uint64) + 1) * np.uint64(
-            0xC2B2AE3D27D4EB4F
-        )
-        mixed ^= mixed >> np.uint64(29)
-        mixed *= np.uint64(0xBF58476D1CE4E5B9)
-        mixed ^= mixed >> np.uint64(32)
-        digest = np.add.reduceat(mixed, ptr[:-1]) + length.astype(np.uint64)
-    _, first, kind = np.unique(digest, return_index=True, return_inverse=True)
+    _, first, kind = np.unique(_digests(ptr, token, at), return_index=True, return_inverse=True)
     model = first[kind]  # a group that each should equal
     if np.array_equal(length, length[model]) and np.array_equal(token, token[np.repeat(ptr[model], length) + at]):
         return first, kind.reshape(-1)
@@ -179,6 +171,16 @@ def _alike(described: _Described) -> tuple[Ints, Ints]:
     found = [known.setdefault(token[a:b].tobytes(), len(known)) for a, b in pairwise(ptr.tolist())]
     _, first, kind = np.unique(np.array(found), return_index=True, return_inverse=True)
     return first, kind.reshape(-1)
+
+
+def _digests(ptr: Ints, token: Ints, at: Ints) -> NDArray[np.uint64]:
+    """One number for each row; `at` is the place of each entry in its row."""
+    mixed = (token.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= (at.astype(np.uint64) + 1) * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    return np.add.reduceat(mixed, ptr[:-1]) + np.diff(ptr).astype(np.uint64)
 
 
 def _composition(graph: ChunkGraph, described: _Described, k: int, members: Ints) -> Composition:
