@@ -109,7 +109,8 @@ def choose_order(
     home = np.full(graph.n, -1) if placed is None else placed
     assign = np.where(home < 0, 0, -1).astype(np.int16)
     bound, total = lower_bound(graph, workers), max(1, int(graph.nbytes.sum()))
-    lean = max(1, sequential_peak(graph, rank_by("dfs", graph)))
+    scratch = int(graph.work.max(initial=0)) * int(workers.cores.sum())  # no order runs on all cores with less
+    lean = max(1, sequential_peak(graph, rank_by("dfs", graph)) + scratch)
     tried: list[Candidate] = []
     for name in names:
         rank = rank_by(name, graph)

@@ -103,14 +103,13 @@ def foretell(
         Bytes of the memory that no job has touched yet.
     """
     executors, count = int(workers.cores.sum()), int((placed < 0).sum())
-    large = np.average(graph.cost, weights=graph.nbytes) if graph.nbytes.any() else 0.0  # seconds, by what fills memory
-    batch = min(math.ceil(_BATCH_SECONDS / large), _BATCH) if large else 1
+    mean = float(graph.cost.sum()) / max(count, 1)
+    batch = min(math.ceil(_BATCH_SECONDS * profile.busy / mean), _BATCH) if mean else 1  # filled by what they compute
     sent = AHEAD * min(batch, max(1, count // (AHEAD * executors)))
-    # as many operands hold memory as are sent ahead, and together they compute no faster
-    ahead = Workers.build(
-        1, cores=workers.cores * sent, speed=workers.speed / sent, memory=workers.memory, disk=workers.disk
-    )
-    in_slots = PlanGraph.build(graph.dag, graph.cost, slots(graph.nbytes), work=graph.work, result=graph.result)
+    # as many operands hold memory as are sent ahead; each waits for those before it, so that all take as long as ever
+    ahead = Workers.build(1, cores=workers.cores * sent, speed=workers.speed, memory=workers.memory, disk=workers.disk)
+    cost = np.where(placed < 0, graph.cost + (sent - 1) * mean, 0.0)
+    in_slots = PlanGraph.build(graph.dag, cost, slots(graph.nbytes), work=graph.work, result=graph.result)
     try:
         waiting = simulate(in_slots, ahead, np.where(placed < 0, 0, -1), rank, placed=placed).peak_total
     except MemoryLimitError:  # what fits to the byte does not fit in slots: it will be tight
