@@ -74,10 +74,12 @@ class Unfolding:
     """
 
     def __init__(self, graph: TensorGraph) -> None:
-        self.operands: list[Operand] = list(graph.operands)
-        self.metas: list[TensorMeta] = list(graph.metas)
-        self._inputs: list[tuple[int, ...]] = list(graph.inputs)
+        self.operands: dict[int, Operand] = dict(enumerate(graph.operands))  # of nodes that something still reads
+        self.metas: dict[int, TensorMeta] = dict(enumerate(graph.metas))
+        self._inputs: dict[int, tuple[int, ...]] = dict(enumerate(graph.inputs))
         self._results = [(graph.metas[k].key, k) for k in graph.results]
+        self._unsettled = {graph.metas[k].key for k in graph.results if graph.metas[k].unsettled}
+        self._made_so_far = len(graph.operands)
         self._instead: dict[int, int] = {}  # a dynamic operand: the node that took its place
         self._known: dict[str, tuple[Any, ...]] = {}  # origin of an axis: its chunks
         self._values: dict[int, Array] = {}
@@ -85,7 +87,7 @@ class Unfolding:
         self._groups: dict[str, list[int]] = {}
         self._stage: Stage | None = None
         self._number = self._spliced = 0
-        self._note_groups(0)
+        self._note_groups(self.operands)
 
     # -- what is asked
     def next(self) -> Stage | None:
@@ -147,7 +149,11 @@ class Unfolding:
     @property
     def unfolds(self) -> bool:
         """Whether some operand is still to become others, so that more stages may come."""
-        return any(op.dynamic and node not in self._instead for node, op in enumerate(self.operands))
+        return any(op.dynamic and node not in self._instead for node, op in self.operands.items())
+
+    def outside(self) -> list[str]:
+        """Keys of what was stored before the job and may be read."""
+        return [self.metas[node].key for node, op in self.operands.items() if isinstance(op, Stored)]
 
     def results(self) -> list[tuple[str, int]]:
         """(key, node) of each result that was submitted, after the last stage."""
@@ -159,7 +165,7 @@ class Unfolding:
 
     def settled(self) -> dict[str, Splits]:
         """Chunks of the results whose lengths were unknown when they were submitted."""
-        return {key: self.meta(self._now(node)).chunks for key, node in self._results if node in self._unsettled}
+        return {key: self.meta(self._now(node)).chunks for key, node in self._results if key in self._unsettled}
 
     # -- walking
     def _now(self, node: int) -> int:
@@ -224,6 +230,7 @@ class Unfolding:
                     self._expand(node)
                     expanded = True
             if not expanded:
+                self._forget()
                 return lacks
 
     def _expand(self, node: int) -> None:
@@ -239,26 +246,27 @@ class Unfolding:
                 error.add_note(f"in operand {op.label} of line {op.line.lineno} ({op.line.text.strip()})")
             raise
         self._spliced += 1
-        first = len(self.operands)
-        own = {
-            n.origin.key
-            for k, one in enumerate(piece.operands)
-            if isinstance(one, Placeholder)
-            for n in piece.metas[k].shape
-            if isinstance(n, Unknown)
-        }
+        own: dict[str, tuple[Any, ...]] = {}  # origin of an unknown axis of an input, as the piece calls it: what it is
+        for one, meta in zip(piece.operands, piece.metas, strict=True):
+            if isinstance(one, Placeholder):
+                for axis, now in zip(meta.chunks, self.meta(inputs[one.number]).chunks, strict=True):
+                    own |= {cut[0].origin.key: now for cut in (axis, now) if cut and isinstance(cut[0], Unknown)}
         number: list[int] = []
+        added: dict[int, Operand] = {}
         for one, reads, meta in zip(piece.operands, piece.inputs, piece.metas, strict=True):
             if isinstance(one, Placeholder):
                 number.append(inputs[one.number])
                 continue
-            number.append(len(self.operands))
+            node = self._made_so_far
+            self._made_so_far += 1
+            number.append(node)
             if isinstance(one, Dynamic):
-                one = replace(one, group=f"{one.group}@{self._spliced}")
-            self.operands.append(one)
-            self._inputs.append(tuple(number[k] for k in reads))
-            self.metas.append(self._fresh(meta, own) if meta.unsettled else meta)
-        self._note_groups(first)
+                one = replace(one, group=f"{one.group.partition('@')[0]}@{self._spliced}")
+            added[node] = one
+            self._inputs[node] = tuple(number[k] for k in reads)
+            self.metas[node] = self._placed(meta, own) if meta.unsettled else meta
+        self.operands |= added
+        self._note_groups(added)
         for member in self._groups[op.group]:
             other = self.operands[member]
             assert isinstance(other, Dynamic)
@@ -272,15 +280,19 @@ class Unfolding:
             self._learn(before.chunks, after.chunks)
             self._instead[member] = result
 
-    def _fresh(self, meta: TensorMeta, own: set[str]) -> TensorMeta:
-        """The same with other origins than last time: a piece that is put in twice has lengths of its own each time."""
+    def _placed(self, meta: TensorMeta, own: Mapping[str, tuple[Any, ...]]) -> TensorMeta:
+        """What is known of a node of a piece: a piece that is put in twice has lengths of its own each time."""
 
-        def renewed(n: Any) -> Any:
-            if not isinstance(n, Unknown) or n.origin.key in own:
-                return n
-            return Unknown(Origin.of(f"{n.origin.key}@{self._spliced}"), n.number, n.most)
+        def placed(axis: tuple[Any, ...]) -> tuple[Any, ...]:
+            if not axis or not isinstance(axis[0], Unknown):
+                return axis
+            key = axis[0].origin.key
+            if key in own:
+                return own[key]
+            fresh = Origin.of(f"{key}@{self._spliced}")
+            return tuple(Unknown(fresh, n.number, n.most) for n in axis)
 
-        chunks = tuple(tuple(map(renewed, axis)) for axis in meta.chunks)
+        chunks = tuple(map(placed, meta.chunks))
         return replace(meta, chunks=chunks, shape=tuple(map(axis_length, chunks)))
 
     def _learn(self, before: Splits, after: Splits) -> None:
@@ -290,12 +302,23 @@ class Unfolding:
             if isinstance(first, Unknown) and axis != lengths:
                 self._known.setdefault(first.origin.key, tuple(lengths))
 
-    def _note_groups(self, first: int) -> None:
-        for node, op in enumerate(self.operands[first:], first):
+    def _note_groups(self, added: Mapping[int, Operand]) -> None:
+        for node, op in added.items():
             if isinstance(op, Dynamic):
                 self._groups.setdefault(op.group, []).append(node)
-        if first == 0:
-            self._unsettled = {node for _, node in self._results if self.metas[node].unsettled}
+
+    def _forget(self) -> None:
+        """Drop what nothing leads to any more, so that a loop takes no more memory the longer it runs."""
+        self._results = self.results()
+        kept = self._walk([node for _, node in self._results], self._reads)
+        self._inputs = {node: tuple(map(self._now, self._inputs[node])) for node in kept}
+        self._instead = {}
+        self.metas = {node: self.meta(node) for node in kept}
+        self.operands = {node: self.operands[node] for node in kept}
+        self._values = {node: value for node, value in self._values.items() if node in self.operands}
+        self._known = {key: axis for key, axis in self._known.items() if "@" not in key}  # all that was told is noted
+        self._groups = {}
+        self._note_groups(self.operands)
 
     # -- the stage
     def _used_later(self, goals: Sequence[int], computed: set[int]) -> tuple[list[int], set[int]]:

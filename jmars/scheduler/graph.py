@@ -268,13 +268,14 @@ class GraphActor:
 
     async def _go_on(self, stages: Stages) -> None:
         """From the end of a stage to the beginning of the next."""
+        ready: Any
         try:
             assert self._around.read_chunk is not None
             values = await stages.values(self._meta, self._around.read_chunk)
+            ready = await asyncio.to_thread(_tried, stages.prepare, values)
         except Exception as error:  # the chunk was lost on a disk
-            self.run(error)
-            return
-        self.run(await asyncio.to_thread(_tried, stages.prepare, values))
+            ready = error
+        asyncio.get_running_loop().call_soon(self.run, ready)  # what is wrong there ends the cluster, and is told
 
     def _close_stage(self, succeeded: bool) -> None:
         """Keep what was computed or free it, and let go of the stage."""

@@ -75,8 +75,7 @@ class Stages:
     def hold(self, meta: ChunkMetaActor) -> None:
         """Hold what was stored before the job, for all its stages; ClusterError if something was dropped meanwhile."""
         if self._held is None:
-            keys = map(self._run.stored_before, range(len(self._run.operands)))
-            held = [chunk for key in keys if key is not None for chunk in meta.chunks(key)]
+            held = [chunk for key in self._run.outside() for chunk in meta.chunks(key)]
             meta.hold(held)
             self._held = held
 

@@ -1,5 +1,7 @@
 """Which part of a graph can run now: what is asked for, nothing twice, and nothing kept longer than it is read."""
 
+import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,9 +14,20 @@ import jmars.tensor as mt
 from jmars.errors import GraphError
 from jmars.optimize.stages import Unfolding, told_splits
 from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
+from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import TensorData, new_data
 from jmars.tensor.unknown import Origin
+from tests.tensor.engine import OneByOne
+
+
+@pytest.fixture
+def engine() -> Iterator[OneByOne]:
+    before = current_engine()
+    here = OneByOne()
+    set_engine(here)
+    yield here
+    set_engine(before)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -144,3 +157,30 @@ def test_every_stage_can_run_and_no_operand_runs_twice(results):
 def test_lengths_are_told_along_the_axes_that_were_unknown():
     axis = Origin.of("somewhere").axis([4, 4])
     assert told_splits(((2, 2), axis), [(2, 1), (2, 0), (2, 1), (2, 0)]) == ((2, 2), (1, 0))
+
+
+def test_a_loop_takes_no_more_memory_the_longer_it_runs():
+    x = mt.zeros(6, chunk_size=2)
+    loop = mt.while_loop(lambda v: v.max() < 5, lambda v: mt.cond(v.sum() > 3, v + 1, v + 2), x)
+    run = Unfolding(TensorGraph.of([loop.data]))
+    sizes = []
+    for _ in range(60):
+        stage = run.next()
+        assert stage is not None
+        run.ran({}, {node: np.float64(1) for node in stage.wanted})
+        sizes.append(len(pickle.dumps([run.operands, run.metas, run._known, run._groups, run._values])))
+    assert max(sizes[20:]) <= max(sizes[:20]) + 100  # numbers have more digits
+
+
+def test_loops_within_loops_have_lengths_of_their_own(engine):
+    array = np.arange(12)
+    x = mt.as_tensor(array, chunk_size=5)
+
+    def outer(total, i):
+        y = x[x > i]
+        inner, _ = mt.while_loop(lambda t, k: k < 2, lambda t, k: (t + (y + k).sum(), k + 1), (total, 0))
+        return inner, i + 4
+
+    ours, _ = mt.while_loop(lambda total, i: i < 9, outer, (mt.as_tensor(0), 0))
+    expected = sum((array[array > i] + k).sum() for i in (0, 4, 8) for k in (0, 1))
+    assert int(ours) == expected
