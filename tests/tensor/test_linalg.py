@@ -117,8 +117,8 @@ def test_einsum(subscripts, data):
 
 def test_einsum_says_what_it_takes():
     x = mt.ones((2, 2))
-    with pytest.raises(UnsupportedError, match=r"without \.\.\."):
-        np.einsum("...i->...", x)
+    with pytest.raises(UnsupportedError, match="takes text"):
+        mt.einsum(x, [0, 1], [1, 0])
     for subscripts in ("ij,jk", "ijk", "ij->ij,", "ij->k", "ij->ii"):
         with pytest.raises(ValueError):
             mt.einsum(subscripts, x)
