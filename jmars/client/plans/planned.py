@@ -370,7 +370,8 @@ def plan_for(
     """
     begun = time.perf_counter()
     settings = {**config.task, "combine_size": config.combine_size}
-    question = Question(list(data), held, settings, Profile.load() if known is None else Profile.of(known))
+    profile = Profile.load() if known is None else Profile.of(known)
+    question = Question(list(data), held, settings, profile, workers, room // (2 * workers))  # as scheduler/prepare.py
     compiled = question.compiled()
     graph = question.costs(compiled)
     machines = one_host(question.profile, workers, room)

@@ -37,12 +37,16 @@ class Question:
         `task.default_config` and `combine_size`, as a job is submitted with.
     profile
         What operands took so far.
+    executors, room
+        Of the cluster that is asked, and bytes that one fused operand may take there: what compiling depends on.
     """
 
     data: Sequence[TensorData]
     held: Container[str]
     settings: Mapping[str, Any]
     profile: Profile
+    executors: int = 1
+    room: int | None = None
 
     def compiled(self, chunk_size: int | None = None) -> Compiled:
         """The graph that would run, or its first stage; `chunk_size` cuts its sources so that their largest chunk has
@@ -53,7 +57,8 @@ class Question:
         for number, _, _ in graph.arrays():  # a run would send them first
             graph.replace_by_stored(number, graph.metas[number].key)
         stage = Unfolding(graph).next()
-        return compile_graph(stage.graph if stage is not None else graph, self.settings)
+        whole = stage.graph if stage is not None else graph
+        return compile_graph(whole, self.settings, None, self.room, self.executors)
 
     @property
     def unfolds(self) -> bool:
