@@ -7,7 +7,7 @@ scratch stands in the same line as one that needs room for its output, and chunk
 
 from __future__ import annotations
 
-from jmars.storage.arena import Arena
+from jmars.storage.arena import PAGE, Arena
 
 __all__ = ["Quota"]
 
@@ -18,11 +18,13 @@ class Quota:
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
         self._slots: dict[tuple[str, int], int] = {}  # (job, operand): the slot that stands for its scratch
+        self._pieces: dict[tuple[str, int], list[int]] = {}  # the same where it stands in several slots
 
     @property
     def granted(self) -> int:
         """Bytes promised now."""
-        return sum(self._arena.size_of(slot) for slot in self._slots.values())
+        slots = [*self._slots.values(), *(slot for pieces in self._pieces.values() for slot in pieces)]
+        return sum(map(self._arena.size_of, slots))
 
     def request(self, job: str, operand: int, size: int) -> bool:
         """Whether `size` bytes are promised now; who is refused stands in line."""
@@ -37,16 +39,25 @@ class Quota:
         self._slots[job, operand] = slot
 
     def adjust(self, job: str, operand: int, size: int) -> None:
-        """What an operand takes is known now: it holds `size` bytes, or what it was promised where more is not free."""
-        slot = self._slots.get((job, operand))
-        promised = 0 if slot is None else self._arena.size_of(slot)
+        """What an operand takes is known now: it holds `size` bytes, in pieces if need be, or all that is free."""
         self.release(job, operand)
-        if not self.request(job, operand, size) and promised:
-            taken = self.request(job, operand, promised)
-            assert taken  # it was free a moment ago
+        pieces = self._pieces[job, operand] = []
+        piece = size
+        while size > 0:
+            piece = min(piece, size)
+            slot = self._arena.reserve(piece)
+            if slot is not None:
+                pieces.append(slot)
+                size -= piece
+            elif piece > PAGE:
+                piece = max(PAGE, piece // 2)
+            else:
+                break
 
     def release(self, job: str, operand: int) -> None:
         """Give back what an operand was promised, if anything."""
         slot = self._slots.pop((job, operand), None)
         if slot is not None:
+            self._arena.free(slot)
+        for slot in self._pieces.pop((job, operand), ()) if self._pieces else ():
             self._arena.free(slot)

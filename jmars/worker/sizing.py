@@ -79,9 +79,8 @@ class Sizing:
         if slot:
             self._arena.free(slot)
             batch.outs[0] = 0
-        self._quota.adjust(table.job, operand, size)
         what = f"the result of {table.programs[table.program[operand]].name}"
-        if 2 * -(-size // PAGE) * PAGE > self._arena.capacity:
+        if _twice(size) > self._arena.capacity:
             self.refuse(worker, self._too_large(what, size))
             return
 
@@ -92,6 +91,10 @@ class Sizing:
 
         def refused(error: Exception) -> None:
             batch.asking = None
+            slot = self._take(table.job, operand, size)
+            if slot is not None:
+                granted(slot)
+                return
             others = any(one.asking for other in self._workers for one in other.batches)
             if others and (table.number, operand) not in self._known:
                 self._known[table.number, operand] = size
@@ -99,8 +102,23 @@ class Sizing:
             else:
                 self.refuse(worker, f"{self._too_large(what, size)} ({text_of(error)})")
 
+        taken = self._take(table.job, operand, size)
+        if taken is not None:
+            granted(taken)
+            return
         batch.asking = Request((), size, granted, refused, what, table.rank[operand], table.number)
         self.storing.ask_first(batch.asking)
+
+    def _take(self, job: str, operand: int, size: int) -> int | None:
+        """A slot for a result, its memory promised beside it; None where both do not fit now.
+
+        The slot comes first: the promise may stand in the middle of what is free, and can stand in pieces.
+        """
+        self._quota.release(job, operand)
+        fits = self._arena.capacity - self._arena.used >= _twice(size)
+        slot = self._arena.allocate(size) if fits else None
+        self._quota.adjust(job, operand, size)
+        return slot
 
     def refuse(self, worker: Worker, why: str = "") -> None:
         """Have the executor drop its result: its operand fails with a MemoryLimitError, or is as if never run."""
@@ -130,3 +148,8 @@ class Sizing:
             f"{what} takes {format_bytes(size)}; while it is stored it needs twice that, and the memory limit leaves "
             f"{format_bytes(self._arena.capacity)}; give less at a time, or raise memory_limit"
         )
+
+
+def _twice(size: int) -> int:
+    """Bytes that a chunk and its copy take."""
+    return 2 * max(1, -(-size // PAGE)) * PAGE

@@ -36,3 +36,16 @@ def test_a_promise_gives_pages_that_chunks_had_touched_back_to_the_system(arena)
     before = arena.resident
     assert Quota(arena).request("job", 1, 6 * PAGE)
     assert before - arena.resident == 6 * PAGE
+
+
+def test_what_is_known_at_last_is_promised_in_pieces_where_no_run_is_that_long(arena):
+    quota = Quota(arena)
+    slots = [arena.allocate(PAGE) for _ in range(10)]
+    for slot in slots[1::2]:
+        arena.free(slot)
+    quota.adjust("job", 1, 3 * PAGE)
+    assert quota.granted == 3 * PAGE and arena.used == 8 * PAGE
+    quota.adjust("job", 1, 9 * PAGE)  # all that is free
+    assert quota.granted == 5 * PAGE and arena.used == 10 * PAGE
+    quota.release("job", 1)
+    assert quota.granted == 0 and arena.used == 5 * PAGE

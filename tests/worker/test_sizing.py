@@ -133,3 +133,16 @@ def test_a_slot_that_was_taken_ahead_and_is_too_small_is_exchanged():
     host.made(0, 1)
     ((_, (_, slot, _)),) = host.sent
     assert host.batch(0).outs[0] == slot and host.arena.size_of(slot) == SLAB
+
+
+def test_free_memory_around_its_own_promise_is_found():
+    host = Workers(1)
+    first, second, third, fourth = (host.arena.allocate(SLAB) for _ in range(4))
+    host.arena.free(second)
+    host.quota.request("job", 0, SLAB)  # in the middle
+    for slot in (first, third, fourth):
+        host.arena.free(slot)
+    assert host.arena.allocate(3 * SLAB) is None
+    host.made(0, 2)
+    ((_, (_, slot, why)),) = host.sent
+    assert slot >= 0 and not why and host.arena.used == 4 * SLAB
