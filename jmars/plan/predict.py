@@ -111,12 +111,14 @@ def foretell(
     cost = np.where(placed < 0, graph.cost + (sent - 1) * mean, 0.0)
     in_slots = PlanGraph.build(graph.dag, cost, slots(graph.nbytes), work=graph.work, result=graph.result)
     try:
-        waiting = simulate(in_slots, ahead, np.where(placed < 0, 0, -1), rank, placed=placed).peak_total
+        waiting = simulate(in_slots, ahead, np.where(placed < 0, 0, -1), rank, placed=placed)
+        held, spilled = waiting.peak_total, (result.spilled + max(result.spilled, waiting.spilled)) // 2  # between both
     except MemoryLimitError:  # what fits to the byte does not fit in slots: it will be tight
-        waiting = int(workers.memory[0])
-    peak = sorted((result.peak_total, waiting))
-    touched = min(fresh, peak[1]) * profile.touch / executors
-    return Prediction(result.makespan + touched, (peak[0], peak[1]), result.spilled, lower_bound(graph, workers))
+        held, spilled = int(workers.memory[0]), result.spilled
+    low, high = sorted((result.peak_total, held))
+    late = (spilled - result.spilled) / float(workers.disk[0])  # written and read again, half of it beside other work
+    touched = min(fresh, high) * profile.touch / executors
+    return Prediction(result.makespan + late + touched, (low, high), spilled, lower_bound(graph, workers))
 
 
 def slots(nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
