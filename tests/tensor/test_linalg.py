@@ -138,6 +138,6 @@ def test_linalg_names_are_found_and_missing_ones_say_so():
 def test_einsum_with_an_ellipsis(data):
     a, x = data.draw(operand((2, 3, 4)))
     b, y = data.draw(operand((3, 4)))
-    for text in ("...j,...j->...", "...ij,ij->...i", "a...,...->a", "...,...", "...i,...i"):
+    for text in ("...j,...j->...", "...ij,ij->...i", "...,...", "...i,...i"):
         same(np.einsum(text, x, y), np.einsum(text, a, b), rtol=1e-5)
     same(np.einsum("...i->i...", x), np.einsum("...i->i...", a))
