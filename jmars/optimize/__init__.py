@@ -2,7 +2,7 @@
 
 pipeline  the passes in order: `compile_graph`
 merge     tensors that must be equal are computed once
-tileables elementwise tensors cut alike become one
+tileables  elementwise tensors cut alike become one
 tile      tensors to chunks
 prune     chunks that no result needs go
 chains    operands in a single line become one
@@ -11,7 +11,9 @@ colors    operands of one of Mars's colours become one
 joining   groups of operands made one operand each
 priority  which of two ready operands runs first
 rebuild   what prune and joining have in common
-stages    a graph that unfolds while it runs: which part can run now
+decompose  a fused operand taken apart again
+nodes     the nodes of a graph that unfolds while it runs
+stages    which part of such a graph can run now
 """
 
 from jmars.optimize.chains import fuse_chains
