@@ -12,6 +12,7 @@ import heapq
 import numpy as np
 
 from jmars.plan.graph import PlanGraph
+from jmars.plan.native import calls, serves
 from jmars.plan.order import Rank, rank_depth_first, rank_level, rows, sequential_peak, t_level
 
 __all__ = ["rank_backwards", "rank_min_memory"]
@@ -35,9 +36,12 @@ def rank_backwards(graph: PlanGraph) -> Rank:
     """From the outputs back: of the operands whose readers are all placed that one is placed before them whose inputs
     add fewest bytes beyond its own, of equals the one with the longest path behind it. Topological; O(m log n).
     """
+    late = t_level(graph)
+    if serves(graph):
+        return calls.backwards(graph, np.array(late))
     size: list[int] = graph.nbytes.tolist()
     inputs, readers = rows(graph.dag.pred_ptr, graph.dag.pred_idx), rows(graph.dag.succ_ptr, graph.dag.succ_idx)
-    late, left = t_level(graph), [len(set(read)) for read in readers]
+    left = [len(set(read)) for read in readers]
     held = bytearray(graph.n)  # a reader is placed, so the chunk lies in memory at this time
 
     def price(v: int) -> int:

@@ -22,6 +22,7 @@ from jmars.plan.native.loader import library
 __all__ = [
     "Run",
     "b_level",
+    "backwards",
     "bisect",
     "depth_first",
     "eft",
@@ -31,8 +32,10 @@ __all__ = [
     "search",
     "sequential_peak",
     "serves",
+    "shares",
+    "simulate",
+    "t_level",
 ]
-__all__ += ["shares", "simulate", "t_level"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -50,6 +53,7 @@ _KERNELS = {
     "jm_shares": "nIIIF",
     "jm_sequential_peak": "nIIIIBII",
     "jm_depth_first": "nIIIIIInII",
+    "jm_backwards": "nIIIIIFI",
     "jm_eft": "nnIIIIFIIIIIIFFfffnI",
     "jm_bisect": "nnIIIIFFI",
     "jm_search": "nnIIIInInII",
@@ -122,6 +126,14 @@ def depth_first(graph: PlanGraph, gain: Ints, sinks: Ints) -> Ints:
     rank, dag = np.empty(graph.n, np.int64), graph.dag
     edges = dag.pred_ptr, dag.pred_idx, dag.succ_ptr, dag.succ_idx
     _call("jm_depth_first", dag.n, *edges, graph.nbytes, gain, len(sinks), sinks, rank)
+    return rank
+
+
+def backwards(graph: PlanGraph, late: Floats) -> Ints:
+    """The rank that is found from the outputs back; `late` is `t_level`."""
+    rank, dag = np.empty(graph.n, np.int64), graph.dag
+    edges = dag.pred_ptr, dag.pred_idx, dag.succ_ptr, dag.succ_idx
+    _call("jm_backwards", dag.n, *edges, graph.nbytes, late, rank)
     return rank
 
 

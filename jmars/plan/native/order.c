@@ -1,4 +1,4 @@
-/* The depth-first order. Repeats `rank_depth_first` of jmars/plan/order.py. */
+/* The depth-first order, and the one from the outputs back. Repeats `rank_depth_first` of jmars/plan/order.py. */
 #include "heap.h"
 
 /* Which vertex stands where: `rank`. `sinks` come in the order in which they are visited; `gain` is size - Liu's key. */
@@ -74,4 +74,75 @@ EXPORT i64 jm_depth_first(i64 n, const i64 *pred_ptr, const i64 *pred, const i64
     }
     leave(&arena);
     return place;
+}
+
+/* What is placed next from the outputs back: bytes that it adds, the longest path to it, its number; the last two large. */
+typedef struct {
+    i64 price;
+    double late;
+    i64 v;
+} Step;
+
+static inline int step_before(const Step *x, const Step *y)
+{
+    if (x->price != y->price)
+        return x->price < y->price;
+    return x->late > y->late || (x->late == y->late && x->v > y->v);
+}
+HEAP(Steps, Step, step_before)
+
+static i64 price(const i64 *pred_ptr, const i64 *pred, const i64 *size, const uint8_t *held, i64 v)
+{
+    i64 more = -size[v];
+    for (i64 e = pred_ptr[v]; e < pred_ptr[v + 1]; e++)
+        more += held[pred[e]] ? 0 : size[pred[e]];
+    return more;
+}
+
+/* `rank_backwards` of jmars/plan/min_memory.py; answers how many operands have a place. */
+EXPORT i64 jm_backwards(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *succ_ptr, const i64 *succ,
+                        const i64 *size, const double *late, i64 *rank)
+{
+    Arena arena = {0};
+    Steps steps = {0};
+    i64 *left = TAKE(&arena, i64, n); /* readers that have no place yet */
+    uint8_t *held = TAKE(&arena, uint8_t, n), *done = TAKE(&arena, uint8_t, n);
+    i64 place = n;
+    int failed = arena.failed;
+    for (i64 v = 0; v < n && !failed; v++) {
+        left[v] = succ_ptr[v + 1] - succ_ptr[v];
+        if (!left[v])
+            failed = Steps_push(&steps, (Step){price(pred_ptr, pred, size, held, v), late[v], v});
+    }
+    while (steps.count && !failed) {
+        Step step = Steps_pop(&steps);
+        const i64 v = step.v;
+        if (done[v])
+            continue;
+        const i64 now = price(pred_ptr, pred, size, held, v);
+        if (now < step.price) { /* an input is held by now */
+            step.price = now;
+            failed = Steps_push(&steps, step);
+            continue;
+        }
+        done[v] = 1;
+        rank[v] = --place;
+        for (i64 e = pred_ptr[v]; e < pred_ptr[v + 1] && !failed; e++) {
+            const i64 p = pred[e];
+            left[p]--;
+            if (!held[p]) {
+                held[p] = 1;
+                for (i64 f = succ_ptr[p]; f < succ_ptr[p + 1] && !failed; f++) {
+                    const i64 r = succ[f];
+                    if (!done[r] && !left[r])
+                        failed = Steps_push(&steps, (Step){price(pred_ptr, pred, size, held, r), late[r], r});
+                }
+            }
+            if (!left[p] && !failed)
+                failed = Steps_push(&steps, (Step){price(pred_ptr, pred, size, held, p), late[p], p});
+        }
+    }
+    free(steps.items);
+    leave(&arena);
+    return failed ? JM_NO_MEMORY : n - place;
 }

@@ -24,6 +24,7 @@ from jmars.plan import (
     simulate,
     source_runs,
 )
+from jmars.plan.min_memory import rank_backwards
 from jmars.plan.native import backend, forced
 from jmars.plan.native.build import LIBRARY
 from jmars.plan.order import b_level, levels, liu_key, sequential_peak, t_level, topological
@@ -130,6 +131,7 @@ def test_orders_and_paths(data, workers):
         for name in ("dfs", "blevel", "level", "wave"):
             same(lambda name=name, pace=pace: rank_by(name, graph, pace))
     same(lambda: liu_key(graph))
+    same(lambda: rank_backwards(graph))
     same(lambda: sequential_peak(graph, rank_by("dfs", graph)))
 
 

@@ -6,6 +6,7 @@ import pytest
 from jmars.errors import MemoryLimitError
 from jmars.graph import Dag
 from jmars.plan import PlanGraph, Workers, assign_bisect, assign_eft, assign_initial, rank_by, simulate, source_runs
+from jmars.plan.min_memory import rank_backwards
 from jmars.plan.native import backend, build, forced
 from tests.plan.examples import largest_need
 from tests.plan.native.test_same import figures
@@ -55,7 +56,10 @@ def test_every_kernel(seed: int) -> None:
                         runs.append(figures(ran))
                     except MemoryLimitError as error:
                         runs.append([str(error)])
-            plain = [one.tolist() for one in (rank, *assigned, source_runs(graph, workers, rank), *first)]
+            plain = [
+                one.tolist()
+                for one in (rank, rank_backwards(graph), *assigned, source_runs(graph, workers, rank), *first)
+            ]
             found.append((plain, runs))
     assert found[0] == found[1]
     spilled = [run[2] for run in found[0][1] if len(run) > 1]
