@@ -3,8 +3,9 @@
 The executor computes such a chunk in memory of its own. Where a bound is known and fits well, the slot is taken ahead
 and what is left over given back, so the operand travels like any other. Else its batch ends with it: memory of its own
 is promised first (the bound, or what its program's results took so far), the executor tells the true size and waits,
-and is sent a slot, before all who stand in line, or the reason why there is none. A result that finds no room because
-others hold it is dropped and made again, with room for it promised. Asked by `execution`.
+and is sent a slot, before all who stand in line, or the reason why there is none; where results were small so far, a
+slot is sent along, and used if it is large enough. A result that finds no room because others hold it is dropped and
+made again, with room for it promised. Asked by `execution`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from jmars.worker.storing import Request, Storing
 
 __all__ = ["Sizing"]
 
+LEAST, SMALL = 128, 2**16  # bytes; results of programs that gave so few so far get twice that ahead
 MOST_GUESS = 2**27  # bytes promised for a result of which nothing is known, where memory is ample: a large chunk
 
 
@@ -61,8 +63,11 @@ class Sizing:
             return output.most, work + output.most
         if output.most is not None and 2 * output.most <= room:
             return None, work + output.most
+        seen = self._seen.get(program)
+        if output.most is None and seen is not None and seen <= SMALL:
+            return 2 * max(seen, LEAST), work  # most likely it fits, and needs to ask for nothing
         unseen = min(MOST_GUESS, self._arena.capacity // (8 * len(self._workers)))  # as chunks are cut by default
-        guess = self._seen.get(program, max(unseen, inputs))
+        guess = max(unseen, inputs) if seen is None else seen
         return None, work + min(guess, room // 2)
 
     def learn(self, program: int, size: int) -> None:

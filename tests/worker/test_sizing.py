@@ -67,12 +67,20 @@ def test_without_a_bound_the_promise_is_what_its_program_took_and_never_all_ther
     host = Workers(1)
     assert host.sizing.demand(host.table, 0, 5, 0) == (None, 4 * SLAB // 8)
     assert host.sizing.demand(host.table, 0, 5, SLAB) == (None, SLAB)
-    host.sizing.learn(5, 1000)
-    assert host.sizing.demand(host.table, 0, 5, 0) == (None, 1000)
+    host.sizing.learn(5, 100_000)
+    assert host.sizing.demand(host.table, 0, 5, 0) == (None, 100_000)
     host.sizing.learn(5, 10)
-    assert host.sizing.demand(host.table, 0, 5, 0) == (None, 900)
+    assert host.sizing.demand(host.table, 0, 5, 0) == (None, 90_000)
     host.sizing.learn(5, 2**50)
     assert host.sizing.demand(host.table, 0, 5, 0) == (None, 2 * SLAB)
+
+
+def test_where_results_were_small_a_slot_is_taken_ahead_and_nothing_promised():
+    host = Workers(1)
+    host.sizing.learn(5, 1000)
+    assert host.sizing.demand(host.table, 0, 5, 0) == (2000, 0)
+    host.sizing.learn(6, 0)
+    assert host.sizing.demand(host.table, 0, 6, 0) == (256, 0)
 
 
 def test_a_result_goes_before_those_who_wait_for_inputs_and_they_let_go_for_it():
