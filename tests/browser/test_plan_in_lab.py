@@ -1,0 +1,66 @@
+"""A plan before the run and beside it, as a person sees both in JupyterLab."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.harness import NotebookPage, running_browser, running_lab
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+SETUP = "%load_ext jmars\nimport numpy as np"
+CELL = """%%jmars {flags} -w 2 --memory 1GiB -o {name}
+a = np.random.default_rng(1).random((5000, 5000), chunk_size=500)
+b = ((a + 1) * 2).rechunk((250, 5000))
+total = b.sum(axis=0)
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    cache = str(tmp_path_factory.mktemp("costs"))
+    with running_lab(tmp_path_factory.mktemp("lab"), {"JMARS_DISPLAY": "widget", "JMARS_CACHE_DIR": cache}) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with running_browser() as started:
+        yield started
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_cell_that_is_planned_shows_its_plan(lab, browser, theme):
+    planned = CELL.format(flags="--plan", name="plan")
+    lab.write(f"plan-{theme}.ipynb", [SETUP, planned, "plan.what_if(workers=4)"])
+    with NotebookPage.opened(browser, lab, f"plan-{theme}.ipynb", height=1400) as notebook:
+        notebook.theme(theme)
+        notebook.run(0, wait=True)
+        notebook.run(1, wait=True)
+        notebook.wait_for_text(1, "no plan beats")
+        images = notebook.page.locator(".jp-OutputArea-output img")
+        images.nth(1).wait_for()
+        assert all(images.nth(i).evaluate("image => image.complete && image.naturalWidth > 500") for i in (0, 1))
+        notebook.screenshot(f"plan-{theme}")
+        notebook.run(2, wait=True)
+        notebook.wait_for_text(2, "workers 4")
+        notebook.screenshot(f"what-if-{theme}")
+        assert notebook.console == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_was_predicted_stands_beside_what_was_measured(lab, browser, theme):
+    lab.write(f"run-{theme}.ipynb", [SETUP, CELL.format(flags="", name="job")])
+    with NotebookPage.opened(browser, lab, f"run-{theme}.ipynb", height=1000) as notebook:
+        notebook.theme(theme)
+        notebook.run(0, wait=True)
+        notebook.run(1, wait=True)
+        notebook.wait_until_idle()
+        notebook.screenshot(f"run-{theme}")
+        notebook.view(1).get_by_role("tab", name="Plan").click(timeout=10_000)
+        table = notebook.view(1).get_by_role("table", name="predicted and measured")
+        first = table.get_by_role("row").nth(1).inner_text().split("\t")
+        assert first[0] == "time" and first[1].endswith("s") and first[2].endswith("s")
+        assert notebook.view(1).get_by_role("table", name="plans tried").get_by_role("row").count() > 2
+        notebook.screenshot(f"plan-tab-{theme}")
+        assert notebook.console == []
