@@ -180,6 +180,14 @@ class Methods:
         """Elements of a diagonal."""
         return call("diagonal", self, offset, axis1, axis2)
 
+    def nonzero(self) -> Any:
+        """Positions of the elements that are not zero, an array for each axis."""
+        return call("nonzero", self)
+
+    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
+        """The parts of an axis for which `condition` is true."""
+        return call("compress", condition, self, axis, out=out)
+
     def take(self, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
         """Elements at positions."""
         return call("take", self, indices, axis, out, mode)

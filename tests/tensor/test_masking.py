@@ -151,6 +151,8 @@ def test_positions_of_what_is_not_zero(data):
         same(ours, theirs)
     same(np.flatnonzero(x), np.flatnonzero(array))
     same(np.argwhere(x), np.argwhere(array))
+    same(x.nonzero()[0], array.nonzero()[0])
+    same(x.compress([False, True][: array.shape[0]], axis=0), array.compress([False, True][: array.shape[0]], axis=0))
     same(np.extract(x > 1, x), np.extract(array > 1, array))
     same(np.where(x > 1)[-1], np.where(array > 1)[-1])
 
