@@ -58,7 +58,16 @@ class Session:
         return tensors[0] if len(tensors) == 1 else tensors
 
     def plan(self, *tensors: Tensor | Spawned | Output, policy: str | None = None) -> PlannedRun:
-        """What computing tensors together would cost; starts nothing."""
+        """What computing tensors together would cost; starts nothing.
+
+        Raises
+        ------
+        TypeError
+            If something is no tensor.
+        """
+        for one in tensors:
+            if not isinstance(one, Tensor):
+                raise TypeError(f"cannot plan a {type(one).__name__}; make it a tensor with jmars.tensor.asarray")
         return plan_on(self._given or default_cluster(start=False), [one.data for one in tensors], policy)
 
     def fetch(self, *tensors: Tensor | Spawned | Output) -> Any:

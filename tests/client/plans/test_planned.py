@@ -55,6 +55,12 @@ def test_it_knows_what_the_run_will_be(cluster):
     assert 0 < sum(seconds for _, seconds, _ in plan.critical_path) <= plan.makespan * 1.001
 
 
+def test_only_tensors_are_planned_and_nothing_is_a_plan_too():
+    with pytest.raises(TypeError, match="cannot plan a ndarray"):
+        jmars.plan_of(np.ones(3))
+    assert jmars.plan_of().operands == 0 and "0 operands" in repr(jmars.plan_of())
+
+
 def test_what_is_held_costs_nothing(cluster):
     x = mt.ones(4000, chunk_size=1000).execute()
     plan = (x + 1).plan()
