@@ -6,11 +6,11 @@ Source: seed 004, "Graphs" and "Graph Partioning for Scheduling".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jmars.client.session import execute
+from jmars.client.session import execute, plan_of
 from jmars.client.tasks.definition import Task, tasks_of
 from jmars.client.tasks.documents import read_document
 from jmars.errors import GraphError, UnsupportedError
@@ -19,6 +19,9 @@ from jmars.plan import ANY, CPU, GPU, UNLIMITED, Part, PlanGraph, Workers, as_la
 from jmars.tensor.source_line import SourceLine, source_line
 from jmars.tensor.spawn import Spawned, spawn
 from jmars.units import parse_bytes
+
+if TYPE_CHECKING:
+    from jmars.client.plans import PlannedRun
 
 __all__ = ["PARTITIONS", "TaskGraph", "load_tasks"]
 
@@ -114,6 +117,10 @@ class TaskGraph(Mapping[str, Spawned]):
         if len(names) == 1:
             return self[names[0]].fetch()
         return {name: self[name].fetch() for name in names or self.results}
+
+    def plan(self, policy: str | None = None) -> PlannedRun:
+        """What running all results would cost on the default cluster, or on the one that would be started."""
+        return plan_of(*(self[name] for name in self.results), policy=policy)
 
     def plan_graph(self) -> PlanGraph:
         """What planners see: costs in seconds, sizes in bytes, as the document says."""

@@ -140,6 +140,10 @@ class _Handle:
         get_engine().execute([self.data])
         return self.opened(get_engine().fetch(self.data))
 
+    def plan(self, policy: str | None = None) -> Any:
+        """What running it would cost, by the costs that were said or learnt; starts nothing. As `Tensor.plan`."""
+        return get_engine().plan([self.data], policy=policy)
+
     def opened(self, chunk: np.ndarray[Any, Any]) -> Any:
         """The value, out of the bytes that the cluster holds."""
         return unpacked(chunk, self.number)

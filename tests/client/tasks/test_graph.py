@@ -65,6 +65,19 @@ def test_costs_and_sizes_of_the_document_are_what_planners_see():
         tasks.execute()
 
 
+def test_a_plan_of_the_whole_rests_on_the_costs_that_are_said(cluster):
+    def never_ran_before():
+        return 1
+
+    chain = [
+        {"task": "first one", "function": "f", "cost": 3},
+        {"task": "then", "function": "g", "inputs": ["first one"], "cost": 0.5},
+    ]
+    tasks = load_tasks(chain, {"f": never_ran_before, "g": lambda x: x})
+    assert tasks.plan().makespan == pytest.approx(3.5, rel=0.1)
+    assert tasks["first one"].plan().makespan == pytest.approx(3, rel=0.1)
+
+
 def test_every_task_is_in_one_part_and_parts_respect_memory():
     grid = [
         {
