@@ -15,6 +15,7 @@ __all__ = [
     "JOB_SUBMITTED",
     "MEMORY_CHANGED",
     "OPERANDS_MOVED",
+    "REPLANNED",
     "WORKER_MOVED",
     "Event",
 ]
@@ -27,3 +28,4 @@ GRAPH_BUILT = "GraphBuilt"  # the graph before and after fusion, once per job
 OPERANDS_MOVED = "OperandsMoved"  # {state, ids: uint32 little-endian bytes, worker}
 WORKER_MOVED = "WorkerMoved"  # {worker, name, pid, state}
 MEMORY_CHANGED = "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, workers}
+REPLANNED = "Replanned"  # {why, speed of each worker, makespan of the rest and before (s), slow: workers}

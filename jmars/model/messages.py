@@ -51,6 +51,12 @@ class WorkerPort(Protocol):
     def stop_execution(self, job: str) -> None:
         """Drop what is queued of a job and stop what runs; every running operand is reported as interrupted or done."""
 
+    def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
+        """From now on a job's operands have these ranks, and those that wait these workers (-1: as it was).
+
+        The slow workers take only what is planned for them.
+        """
+
     def close_job(self, job: str) -> dict[str, Any]:
         """Forget a job that has no running operand; returns what it took: the `measured` of its last JobMoved."""
 
@@ -65,9 +71,17 @@ class SchedulerPort(Protocol):
         """A worker took these operands."""
 
     def finished(
-        self, job: str, operands: list[int], worker: int, sizes: Mapping[int, tuple[int, ...]] | None = None
+        self,
+        job: str,
+        operands: list[int],
+        worker: int,
+        sizes: Mapping[int, tuple[int, ...]] | None = None,
+        microseconds: Sequence[int] = (),
     ) -> None:
-        """Their chunks are stored; `sizes` are the shapes of those that were not known before, by operand."""
+        """Their chunks are stored, after so many microseconds each.
+
+        `sizes` are the shapes of those that were not known before, by operand.
+        """
 
     def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes, int]) -> None:
         """An operand raised: class name, text, traceback, pickle, and which of the fused operands did (or -1)."""

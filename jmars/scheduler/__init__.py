@@ -13,6 +13,8 @@ surroundings.py  what all jobs of a cluster have in common
 telling.py     what a job tells of its operands and errors, as plain data
 stages.py      the stages of one job, for graphs that unfold while they run
 progress.py    how much of a job is done
+watching.py    whether a run goes as planned, and another plan for its rest
+replanning.py  a job that is watched, and that plan swapped in
 preparing.py   what was submitted, ready to run for the first time
 graph.py       GraphActor: one job from submission to its end
 service.py     SessionActor: jobs of a cluster, and the port that workers report to

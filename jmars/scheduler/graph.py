@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import JobCancelledError, WorkerLostError
+from jmars.errors import JobCancelledError
 from jmars.model import events
 from jmars.model.messages import JobTable
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState
@@ -24,9 +24,10 @@ from jmars.scheduler.operand import OperandActor
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.preparing import first
 from jmars.scheduler.progress import Progress
+from jmars.scheduler.replanning import Replanning, watch_over
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
-from jmars.scheduler.telling import added, counts_by_state, in_all, packed_error, standing
+from jmars.scheduler.telling import added, counts_by_state, ended_workers, in_all, packed_error, standing
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings
 
@@ -61,6 +62,7 @@ class GraphActor:
         self._ready: Ready | None = None  # what is run
         self._table: JobTable | None = None
         self._given: dict[int, int] = {}  # operand: chunk of another tensor, or of an earlier stage, that it stands for
+        self._replanning: Replanning | None = None  # where the run is long enough to be watched
         self._running = 0
         self._final_states = b""
         self._stages: Stages | None = None  # of a graph that unfolds while it runs
@@ -123,6 +125,7 @@ class GraphActor:
         self._ready, self._table, self._picture = ready, table, prepared.shown(bound, number)
         self._progress.begin(len(given), last=self._stages is None or self._stages.is_last)
         self._operands = OperandActor(prepared.pool.acquire(), table.nbytes, prepared.assign, len(self._around.workers))
+        self._replanning = watch_over(prepared.watched, self.job, self._operands, table.rank, self._port, self._log)
         return None
 
     def _start(self) -> None:
@@ -145,7 +148,13 @@ class GraphActor:
         self._running += len(operands)
         self._moved(S.RUNNING, taken, worker)
 
-    def finished(self, operands: list[int], worker: int, sizes: Mapping[int, tuple[int, ...]] | None = None) -> None:
+    def finished(
+        self,
+        operands: list[int],
+        worker: int,
+        sizes: Mapping[int, tuple[int, ...]] | None = None,
+        microseconds: Sequence[int] = (),
+    ) -> None:
         """Chunks are stored: what waited for them is ready, what only they needed is freed."""
         assert self._operands is not None and self._table is not None
         self._running -= len(operands)
@@ -164,11 +173,14 @@ class GraphActor:
         if self._stop_as is not None:
             self._moved(S.CANCELLED, self._operands.move(ready, S.CANCELLED))
             self._end_if_still()
-        elif ready:
-            self._moved(S.READY, ready)
-            self._port.enqueue_graph(self.job, ready, workers)
         elif self._operands.is_done:
             self._done()
+        else:
+            if ready:
+                self._moved(S.READY, ready)
+                self._port.enqueue_graph(self.job, ready, workers)
+            if self._replanning is not None:
+                self._replanning.ended(operands, worker, microseconds)
 
     def failed(self, operand: int, worker: int, error: tuple[str, str, str, bytes, int]) -> None:
         """An operand raised: it and what depends on it are FATAL, the rest stops."""
@@ -214,15 +226,9 @@ class GraphActor:
             self._moved(S.READY, operands)
             self._port.enqueue_graph(self.job, operands, workers)
             return
-        tries = self._operands.attempts[poison]
         self._moved(S.CANCELLED, self._operands.move([one for one in operands if one != poison], S.CANCELLED))
-        self._fail(
-            WorkerLostError(
-                f"{self._blame(poison)} ended {tries} workers, the last one {why}; run it on smaller data, "
-                "or look for what it does that ends a process"
-            ),
-            self._blame(poison),
-        )
+        where = self._blame(poison)
+        self._fail(ended_workers(where, self._operands.attempts[poison], why), where)
         self._fatal(poison)
 
     # -- ending
@@ -298,10 +304,11 @@ class GraphActor:
                 self._port.free_chunks([chunk[i] for i in stored])
             self._port.free_chunks(self._meta.release(self._given.values()))
             self._given = {}
+            if self._replanning is not None:
+                self._replanning.close()
             measured = self._port.close_job(self.job)
-            if succeeded and self._around.machine is not None:  # how far predictions are off is told with the next ones
-                told = self._ready.prepared.picture.get("predicted")
-                self._around.machine().profile.accuracy.observe(told, measured)
+            if succeeded:
+                self._around.ran(self._ready.prepared, measured)
             self.measured = in_all(self.measured, measured)
             self._ready.prepared.pool.release(self._operands.counters)  # nothing runs, so no report is under way
         if self._operands is not None:

@@ -95,6 +95,17 @@ class OperandActor:
         self.sizes[operand] = shape
         self.nbytes[operand] = size
 
+    def replanned(self, assign: Sequence[int]) -> None:
+        """Operands that do not run yet have these workers from now on, -1 for those that are over."""
+        state, load = self.state, self.load
+        self.assign = assign
+        for operand, before in self.chosen.items():
+            planned = assign[operand]
+            if state[operand] == _READY and planned >= 0:
+                load[before] -= 1
+                load[planned] += 1
+                self.chosen[operand] = planned
+
     def again(self, operands: Sequence[int], suspect: int | None) -> tuple[list[int], int | None]:
         """Operands whose worker died go back to READY: (the worker of each, the suspect if it has died too often)."""
         if suspect is not None:

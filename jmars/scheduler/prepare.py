@@ -17,10 +17,11 @@ import numpy as np
 from jmars.flow import FlowGraph, Pool
 from jmars.model.messages import JobTable
 from jmars.optimize import Compiled, compile_graph
-from jmars.plan import Plan, make_plan
+from jmars.plan import Plan, PlanGraph, make_plan
 from jmars.scheduler.event_log import weight
 from jmars.scheduler.picture import graph_built, with_lines
 from jmars.scheduler.ranking import Machine, rank_operands
+from jmars.scheduler.watching import Watch
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings
@@ -46,6 +47,8 @@ class Prepared:
         The data of the GraphBuilt event, without lines, and the bytes that it takes with them, about.
     size
         Bytes that it takes, about.
+    watched
+        What its runs are compared with while they run; None where they are too short.
     """
 
     compiled: Compiled
@@ -58,6 +61,7 @@ class Prepared:
     stored: dict[str, list[tuple[int, int]]]  # name of a tensor: operands that are its chunks, number of each chunk
     results: dict[str, list[int]]  # name of a tensor: its operands
     size: int
+    watched: Watched | None = None
     _shown: list[tuple[Bindings, int, dict[str, Any]]] = field(default_factory=list)  # the last picture, and whose
 
     def open(self, job: str, number: int, base: int) -> JobTable:
@@ -74,7 +78,7 @@ class Prepared:
             chunk=list(range(base, base + len(shared.program))),
             nbytes=shared.nbytes.copy(),
             work=shared.work,
-            rank=shared.rank,
+            rank=shared.rank.copy(),
             kept=shared.kept,
             stored=shared.stored,
             readers=shared.readers,
@@ -104,6 +108,18 @@ class Prepared:
         stage = tiled.stage[(blamed or calls[:1] or members[-1:])[0]] if members else after.stage[operand]
         line = bindings.line((tiled if members else after).stages[stage].line)
         return f"operand {name}" + (f" of line {line.lineno} ({line.text.strip()})" if line is not None else ""), line
+
+
+class Watched(NamedTuple):
+    """What a run is compared with: the graph as it was planned, executors, and bytes that they share."""
+
+    graph: PlanGraph
+    executors: int
+    memory: int
+
+    def watch(self) -> Watch:
+        """The watch over one run."""
+        return Watch(*self)
 
 
 class Ready(NamedTuple):
@@ -164,6 +180,9 @@ def prepare(
         readers=flow.succs,
         tight=machine is not None and 2 * int(after.nbytes.sum()) > machine.memory,
     )
+    watched = None
+    if ranked.graph is not None and machine is not None and len(workers) > 1 and settings.get("replan", True):
+        watched = Watched(ranked.graph, len(workers), machine.memory)
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
     for operand, (name, index) in after.stored.items():
         stored_chunks.setdefault(name, []).append((operand, index))
@@ -178,7 +197,8 @@ def prepare(
         weight(picture) + 400 * len(compiled.before.stages),
         stored_chunks,
         {name: ids.ravel().tolist() for name, ids in after.results.items()},
-        _size(compiled),
+        _size(compiled) + (60 * after.n if ranked.graph is not None else 0),
+        watched,
     )
 
 

@@ -144,10 +144,15 @@ class SessionActor:
         self._jobs[job].started(operands, worker)
 
     def finished(
-        self, job: str, operands: list[int], worker: int, sizes: Mapping[int, tuple[int, ...]] | None = None
+        self,
+        job: str,
+        operands: list[int],
+        worker: int,
+        sizes: Mapping[int, tuple[int, ...]] | None = None,
+        microseconds: Sequence[int] = (),
     ) -> None:
         """Their chunks are stored."""
-        self._jobs[job].finished(operands, worker, sizes)
+        self._jobs[job].finished(operands, worker, sizes, microseconds)
 
     def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes, int]) -> None:
         """An operand raised."""

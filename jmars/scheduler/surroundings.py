@@ -10,6 +10,7 @@ from jmars.model.messages import WorkerPort
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.plans import Plans
+from jmars.scheduler.prepare import Prepared
 from jmars.scheduler.ranking import Machine
 
 __all__ = ["ReadChunk", "Surroundings"]
@@ -30,3 +31,8 @@ class Surroundings:
     ended: Callable[[Any], None]  # called once with each GraphActor, when its job has ended
     machine: Callable[[], Machine] | None = None  # gives what the host can do, for who plans
     read_chunk: ReadChunk | None = None  # gives the bytes of a small chunk, for what is decided by a value
+
+    def ran(self, prepared: Prepared, measured: dict[str, Any]) -> None:
+        """A job, or a stage of one, has succeeded: how far its prediction was off is told with the next ones."""
+        if self.machine is not None:
+            self.machine().profile.accuracy.observe(prepared.picture.get("predicted"), measured)

@@ -7,11 +7,11 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from jmars.errors import text_of
+from jmars.errors import WorkerLostError, text_of
 from jmars.model import events
 from jmars.model.states import STATE_NAMES
 
-__all__ = ["added", "counts_by_state", "in_all", "packed_error", "standing", "states_as_events"]
+__all__ = ["added", "counts_by_state", "ended_workers", "in_all", "packed_error", "standing", "states_as_events"]
 
 
 def counts_by_state(states: bytes | bytearray) -> list[int]:
@@ -69,3 +69,11 @@ def packed_error(error: BaseException, where: str) -> tuple[str, str, str, bytes
     except BaseException:
         blob = b""
     return type(error).__name__, text_of(error), "", blob, where
+
+
+def ended_workers(operand: str, tries: int, why: str) -> WorkerLostError:
+    """The error of an operand that ended one worker after the other."""
+    return WorkerLostError(
+        f"{operand} ended {tries} workers, the last one {why}; run it on smaller data, "
+        "or look for what it does that ends a process"
+    )

@@ -70,6 +70,7 @@ class ExecutionActor:
         self.ledger = Ledger(arena, self.chunks, self.storing, workers)
         self._jobs: dict[int, JobTable] = {}  # by number
         self._names: dict[str, JobTable] = {}
+        self._slow: dict[int, frozenset[int]] = {}  # job number: workers that take only what is planned for them
         self._tight: set[int] = set()  # jobs whose chunks may not fit in memory together
         self._stopping: set[int] = set()
         self._suspects: set[tuple[int, int]] = set()  # (job number, operand): one of them ended a worker
@@ -100,6 +101,14 @@ class ExecutionActor:
         if not self._dispatching:
             self.dispatch()
 
+    def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
+        """From now on operands have these ranks, and those that wait these workers; the slow take only their own."""
+        table = self._names[job]
+        table.rank[:] = rank
+        self.queue.replan(table.number, rank, workers)
+        self._slow[table.number] = frozenset(slow)
+        self.dispatch()
+
     def stop_execution(self, job: str) -> None:
         """Drop what is queued of a job, tell what runs to stop, and replace an executor that does not."""
         table = self._names[job]
@@ -123,6 +132,7 @@ class ExecutionActor:
         del self._jobs[table.number]
         self._uses.close_job(table.number)
         self._tight.discard(table.number)
+        self._slow.pop(table.number, None)
         self._stopping.discard(table.number)
         self._suspects = {suspect for suspect in self._suspects if suspect[0] != table.number}
         self._flags.close_job(table.number)
@@ -234,7 +244,7 @@ class ExecutionActor:
         self._dispatching = True  # the scheduler's answer comes before the next batch is made
         try:
             if count:
-                self.scheduler.finished(table.job, done, worker.index, sizes)
+                self.scheduler.finished(table.job, done, worker.index, sizes, elapsed)
             if error is not None:
                 self._stopped_short(worker, batch, error)
         finally:
@@ -281,6 +291,8 @@ class ExecutionActor:
                 for depth in range(WINDOW):
                     for worker in self.workers:
                         held = worker.batches
+                        if depth and self._slow and self._is_slow(worker):
+                            continue  # what waits there would wait long
                         if len(held) <= depth and (self.queue or staged) and not (held and held[-1].ends_unsized):
                             self._send_batch(worker)
         finally:
@@ -359,7 +371,10 @@ class ExecutionActor:
             waiting = [request.urgency for request in self.storing.line if request.rank >= 0]
             if len(waiting) >= WINDOW * len(self.workers):
                 last = max(waiting)
-        return self.queue.pop(worker.index, bool(self._tight), last)
+        return self.queue.pop(worker.index, bool(self._tight), last, bool(self._slow) and self._is_slow(worker))
+
+    def _is_slow(self, worker: Worker) -> bool:
+        return any(worker.index in slow for slow in self._slow.values())
 
     def _refused(self, job: str, operand: int, error: Exception) -> None:
         """An operand can never get its memory here."""

@@ -8,6 +8,7 @@ Source: seed 003, "Operand 的排序" (TaskQueueActor).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 __all__ = ["TaskQueue"]
@@ -26,7 +27,9 @@ class TaskQueue:
         """Let an operand wait for `worker`."""
         heappush(self.heaps[worker], (number << (2 * _BITS)) | (rank << _BITS) | operand)
 
-    def pop(self, worker: int, strict: bool = False, before: tuple[int, int] | None = None) -> tuple[int, int] | None:
+    def pop(
+        self, worker: int, strict: bool = False, before: tuple[int, int] | None = None, own: bool = False
+    ) -> tuple[int, int] | None:
         """(job number, operand) that `worker` should run next, or None when there is none.
 
         Parameters
@@ -35,8 +38,12 @@ class TaskQueue:
             Whether rank goes before place: the first of all queues, as where memory is short.
         before
             Only what comes before this (job number, rank).
+        own
+            Only what waits for this very worker.
         """
-        if strict:
+        if own:
+            heap = self.heaps[worker]
+        elif strict:
             heap = min([heap for heap in self.heaps if heap], default=[])
         else:
             heap = self.heaps[worker] or max(self.heaps, key=len)
@@ -44,6 +51,18 @@ class TaskQueue:
             return None
         key = heappop(heap)
         return key >> (2 * _BITS), key & _MASK
+
+    def replan(self, number: int, rank: Sequence[int], workers: Sequence[int]) -> None:
+        """Operands of a job have other ranks, and other workers where that is 0 or more."""
+        moving: list[tuple[int, int]] = []
+        for worker, heap in enumerate(self.heaps):
+            mine = [key & _MASK for key in heap if key >> (2 * _BITS) == number]
+            if mine:
+                heap[:] = [key for key in heap if key >> (2 * _BITS) != number]
+                heapify(heap)
+                moving += [(worker if workers[one] < 0 else workers[one], one) for one in mine]
+        for worker, operand in moving:
+            self.push(worker, number, rank[operand], operand)
 
     def drop(self, number: int) -> list[int]:
         """Take all operands of a job out; returns them."""

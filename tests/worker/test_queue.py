@@ -55,3 +55,12 @@ def test_only_what_comes_before_is_taken_where_that_is_asked():
     assert queue.pop(0, before=(1, 8)) is None
     assert queue.pop(0, before=(2, 0)) == (1, 8)
     assert queue.pop(0, before=(2, 0)) is None and len(queue) == 1
+
+
+def test_another_plan_moves_what_waits_and_leaves_other_jobs():
+    queue = TaskQueue(2)
+    for worker, number, rank, operand in [(0, 1, 0, 0), (0, 1, 1, 1), (1, 1, 2, 2), (1, 2, 0, 0)]:
+        queue.push(worker, number, rank, operand)
+    queue.replan(1, rank=[9, 8, 7], workers=[1, -1, 0])
+    assert [queue.pop(0, own=True) for _ in range(3)] == [(1, 2), (1, 1), None]
+    assert [queue.pop(1, own=True) for _ in range(3)] == [(1, 0), (2, 0), None]

@@ -1,0 +1,86 @@
+"""A job that is watched while it runs, and the other plan for its rest swapped in when it drifts.
+
+`watching` decides; here it is told of reports, its plans are made in a thread and handed to the operands' rows and to
+the workers, and an event says so. One for each stage of a job that is worth it; owned by GraphActor.
+Source: PLANNING 7, runtime step 8 (drift monitor, replan what remains).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from jmars.model import events
+from jmars.model.messages import WorkerPort
+from jmars.plan import DriftReport
+from jmars.scheduler.event_log import EventLog
+from jmars.scheduler.operand import OperandActor
+from jmars.scheduler.prepare import Watched
+from jmars.scheduler.watching import NewPlan, Standing, Watch, plan_anew
+
+__all__ = ["Replanning", "watch_over"]
+
+_SHARE = 0.05  # of the work that is left, which another plan may take to make
+_SLOW = 0.8  # of the fastest worker's speed: who is below takes only what is planned for it
+
+
+class Replanning:
+    """The watch over one stage of a job."""
+
+    def __init__(
+        self, job: str, watch: Watch, operands: OperandActor, rank: Sequence[int], port: WorkerPort, log: EventLog
+    ) -> None:
+        self._job, self._watch, self._operands = job, watch, operands
+        self._rank = rank
+        self._port, self._log = port, log
+        self._task: asyncio.Task[None] | None = None
+        self._open = True
+
+    def ended(self, operands: Sequence[int], worker: int, microseconds: Sequence[int]) -> None:
+        """Operands ended on a worker, which took so long for each."""
+        self._watch.ended(operands, worker, microseconds)
+        if self._task is None or self._task.done():
+            report = self._watch.look(time.monotonic())
+            if report is not None:
+                self._task = asyncio.ensure_future(self._plan_anew(report))
+
+    def close(self) -> None:
+        """The stage is over: a plan that is still being made is of no use."""
+        self._open = False
+
+    async def _plan_anew(self, report: DriftReport) -> None:
+        watch, rows = self._watch, self._operands
+        costs = watch.costs()
+        state = np.frombuffer(bytes(rows.state), np.uint8)
+        worker, assign = np.array(rows.owner, np.int64), np.array(rows.assign, np.int64)
+        for operand, chosen in rows.chosen.items():
+            worker[operand] = assign[operand] = chosen
+        now = Standing(state, worker, assign, np.array(self._rank, np.int64))
+        left = float(costs.cost[state < 3].sum()) / len(watch.workers)
+        new = await asyncio.to_thread(plan_anew, costs, watch.workers, report, now, _SHARE * left)
+        if self._open:
+            self._swap(new, report)
+
+    def _swap(self, new: NewPlan, report: DriftReport) -> None:
+        self._watch.planned(report.speed)
+        self._rank = new.rank
+        self._operands.replanned(new.assign)
+        slow = [w for w, speed in enumerate(new.speed) if speed < _SLOW * max(new.speed)]
+        told = {"why": new.why, "speed": new.speed, "makespan": new.makespan, "before": new.before, "slow": slow}
+        self._log.append(events.REPLANNED, self._job, told)
+        self._port.replan(self._job, new.rank, new.assign, slow)
+
+
+def watch_over(
+    watched: Watched | None,
+    job: str,
+    operands: OperandActor,
+    rank: Sequence[int],
+    port: WorkerPort,
+    log: EventLog,
+) -> Replanning | None:
+    """The watch over a stage that was opened; None where it is too short."""
+    return None if watched is None else Replanning(job, watched.watch(), operands, rank, port, log)

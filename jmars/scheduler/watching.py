@@ -1,0 +1,141 @@
+"""Whether a run goes as planned, and another plan for what is left when it does not.
+
+`Watch` is told what ended, where and in which time. Now and then it compares the workers (`plan.drift`); when one of
+them is slower or faster than the others, it says so, and `plan_anew` makes a plan for the rest, in a thread. GraphActor
+swaps it in. Both are plain: times come from whoever asks.
+Source: PLANNING 0.5 and 3.4: drift triggers replanning, not blind stealing; owners as affinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.model.states import OperandState as S
+from jmars.plan import DriftReport, Observed, Plan, PlanGraph, Workers, drift, with_speed
+from jmars.plan.replan import DONE, READY, RUNNING, WAITS, replan
+
+__all__ = ["NewPlan", "Standing", "Watch", "plan_anew"]
+
+LEAST_SECONDS = 0.5  # of work left, for which another plan is worth its making
+LOOK_SECONDS = 0.25  # between two looks
+MOST_PLANS = 8  # of one job
+_FREE = 1e15  # bytes a second between executors of one host: they share its memory
+
+_LEFT = np.full(len(S), DONE)
+_LEFT[[S.UNSCHEDULED, S.READY, S.RUNNING]] = WAITS, READY, RUNNING
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """How a job stands: the state of each operand, who runs it or has run it (-1 nobody), and its plan until now."""
+
+    state: NDArray[np.uint8]
+    worker: NDArray[np.int64]
+    assign: NDArray[np.int64]
+    rank: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NewPlan:
+    """What is left, planned anew: order and worker of each operand (-1: over), why, and what the rest should take."""
+
+    rank: list[int]
+    assign: list[int]
+    speed: list[float]
+    why: str
+    makespan: float
+    before: float  # seconds that the old plan would take
+
+
+class Watch:
+    """One job as it goes.
+
+    Parameters
+    ----------
+    graph
+        What was planned.
+    executors, memory
+        Processes that compute, and bytes that they share.
+    """
+
+    def __init__(self, graph: PlanGraph, executors: int, memory: int) -> None:
+        self.graph = graph
+        self.workers = Workers.build(executors, memory=max(1, memory // executors), bandwidth=_FREE, latency=0.0)
+        self.plans = 0  # made until now
+        self._operands: list[int] = []
+        self._worker: list[int] = []
+        self._microseconds: list[int] = []
+        self._looked = 0.0
+        self._left = float(graph.cost.sum())  # seconds of planned work
+
+    def ended(self, operands: Sequence[int], worker: int, microseconds: Sequence[int]) -> None:
+        """Operands ended on a worker, which took so long for each."""
+        self._operands += operands
+        self._worker += [worker] * len(operands)
+        self._microseconds += microseconds
+
+    def look(self, now: float) -> DriftReport | None:
+        """How the workers compare, if it is time to look and another plan would be worth it; else None."""
+        if now - self._looked < LOOK_SECONDS or self.plans >= MOST_PLANS:
+            return None
+        self._looked = now
+        seen = self.observed()
+        costs = self._as_seen(seen)
+        left = float(costs.cost.sum() - costs.cost[seen.operand].sum())
+        if left / len(self.workers) < LEAST_SECONDS:
+            return None
+        report = drift(costs, self.workers, seen)
+        return report if report.off else None
+
+    def observed(self) -> Observed:
+        """All that ended."""
+        took = np.array(self._microseconds, np.float64) * 1e-6
+        return Observed(np.array(self._operands, np.int64), np.array(self._worker, np.int64), took)
+
+    def _as_seen(self, seen: Observed) -> PlanGraph:
+        """The graph with what its programs really cost, so that workers are compared and not guesses."""
+        op = self.graph.op
+        kinds = int(op.max(initial=-1)) + 1
+        of = op[seen.operand]
+        known = of >= 0
+        count = np.bincount(of[known], minlength=kinds)
+        total = np.bincount(of[known], seen.seconds[known], minlength=kinds)
+        mean = np.append(np.where(count > 0, total / np.maximum(count, 1), -1.0), -1.0)  # the last is for op -1
+        cost = np.where(mean[op] >= 0, mean[op], self.graph.cost)
+        return replace(self.graph, cost=cost)
+
+    def costs(self) -> PlanGraph:
+        """The graph with what was learnt in this run."""
+        return self._as_seen(self.observed())
+
+    def planned(self, speed: NDArray[np.float64]) -> None:
+        """Another plan was made for workers of this speed."""
+        self.plans += 1
+        self.workers = with_speed(self.workers, speed)
+
+
+def plan_anew(graph: PlanGraph, workers: Workers, report: DriftReport, now: Standing, budget: float) -> NewPlan:
+    """Another plan for what is left, for workers as fast as they are found to be. Takes about `budget` seconds."""
+    state = _LEFT[now.state]
+    there = (now.state == S.FINISHED) & (now.worker >= 0)
+    given = (now.state == S.FINISHED) & (now.worker < 0)  # stored before: it lies where all can read it
+    placed = np.where(there, now.worker, np.where(given, 0, -1))
+    owners = np.where(now.assign >= 0, now.assign, np.argmax(report.speed))
+    old = Plan(graph.dag, owners.astype(np.int16), now.rank.copy())
+    running = np.where(state == RUNNING, now.worker, -1)
+    fast = with_speed(workers, report.speed)
+    choice = replan(graph, fast, old, state, placed, running=running, budget=budget)
+    before = next((one.result.makespan for one in choice.tried if one.assigned_by == "as it was"), float("inf"))
+    plan = choice.plan
+    return NewPlan(
+        plan.rank.tolist(),
+        plan.assign.tolist(),
+        report.speed.tolist(),
+        report.why,
+        choice.predicted.makespan,
+        before,
+    )
