@@ -7,6 +7,7 @@ stop).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -37,6 +38,10 @@ class JobTable:
     stored: Sequence[int]  # operands whose chunk was there before the job
     readers: Sequence[Sequence[int]]  # operands that read each chunk
     tight: bool = False  # whether its chunks may not fit in memory together, so that order goes before place
+
+    def bytes_of(self, operand: int, shape: Sequence[int]) -> int:
+        """Bytes of an operand's chunk if it has this shape."""
+        return math.prod(shape) * int(self.programs[self.program[operand]].output.dtype.itemsize)
 
 
 class WorkerPort(Protocol):

@@ -8,7 +8,6 @@ exactly once, and then holds nothing but the results. Source: seed 003, "作业�
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -159,8 +158,7 @@ class GraphActor:
         assert self._operands is not None and self._table is not None
         self._running -= len(operands)
         for operand, shape in (sizes or {}).items():
-            dtype = self._table.programs[self._table.program[operand]].output.dtype
-            self._operands.sized(operand, shape, math.prod(shape) * dtype.itemsize)
+            self._operands.sized(operand, shape, self._table.bytes_of(operand, shape))
         ready, workers, freed = self._operands.finished(operands, worker)
         self._moved(S.FINISHED, operands, worker)
         if freed:
