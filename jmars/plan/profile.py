@@ -149,9 +149,13 @@ class Profile:
         place = bisect_left(numbers, _class(nbytes))
         if 0 < place < len(numbers):
             low, high = classes[numbers[place - 1]], classes[numbers[place]]
+            if not low.size:  # nobody knew its size
+                return low.seconds + (high.seconds - low.seconds) * nbytes / high.size
             share = math.log(nbytes / low.size) / math.log(high.size / low.size)
             return math.exp((1 - share) * math.log(low.seconds) + share * math.log(high.seconds))
         near = classes[numbers[min(place, len(numbers) - 1)]]
+        if not near.size:
+            return near.seconds
         least = self.dispatch if nbytes < near.size else 0.0  # a call costs something, however small its chunk
         return max(near.seconds * nbytes / near.size, min(least, near.seconds))
 

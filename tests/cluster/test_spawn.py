@@ -161,3 +161,12 @@ def test_memory_is_granted_before_it_starts_or_the_numbers_are_told():
             spawn(add, (1,), memory="300MiB").fetch()
         tasks = [spawn(add, (i,), memory=cluster.capacity * 6 // 10) for i in range(4)]  # one at a time
         assert spawn(sum, (tasks,)).fetch() == 10
+
+
+def test_results_go_to_another_cluster():
+    with Cluster(n_workers=1):
+        task = spawn(lambda: {"a": np.arange(1000), "b": "text"}, outputs=["a", "b"]).execute()
+        with Cluster(n_workers=1):
+            assert spawn(lambda a, b: (a.sum(), b), (task["a"], task["b"])).fetch() == (499500, "text")
+            assert task["a"].to_tensor(1000, "i8", chunk_size=300).sum().fetch() == 499500
+            assert task.fetch()["b"] == "text"

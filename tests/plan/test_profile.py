@@ -211,3 +211,11 @@ def test_without_a_home_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPat
         Profile().save()
     with pytest.warns(UserWarning, match="JMARS_CACHE_DIR"):
         assert Profile.load() == Profile()  # plans are made without
+
+
+def test_a_cost_that_was_learnt_where_nobody_knew_the_size_serves_for_any_size():
+    profile = Profile()
+    profile.observe("f", 0, 2.0)
+    assert profile.seconds("f", 0) == profile.seconds("f", 10**6) == 2.0
+    profile.observe("f", 10**6, 4.0)
+    assert profile.seconds("f", 10**3) == pytest.approx(2.002) and profile.seconds("f", 10**6) == 4.0

@@ -25,6 +25,7 @@ from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta
 from jmars.tensor.spawn.packing import all_unpacked, packed, unpacked
+from jmars.tensor.unknown import Unknown
 
 __all__ = ["BYTES", "FromSpawned", "Spawn"]
 
@@ -74,7 +75,7 @@ class Spawn(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand."""
         types = [
-            ChunkType((-1,), BYTES) if is_object else ChunkType(tuple(axis[0] for axis in grid.splits), grid.dtype)
+            _bytes(grid) if is_object else ChunkType(tuple(axis[0] for axis in grid.splits), grid.dtype)
             for grid, is_object in zip(inputs, self.objects, strict=True)
         ]
         params = (self.function, self.blob, self.objects, self.outputs, self.environment)
@@ -90,6 +91,12 @@ class Spawn(Operand):
         )
         ids = [int(grid.ids.reshape(-1)[0]) for grid in inputs]
         return np.array([builder.add(single(self.function, types, step), ids, (self.call,))], np.int64)
+
+
+def _bytes(grid: ChunkGrid) -> ChunkType:
+    """The type of a chunk of objects: of known size when it was there before this job."""
+    length = grid.splits[0][0]
+    return ChunkType((-1 if isinstance(length, Unknown) else length,), BYTES)
 
 
 def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], arg: bytes) -> Pieces:
@@ -184,7 +191,7 @@ class FromSpawned(Operand):
             shape = tuple(axis[i] for axis, i in zip(output.chunks, place))
             start = tuple(axis[i] - n for axis, i, n in zip(stops, place, shape))
             step = Call(copy_part, (self.output, output.shape), (0,), ChunkType(shape, output.dtype), True)
-            ids[place] = builder.add(single(self.name, [ChunkType((-1,), BYTES)], step), [read], (start,))
+            ids[place] = builder.add(single(self.name, [_bytes(source)], step), [read], (start,))
         return ids
 
 
