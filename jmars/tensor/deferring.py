@@ -33,7 +33,7 @@ __all__ = ["SAME_STAGE", "Deferred", "guarded"]
 
 Array = np.ndarray[Any, Any]
 SAME_STAGE = {row[0] for row in UFUNCS} | set(
-    """all angle any clip copy count_nonzero extract fix imag isclose iscomplex isneginf isposinf isreal
+    """all angle any clip copy count_nonzero extract fix imag isclose iscomplex isneginf isposinf isreal map_blocks
     method.astype method.getitem method.pow method.setitem nan_to_num prod real round sum unique where""".split()  # noqa: SIM905
 )
 _LONG = 100  # entries of a list

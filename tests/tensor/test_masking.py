@@ -212,3 +212,28 @@ def test_writing_back_what_the_mask_took_is_one_stage(engine):
     value = x.fetch()
     assert not engine.stages and len(engine.chunks) == before + 2  # the array from outside, and the result
     np.testing.assert_array_equal(value[5:], (np.sqrt(np.arange(5.0, 20)) + 1) * 2)
+
+
+def test_functions_of_blocks_take_them_as_they_come(engine):
+    array = np.arange(20)
+    x = mt.as_tensor(array, chunk_size=6)
+    y = x[x > 7]
+
+    def double(block, other=None):
+        return block * 2.5 if other is None else block + other
+
+    z = mt.map_blocks(double, y)
+    assert z.data.op.name == "map_blocks"
+    engine.execute([z.sum().data])
+    assert not engine.stages
+    same(z, array[array > 7] * 2.5)
+    same(mt.map_blocks(double, y, x[x > 7] * 10), array[array > 7] * 11)
+    same(mt.map_blocks(lambda b: np.array([b.size]), y, chunks=1), [0, 4, 6, 2])
+    same(mt.map_blocks(double, y[::-1]), array[array > 7][::-1] * 2.5)
+    with pytest.raises(ValueError, match=r"gave an array of shape \(1,\)"):
+        mt.map_blocks(lambda b: b[:1], y, dtype=int).fetch()
+    with pytest.raises(TypeError, match="float64 was promised"):
+        mt.map_blocks(lambda b: b, y, dtype=float).fetch()
+    _ = y.shape  # known from here on
+    same(mt.map_blocks(double, y), array[array > 7] * 2.5)
+    same(z + y, array[array > 7] * 3.5)

@@ -25,7 +25,7 @@ from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, axis_length, is_known, is_open
 
-__all__ = ["Elementwise", "Formula", "Value"]
+__all__ = ["Elementwise", "Formula", "Value", "broadcast_of"]
 
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 
@@ -136,7 +136,7 @@ class Formula:
             value = self._node("astype", [value], value.kind)
         inputs, expression = self._expression(value)
         shapes = [data.shape for data in inputs] + ([shape] if shape is not None else [])
-        whole = shapes[0] if shapes and all(s == shapes[0] for s in shapes) else _broadcast(inputs, shapes)
+        whole = shapes[0] if shapes and all(s == shapes[0] for s in shapes) else broadcast_of(inputs, shapes)
         if shape is not None and whole != shape:
             raise ValueError(f"a result of shape {whole} does not fit into shape {shape}; give an array that it fits")
         chunks = _common(whole, inputs, splits)
@@ -197,7 +197,7 @@ def _fits(value: Value, dtype: np.dtype[Any]) -> bool:
     return True
 
 
-def _broadcast(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+def broadcast_of(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape that inputs broadcast to; lengths that only a run can tell are asked for where they matter."""
     try:
         return broadcast_lengths(shapes)

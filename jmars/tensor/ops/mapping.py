@@ -21,15 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import ChunkSizeError, UnsupportedError
-from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.kernels.program import Call, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.formula import broadcast_of
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.tiling import add_classes, classes
+from jmars.tensor.ops.unsized import chunk_type, length_kind
 from jmars.tensor.protocols import numpys, offers
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unknown import axis_length, is_known, is_open
 
 __all__ = ["Packer", "in_block", "map_blocks", "opened", "packed"]
 
@@ -87,7 +90,10 @@ def map_blocks(
     given = [as_tensor(x) for i, x in enumerate(tensors) if i not in fixed]
     if not given:
         raise TypeError("map_blocks needs a tensor beside the function: its chunks are the blocks")
-    shape = np.broadcast_shapes(*(x.shape for x in given))
+    for x in given:
+        if is_open(x.data.chunks):
+            x._settled()
+    shape = broadcast_of([x.data for x in given], [x.data.shape for x in given])
     grid = _common_grid(given, shape)
     inputs = [rechunked(x.data, _own_cut(x, grid)) for x in given]
     with_place = _takes_place(function)
@@ -100,7 +106,7 @@ def map_blocks(
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
     op = MapBlocks(label, blob, which, grid, with_place, inputs=unique)
-    return Tensor(new_data(op, tuple(map(sum, splits)), kind, splits))
+    return Tensor(new_data(op, tuple(map(axis_length, splits)), kind, splits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +129,15 @@ class MapBlocks(Operand):
         """One call for each place of the grid."""
         factors = [inputs[i] for i in self.which]
         shape = output.grid
-        kinds, which = classes([list(zip(*pair)) for pair in zip(self.grid, output.chunks)])
-        params = (self.function, self.blob, self.with_place)
+        grid = tuple(_cut_now(axis - len(self.grid), cut, factors) for axis, cut in enumerate(self.grid))
+        pairs = [[(length_kind(n), length_kind(m)) for n, m in zip(*pair)] for pair in zip(grid, output.chunks)]
+        kinds, which = classes(pairs)
+        params = (self.function, self.blob, self.with_place, output.dtype)
 
         def program(k: int) -> Program:
             before = tuple(n for n, _ in kinds[k])
-            types = [ChunkType(_block_shape(before, g.splits, self.grid), g.dtype) for g in factors]
-            out = ChunkType(tuple(n for _, n in kinds[k]), output.dtype)
+            types = [chunk_type(_block_shape(before, g.splits, grid), g.dtype) for g in factors]
+            out = chunk_type([n for _, n in kinds[k]], output.dtype)
             work = out.nbytes + sum(chunk.nbytes for chunk in types)  # its result and as much again; more is its own
             slots = tuple(range(len(types)))
             return single(self.function, types, Call(call_user, params, slots, out, self.with_place, work))
@@ -139,25 +147,31 @@ class MapBlocks(Operand):
         return add_classes(builder, program, which.reshape(-1), rows, args).reshape(shape)
 
 
-def call_user(out: Array, inputs: Sequence[Array], params: tuple[str, bytes, bool], arg: Any) -> None:
-    """Call the function and check what it gives."""
-    name, blob, with_place = params
+def call_user(
+    out: Array | None, inputs: Sequence[Array], params: tuple[str, bytes, bool, np.dtype[Any]], arg: Any
+) -> Array:
+    """Call the function and check what it gives; without `out` it must be of the shape of its blocks."""
+    name, blob, with_place, dtype = params
+    shape = np.broadcast_shapes(*(x.shape for x in inputs)) if out is None else out.shape
     function, fixed, kwargs = opened(blob)
     blocks = iter(inputs)
     args = [fixed[i] if i in fixed else next(blocks) for i in range(len(inputs) + len(fixed))]
     result = function(*args, **kwargs, **({"block_id": tuple(arg)} if with_place else {}))
     array = np.asarray(result)
-    if array.shape != out.shape:
+    if array.shape != shape:
         raise ValueError(
             f"{name} gave an array of shape {array.shape} for a block of shape {[x.shape for x in inputs]}, and "
-            f"{out.shape} was promised; give map_blocks the shapes of its results, chunks="
+            f"{shape} was promised; give map_blocks the shapes of its results, chunks="
         )
-    if array.dtype != out.dtype:
+    if array.dtype != dtype:
         raise TypeError(
-            f"{name} gave {array.dtype} and {out.dtype} was promised; give map_blocks dtype={array.dtype.name!r} or "
+            f"{name} gave {array.dtype} and {dtype} was promised; give map_blocks dtype={array.dtype.name!r} or "
             "cast the result"
         )
+    if out is None:
+        return array
     np.copyto(out, array)
+    return out
 
 
 class Packer(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
@@ -197,14 +211,22 @@ def _common_grid(given: Sequence[Tensor], shape: tuple[int, ...]) -> Splits:
     found = []
     for axis, length in enumerate(shape):
         places = [(x, axis - len(shape) + x.ndim) for x in given]
-        found.append(common_splits([x.chunks[i] for x, i in places if i >= 0 and x.shape[i] == length]))
+        found.append(common_splits([x.data.chunks[i] for x, i in places if i >= 0 and x.data.shape[i] == length]))
     return tuple(found)
 
 
 def _own_cut(x: Tensor, grid: Splits) -> Splits:
     """How an input is cut to go with the grid."""
     there = grid[len(grid) - x.ndim :]
-    return tuple(cut if sum(cut) == length else (length,) for cut, length in zip(there, x.shape))
+    return tuple(cut if axis_length(cut) == length else (length,) for cut, length in zip(there, x.data.shape))
+
+
+def _cut_now(axis: int, cut: tuple[Any, ...], factors: Sequence[ChunkGrid]) -> tuple[Any, ...]:
+    """An axis of the grid, counted from the last; as the inputs are cut where a run has told that by now."""
+    if is_known([cut]):
+        return cut
+    own = [g.splits[axis] for g in factors if len(g.splits) >= -axis]
+    return next((one for one in own if len(one) == len(cut) and one != (1,)), cut)
 
 
 def _promised(chunks: Any, grid: Splits) -> Splits:
