@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -170,3 +172,40 @@ def test_results_go_to_another_cluster():
             assert spawn(lambda a, b: (a.sum(), b), (task["a"], task["b"])).fetch() == (499500, "text")
             assert task["a"].to_tensor(1000, "i8", chunk_size=300).sum().fetch() == 499500
             assert task.fetch()["b"] == "text"
+
+
+@pytest.mark.parametrize("what", ["kill", "cancel"])
+def test_a_result_that_waits_for_room_is_given_up_with_its_worker_or_its_job(tmp_path, what):
+    with Cluster(n_workers=2, memory_limit="192MiB") as cluster:
+        size = cluster.capacity * 3 // 10
+
+        def holds():
+            while not (tmp_path / "go").exists():
+                time.sleep(0.01)
+            return "held"
+
+        def makes():
+            with open(tmp_path / "made", "a") as file:
+                file.write(f"{os.getpid()}\n")
+            return np.ones(size, "u1")
+
+        holder = spawn(holds, memory=cluster.capacity * 6 // 10)
+        maker = spawn(makes)
+        job = cluster.submit(holder, maker)
+        while not (tmp_path / "made").exists() or not (tmp_path / "made").read_text().endswith("\n"):
+            time.sleep(0.01)
+        time.sleep(0.1)  # it has asked by now; before or after, the end is the same
+        if what == "kill":
+            os.kill(int((tmp_path / "made").read_text()), signal.SIGKILL)
+            (tmp_path / "go").touch()
+            assert job.result(30)[1].sum() == size
+            assert len((tmp_path / "made").read_text().split()) == 2
+        else:
+            job.cancel()
+            (tmp_path / "go").touch()
+            assert job.wait(10) and job.state == "cancelled"
+            assert sum(worker["restarts"] for worker in cluster.info()["workers"]) == 0
+        del job, holder, maker
+        gc.collect()
+        assert spawn(add, (1,)).fetch() == 2
+        assert cluster.info()["memory"]["arena"]["used"] <= cluster.capacity // 100
