@@ -103,7 +103,7 @@ class GraphActor:
     def _open(self, ready: Ready) -> Exception | None:
         """Open the job on the workers; returns why that cannot be, and then nothing has happened."""
         prepared, bound = ready
-        table = prepared.open(self.job, self.number, self._around.take_chunks(prepared.plan.dag.n))
+        table = prepared.open(self.job, self.number, self._around.take_chunks(prepared.plan.dag.n), bound)
         chunk, given = table.chunk, {}
         try:
             if self._stages is not None:

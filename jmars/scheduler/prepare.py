@@ -24,7 +24,7 @@ from jmars.scheduler.ranking import Machine, rank_operands
 from jmars.scheduler.watching import Watch
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.source_line import SourceLine
-from jmars.tensor.structure import Bindings
+from jmars.tensor.structure import Bindings, Slot
 
 __all__ = ["Prepared", "Ready", "prepare"]
 
@@ -60,20 +60,28 @@ class Prepared:
     weight: int
     stored: dict[str, list[tuple[int, int]]]  # name of a tensor: operands that are its chunks, number of each chunk
     results: dict[str, list[int]]  # name of a tensor: its operands
+    slots: list[tuple[int, int, int]]  # (operand, which of its arguments, slot): what a run brings stands first there
     size: int
     watched: Watched | None = None
     _shown: list[tuple[Bindings, int, dict[str, Any]]] = field(default_factory=list)  # the last picture, and whose
 
-    def open(self, job: str, number: int, base: int) -> JobTable:
+    def open(self, job: str, number: int, base: int, bound: Bindings) -> JobTable:
         """A job's own table; the chunks of stored operands are still to be named in `chunk`."""
         shared = self.table
+        args = shared.args
+        if self.slots:
+            assert args is not None
+            args = args.copy()
+            for operand, place, slot in self.slots:
+                row = args[operand]
+                args[operand] = (*row[:place], (bound.values[slot], *row[place][1:]), *row[place + 1 :])
         return JobTable(
             job=job,
             number=number,
             programs=shared.programs,
             program=shared.program,
             inputs=shared.inputs,
-            args=shared.args,
+            args=args,
             base=base,
             chunk=list(range(base, base + len(shared.program))),
             nbytes=shared.nbytes.copy(),
@@ -197,9 +205,20 @@ def prepare(
         weight(picture) + 400 * len(compiled.before.stages),
         stored_chunks,
         {name: ids.ravel().tolist() for name, ids in after.results.items()},
+        _slots(after.args),
         _size(compiled) + (60 * after.n if ranked.graph is not None else 0),
         watched,
     )
+
+
+def _slots(args: list[tuple[Any, ...]] | None) -> list[tuple[int, int, int]]:
+    """Where arguments begin with a slot."""
+    return [
+        (operand, place, arg[0].number)
+        for operand, row in enumerate(args or ())
+        for place, arg in enumerate(row)
+        if type(arg) is tuple and arg and type(arg[0]) is Slot
+    ]
 
 
 def _size(compiled: Compiled) -> int:

@@ -2,8 +2,9 @@
 
 The structure is everything that tiling, fusing and planning look at: operands with their parameters, who reads whom,
 dtypes, chunks, which leaves are held, what is asked for. Filled in afterwards are `Bindings`: the keys of tensors held
-and asked for, and the user's lines. `digest` names a structure, `canonical` gives the graph without its bindings, of
-which the scheduler keeps the plan. Used by client/cluster.py and the scheduler.
+and asked for, the user's lines, and what an operand declares to be `bound` (where a random stream begins). `digest`
+names a structure, `canonical` gives the graph without its bindings, of which the scheduler keeps the plan. Used by
+client/structures.py and the scheduler.
 Source: the structural hashing of hash-consing, Ershov 1958; PLANNING 6.2, "pool instances per plan hash".
 """
 
@@ -28,7 +29,7 @@ from jmars.tensor.operand import Operand, Splits
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.unknown import Unknown
 
-__all__ = ["Bindings", "Described", "bindings", "canonical", "digest", "digest_of"]
+__all__ = ["Bindings", "Described", "Slot", "bindings", "canonical", "digest", "digest_of"]
 
 
 class Described(Protocol):
@@ -54,11 +55,14 @@ class Bindings(NamedTuple):
         The different lines of the user's text.
     line_of
         Row in `lines` of each operand, -1 for none.
+    values
+        The different values of bound fields, in the order in which they come: the n-th stands behind `Slot(n)`.
     """
 
     keys: Sequence[str]
     lines: Sequence[tuple[str, int, str]]
     line_of: Sequence[int]
+    values: Sequence[Any] = ()
 
     def key(self, name: str) -> str:
         """The tensor that the canonical graph calls `name`."""
@@ -70,20 +74,31 @@ class Bindings(NamedTuple):
         return None if row < 0 else SourceLine(*self.lines[row])
 
 
+class Slot(NamedTuple):
+    """Stands in a canonical graph where an operand has a value that each run brings."""
+
+    number: int
+
+
 def bindings(operands: Sequence[Operand], keys: Sequence[str]) -> Bindings:
     """The bindings of operands whose tensors have these keys."""
     rows: dict[SourceLine, int] = {}
     line_of = [-1 if (line := operand.line) is None else rows.setdefault(line, len(rows)) for operand in operands]
-    return Bindings(keys, list(rows), line_of)
+    values = dict.fromkeys(getattr(operand, operand.bound) for operand in operands if operand.bound)
+    return Bindings(keys, list(rows), line_of, list(values))
 
 
 def canonical(graph: TensorGraph) -> TensorGraph:
     """The graph with numbers for keys and lines; equal structures give equal graphs."""
     operands: list[Operand] = []
+    slots: dict[Any, int] = {}
     for number, operand in enumerate(graph.operands):
         copy = object.__new__(type(operand))
         copy.__dict__.update(operand.__dict__)
         copy.__dict__["line"] = SourceLine("", number, "")
+        if operand.bound:
+            value = getattr(operand, operand.bound)
+            copy.__dict__[operand.bound] = Slot(slots.setdefault(value, len(slots)))
         operands.append(copy)
     metas = [replace(meta, key=str(number)) for number, meta in enumerate(graph.metas)]
     return TensorGraph(operands, graph.inputs, metas, graph.results)
@@ -127,6 +142,7 @@ def digest(
     (True, False)
     """
     known: dict[int, Any] = {}  # by identity: what many operands share is described once
+    slots: dict[Any, int] = {}  # of bound values it counts only which are equal
     parts: list[Any] = [list(inputs), list(results), _plain(dict(settings), known)]
     add = parts.append
     for operand, output in zip(operands, outputs, strict=True):
@@ -138,6 +154,8 @@ def digest(
             add(name)
             for value in values(operand):
                 add(_plain(value, known))
+            if kind.bound:
+                add(slots.setdefault(getattr(operand, kind.bound), len(slots)))
         add(_dtype(output.dtype, known))
         add(_plain(output.chunks, known))
     return xxhash.xxh3_128_digest(marshal.dumps(parts, 2))
@@ -153,7 +171,7 @@ def _parameters(kind: type) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     if found is None:
         names = [field.name for field in fields(kind)]
         if issubclass(kind, Operand):
-            names = [name for name in names if name not in ("inputs", "line")]
+            names = [name for name in names if name not in ("inputs", "line", kind.bound)]
         values: Callable[[Any], tuple[Any, ...]]
         if len(names) > 1:
             values = attrgetter(*names)

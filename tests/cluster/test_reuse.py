@@ -66,9 +66,27 @@ def test_bounds_seeds_and_what_a_function_closes_over_are_never_those_of_another
         assert np.array_equal(run(cluster, shifted(k)), x + k)
         drawn = mt.random.default_rng(k).random(20, chunk_size=6)
         assert np.array_equal(run(cluster, drawn), np.random.default_rng(k).random(20))
+    before = cluster.info()["plans"]["found"]
     generator = mt.random.default_rng(5)
     first, second = (run(cluster, generator.random(8, chunk_size=3)) for _ in range(2))
     assert np.array_equal(np.concatenate([first, second]), np.random.default_rng(5).random(16))
+    assert cluster.info()["plans"]["found"] == before + 1  # the same plan, and another place in the stream
+
+
+def test_cells_that_draw_take_the_plan_of_the_first_and_draw_anew(cluster):
+    def cell(generator):
+        x = generator.random((30, 4), chunk_size=7)
+        return x * 2 - generator.normal(size=(30, 4), chunk_size=7), x.sum()
+
+    before, drawn = cluster.info()["plans"]["found"], []
+    for seed in (1, 2, None, None, (3, 4), 2**150, 1):
+        values, total = run(cluster, *cell(mt.random.default_rng(seed)))
+        if seed is not None:
+            assert np.isclose(total, np.random.default_rng(seed).random((30, 4)).sum(), rtol=1e-12)
+        drawn.append(values)
+    assert np.array_equal(drawn[0], drawn[-1])
+    assert all(not np.array_equal(a, b) for i, a in enumerate(drawn[:-1]) for b in drawn[:i])
+    assert cluster.info()["plans"]["found"] == before + 6
 
 
 def test_runs_of_one_structure_at_once_do_not_meet(cluster):

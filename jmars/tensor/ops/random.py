@@ -19,7 +19,7 @@ from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, new_data
 from jmars.tensor.ops.creation import shape_of
 from jmars.tensor.ops.distributions import DISTRIBUTIONS, parameters
-from jmars.tensor.ops.random_chunks import Doubles, Draws, Entropy
+from jmars.tensor.ops.random_chunks import Doubles, Draws, Entropy, Stream
 from jmars.tensor.ops.taking import taken
 from jmars.tensor.protocols import FUNCTIONS, call, offers, unsupported
 from jmars.tensor.splits import ChunkSize, decide_splits
@@ -166,7 +166,7 @@ class Generator:
                  chunks: ChunkSize) -> Tensor:  # fmt: skip
         shape = () if size is None else shape_of(size)
         splits = decide_splits(shape, _F8, chunk_size, chunks)
-        op = Doubles(name, self._entropy, self._position, scale, splits)
+        op = Doubles(name, Stream.of(self._entropy, self._position), scale, splits)
         self._position += math.prod(shape)
         return _tensor(op, shape, _F8, splits)
 
@@ -174,7 +174,7 @@ class Generator:
               chunks: ChunkSize) -> Tensor:  # fmt: skip
         shape = () if size is None else shape_of(size)
         splits = decide_splits(shape, check_dtype(dtype), chunk_size, chunks)
-        op = Draws(name, self._entropy, self._draws, name, arguments, splits)
+        op = Draws(name, Stream.of(self._entropy, self._draws), name, arguments, splits)
         self._draws += 1
         return _tensor(op, shape, dtype, splits)
 

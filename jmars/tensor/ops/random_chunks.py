@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,36 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.ops.tiling import corners
 
-__all__ = ["Doubles", "Draws"]
+__all__ = ["Doubles", "Draws", "Stream"]
 
 Array = np.ndarray[Any, Any]
 Entropy = int | tuple[int, ...]
+
+
+class Stream(NamedTuple):
+    """Where random numbers come from; each operand brings it, so that another seed is neither planned nor compiled.
+
+    `words` are the seed as NumPy's SeedSequence takes it apart, uint32 little-endian; `place` is the number of the
+    first double, or of the draw.
+    """
+
+    words: bytes
+    place: int
+
+    @classmethod
+    def of(cls, entropy: Entropy, place: int) -> Stream:
+        """The stream of a seed."""
+        parts = entropy if isinstance(entropy, tuple) else (entropy,)
+        return cls(b"".join(_words(part) for part in parts), place)
+
+
+def _words(number: int) -> bytes:
+    """A whole number as SeedSequence takes it apart: words of 32 bits, the lowest first, at least one."""
+    return number.to_bytes(max(1, -(-number.bit_length() // 32)) * 4, "little")
+
+
+def _seeds(words: bytes, spawn_key: tuple[int, ...] = ()) -> np.random.SeedSequence:
+    return np.random.SeedSequence(np.frombuffer(words, "<u4").tolist(), spawn_key=spawn_key)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +60,11 @@ class Doubles(Operand):
     """
 
     function: str
-    entropy: Entropy
-    position: int
+    stream: Stream
     scale: tuple[float, float] | None  # (low, high - low)
     splits: Splits
     name: ClassVar[str] = "random"
+    bound: ClassVar[str] = "stream"
 
     @property
     def label(self) -> str:
@@ -47,24 +73,26 @@ class Doubles(Operand):
 
     def token(self) -> Hashable:
         """Equal places of equal sequences are equal."""
-        return ("doubles", self.entropy, self.position, self.scale, self.splits)
+        return ("doubles", self.stream, self.scale, self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One generator per chunk, its corner as the argument."""
+        """One generator per chunk, stream and corner as the argument."""
         shapes, which = shape_classes(output.chunks)
-        params = (self.entropy, self.position, self.scale, output.shape)
+        params = (self.scale, output.shape)
         programs = [
             single(self.function, (), Generate(open_doubles, params, ChunkType(shape, output.dtype), True))
             for shape in shapes
         ]
         none = np.empty((which.size, 0), np.int64)
-        return builder.add_many(programs, which.reshape(-1), none, corners(output.chunks)).reshape(output.grid)
+        args = [((self.stream, corner),) for (corner,) in corners(output.chunks)]
+        return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
 
 
-def open_doubles(params: tuple[Any, ...], corner: tuple[int, ...], output: ChunkType) -> Fill:
+def open_doubles(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], output: ChunkType) -> Fill:
     """Writes the doubles of a chunk; each run of elements that follow one another in the whole is one jump."""
-    entropy, position, scale, whole = params
-    stream = np.random.PCG64(np.random.SeedSequence(entropy))
+    scale, whole = params
+    (words, position), corner = arg
+    stream = np.random.PCG64(_seeds(words))
     generator = np.random.Generator(stream)
     strides = [math.prod(whole[axis + 1 :]) for axis in range(len(whole))]
     at = 0  # numbers taken
@@ -103,12 +131,12 @@ class Draws(Operand):
     """Draws of any distribution; each chunk has a stream of its own, named by the draw's number and its own."""
 
     function: str
-    entropy: Entropy
-    draw: int
+    stream: Stream
     method: str  # of numpy.random.Generator
     arguments: tuple[Any, ...]
     splits: Splits
     name: ClassVar[str] = "random"
+    bound: ClassVar[str] = "stream"
 
     @property
     def label(self) -> str:
@@ -117,25 +145,26 @@ class Draws(Operand):
 
     def token(self) -> Hashable:
         """Equal draws of equal seeds are equal."""
-        return ("draws", self.entropy, self.draw, self.method, repr(self.arguments), self.splits)
+        return ("draws", self.stream, self.method, repr(self.arguments), self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One generator per chunk, its number as the argument."""
+        """One generator per chunk, stream and its number as the argument."""
         shapes, which = shape_classes(output.chunks)
-        params = (self.entropy, self.draw, self.method, self.arguments)
+        params = (self.method, self.arguments)
         programs = [
             single(self.function, (), Generate(open_draws, params, ChunkType(shape, output.dtype), True))
             for shape in shapes
         ]
         none = np.empty((which.size, 0), np.int64)
-        args = list(zip(range(which.size)))
+        args = [((self.stream, chunk),) for chunk in range(which.size)]
         return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
 
 
-def open_draws(params: tuple[Any, ...], chunk: int, output: ChunkType) -> Fill:
+def open_draws(params: tuple[Any, ...], arg: tuple[Stream, int], output: ChunkType) -> Fill:
     """Writes the draws of a chunk."""
-    entropy, draw, method, arguments = params
-    generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy, spawn_key=(draw, chunk))))
+    method, arguments = params
+    (words, draw), chunk = arg
+    generator = np.random.Generator(np.random.PCG64(_seeds(words, (draw, chunk))))
     if method == "choice":
         return _choices(generator, *arguments)
     function = getattr(generator, method)
