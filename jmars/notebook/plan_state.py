@@ -34,6 +34,7 @@ class PlanState:
     stages: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # number: predicted
     stage: int = 1  # the newest one
     replans: int = 0  # times that a plan was made anew while it ran
+    why: str = ""  # the newest time
     measured: Mapping[str, Any] | None = None
     advice: list[str] = field(default_factory=list)
 
@@ -44,9 +45,10 @@ class PlanState:
         if isinstance(predicted, Mapping):
             self.stages[self.stage] = predicted
 
-    def replanned(self) -> None:
-        """The rest of a stage was planned anew."""
+    def replanned(self, data: Mapping[str, Any]) -> None:
+        """What is left of the job was planned anew."""
         self.replans += 1
+        self.why = plain_text(data.get("why"), 200)
 
     def moved(self, data: Mapping[str, Any]) -> None:
         """The job changed its state; at its end it tells what it took."""
@@ -56,7 +58,7 @@ class PlanState:
 
     def part(self) -> PlanPart | None:
         """What the view shows; None while nothing is known."""
-        if not self.stages and self.measured is None and not self.advice:
+        if not (self.stages or self.measured is not None or self.advice or self.replans):
             return None
         parts = list(self.stages.values())
         newest = self.stages.get(self.stage, {})
@@ -68,6 +70,7 @@ class PlanState:
             tried=[_tried(row) for row in list(newest.get("tried") or ())[:_TRIED] if len(row) >= 5],
             stage=self.stage,
             replans=self.replans,
+            why=self.why,
             advice=[plain_text(text, 400) for text in self.advice[:_ADVICE]],
         )
 

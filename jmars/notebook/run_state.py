@@ -20,6 +20,7 @@ from jmars.model.events import (
     JOB_SUBMITTED,
     MEMORY_CHANGED,
     OPERANDS_MOVED,
+    REPLANNED,
     WORKER_MOVED,
     Event,
 )
@@ -313,6 +314,11 @@ class RunState:
             self.workers.setdefault(at, {"name": plain_text(name), "pid": 0, "state": "idle"})
         self._changed("snap", "graph", "operand_states", "operand_workers", "stages", "workers", "plan")
 
+    def _replanned(self, time: float, data: dict[str, Any]) -> None:
+        assert self.job is not None
+        self.job.plan.replanned(data)
+        self._changed("plan")
+
     def _operands_moved(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
         if self.job.table is None:
@@ -344,6 +350,7 @@ _FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {
     JOB_MOVED: RunState._job_moved,
     GRAPH_BUILT: RunState._graph_built,
     OPERANDS_MOVED: RunState._operands_moved,
+    REPLANNED: RunState._replanned,
     WORKER_MOVED: RunState._worker_moved,
     MEMORY_CHANGED: RunState._memory_changed,
 }

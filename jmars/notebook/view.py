@@ -162,6 +162,7 @@ class PlanPart(TypedDict):
     tried: list[Tried]  # for the newest stage, the best first
     stage: int  # number of the newest stage, from 1
     replans: int  # times that the rest was planned anew while it ran
+    why: str  # the newest time
     advice: list[str]
 
 

@@ -107,7 +107,7 @@ describe('the view', () => {
       { name: 'eft 3, dfs', makespan: 2, peak: 2 ** 21, spilled: 0, moved: 0 },
       { name: 'halves, blevel', makespan: 0.04, peak: 2 ** 20, spilled: 0, moved: 0 }
     ];
-    const plan = { predicted, measured: null, lower_bound: 1.5, chosen: 'eft 3, dfs', tried, stage: 1, replans: 0, advice: [] as string[] };
+    const plan = { predicted, measured: null, lower_bound: 1.5, chosen: 'eft 3, dfs', tried, stage: 1, replans: 0, why: '', advice: [] as string[] };
     shown = picture({ plan });
     changed();
     await tick();
@@ -116,7 +116,7 @@ describe('the view', () => {
     expect(cells()[0]).toEqual(['time', '2.00 s', '–', '–']);
     expect(cells().slice(4).map(row => row.slice(0, 2))).toEqual([['eft 3, dfs', '2.00 s'], ['halves, blevel', '40 ms']]);
     const measured = { makespan: 2.5, peak: [2 ** 20, 2 ** 20], spilled: 0, moved: 0 };
-    shown = picture({ plan: { ...plan, measured, stage: 3, replans: 2, advice: ['chunk_size 64 MiB: −38 % time'] } });
+    shown = picture({ plan: { ...plan, measured, stage: 3, replans: 2, why: 'worker-1 is slow', advice: ['chunk_size 64 MiB: −38 % time'] } });
     changed();
     await tick();
     expect(cells().slice(0, 3)).toEqual([
@@ -125,7 +125,7 @@ describe('the view', () => {
       ['spilled', '0 B', '0 B', '–']
     ]);
     expect(texts('.jm-advice li')).toEqual(['chunk_size 64 MiB: −38 % time']);
-    expect(texts('.jm-plan .jm-note')[0]).toMatch(/^The prediction adds up 3 stages.* Planned anew 2 times while it ran\.$/);
+    expect(texts('.jm-plan .jm-note')[0]).toMatch(/^The prediction adds up 3 stages.* Planned anew 2 times while it ran: worker-1 is slow\.$/);
     expect(texts('.jm-time')[0]).toMatch(/stage 3 · predicted 2.00 s$/);
   });
   test('jobs of one cell are listed from the second on', async () => {
@@ -155,7 +155,7 @@ describe('hostile names', () => {
     shown.series.t = [0, name as unknown as number];
     const costs = { makespan: name, peak: [name, name], spilled: name, moved: name };
     const tried = [{ name, makespan: name, peak: name, spilled: name, moved: name }];
-    shown.plan = { predicted: costs, measured: costs, lower_bound: name, chosen: name, tried, stage: name, replans: name, advice: [name] } as never;
+    shown.plan = { predicted: costs, measured: costs, lower_bound: name, chosen: name, tried, stage: name, replans: name, why: name, advice: [name] } as never;
     mount(document.body, host());
     for (const tab of document.querySelectorAll<HTMLButtonElement>('[role=tab]')) {
       tab.click();

@@ -75,3 +75,13 @@ def test_texts_and_lists_are_bounded():
     plan.built({"predicted": TOLD | {"chosen": "b" * 10_000, "tried": [["c" * 10_000, 1, 1, 1, 1]] * 500}})
     part = plan.part()
     assert len(str(part)) < 6_000
+
+
+def test_a_plan_that_was_made_anew_is_told_with_the_reason():
+    run, log = RunState(), started()
+    run.follow("job-1")
+    for why in ("worker-0 is slow", "worker-1 is <slow>\x00"):
+        log.add("Replanned", why=why, speed=[1.0, 0.5], makespan=1.0, before=2.0, slow=[1])
+    run.fold(log.events)
+    plan = run.picture(log.time)["plan"]
+    assert (plan["replans"], plan["why"], plan["predicted"]) == (2, "worker-1 is <slow>\N{REPLACEMENT CHARACTER}", None)

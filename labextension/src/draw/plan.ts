@@ -35,7 +35,7 @@ function sentences(plan: PlanPart): string {
     plan.stage > 1 ? `The prediction adds up ${count(plan.stage)} stages, each planned when it began.` : '',
     plan.lower_bound > 0 ? `No plan takes less than ${fine(plan.lower_bound)}.` : '',
     plan.chosen ? `Chosen: ${plan.chosen}${plan.tried.length > 1 ? `, of ${count(plan.tried.length)} tried` : ''}.` : '',
-    plan.replans ? `Planned anew ${plan.replans > 1 ? `${count(plan.replans)} times` : 'once'} while it ran.` : ''
+    plan.replans ? `Planned anew ${plan.replans > 1 ? `${count(plan.replans)} times` : 'once'} while it ran${plan.why ? `: ${plan.why}` : ''}.` : ''
   ];
   return told.filter(Boolean).join(' ') || 'How it was planned is not known.';
 }

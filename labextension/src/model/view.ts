@@ -116,6 +116,7 @@ export interface PlanPart {
   tried: Tried[];
   stage: number;
   replans: number;
+  why: string;
   advice: string[];
 }
 
