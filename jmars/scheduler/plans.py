@@ -25,13 +25,13 @@ class Plans:
     ----------
     size, budget
         Bytes of what is kept, and the most that may be.
-    found, missed, dropped
-        How often a structure was here, was not, and was dropped.
+    found, missed, dropped, refined
+        How often a structure was here, was not, was dropped, and was planned again with what its runs taught.
     """
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
-        self.size = self.found = self.missed = self.dropped = 0
+        self.size = self.found = self.missed = self.dropped = self.refined = 0
         self._lock = Lock()  # graphs are prepared in threads
         self._kept: dict[bytes, Prepared] = {}  # the last used one last
 
@@ -56,6 +56,16 @@ class Plans:
                 gone = self._kept.pop(next(iter(self._kept)))
                 self.size -= gone.size
                 self.dropped += 1
+
+    def replace(self, old: Prepared, new: Prepared) -> None:
+        """From now on runs of a structure take another plan; nothing where the old one is not here any more."""
+        with self._lock:
+            for structure, prepared in self._kept.items():
+                if prepared is old:
+                    self._kept[structure] = new
+                    self.size += new.size - old.size
+                    self.refined += 1
+                    break
 
     def ready(
         self,
@@ -85,4 +95,5 @@ class Plans:
             "found": self.found,
             "missed": self.missed,
             "dropped": self.dropped,
+            "refined": self.refined,
         }

@@ -9,7 +9,7 @@ Source: seed 003, "准备执行图" and "初始 Worker 分配"; seed 002, "Execu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +20,18 @@ from jmars.optimize import Compiled, compile_graph
 from jmars.plan import Plan, PlanGraph, make_plan
 from jmars.scheduler.event_log import weight
 from jmars.scheduler.picture import graph_built, with_lines
-from jmars.scheduler.ranking import Machine, rank_operands
+from jmars.scheduler.ranking import Machine, Ranked, rank_operands
 from jmars.scheduler.watching import Watch
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings, Slot
 
 __all__ = ["Prepared", "Ready", "prepare"]
+
+REFINED = 2  # times that a structure is planned again with what its runs taught
+LEAST_SECONDS = 0.1  # of a run that is worth it
+TOLERANCE = 1.25  # how far a prediction may be off
+PATIENCE = 4.0  # a plan that is used again may take longer to make
 
 _AT_ONCE = 1 << 20  # instances of one structure; the words by which jobs are stopped are fewer
 
@@ -63,6 +68,8 @@ class Prepared:
     slots: list[tuple[int, int, int]]  # (operand, which of its arguments, slot): what a run brings stands first there
     size: int
     watched: Watched | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)  # with which it was planned
+    refined: int = 0  # how often it was planned again with what its runs taught
     _shown: list[tuple[Bindings, int, dict[str, Any]]] = field(default_factory=list)  # the last picture, and whose
 
     def open(self, job: str, number: int, base: int, bound: Bindings) -> JobTable:
@@ -91,6 +98,26 @@ class Prepared:
             stored=shared.stored,
             readers=shared.readers,
             tight=shared.tight,
+        )
+
+    def is_off(self, makespan: float) -> bool:
+        """Whether a run that took so many seconds teaches enough to plan the next ones again."""
+        if self.refined >= REFINED or makespan < LEAST_SECONDS:
+            return False
+        told = self.picture["predicted"]
+        return told is None or not 1 / TOLERANCE < makespan / max(told["makespan"], 1e-9) < TOLERANCE
+
+    def planned_again(self, executors: int, machine: Machine) -> Prepared:
+        """The same structure with an order by the costs that are known now; for a thread."""
+        ranked = rank_operands(self.compiled, self.settings, executors, machine, patience=PATIENCE)
+        return replace(
+            self,
+            plan=Plan(self.plan.dag, self.plan.assign.copy(), ranked.rank.copy()),
+            table=replace(self.table, rank=ranked.rank.tolist()),
+            picture=self.picture | {"predicted": ranked.predicted},
+            watched=_watched(ranked, self.settings, executors, machine),
+            refined=self.refined + 1,
+            _shown=[],
         )
 
     def shown(self, bindings: Bindings, stage: int) -> dict[str, Any]:
@@ -188,9 +215,6 @@ def prepare(
         readers=flow.succs,
         tight=machine is not None and 2 * int(after.nbytes.sum()) > machine.memory,
     )
-    watched = None
-    if ranked.graph is not None and machine is not None and len(workers) > 1 and settings.get("replan", True):
-        watched = Watched(ranked.graph, len(workers), machine.memory)
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
     for operand, (name, index) in after.stored.items():
         stored_chunks.setdefault(name, []).append((operand, index))
@@ -207,8 +231,15 @@ def prepare(
         {name: ids.ravel().tolist() for name, ids in after.results.items()},
         _slots(after.args),
         _size(compiled) + (60 * after.n if ranked.graph is not None else 0),
-        watched,
+        _watched(ranked, settings, len(workers), machine),
+        dict(settings),
     )
+
+
+def _watched(ranked: Ranked, settings: Mapping[str, Any], executors: int, machine: Machine | None) -> Watched | None:
+    if ranked.graph is None or machine is None or executors < 2 or not settings.get("replan", True):
+        return None
+    return Watched(ranked.graph, executors, machine.memory)
 
 
 def _slots(args: list[tuple[Any, ...]] | None) -> list[tuple[int, int, int]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jmars.model.messages import WorkerPort
@@ -32,7 +33,22 @@ class Surroundings:
     machine: Callable[[], Machine] | None = None  # gives what the host can do, for who plans
     read_chunk: ReadChunk | None = None  # gives the bytes of a small chunk, for what is decided by a value
 
+    _refining: set[asyncio.Task[None]] = field(default_factory=set)
+
     def ran(self, prepared: Prepared, measured: dict[str, Any]) -> None:
-        """A job, or a stage of one, has succeeded: how far its prediction was off is told with the next ones."""
-        if self.machine is not None:
-            self.machine().profile.accuracy.observe(prepared.picture.get("predicted"), measured)
+        """A job, or a stage of one, has succeeded: how far its prediction was off is told with the next ones.
+
+        Where it was far off, the next runs get another plan, made in a thread with the costs that are known now.
+        """
+        if self.machine is None:
+            return
+        machine = self.machine()
+        machine.profile.accuracy.observe(prepared.picture.get("predicted"), measured)
+        if prepared.is_off(measured["makespan"]):
+            task = asyncio.ensure_future(self._refine(prepared, machine))
+            self._refining.add(task)
+            task.add_done_callback(self._refining.discard)
+
+    async def _refine(self, prepared: Prepared, machine: Machine) -> None:
+        again = await asyncio.to_thread(prepared.planned_again, len(self.workers), machine)
+        self.plans.replace(prepared, again)

@@ -39,12 +39,12 @@ def wide(x: np.ndarray[Any, Any]) -> Any:
 
 
 def deep(x: np.ndarray[Any, Any]) -> Any:
-    """Many calls, few chunks: 100 steps on 8 of each, none of which fuses with the next."""
-    a = mt.asarray(x, chunk_size=len(x) // 8)
-    b = a + 1.0
-    for step in range(50):
-        a, b = a + b, b * 0.5 + step
-    return (a - b).sum()
+    """Many calls, few chunks: 50 steps on 10 of each, with two sums between them that keep them apart."""
+    a = mt.asarray(x, chunk_size=len(x) // 10)
+    for step in range(25):
+        a = a - a.mean() * (step + 1)
+        a = a / (1 + abs(a).max())
+    return a.sum()
 
 
 def small(x: np.ndarray[Any, Any]) -> Any:

@@ -9,7 +9,8 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.model.states import JobState
-from jmars.scheduler import EventLog, SessionActor
+from jmars.plan import Profile
+from jmars.scheduler import EventLog, Machine, SessionActor
 from jmars.scheduler.plans import Plans
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.structure import bindings, canonical, digest_of
@@ -20,6 +21,7 @@ class Workers:
 
     def __init__(self):
         self.tables, self.queued, self.freed, self.stopped = {}, {}, [], []
+        self.makespan = 0.0
 
     def open_job(self, table):
         self.tables[table.job] = table
@@ -32,7 +34,7 @@ class Workers:
         self.stopped.append(job)
 
     def close_job(self, job):
-        return {"makespan": 0.0, "peak": 0, "spilled": 0, "moved": 0}
+        return {"makespan": self.makespan, "peak": 0, "spilled": 0, "moved": 0}
 
     def free_chunks(self, chunks):
         self.freed += chunks
@@ -124,7 +126,7 @@ def test_what_was_dropped_is_asked_for_whole():
         one, _, _ = session(budget=0)
         await submitted(one, cell())
         assert one.again(*wire(cell())[1:], "") == ""
-        assert one.plans.counts() == {"plans": 0, "size": 0, "found": 0, "missed": 1, "dropped": 1}
+        assert one.plans.counts() == {"plans": 0, "size": 0, "found": 0, "missed": 1, "dropped": 1, "refined": 0}
 
     asyncio.run(story())
 
@@ -143,6 +145,31 @@ def test_what_was_used_longest_ago_goes_first_and_the_bytes_are_counted():
     plans.keep(b"c", c)
     assert plans.find(b"b") is None and plans.find(b"a") is a and plans.find(b"c") is c
     plans.keep(b"a", Sized(50))  # prepared twice at the same time
-    assert plans.counts() == {"plans": 2, "size": 80, "found": 3, "missed": 1, "dropped": 1}
+    assert plans.counts() == {"plans": 2, "size": 80, "found": 3, "missed": 1, "dropped": 1, "refined": 0}
     plans.keep(b"d", Sized(101))
     assert plans.size == 0 and len(plans) == 0
+
+
+def test_a_prediction_that_was_far_off_makes_the_next_runs_plan_another_one():
+    async def story():
+        one, port, ended = session()
+        profile = Profile()
+        one.around.machine = lambda: Machine(profile, 2**30)
+        job = await submitted(one, cell())
+        (before,) = one.plans._kept.values()
+        assert before.picture["predicted"] is None  # nothing worth a plan, as far as was known
+        port.makespan = 5.0
+        port.run(one, job)
+        await asyncio.gather(*one.around._refining)
+        (after,) = one.plans._kept.values()
+        assert after is not before and after.refined == 1 and after.pool is before.pool
+        assert one.plans.refined == 1
+        for _ in range(3):
+            job = one.again(*wire(cell())[1:], "")
+            assert sorted(port.tables[job].rank) == list(range(len(port.tables[job].rank)))
+            port.run(one, job)
+            await asyncio.gather(*one.around._refining)
+        assert one.plans.refined == 2  # and no more
+        assert [report["state"] for report in ended] == [JobState.SUCCEEDED] * 4
+
+    asyncio.run(story())
