@@ -119,9 +119,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     if np.ndim(start) or np.ndim(stop):
-        raise UnsupportedError(
-            "linspace between arrays is not in jmars; use a + (b - a) * linspace(0, 1, n)[:, None]"
-        )
+        raise UnsupportedError("linspace between arrays is not in jmars; use a + (b - a) * linspace(0, 1, n)[:, None]")
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
