@@ -55,6 +55,14 @@ _PAIRS = (
     ("eft 3 by dfs", "blevel"),
     ("eft 3 by dfs", "dfs"),
 )
+_TIGHT = (  # where not all chunks fit at one time: of the first three the best is 3 % above the best of all
+    ("halves by wave", "dfs"),
+    ("eft 5 by wave", "backwards"),
+    ("halves", "backwards"),
+    ("eft 3 by dfs", "dfs"),
+    ("halves", "dfs"),
+    ("runs", "dfs"),
+)
 _ONE = ("dfs", "blevel", "wave", "mars", "level")  # orders for one worker
 
 Named = tuple[str, str, NDArray[np.int16], NDArray[np.int64]]
@@ -125,7 +133,8 @@ def candidates(
         "alone": partial(few, 1),
         "eft 3 on few": partial(few, max(2, len(workers) // 4)),
     }
-    pairs = [pair for pair in _PAIRS if pair[1] != "backwards" or backwards]
+    first = _TIGHT if is_tight else ()
+    pairs = [*first, *(pair for pair in _PAIRS if pair not in first and (pair[1] != "backwards" or backwards))]
     if float(graph.nbytes.sum()) * workers.seconds_per_byte > _SLOW * float(graph.cost.sum()):
         early = (pairs[0], ("alone", "dfs"), ("eft 3 on few", "blevel"))
         pairs.sort(key=lambda pair: pair not in early)
