@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.native import plan_on, run
+from jmars.tensor.operand import TensorData
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 
@@ -66,7 +67,7 @@ class Session:
             If something is no tensor.
         """
         for one in tensors:
-            if not isinstance(one, Tensor):
+            if not isinstance(getattr(one, "data", None), TensorData):  # what a spawned task gives has a node too
                 raise TypeError(f"cannot plan a {type(one).__name__}; make it a tensor with jmars.tensor.asarray")
         return plan_on(self._given or default_cluster(start=False), [one.data for one in tensors], policy)
 
