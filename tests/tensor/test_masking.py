@@ -237,3 +237,19 @@ def test_functions_of_blocks_take_them_as_they_come(engine):
     _ = y.shape  # known from here on
     same(mt.map_blocks(double, y), array[array > 7] * 2.5)
     same(z + y, array[array > 7] * 3.5)
+
+
+def test_chunks_that_turned_out_to_be_empty_are_left_out():
+    array = np.arange(20)
+    x = mt.as_tensor(array, chunk_size=6)
+    y = x[x > 17]
+    assert y.shape == (2,)
+    np.testing.assert_array_equal(y.fetch(), [18, 19])
+    same(np.squeeze(x[x > 18].reshape(1, -1)), 19)
+    z = x[x > 18]
+    assert z.shape == (1,)
+    same(z.squeeze(), 19)
+    same(z[0], 19)
+    same(z * np.arange(3), np.arange(3) * 19)
+    same(y + 1, [19, 20])
+    assert y.chunks == ((2,),)

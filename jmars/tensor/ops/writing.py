@@ -94,7 +94,7 @@ def _where_true(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
     if isinstance(value, Tensor) and value.ndim > inner:  # one for each true element: where these are must be known
         if mask.ndim == 1:
             return None
-        flat = reshape(x, (-1, *x.shape[mask.ndim :]))
+        flat = reshape(x, (mask.size, *x.shape[mask.ndim :]))
         return Tensor(reshape(setitem(flat, ravel(mask).fetch(), value), x.shape).data)
     if inner:
         mask = expand_dims(mask, tuple(range(mask.ndim, x.ndim)))
