@@ -58,8 +58,8 @@ _PAIRS = (
 _TIGHT = (  # where not all chunks fit at one time: of the first three the best is 3 % above the best of all
     ("halves by wave", "dfs"),
     ("eft 5 by wave", "backwards"),
-    ("halves", "backwards"),
     ("eft 3 by dfs", "dfs"),
+    ("halves", "backwards"),
     ("halves", "dfs"),
     ("runs", "dfs"),
 )
