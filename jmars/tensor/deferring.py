@@ -45,9 +45,8 @@ def guarded(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwar
     """`function(*args, **kwargs)`, in this stage, in a later one, or with its arguments computed first."""
     tensors = list(_tensors((args, kwargs)))
     unknown = [one for one in tensors if one.data.unsettled and not one.data.settle()]
-    for one in tensors if name != "map_blocks" else ():  # which is called for the blocks that there are
-        if any(0 in axis and len(axis) > 1 for axis in one.data.chunks):
-            one.data = rechunked(one.data, tuple(map(_filled, one.data.chunks)))  # nothing is copied
+    if name != "map_blocks":  # which is called for the blocks that there are
+        _leave_out_empty(tensors)
     if not unknown or strictly.get() or name in ("cond", "while_loop"):  # these two know what to do
         return function(*args, **kwargs)
     if name in SAME_STAGE and not any(is_open(one.data.chunks) for one in unknown):
@@ -62,7 +61,15 @@ def guarded(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwar
         except _CannotPutOffError:
             pass
     get_engine().execute([one.data for one in unknown])
+    _leave_out_empty(unknown)
     return function(*args, **kwargs)
+
+
+def _leave_out_empty(tensors: Sequence[Tensor]) -> None:
+    """Let handles name the same arrays without the chunks that turned out to be empty; nothing is copied."""
+    for one in tensors:
+        if any(0 in axis and len(axis) > 1 for axis in one.data.chunks):
+            one.data = rechunked(one.data, tuple(map(_filled, one.data.chunks)))
 
 
 @contextmanager

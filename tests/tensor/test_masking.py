@@ -33,8 +33,10 @@ def test_elementwise_and_sums_go_on_in_the_same_stage(case, name):
     array, x, mask, m = case
     y, expected = x[m] * 2 + x[m] - 1.5, array[mask] * 3 - 1.5
     same(y, expected, rtol=1e-12)
-    same(getattr(y, name)(), getattr(expected, name)(), rtol=1e-12)
-    same(getattr(y, name)(axis=0), getattr(expected, name)(axis=0), rtol=1e-12)
+    with np.errstate(over="ignore"):
+        whole, rows = getattr(expected, name)(), getattr(expected, name)(axis=0)
+    same(getattr(y, name)(), whole, rtol=1e-12)
+    same(getattr(y, name)(axis=0), rows, rtol=1e-12)
 
 
 def test_a_sum_of_what_a_mask_takes_is_one_stage(engine):
