@@ -119,7 +119,7 @@ class Operand:
     """
 
     name: ClassVar[str] = "operand"
-    bound: ClassVar[str] = ""  # the field that no plan depends on: tensor/structure.py
+    binds: ClassVar[str] = ""  # the field that no plan depends on: tensor/structure.py
     dynamic: ClassVar[bool] = False  # whether something must have run before it can be tiled: tensor/dynamic.py
     inputs: tuple[TensorData, ...] = ()
     line: SourceLine | None = None

@@ -2,7 +2,7 @@
 
 The structure is everything that tiling, fusing and planning look at: operands with their parameters, who reads whom,
 dtypes, chunks, which leaves are held, what is asked for. Filled in afterwards are `Bindings`: the keys of tensors held
-and asked for, the user's lines, and what an operand declares to be `bound` (where a random stream begins). `digest`
+and asked for, the user's lines, and what an operand binds (where a random stream begins). `digest`
 names a structure, `canonical` gives the graph without its bindings, of which the scheduler keeps the plan. Used by
 client/structures.py and the scheduler.
 Source: the structural hashing of hash-consing, Ershov 1958; PLANNING 6.2, "pool instances per plan hash".
@@ -84,7 +84,7 @@ def bindings(operands: Sequence[Operand], keys: Sequence[str]) -> Bindings:
     """The bindings of operands whose tensors have these keys."""
     rows: dict[SourceLine, int] = {}
     line_of = [-1 if (line := operand.line) is None else rows.setdefault(line, len(rows)) for operand in operands]
-    values = dict.fromkeys(getattr(operand, operand.bound) for operand in operands if operand.bound)
+    values = dict.fromkeys(getattr(operand, operand.binds) for operand in operands if operand.binds)
     return Bindings(keys, list(rows), line_of, list(values))
 
 
@@ -96,9 +96,9 @@ def canonical(graph: TensorGraph) -> TensorGraph:
         copy = object.__new__(type(operand))
         copy.__dict__.update(operand.__dict__)
         copy.__dict__["line"] = SourceLine("", number, "")
-        if operand.bound:
-            value = getattr(operand, operand.bound)
-            copy.__dict__[operand.bound] = Slot(slots.setdefault(value, len(slots)))
+        if operand.binds:
+            value = getattr(operand, operand.binds)
+            copy.__dict__[operand.binds] = Slot(slots.setdefault(value, len(slots)))
         operands.append(copy)
     metas = [replace(meta, key=str(number)) for number, meta in enumerate(graph.metas)]
     return TensorGraph(operands, graph.inputs, metas, graph.results)
@@ -154,8 +154,8 @@ def digest(
             add(name)
             for value in values(operand):
                 add(_plain(value, known))
-            if kind.bound:
-                add(slots.setdefault(getattr(operand, kind.bound), len(slots)))
+            if kind.binds:
+                add(slots.setdefault(getattr(operand, kind.binds), len(slots)))
         add(_dtype(output.dtype, known))
         add(_plain(output.chunks, known))
     return xxhash.xxh3_128_digest(marshal.dumps(parts, 2))
@@ -171,7 +171,7 @@ def _parameters(kind: type) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     if found is None:
         names = [field.name for field in fields(kind)]
         if issubclass(kind, Operand):
-            names = [name for name in names if name not in ("inputs", "line", kind.bound)]
+            names = [name for name in names if name not in ("inputs", "line", kind.binds)]
         values: Callable[[Any], tuple[Any, ...]]
         if len(names) > 1:
             values = attrgetter(*names)

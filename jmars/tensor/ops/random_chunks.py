@@ -64,7 +64,7 @@ class Doubles(Operand):
     scale: tuple[float, float] | None  # (low, high - low)
     splits: Splits
     name: ClassVar[str] = "random"
-    bound: ClassVar[str] = "stream"
+    binds: ClassVar[str] = "stream"
 
     @property
     def label(self) -> str:
@@ -136,7 +136,7 @@ class Draws(Operand):
     arguments: tuple[Any, ...]
     splits: Splits
     name: ClassVar[str] = "random"
-    bound: ClassVar[str] = "stream"
+    binds: ClassVar[str] = "stream"
 
     @property
     def label(self) -> str:
