@@ -116,6 +116,9 @@ class Generate:
     inputs: tuple[int, ...] = ()
     work = 0
 
+    def __eq__(self, other: object) -> bool:
+        return _equal_fields(self, other)
+
 
 @dataclass(frozen=True)
 class Reduce:
@@ -159,6 +162,25 @@ class Call:
     work: int = 0  # bytes of scratch that the function allocates
     cost: float = 0.0  # seconds that its user expects; 0 where nobody has said
     alone: bool = False  # never joined with others: its user looks for it by its own name
+
+    def __eq__(self, other: object) -> bool:
+        return _equal_fields(self, other)
+
+
+def _equal_fields(step: Generate | Call, other: object) -> bool:
+    """Whether two steps do the same to the last bit: 0.0 and -0.0 are two parameters, 1 and True as well."""
+    same = type(step) is type(other) and vars(step) == vars(other)
+    return same and isinstance(other, Generate | Call) and _same(step.params, other.params)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, float | complex | np.inexact):
+        return repr(one) == repr(other)
+    return bool(one == other)
 
 
 @dataclass(frozen=True)

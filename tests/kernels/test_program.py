@@ -58,6 +58,14 @@ def test_equal_programs_are_one_key():
     assert compile_program(binary("add")) is compile_program(binary("add"))
 
 
+@pytest.mark.parametrize("make", [lambda *p: Call(reverse, p, (), ROW), lambda *p: Generate(counting, p, ROW)])
+def test_parameters_that_compare_equal_and_are_not_the_same_make_two_programs(make):
+    different = [(0.0,), (-0.0,), (0,), (False,), ((np.float64(0.0),),), ((np.float64(-0.0),),), (0j,), (-0j,)]
+    assert len({single("f", (), make(*params)) for params in different}) == len(different)
+    assert make(1.5, ("a", (2, np.int64(3)))) == make(1.5, ("a", (2, np.int64(3))))
+    assert hash(make(0.0)) == hash(make(0.0)) and make(0.0) != binary("add").steps[0]
+
+
 def test_zero_and_minus_zero_are_two_constants_and_nan_is_one():
     assert scale(0.0) != scale(-0.0)
     assert scale(np.nan) == scale(np.nan)
