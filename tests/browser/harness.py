@@ -204,9 +204,14 @@ class NotebookPage:
             context.close()
             lab.end_kernels()
 
-    def wait_until_ready(self) -> None:
-        """The notebook is drawn and its kernel answers."""
+    def wait_until_drawn(self) -> None:
+        """The notebook is drawn and our commands are there; its kernel may be busy or gone."""
         self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+        self.page.wait_for_function("() => window.jupyterapp?.commands.hasCommand('jmars:show')")
+
+    def wait_until_ready(self) -> None:
+        """The notebook is drawn and its kernel answers: for a page that is new to it, only between cells that block."""
+        self.wait_until_drawn()
         self.page.wait_for_function(
             """() => {
               const kernel = window.jupyterapp?.shell.currentWidget?.context?.sessionContext?.session?.kernel;
