@@ -113,6 +113,7 @@ def _in_sequence(parts: list[tuple[Run, int, tuple[int, ...]]], members: list[in
             for part, number, ending in parts[:-1]:
                 target = np.empty(types[number].shape, types[number].dtype)
                 part(target, values, args, stop)
+                target.setflags(write=False)  # as a stored chunk is: others may still read it
                 for value in ending:
                     values[value] = None
                 values[number] = target

@@ -67,3 +67,37 @@ def test_a_tensor_that_is_held_is_read_and_not_computed_again():
     compiled = compile_graph(graph, {})
     assert (compiled.after.program < 0).sum() == 2
     assert compiled.dag.sources().tolist() == sorted(compiled.after.stored)
+
+
+def add_in_place(block):
+    block += 100
+    return block
+
+
+def added(block):
+    try:
+        return add_in_place(block)
+    except ValueError:  # read-only, as documented
+        return block + 100
+
+
+SHARED = {
+    "elements": lambda x: x * 2,
+    "reversed": lambda x: x[::-1],
+    "a function": lambda x: mt.cumsum(x),
+    "a sum": lambda x: x.sum(keepdims=True),
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: "-".join(map(str, config.values())))
+@pytest.mark.parametrize("shared", SHARED)
+def test_a_function_never_writes_into_what_others_read(config, shared, monkeypatch):
+    monkeypatch.setattr(engine, "tiled", lambda graph: compile_graph(graph, config).after)
+    for function, fails in ((added, False), (add_in_place, True)):
+        x = SHARED[shared](mt.arange(8.0, chunk_size=8))
+        y, compiled = x.map_blocks(function, dtype="f8") + x, engine.OneByOne()
+        if fails:
+            with pytest.raises(ValueError, match="read-only"):
+                compiled.execute([y.data])
+            continue
+        np.testing.assert_array_equal(compiled.fetch(y.data), 2 * compiled.fetch(x.data) + 100)

@@ -98,6 +98,7 @@ class OneByOne:
             assert [(x.shape, x.dtype) for x in read] == [(t.shape, t.dtype) for t in program.inputs], program
             args = chunks.args[i] if chunks.args else ()
             compile_program(program, self.backend)(out, read, args, lambda: False)
+            out.flags.writeable = False  # as where it is stored
             values.append(out)
         return {key: {k: values[i] for k, i in enumerate(ids.reshape(-1))} for key, ids in chunks.results.items()}
 
