@@ -226,3 +226,14 @@ def test_what_cannot_be_distributed_is_refused_by_name():
         jt.ones(2) + "text"
     with pytest.raises(UnsupportedError, match="order"):
         np.add(jt.ones(2), 1, order="F")
+
+
+@pytest.mark.parametrize("number", [-1, 2**40, -(2**70)])
+@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
+def test_a_number_that_no_element_can_be_is_compared_with_each(name, number):
+    compare, array = getattr(np, name), np.arange(6, dtype="u4").reshape(2, 3)
+    x = jt.asarray(array, chunk_size=2)
+    same(compare(x, number), compare(array, number))
+    same(compare(number, x), compare(number, array))
+    same(compare(x + 1, number).sum(axis=0), compare(array + 1, number).sum(axis=0))
+    same(compare(x, number) & (x > 2), compare(array, number) & (array > 2))

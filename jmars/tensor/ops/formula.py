@@ -94,7 +94,8 @@ class Formula:
         if name in _COMPARISONS and any(v.number == -1 and not _fits(v, t) for v, t in zip(values, loop)):
             # a Python int that no element can equal: NumPy knows the answer from the dtype alone
             probe = [v.scalar if v.number == -1 else np.zeros((), v.kind) for v in values]
-            return Value(-1, out, getattr(np, name)(*probe))
+            (integers,) = (v for v in values if v.number != -1)  # read for their shape: each equals itself
+            return self._node("equal" if getattr(np, name)(*probe) else "not_equal", [integers, integers], out)
         args = [self._placed(value, loop[i]) for i, value in enumerate(values)]
         if dtype is not None:
             args = [self.cast(arg, loop[i]) for i, arg in enumerate(args)]
