@@ -105,14 +105,15 @@ def drift(
     # what most cores do is normal: the median of the workers, each with its cores
     order = judged[np.argsort(ratio[judged], kind="stable")]
     share = np.cumsum(workers.cores[order])
-    scale = float(ratio[order[np.searchsorted(share, share[-1] / 2)]])
+    middle = int(order[np.searchsorted(share, share[-1] / 2)])
+    scale = float(ratio[middle])
     spread = np.log(took / planned) - np.log(ratio[worker])
     sigma = float(np.sqrt(np.mean(spread**2))) if len(spread) else 0.0
     speed, off = workers.speed.copy(), []
     for w in judged.tolist():
         relative = scale / ratio[w]
         far = abs(np.log(relative))
-        if far > np.log1p(tolerance) and far > _SURE * sigma / np.sqrt(ran[w]):
+        if far > np.log1p(tolerance) and far > _SURE * sigma * np.sqrt(1 / ran[w] + 1 / ran[middle]):
             speed[w] *= relative
             off.append(w)
     return DriftReport(speed, scale, ran, tuple(off))

@@ -114,7 +114,7 @@ class LossyRun(RuleBasedStateMachine):
         while todo:
             v = todo.pop()
             redone.add(v)
-            todo += [p for p in self.graph.preds[v] if p not in held and p not in redone]
+            todo += [p for p in self.graph.preds[v] if p in self.finished - held - redone]  # others are redone already
         again, ready, withdrawn = self.run.lost(ids)
         self.finished -= redone
         assert sorted(again) == sorted(redone)
