@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,9 +31,18 @@ __all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d", "unique"]
 
 Array = np.ndarray[Any, Any]
 _BYTES = np.dtype(np.uint8)
-_SHAPED = np.unique(np.zeros((1, 1)), return_inverse=True)[1].ndim == 2  # whether the inverse has the array's shape
 
-_ONE_NAT = np.unique(np.array(["NaT"] * 2, "M8[s]"), equal_nan=False).size == 1  # NumPy 2.3 compares them as numbers
+
+@cache
+def _is_shaped() -> bool:
+    """Whether this NumPy gives the inverse the array's shape."""
+    return np.unique(np.zeros((1, 1)), return_inverse=True)[1].ndim == 2
+
+
+@cache
+def _has_one_nat() -> bool:
+    """Whether this NumPy (2.3) takes NaT for a number that equals itself."""
+    return np.unique(np.array(["NaT"] * 2, "M8[s]"), equal_nan=False).size == 1
 
 
 @offers("unique")
@@ -61,7 +71,7 @@ def unique(
         raise UnsupportedError("np.unique with return_inverse and equal_nan=False is not in jmars; leave one out")
     if (return_index or return_inverse) and not is_known([x.data.shape]):
         x._settled()
-    if x.dtype.kind in "mM" and _ONE_NAT and not (return_index or return_inverse or return_counts):
+    if x.dtype.kind in "mM" and _has_one_nat() and not (return_index or return_inverse or return_counts):
         equal_nan = True
     fields = (True, return_index, return_counts)
     origin = Origin.of(new_group())
@@ -74,7 +84,7 @@ def unique(
             found.append(Tensor(new_data(Field(field, fields, x.dtype, inputs=(whole,)), *_one_chunk(origin, dtype))))
     if return_inverse:
         which = Tensor(new_data(Inverse(inputs=(x.data, found[0].data)), x.shape, np.dtype(np.intp), x.chunks))
-        found.insert(1 + return_index, which if _SHAPED and axis is None else ravel(which))
+        found.insert(1 + return_index, which if _is_shaped() and axis is None else ravel(which))
     return found[0] if len(found) == 1 else tuple(found)
 
 
