@@ -61,6 +61,6 @@ def test_what_was_predicted_stands_beside_what_was_measured(lab, browser, theme)
         table = notebook.view(1).get_by_role("table", name="predicted and measured")
         first = table.get_by_role("row").nth(1).inner_text().split("\t")
         assert first[0] == "time" and first[1].endswith("s") and first[2].endswith("s")
-        assert notebook.view(1).get_by_role("table", name="plans tried").get_by_role("row").count() > 2
+        assert notebook.view(1).get_by_role("table", name="plans tried").get_by_role("row").count() >= 2
         notebook.screenshot(f"plan-tab-{theme}")
         assert notebook.console == []
