@@ -8,6 +8,7 @@ Source: PLANNING 7, runtime step 8 (drift monitor, replan what remains).
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 
@@ -22,6 +23,8 @@ from jmars.scheduler.prepare import Watched
 from jmars.scheduler.watching import NewPlan, Standing, Watch, plan_anew
 
 __all__ = ["Replanning", "watch_over"]
+
+log = logging.getLogger("jmars.scheduler")
 
 _SHARE = 0.05  # of the work that is left, which another plan may take to make
 _SLOW = 0.8  # of the fastest worker's speed: who is below takes only what is planned for it
@@ -42,7 +45,7 @@ class Replanning:
     def ended(self, operands: Sequence[int], worker: int, microseconds: Sequence[int]) -> None:
         """Operands ended on a worker, which took so long for each."""
         self._watch.ended(operands, worker, microseconds)
-        if self._task is None or self._task.done():
+        if self._open and (self._task is None or self._task.done()):
             report = self._watch.look(time.monotonic())
             if report is not None:
                 self._task = asyncio.ensure_future(self._plan_anew(report))
@@ -60,7 +63,12 @@ class Replanning:
             worker[operand] = assign[operand] = chosen
         now = Standing(state, worker, assign, np.array(self._rank, np.int64))
         left = float(costs.cost[state < 3].sum()) / len(watch.workers)
-        new = await asyncio.to_thread(plan_anew, costs, watch.workers, report, now, _SHARE * left)
+        try:
+            new = await asyncio.to_thread(plan_anew, costs, watch.workers, report, now, _SHARE * left)
+        except Exception:  # the run goes on as it was planned; the next attempt would end alike
+            log.exception("what is left of %s could not be planned anew", self._job)
+            self._open = False
+            return
         if self._open:
             self._swap(new, report)
 

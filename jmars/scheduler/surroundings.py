@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ from jmars.scheduler.prepare import Prepared
 from jmars.scheduler.ranking import Machine
 
 __all__ = ["ReadChunk", "Surroundings"]
+
+log = logging.getLogger("jmars.scheduler")
 
 ReadChunk = Callable[[int, int], Awaitable[bytes]]  # (chunk, bytes of it) -> the bytes
 
@@ -50,5 +53,9 @@ class Surroundings:
             task.add_done_callback(self._refining.discard)
 
     async def _refine(self, prepared: Prepared, machine: Machine) -> None:
-        again = await asyncio.to_thread(prepared.planned_again, len(self.workers), machine)
+        try:
+            again = await asyncio.to_thread(prepared.planned_again, len(self.workers), machine)
+        except Exception:  # the plan that is there serves still
+            log.exception("a structure could not be planned again")
+            return
         self.plans.replace(prepared, again)

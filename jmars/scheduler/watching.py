@@ -8,6 +8,7 @@ Source: PLANNING 0.5 and 3.4: drift triggers replanning, not blind stealing; own
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -64,7 +65,8 @@ class Watch:
 
     def __init__(self, graph: PlanGraph, executors: int, memory: int) -> None:
         self.graph = graph
-        self.workers = Workers.build(executors, memory=max(1, memory // executors), bandwidth=_FREE, latency=0.0)
+        share = max(1, memory // executors, _largest(graph))  # they share one memory: what fits there fits each
+        self.workers = Workers.build(executors, memory=share, bandwidth=_FREE, latency=0.0)
         self.plans = 0  # made until now
         self._operands: list[int] = []
         self._worker: list[int] = []
@@ -116,6 +118,13 @@ class Watch:
         """Another plan was made for workers of this speed."""
         self.plans += 1
         self.workers = with_speed(self.workers, speed)
+
+
+def _largest(graph: PlanGraph) -> int:
+    """Most bytes that one operand needs at once."""
+    users = np.repeat(np.arange(graph.n), graph.dag.in_degree)
+    inputs = np.bincount(users, graph.nbytes[graph.dag.pred_idx], graph.n)
+    return math.ceil(float((graph.nbytes + graph.work + inputs).max(initial=0.0)))
 
 
 def plan_anew(graph: PlanGraph, workers: Workers, report: DriftReport, now: Standing, budget: float) -> NewPlan:

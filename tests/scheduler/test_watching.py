@@ -1,5 +1,7 @@
 """A worker that is slower than the others is found while the job runs, and what is left is planned for it."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from jmars.graph import Dag
@@ -80,3 +82,14 @@ def test_chunks_that_lay_there_before_the_job_stay_readable():
     report = type("Report", (), {"speed": np.array([1.0, 0.5]), "why": "because"})()
     new = plan_anew(watch.costs(), watch.workers, report, now, budget=1.0)
     assert new.assign[:2] == [-1, -1] and new.assign[5] == 1 and min(new.assign[2:5]) >= 0
+
+
+def test_an_operand_larger_than_a_share_of_the_memory_keeps_nobody_from_planning_anew():
+    watch = Watch(replace(graph(), nbytes=np.full(101, 6 * 10**8)), 2, 10**9)  # it runs beside nothing else
+    ran(watch, 24)
+    state = np.full(101, S.READY, np.uint8)
+    state[:24], state[100] = S.FINISHED, S.UNSCHEDULED
+    worker = np.where(np.arange(101) < 24, np.arange(101) // 2 % 2, -1)
+    now = Standing(state, worker, np.arange(101) % 2, np.arange(101))
+    new = plan_anew(watch.costs(), watch.workers, watch.look(1.0), now, budget=1.0)
+    assert sorted(new.rank) == list(range(101)) and 0 < new.makespan < 1e3

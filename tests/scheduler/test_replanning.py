@@ -1,0 +1,76 @@
+"""Another plan for what is left is of use, never a danger: where it cannot be made, the run goes on."""
+
+import asyncio
+import logging
+
+from jmars.flow import Counters, FlowGraph
+from jmars.graph import Dag
+from jmars.plan import PlanGraph
+from jmars.scheduler import EventLog, replanning
+from jmars.scheduler.operand import OperandActor
+from jmars.scheduler.watching import Watch
+
+N = 40
+
+
+class Workers:
+    """Notes what is planned anew."""
+
+    def __init__(self):
+        self.plans = []
+
+    def replan(self, job, rank, workers, slow):
+        self.plans.append(slow)
+
+
+def ran(one, rows, operands):
+    """Operands ended in turn on two workers, the second of which is slow."""
+    for operand in operands:
+        worker = operand % 2
+        rows.started([operand], worker)
+        rows.finished([operand], worker)
+        one.ended([operand], worker, [4_000_000 if worker else 1_000_000])
+
+
+def story(monkeypatch, plan):
+    """How often a plan was asked for in a run that drifts, what workers were told, and what the loop was told."""
+    asked, wrong, port = [], [], Workers()
+    ours = replanning.plan_anew
+
+    def plan_anew(*args):
+        asked.append(1)
+        return ours(*args) if plan is None else plan()
+
+    monkeypatch.setattr(replanning, "plan_anew", plan_anew)
+
+    async def run():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: wrong.append(context))
+        graph = Dag.from_edges(N, [], [])
+        watch = Watch(PlanGraph.build(graph, cost=1.0, nbytes=8, op=0), 2, 10**9)
+        rows = OperandActor(Counters(FlowGraph(graph)), [8] * N, [k % 2 for k in range(N)], 2)
+        rows.start()
+        one = replanning.Replanning("job-1", watch, rows, range(N), port, EventLog())
+        for first in (0, 16):
+            ran(one, rows, range(first, first + 8))
+            watch._looked = 0.0
+            ran(one, rows, range(first + 8, first + 16))
+            if one._task is not None:
+                await asyncio.wait([one._task])
+        one.close()
+
+    asyncio.run(run())
+    return len(asked), port.plans, wrong
+
+
+def test_a_worker_that_is_slow_gets_another_plan(monkeypatch):
+    asked, plans, wrong = story(monkeypatch, None)
+    assert asked >= 1 and plans[0] == [1] and not wrong
+
+
+def test_a_plan_that_cannot_be_made_is_tried_once_and_ends_nothing(monkeypatch, caplog):
+    def fails():
+        raise RuntimeError("no plan")
+
+    with caplog.at_level(logging.ERROR, "jmars.scheduler"):
+        asked, plans, wrong = story(monkeypatch, fails)
+    assert (asked, plans, wrong) == (1, [], []) and "no plan" in caplog.text
