@@ -53,6 +53,7 @@ class GraphActor:
         self.elapsed = 0.0
         self.measured: dict[str, Any] | None = None  # what it took, once it has ended
         self.results: list[str] = []  # keys of the tensors that it left here and that were not here before
+        self.settled: dict[str, Any] = {}  # chunks of results whose lengths were not known when they were submitted
         self._around = around
         self._port, self._meta, self._log = around.port, around.meta, around.log
         self._stop_as: JobState | None = None  # how it will end once nothing runs
@@ -79,6 +80,8 @@ class GraphActor:
         """
         args = (self._around, self.job, blob, settings, structure, bound, self._check)
         found = await asyncio.to_thread(_tried, first, *args)
+        if self.state in TERMINAL:
+            return  # cancelled meanwhile
         ready, self._stages = (found, None) if isinstance(found, BaseException) else found
         self.run(ready)
 
@@ -313,7 +316,7 @@ class GraphActor:
             self._final_states = bytes(self._operands.state)
             self._progress.close(self._final_states)
             self._earlier = added(self._earlier, counts_by_state(self._final_states))
-        self._operands = self._table = self._ready = None
+        self._operands = self._table = self._ready = self._replanning = None
 
     def _keep(self, results: Mapping[str, list[int]]) -> None:
         """Leave the results here, chunks by key."""
@@ -327,7 +330,9 @@ class GraphActor:
         if self._stages is not None:
             if state is JobState.SUCCEEDED:
                 self._keep(self._stages.results(self._meta))
+                self.settled = self._stages.settled
             self._port.free_chunks(self._stages.close(self._meta))
+            self._stages = None
         self._move(state)
         self._around.ended(self)
 
@@ -336,11 +341,6 @@ class GraphActor:
         self._picture = None
 
     # -- telling
-    @property
-    def settled(self) -> dict[str, Any]:
-        """Chunks of results whose lengths were not known when they were submitted."""
-        return self._stages.settled if self._stages is not None else {}
-
     @property
     def progress(self) -> float:
         """Share of the work that is done: never less than before, 1 only when the job has succeeded."""

@@ -50,7 +50,11 @@ class Plans:
         """Keep what was prepared for a structure, unless it alone is over the budget."""
         with self._lock:
             old = self._kept.pop(structure, None)
-            self.size += prepared.size - (old.size if old is not None else 0)
+            self.size -= old.size if old is not None else 0
+            if prepared.size > self.budget:
+                self.dropped += 1
+                return
+            self.size += prepared.size
             self._kept[structure] = prepared
             while self.size > self.budget:
                 gone = self._kept.pop(next(iter(self._kept)))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jmars.flow import FlowGraph, Pool
+from jmars.kernels.program import Call, Generate
 from jmars.model.messages import JobTable
 from jmars.optimize import Compiled, compile_graph
 from jmars.plan import Plan, PlanGraph, make_plan
@@ -253,7 +254,23 @@ def _slots(args: list[tuple[Any, ...]] | None) -> list[tuple[int, int, int]]:
 
 
 def _size(compiled: Compiled) -> int:
-    """Bytes of what is kept of a graph, about: measured with tracemalloc."""
+    """Bytes of what is kept of a graph, about: measured with tracemalloc, and what users' functions bring along."""
     before, after = compiled.before, compiled.after
     args = 150 * after.n if after.args is not None else 0
+    steps = [step for program in after.programs for step in program.steps]
+    args += sum(_brought(step.params) for step in steps if isinstance(step, Call | Generate))
+    args += sum(map(_brought, after.args or ()))
     return 15_000 + 40 * before.n + 400 * after.n + 8 * before.input_idx.size + 60 * after.input_idx.size + args
+
+
+def _brought(row: tuple[Any, ...]) -> int:
+    """Bytes of pickles and arrays in a row."""
+    found = 0
+    for one in row:
+        if type(one) is bytes:
+            found += len(one)
+        elif type(one) is np.ndarray:
+            found += one.nbytes
+        elif type(one) is tuple:
+            found += _brought(one)
+    return found

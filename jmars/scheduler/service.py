@@ -106,7 +106,10 @@ class SessionActor:
         if self.graph(job).state not in TERMINAL:
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(job, []).append(ended)
-            await asyncio.wait([ended], timeout=timeout)
+            try:
+                await asyncio.wait([ended], timeout=timeout)
+            finally:
+                self._no_longer_waits(job, ended)
 
     def jobs(self) -> list[dict[str, Any]]:
         """All jobs that are remembered, oldest first."""
@@ -222,6 +225,13 @@ class SessionActor:
         self.idle_since = None if self.active else time.time()
         report = {"job": graph.job, "state": str(graph.state), "error": graph.error, "line": graph.line}
         self._job_ended(report | {"results": graph.results, "settled": graph.settled})
+
+    def _no_longer_waits(self, job: str, ended: asyncio.Future[None]) -> None:
+        waiting = self._waiting.get(job, [])
+        if ended in waiting:
+            waiting.remove(ended)
+            if not waiting:
+                del self._waiting[job]
 
     def _prepared(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

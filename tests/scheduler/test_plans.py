@@ -12,7 +12,9 @@ from jmars.model.states import JobState
 from jmars.plan import Profile
 from jmars.scheduler import EventLog, Machine, SessionActor
 from jmars.scheduler.plans import Plans
+from jmars.scheduler.prepare import Prepared
 from jmars.tensor.graph import TensorGraph
+from jmars.tensor.spawn import spawn
 from jmars.tensor.structure import bindings, canonical, digest_of
 
 
@@ -146,8 +148,80 @@ def test_what_was_used_longest_ago_goes_first_and_the_bytes_are_counted():
     assert plans.find(b"b") is None and plans.find(b"a") is a and plans.find(b"c") is c
     plans.keep(b"a", Sized(50))  # prepared twice at the same time
     assert plans.counts() == {"plans": 2, "size": 80, "found": 3, "missed": 1, "dropped": 1, "refined": 0}
-    plans.keep(b"d", Sized(101))
-    assert plans.size == 0 and len(plans) == 0
+    plans.keep(b"d", Sized(101))  # too large for itself: the others stay
+    assert plans.size == 80 and len(plans) == 2 and plans.find(b"d") is None
+    plans.keep(b"a", Sized(101))
+    assert plans.size == 30 and plans.find(b"a") is None and plans.find(b"c") is c
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        lambda one: spawn(len, (one,)),
+        lambda one: spawn(lambda: len(one)),
+        lambda one: mt.map_blocks(lambda block: block + len(one), mt.ones(4), dtype=float),
+    ],
+)
+def test_what_functions_bring_along_counts_in_the_size_of_a_plan(tensor):
+    async def story():
+        one, _, _ = session()
+        await submitted(one, tensor(b"x" * 10**5))
+        (prepared,) = one.plans._kept.values()
+        assert 10**5 < prepared.size < 1.5 * 10**5
+
+    asyncio.run(story())
+
+
+def test_a_plan_that_cannot_be_made_again_leaves_the_one_that_is_there(monkeypatch, caplog):
+    async def story():
+        one, port, ended = session()
+        one.around.machine = lambda: Machine(Profile(), 2**30)
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: wrong.append(context))
+        job = await submitted(one, cell())
+        (before,) = one.plans._kept.values()
+        port.makespan = 5.0
+        port.run(one, job)
+        await asyncio.wait(one.around._refining)
+        assert one.plans.find(wire(cell())[1]) is before and ended[0]["state"] == JobState.SUCCEEDED
+
+    wrong = []
+    monkeypatch.setattr(Prepared, "planned_again", lambda *args: 1 / 0)
+    asyncio.run(story())
+    assert not wrong and "ZeroDivisionError" in caplog.text
+
+
+def test_what_an_ended_job_is_remembered_by_is_no_graph():
+    async def story():
+        one, port, _ = session()
+        x = mt.arange(6, chunk_size=2)
+        one.around.read_chunk = None
+        blob = cloudpickle.dumps(TensorGraph.of([x[x > 1].data]))
+        job = one.submit(blob, "", {})
+        await asyncio.gather(*one._tasks)
+        one.cancel(job)
+        while one.active:
+            port.run(one, job)
+        graph = one.graph(job)
+        assert graph.settled == {} and graph._stages is None and graph._replanning is None
+
+    asyncio.run(story())
+
+
+def test_who_asks_again_and_again_whether_a_job_has_ended_leaves_nothing_behind():
+    async def story():
+        one, port, _ = session()
+        job = await submitted(one, cell())
+        for _ in range(3):
+            await one.wait(job, 0)
+        assert not one._waiting
+        waiting = asyncio.ensure_future(one.wait(job))
+        await asyncio.sleep(0)
+        await one.wait(job, 0)
+        port.run(one, job)
+        await waiting
+        assert not one._waiting
+
+    asyncio.run(story())
 
 
 def test_a_prediction_that_was_far_off_makes_the_next_runs_plan_another_one():
