@@ -25,7 +25,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Locator, Page, TimeoutError, sync_playwright
+from playwright.sync_api import Browser, Error, Locator, Page, TimeoutError, sync_playwright
 
 from tests.notebook.kernels import write_kernelspec
 
@@ -200,6 +200,9 @@ class NotebookPage:
             page.goto(f"{lab.url}lab/tree/{name}?reset&token={TOKEN}")
             notebook.wait_until_ready()
             yield notebook
+        except Exception as error:
+            error.add_note(notebook.told())
+            raise
         finally:
             context.close()
             lab.end_kernels()
@@ -218,6 +221,15 @@ class NotebookPage:
               return kernel?.connectionStatus === 'connected' && ['idle', 'busy'].includes(kernel.status);
             }"""
         )
+
+    def told(self) -> str:
+        """What cells, console and server have told, for a test that fails."""
+        cells = "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.toJSON().cells"
+        try:
+            outputs = [str(cell.get("outputs"))[-2000:] for cell in self.page.evaluate(cells)]
+        except Error as error:  # the page is not drawn yet
+            outputs = [str(error)]
+        return f"cells: {outputs}; console: {self.console}; server: {self.lab.log.read_text()[-2000:]}"
 
     def run(self, cell: int, wait: bool = False) -> None:
         """Run a cell by JupyterLab's own command; `wait` for its end."""
@@ -272,10 +284,7 @@ class NotebookPage:
         try:
             self.page.wait_for_function(found, arg=[cell, text], timeout=timeout * 1000)
         except TimeoutError as error:
-            raise AssertionError(
-                f"cell {cell} shows no {text!r} after {timeout} s but {str(self.outputs(cell))[:3000]}; "
-                f"console: {self.console}; server: {self.lab.log.read_text()[-2000:]}"
-            ) from error
+            raise AssertionError(f"cell {cell} shows no {text!r} after {timeout} s") from error
 
     def wait_until_idle(self, timeout: float = 60) -> None:
         """No cell runs or waits."""
