@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jmars.graph import Dag
-from jmars.plan import assign_initial, make_plan
+from jmars.plan import PlanGraph, Workers, assign_initial, choose, make_plan
 from tests.graph.examples import random_dag, tree, wavefront
 from tests.seeds.worked import follow_inputs, moved
 
@@ -15,6 +15,19 @@ def test_s0_11_only_initial_operands_get_workers(search):
         dag = random_dag(seed)
         plan = make_plan(dag, np.arange(dag.n), [1, 1, 1], search=search)
         assert np.array_equal(plan.assign >= 0, dag.in_degree == 0)
+
+
+def test_s0_11_pinned_operands_stay_and_the_search_leaves_them_alone():
+    for seed in range(20):
+        dag = random_dag(seed)
+        pinned = dag.sources()[::2]
+        pin = np.full(dag.n, -1)
+        pin[pinned] = 2
+        graph = PlanGraph.build(dag, 1.0, 8, pin=pin)
+        chosen = choose(graph, Workers.build(3), budget=0.0).plan
+        assert np.all(chosen.assign[pinned] == 2)
+        found = assign_initial(dag, dag.sources()[1::2], [1, 1, 1])
+        assert np.all(found[pinned] == -1)
 
 
 @pytest.mark.parametrize("search", ["bfs", "dfs"])

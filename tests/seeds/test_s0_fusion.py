@@ -15,7 +15,9 @@ from jmars.switches import with_extra
 from jmars.tensor.graph import TensorGraph
 from tests.graph.examples import dags
 from tests.optimize.examples import labels, last_chunk, tensor
+from tests.optimize.examples import values as chunk_values
 from tests.optimize.kinds import graphs, values
+from tests.tensor import engine
 
 
 def rand():
@@ -62,6 +64,16 @@ def test_s0_6_a_result_is_never_inside_a_line():
     assert compiled.after.results[x.key].tolist() == [0]
 
 
+@pytest.mark.parametrize("fuse", ["chain", "region", "color"])
+def test_s0_6_both_are_given_where_one_is_computed_from_the_other(fuse, monkeypatch):
+    monkeypatch.setattr(engine, "tiled", lambda graph: compile_graph(graph, {"fuse": fuse}).after)
+    x = mt.arange(20.0, chunk_size=6) + 1
+    run = engine.OneByOne()
+    run.execute([x.data, x.sum().data])
+    assert run.fetch(x.data).tolist() == list(range(1, 21)) and run.held(x.data)
+    assert sorted(float(chunks[0]) for chunks in run.chunks.values() if chunks[0].shape == ()) == [210.0]
+
+
 @pytest.mark.parametrize(
     ("make", "before", "after"),
     [
@@ -79,6 +91,10 @@ def test_s0_4_nodes_before_and_after_are_counted_by_hand(make, before, after):
 
 def test_s1_2_composing_can_be_switched_off():
     assert fused(tensor("sum", a_plus_b()), fuse_enabled=False) == ["rand", "rand", "add", "sum"]
+    make = tensor("make")
+    graph = TensorGraph.of([tensor("sum", tensor("add", tensor("rand"), make)), tensor("max", make)])
+    composed, plain = (compile_graph(graph, {"fuse_enabled": fuse}).after for fuse in (True, False))
+    assert composed.n < plain.n and chunk_values(composed) == chunk_values(plain)
 
 
 def test_s0_15_each_switch_of_the_configuration_changes_the_graph_as_it_says():

@@ -216,8 +216,19 @@ def test_s2_16_why_not_ready_names_the_blocking_data():
         closure.result(5)
 
 
-def test_s2_17_a_pooled_instance_is_cheaper_than_building_again_and_than_a_lock():
+def test_s2_16_an_executor_that_refuses_ends_the_run():
+    calls, threads = Calls(), ThreadPoolExecutor(1)
+    threads.close()
+    graph = graph_of((calls("a", lambda: 1), [], "a"), (calls("b", lambda a: a), ["a"], "b"))
+    closure = graph.run("b", executor=threads)
+    with pytest.raises(RuntimeError, match="shutdown"):
+        closure.result(10)
+    assert closure.flushed and calls == []
+
+
+def test_s2_17_a_pooled_instance_is_cheaper_than_building_again_and_counters_without_a_lock_than_with_one():
     figures = measure(vertices=200, rounds=5)
     medians = {name: statistics.median(times) for name, times in figures.items()}
     print({name: f"{time * 1e6 / 200:.2f} µs a vertex" for name, time in medians.items()})
     assert medians["pooled"] < medians["rebuilt"]  # how much: tests/benchmarks/flow.py
+    assert medians["counters alone"] < medians["global lock"]  # what the scheduler runs on

@@ -1,0 +1,51 @@
+"""Seed 004's shared memory with page-out, and its workers: what goes to disk first, and runs that leave nothing."""
+
+import numpy as np
+import psutil
+import pytest
+
+import jmars.tensor as mt
+from jmars.client import Cluster
+from jmars.storage.arena import PAGE, Allocator
+from jmars.storage.chunks import Chunks
+
+
+def four_chunks() -> Chunks:
+    """Chunk k is read next at place k of the order; 3 is read no more."""
+    chunks = Chunks(Allocator(4 * PAGE), next_use=[2, 0, 1, 10**9].__getitem__)
+    for chunk in range(4):
+        chunks.memory[chunk] = chunks.allocator.allocate(PAGE)
+    return chunks
+
+
+def test_s4_25_what_is_read_last_is_paged_out_first_and_what_is_read_now_stays():
+    chunks = four_chunks()
+    assert chunks.victims(4 * PAGE, in_use=()) == [3, 0, 2, 1]
+    chunks.pin(3)
+    assert chunks.victims(2 * PAGE, in_use={0}) == [2, 1]
+
+
+def test_s4_25_a_reader_never_sees_a_half_paged_block():
+    with Cluster(n_workers=2, memory_limit="200MiB") as cluster:
+        x = mt.arange(40_000_000, chunk_size=1_000_000)  # 320 MB, all of it kept
+        cluster.submit(x).wait(60)
+        for shift in range(3):
+            job = cluster.submit(((x + shift) - mt.arange(40_000_000, chunk_size=1_000_000) == shift).all())
+            assert job.result(60)
+        assert cluster.info()["memory"]["reloaded_total"] > 0
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_s4_7_workers_that_live_long_or_for_one_run_give_equal_results_and_leave_no_process(runs):
+    def work(k):
+        return (mt.arange(1000, chunk_size=300) * k).sum()
+
+    with Cluster(n_workers=2) as cluster:  # long: several runs on the same
+        found = [int(cluster.submit(work(k)).result()) for k in range(runs)]
+        control = psutil.Process(cluster.info()["scheduler"]["pid"])
+        processes = [control, *control.children(recursive=True)]
+    for k in range(runs):  # one each
+        with Cluster(n_workers=2) as cluster:
+            assert int(cluster.submit(work(k)).result()) == found[k] == int((np.arange(1000) * k).sum())
+    gone, alive = psutil.wait_procs(processes, timeout=10)
+    assert len(gone) >= 3 and not alive
