@@ -128,7 +128,7 @@ def report(rows: dict[str, Row], check: bool) -> int:
     for what in ("makespan", "peak"):
         off = statistics.median(abs(one) for row in rows.values() for one in row.off(what))
         rank = correlation(*([row.middle(which, what) for row in rows.values()] for which in ("predicted", "measured")))
-        met = met and off <= ERROR_GOAL and not rank < RANK_GOAL
+        met = met and off <= ERROR_GOAL and (rank >= RANK_GOAL or len(rows) < 2)  # one alone has no order
         print(f"{what}: median error {off:.0%}, rank correlation {rank:.2f}")
     print(f"goals (at most {ERROR_GOAL:.0%}, at least {RANK_GOAL}): {'met' if met else 'MISSED'}")
     return 1 if check and not met else 0
