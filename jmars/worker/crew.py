@@ -20,6 +20,7 @@ from jmars.worker.storing import Request
 __all__ = ["Batch", "Flags", "Programs", "Worker"]
 
 REMEMBERED = 1000  # programs that are kept between jobs
+REMEMBERED_BYTES = 2**24  # of their pickles: functions of users may bring arrays along
 
 
 class Batch:
@@ -60,6 +61,7 @@ class Programs:
         self._numbers: dict[Any, int] = {}
         self.known: list[Any] = []  # by number
         self._of_job: dict[int, list[int]] = {}  # job number: numbers of its table's programs
+        self._sizes: dict[int, int] = {}  # bytes of the pickles of those that were sent
         self._loose: dict[int, list[bool]] = {}  # job number: for each of them whether sizes are known only by running
 
     def open_job(self, table: JobTable) -> None:
@@ -73,9 +75,11 @@ class Programs:
     def close_job(self, table: JobTable) -> bool:
         """Let go of a job; returns whether all numbers were forgotten, so that executors must forget too."""
         del self._of_job[table.number], self._loose[table.number]
-        if self._of_job or len(self._numbers) <= REMEMBERED:
+        few = len(self._numbers) <= REMEMBERED and sum(self._sizes.values()) <= REMEMBERED_BYTES
+        if self._of_job or few:
             return False
         self._numbers.clear()
+        self._sizes.clear()
         self.known = []
         return True
 
@@ -91,6 +95,7 @@ class Programs:
         """Send a program to an executor that has not got it."""
         if number not in worker.known:
             blob = cloudpickle.dumps(table.programs[row])
+            self._sizes[number] = len(blob)
             worker.known.add(number)
             worker.link.send(("program", number, blob))
 

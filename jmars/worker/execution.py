@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jmars.model.messages import JobTable, SchedulerPort
+from jmars.plan import signature
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
 from jmars.worker.admission import Admission
@@ -140,6 +141,7 @@ class ExecutionActor:
         if self._programs.close_job(table):
             self.ledger.estimate = Estimate()
             self.admission.sizing.forget()
+            signature.cache_clear()
             for worker in self.workers:
                 worker.known.clear()
                 worker.link.send(("forget",))

@@ -38,6 +38,7 @@ from jmars.actors.frames import pack, recv_message
 from jmars.errors import ExecutionInterrupted, JmarsError, text_of
 from jmars.kernels import Program, compile_program, take_member
 from jmars.storage.arena import HEADER
+from jmars.tensor.ops.mapping import opened
 from jmars.worker.meter import Meter
 from jmars.worker.private import Private
 
@@ -111,6 +112,8 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: i
             continue
         if message[0] == "forget":
             programs.clear()
+            compile_program.cache_clear()
+            opened.cache_clear()
             continue
         _, flag, operands = message
         trim = trim_from < _run_batch(link, programs, private, meter, flags, flag, operands)

@@ -1,10 +1,14 @@
-"""Flags: each open job has a word of its own."""
+"""Flags: each open job has a word of its own. Programs: many small ones are kept between jobs, or few large ones."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 from jmars.errors import ClusterError
+from jmars.kernels.program import Call, ChunkType, single
 from jmars.storage.arena import HEADER
-from jmars.worker.crew import Flags
+from jmars.worker.crew import REMEMBERED, REMEMBERED_BYTES, Flags, Programs, Worker
 
 
 def test_a_job_is_stopped_by_no_word_of_another_however_many_came_between():
@@ -30,3 +34,21 @@ def test_more_open_jobs_than_words_are_refused_and_the_next_fits_when_one_is_clo
         flags.open_job(1024)
     flags.close_job(7)
     flags.open_job(1024)
+
+
+def test_programs_are_forgotten_when_they_are_many_or_bring_much_along_and_no_job_is_open():
+    def forgets(sizes):
+        """Whether jobs with a program of so many bytes each leave none behind."""
+        programs, worker, found = Programs(), Worker(0), False
+        worker.link = SimpleNamespace(send=lambda message: None)
+        for number, size in enumerate(sizes):
+            call = Call(print, (number, bytes(size)), (), ChunkType((1,), np.dtype("u1")))
+            table = SimpleNamespace(number=number, programs=[single("f", (), call)])
+            programs.open_job(table)
+            programs.make_known(worker, programs.numbers(table)[0], table, 0)
+            found = programs.close_job(table)
+        return found
+
+    assert not forgets([10] * 100) and not forgets([REMEMBERED_BYTES // 2])
+    assert forgets([10] * (REMEMBERED + 1)) and forgets([REMEMBERED_BYTES // 2] * 2)
+    assert not forgets([REMEMBERED_BYTES, 10])  # counted anew

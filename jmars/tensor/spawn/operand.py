@@ -13,10 +13,8 @@ import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
-import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +22,7 @@ from jmars.kernels import Pieces
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta
+from jmars.tensor.ops.mapping import opened
 from jmars.tensor.spawn.packing import all_unpacked, packed, unpacked
 from jmars.tensor.unknown import Unknown
 
@@ -102,7 +101,7 @@ def _bytes(grid: ChunkGrid) -> ChunkType:
 def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], arg: bytes) -> Pieces:
     """Call the function; gives its outputs as a chunk."""
     name, blob, objects, outputs, environment = params
-    function = _opened(blob)
+    function = opened(blob)
     args, kwargs = _Opener(arg, inputs, objects).load()
     with _variables(environment):
         result = function(*args, **kwargs)
@@ -167,11 +166,6 @@ def _variables(given: Sequence[tuple[str, str]]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-@lru_cache(maxsize=64)
-def _opened(blob: bytes) -> Any:
-    return cloudpickle.loads(blob)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
