@@ -240,10 +240,11 @@ class Profile:
                     self.costs.setdefault(key, {})[_class(known.size)] = known
 
     def forget_oldest(self) -> None:
-        """Keep the keys that were seen last."""
+        """Keep the keys that were seen last; others may be observed meanwhile, in another thread."""
         if len(self.costs) > REMEMBERED:
-            last = {key: max(one.when for one in classes.values()) for key, classes in self.costs.items()}
-            for key in sorted(self.costs, key=last.__getitem__)[: len(self.costs) - REMEMBERED]:
+            rows = [(key, list(classes.values())) for key, classes in list(self.costs.items())]
+            rows.sort(key=lambda row: max((one.when for one in row[1]), default=math.inf))
+            for key, _ in rows[: len(rows) - REMEMBERED]:
                 del self.costs[key]
                 self.changed.discard(key)
 

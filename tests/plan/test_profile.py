@@ -219,3 +219,23 @@ def test_a_cost_that_was_learnt_where_nobody_knew_the_size_serves_for_any_size()
     assert profile.seconds("f", 0) == profile.seconds("f", 10**6) == 2.0
     profile.observe("f", 10**6, 4.0)
     assert profile.seconds("f", 10**3) == pytest.approx(2.002) and profile.seconds("f", 10**6) == 4.0
+
+
+def test_what_is_observed_while_the_oldest_are_forgotten_disturbs_nobody():
+    profile = Profile()
+
+    class Seen:
+        """A cost whose reading lets another thread observe something."""
+
+        @property
+        def when(self):
+            profile.observe("meanwhile", 8, 1.0, when=9)
+            return 1
+
+    for number in range(REMEMBERED + 10):
+        profile.observe(f"program-{number}", 8, 1.0, when=5)
+    profile.costs["program-7"] = {1: Seen()}
+    profile.costs["begun"] = {}  # another thread is about to put something in
+    profile.forget_oldest()
+    assert "program-7" not in profile.costs and {"meanwhile", "begun"} <= profile.costs.keys()
+    assert len(profile.costs) == REMEMBERED + 1
