@@ -24,6 +24,8 @@ __all__ = ["TaskAPI", "TaskResult", "TaskStatus"]
 
 Tileable = Tensor | Spawned | Output
 
+REMEMBERED = 50  # tasks that ended, as the cluster remembers
+
 
 class TaskStatus(IntEnum):
     """Where a task stands, numbered as in Mars."""
@@ -113,6 +115,9 @@ class TaskAPI:
         results = [graph] if isinstance(graph, Tileable) else list(graph)
         with config.using(task=with_extra(config.task, extra_config, fuse_enabled)):
             job = self._cluster.submit(*results)
+        ended = [task for task, (one, _) in self._tasks.items() if one.wait(0)]
+        for task in ended[:-REMEMBERED]:
+            del self._tasks[task]
         self._tasks[job.id] = job, results
         return job.id
 

@@ -94,8 +94,11 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
     def scan(self, func: Callable[..., Any], binop: Callable[..., Any], ident: float, arr: Any, axis: Any = None,
              dtype: Any = None, **kwargs: Any) -> Tensor:  # fmt: skip
         """Running sums and the like, along lines that are brought into one chunk."""
-        whole = arr.rechunk(tuple(-1 if i == axis else cut for i, cut in enumerate(arr.chunks)))
-        return map_blocks(func, whole, dtype=dtype or arr.dtype, axis=axis, **kwargs)
+        if axis is None:
+            arr, axis = arr.reshape(-1), 0
+        along = np.lib.array_utils.normalize_axis_index(axis, arr.ndim)
+        whole = arr.rechunk(tuple(-1 if i == along else cut for i, cut in enumerate(arr.chunks)))
+        return map_blocks(func, whole, dtype=dtype or arr.dtype, axis=along, **kwargs)
 
     def apply_gufunc(self, func: Callable[..., Any], signature: str, *args: Any, axes: Any = None, axis: Any = None,
                      keepdims: bool = False, output_dtypes: Any = None, output_sizes: Any = None,
@@ -127,11 +130,14 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
                   new_axes: Any = None, align_arrays: bool = True, **kwargs: Any) -> Tensor:  # fmt: skip
         """Elementwise functions of arrays whose axes have names."""
         out_ind = tuple(out_ind)
-        given = [(args[i], tuple(args[i + 1])) for i in range(0, len(args), 2) if args[i + 1] is not None]
-        if adjust_chunks or new_axes or any(set(names) - set(out_ind) for _, names in given):
+        given = [(args[i], args[i + 1]) for i in range(0, len(args), 2)]
+        if adjust_chunks or new_axes or any(set(names or ()) - set(out_ind) for _, names in given):
             raise UnsupportedError("blockwise that changes or sums axes is not in jmars; use apply_gufunc")
         laid = []
         for x, names in given:
+            if names is None:  # a plain value
+                laid.append(x)
+                continue
             order = sorted(range(len(names)), key=lambda i: out_ind.index(names[i]))
             turned = as_tensor(x).transpose(order)
             index = tuple(slice(None) if name in names else None for name in out_ind)

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import jmars
+import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.tensor import Tensor
 
 xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
+
+from jmars.client.xarray_manager import JmarsManager  # noqa: E402  (it needs xarray)
 
 DAYS = np.arange("2001-01-01", "2003-01-01", dtype="M8[D]").astype("M8[ns]")
 
@@ -96,3 +99,18 @@ def test_results_can_be_kept_on_the_cluster(cluster, air):
     kept = air.chunk({"time": 100}, chunked_array_type="jmars").mean("lon").persist()
     assert isinstance(kept.data, Tensor)
     xr.testing.assert_allclose(kept.compute(), air.mean("lon"))
+
+
+@pytest.mark.parametrize("axis", [0, -1, None])
+def test_scans_run_over_all_chunks_of_an_axis(cluster, axis):
+    x = np.arange(12.0).reshape(3, 4)
+    found = JmarsManager().scan(np.cumsum, np.add, 0, mt.asarray(x, chunk_size=2), axis=axis)
+    np.testing.assert_array_equal(found.fetch(), np.cumsum(x, axis))
+
+
+def test_plain_values_among_blocks_are_handed_on(cluster):
+    x = np.arange(12.0).reshape(3, 4)
+    found = JmarsManager().blockwise(
+        lambda a, by=1.0, other=0.0: a * by + other, "ij", mt.asarray(x, chunk_size=2), "ij", 2.0, None, x[0], "j"
+    )
+    np.testing.assert_array_equal(found.fetch(), x * 2 + x[0])

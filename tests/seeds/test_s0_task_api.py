@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
+import weakref
 
 import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.client import Cluster, TaskAPI
+from jmars.client import Cluster, TaskAPI, task_api
 from jmars.client.task_api import TaskResult, TaskStatus
 from jmars.errors import ClusterError, JobCancelledError, SettingError, UnknownTaskError
 from jmars.remote import spawn
@@ -131,3 +133,19 @@ def test_s0_18_progress_rises_from_0_to_1_over_stages_and_is_1_only_at_the_end(a
         assert told == sorted(told) and told[0] < 0.5 and told[-1] == 1.0
         assert len(set(told)) > 5 and all(one < 1 for one in told[:-2])
         assert api.get_task_progress(job.id) == 1.0
+
+
+def test_results_of_tasks_that_are_forgotten_are_let_go(api, cluster, monkeypatch):
+    monkeypatch.setattr(task_api, "REMEMBERED", 2)
+    tasks, kept = [], []
+    for number in range(5):
+        x = mt.ones(4) + number
+        kept.append(weakref.ref(x.data))
+        tasks.append(api.submit_tileable_graph(x))
+        assert api._tasks[tasks[-1]][0].wait(30)
+        del x
+    gc.collect()
+    assert [one() is not None for one in kept] == [False, False, True, True, True]
+    with pytest.raises(UnknownTaskError):
+        api.get_fetch_tileables(tasks[0])
+    assert np.array_equal(api.get_fetch_tileables(tasks[4])[0].fetch(), np.full(4, 5.0))
