@@ -13,10 +13,22 @@ config.py    what can be set
 from typing import Any
 
 from jmars import errors, remote, tensor
-from jmars.client import Cluster, Job, Session, execute, new_session, plan_of
+from jmars.client import Cluster, Job, Session, dask_scheduler, execute, new_session, plan_of
 from jmars.config import config
 
-__all__ = ["Cluster", "Job", "Session", "config", "errors", "execute", "new_session", "plan_of", "remote", "tensor"]
+__all__ = [
+    "Cluster",
+    "Job",
+    "Session",
+    "config",
+    "dask_scheduler",
+    "errors",
+    "execute",
+    "new_session",
+    "plan_of",
+    "remote",
+    "tensor",
+]
 __version__ = "0.1.0"
 
 

@@ -10,12 +10,14 @@ cluster.py      a cluster of workers (Cluster) and the default one
 session.py      run tensors on the default cluster (Session, execute)
 tasks/          graphs of tasks from a file
 xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
+dask_graphs.py  graphs of Dask's collections (dask_scheduler)
 task_api.py     jobs as Mars shows tasks (TaskAPI)
 native.py       the engine that tensors call when they need a value
 plans/          what a run will cost, before it begins (PlannedRun)
 """
 
 from jmars.client.cluster import Cluster, default_cluster
+from jmars.client.dask_graphs import dask_scheduler
 from jmars.client.job import Job
 from jmars.client.native import NativeEngine
 from jmars.client.session import Session, execute, new_session, plan_of
@@ -28,6 +30,7 @@ __all__ = [
     "NativeEngine",
     "Session",
     "TaskAPI",
+    "dask_scheduler",
     "default_cluster",
     "execute",
     "new_session",

@@ -1,0 +1,120 @@
+"""Dask's graphs on a jmars cluster: any Dask collection, planned and shown like our own.
+
+`get` is a scheduler as Dask knows them; each of Dask's tasks becomes a spawned function. Needs Dask 2024.12 or later
+(extra `dask`), imported when a graph comes. Source: Dask, "Custom scheduler": `get(dsk, keys, **kwargs)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from jmars.client.session import execute
+from jmars.errors import GraphError
+from jmars.tensor.spawn import Spawned, spawn
+
+__all__ = ["dask_scheduler", "get"]
+
+
+@contextmanager
+def dask_scheduler() -> Iterator[None]:
+    """Within, Dask's collections (array, dataframe, bag, delayed) are computed on the default jmars cluster.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If Dask is not installed; `pip install "jmars[dask]"`.
+
+    Examples
+    --------
+    >>> import dask
+    >>> import jmars
+    >>> with jmars.Cluster(n_workers=1), dask_scheduler():
+    ...     dask.delayed(sum)([dask.delayed(pow)(n, 2) for n in range(4)]).compute()
+    14
+    """
+    import dask
+
+    with dask.config.set(scheduler=get):
+        yield
+
+
+def get(dsk: Any, keys: Any, **kwargs: Any) -> Any:
+    """Compute keys of a Dask graph on the default cluster: `dask.config.set(scheduler=get)`.
+
+    Parameters
+    ----------
+    dsk
+        A graph as Dask gives it to schedulers.
+    keys
+        A key, or lists of keys, of lists and so on.
+    **kwargs
+        Of other schedulers; no meaning here.
+
+    Returns
+    -------
+    The values, in lists as the keys are.
+
+    Raises
+    ------
+    GraphError
+        If the graph names a key that it does not have.
+    """
+    from dask._task_spec import convert_legacy_graph
+
+    graph = dsk.__dask_graph__() if hasattr(dsk, "__dask_graph__") else dsk  # newer Dask hands over expressions
+    nodes = convert_legacy_graph(dict(graph))
+    handles: dict[Any, Spawned] = {}
+    for key in _in_order(nodes, keys):
+        node = nodes[key]
+        needs = sorted(node.dependencies, key=str)
+        handles[key] = spawn(_call, (node, needs, [handles[one] for one in needs]), name=_name(key))
+    wanted = list(dict.fromkeys(_flat(keys)))
+    execute(*(handles[key] for key in wanted))
+    values = {key: handles[key].fetch() for key in wanted}
+    return _like(keys, values)
+
+
+def _call(node: Any, needs: list[Any], values: list[Any]) -> Any:
+    """Run one of Dask's tasks."""
+    return node(dict(zip(needs, values)))
+
+
+def _in_order(nodes: Mapping[Any, Any], keys: Any) -> list[Any]:
+    """The keys that are needed, each after what it depends on."""
+    order: dict[Any, None] = {}
+    todo = [(key, False) for key in _flat(keys)]
+    while todo:
+        key, is_done = todo.pop()
+        if key in order:
+            continue
+        if key not in nodes:
+            raise GraphError(f"Dask's graph asks for {key!r} and has no such key; compute what it comes from")
+        if is_done:
+            order[key] = None
+        else:
+            todo.append((key, True))
+            todo += [(one, False) for one in nodes[key].dependencies if one not in order]
+    return list(order)
+
+
+def _flat(keys: Any) -> Iterator[Any]:
+    """Keys within lists."""
+    if isinstance(keys, list):
+        for one in keys:
+            yield from _flat(one)
+    else:
+        yield keys
+
+
+def _like(keys: Any, values: Mapping[Any, Any]) -> Any:
+    """Values in lists as their keys are."""
+    return [_like(one, values) for one in keys] if isinstance(keys, list) else values[keys]
+
+
+def _name(key: Any) -> str:
+    """What the view shows for a key: its name without the token behind it."""
+    text = str(key[0] if isinstance(key, tuple) else key)
+    head, _, token = text.rpartition("-")
+    return head if head and len(token) >= 16 else text
