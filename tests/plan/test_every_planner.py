@@ -2,6 +2,8 @@
 run as processes, memory within the limit, and the same plan each time.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,9 @@ from hypothesis import strategies as st
 
 from jmars.graph import levels
 from jmars.plan import (
+    UNLIMITED,
+    FollowInputs,
+    Plan,
     PlanGraph,
     Workers,
     as_assignment,
@@ -22,6 +27,7 @@ from jmars.plan import (
     merge,
     rank_by,
     rank_min_memory,
+    replan,
     simulate,
     volume,
 )
@@ -42,6 +48,26 @@ def urgent(graph):
     return rank_by("blevel", graph)
 
 
+def planned_anew(graph, workers):
+    """Nothing has run yet, and half of the operands have lost their owner."""
+    owners = np.where(np.arange(graph.n) % 2, -1, start(graph, workers)).astype(np.int16)
+    nobody = np.full(graph.n, -1)
+    return replan(
+        graph, workers, Plan(graph.dag, owners, urgent(graph)), np.zeros(graph.n), nobody, budget=None
+    ).plan.assign
+
+
+def following_inputs(search):
+    """First operands by a search, the others after their inputs, as in the seeds."""
+
+    def plan(graph, workers):
+        first = assign_initial(graph.dag, graph.dag.sources(), workers.cores.tolist(), search)
+        roomy = replace(workers, memory=np.full(len(workers), UNLIMITED))
+        return simulate(graph, roomy, first, rank_by("mars", graph), policy=FollowInputs()).assign
+
+    return plan
+
+
 # name: assignment of all operands
 PLANNERS = {
     "eft 0": lambda g, w: assign_eft(g, w, urgent(g), price=0.0),
@@ -55,6 +81,9 @@ PLANNERS = {
     "annealing": lambda g, w: anneal(g, w, start(g, w), urgent(g), tries=12, moves=("move", "swap")).assign,
     "coarse to fine": lambda g, w: refine(g, w, start(g, w), urgent(g), tries=12).assign,
     "choice": lambda g, w: choose(g, w, budget=0.0).plan.assign,
+    "choice of all": lambda g, w: choose(g, w, budget=None).plan.assign,
+    "choice for memory": lambda g, w: choose(g, w, prefer="memory", budget=None).plan.assign,
+    "planned anew": planned_anew,
 }
 if has_metis():
     PLANNERS |= {
@@ -64,7 +93,10 @@ if has_metis():
 if has_km1():
     PLANNERS["km1"] = assign_km1
 
-STRUCTURAL = {"cascade today": lambda g, w: assign_ncd(g.dag, w.cores.tolist())}  # knows no pins and no devices
+STRUCTURAL = {  # know no pins and no devices
+    "cascade today": lambda g, w: assign_ncd(g.dag, w.cores.tolist()),
+    **{f"seeds, {search}": following_inputs(search) for search in SEARCHES},
+}
 ORDERS = [name for name in RANKS if name != "mars"]  # Mars's rules give no topological order
 
 
@@ -104,13 +136,13 @@ def test_pins_and_devices_are_kept(name, given_):
         assert assign[v] in able
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("name", [*PLANNERS, *STRUCTURAL])
 @settings(max_examples=15)
 @given(graphs(max_n=16), st.integers(0, 20), st.integers(1, 3), st.sampled_from(["dfs", "blevel", "level"]))
 def test_the_simulated_peak_is_within_the_memory(name, graph, more, p, order):
     limit = largest_need(graph) + more
     workers = Workers.build(p, cores=2, memory=limit, bandwidth=10.0, disk=4.0)
-    run = simulate(graph, workers, PLANNERS[name](graph, workers), rank_by(order, graph))
+    run = simulate(graph, workers, (PLANNERS | STRUCTURAL)[name](graph, workers), rank_by(order, graph))
     assert run.peak.max(initial=0) <= limit
 
 
