@@ -155,6 +155,18 @@ def test_a_widget_that_is_wider_or_narrower_is_drawn_anew(browser):
     page.close()
 
 
+def test_plan_and_workers_fit_the_narrowest_side_bar(browser):
+    page = browser.new_page(viewport={"width": 284, "height": 900})
+    open_view(page)
+    page.evaluate("picture => window.put(picture)", picture_at(simulate(32), 60.0))
+    wider = """() => [...document.querySelectorAll('.jm-tabs, .jm-panel:not([hidden])')]
+      .filter(it => it.scrollWidth > it.clientWidth).map(it => [it.className, it.scrollWidth, it.clientWidth])"""
+    for tab in ("Graph", "Workers", "Memory", "Plan"):
+        page.get_by_role("tab", name=tab).click()
+        assert page.evaluate(wider) == [], tab
+    page.close()
+
+
 def test_a_click_tells_about_an_operand(browser):
     page = browser.new_page(viewport={"width": 1000, "height": 900})
     open_view(page)

@@ -41,7 +41,7 @@ function sentences(plan: PlanPart): string {
 }
 
 function compared(predicted: Costs | null, measured: Costs | null): HTMLElement {
-  const rows: [string, string, string, string][] = [
+  const rows: [string, Child, string, string][] = [
     ['time', predicted ? fine(predicted.makespan) : '–', measured ? fine(measured.makespan) : '–', off([predicted?.makespan ?? 0, predicted?.makespan ?? 0], measured?.makespan)],
     ['peak of chunks', predicted ? between(predicted.peak) : '–', measured ? bytes(measured.peak[1]) : '–', off(predicted?.peak ?? [0, 0], measured?.peak[1])],
     ['spilled', predicted ? bytes(predicted.spilled) : '–', measured ? bytes(measured.spilled) : '–', off([predicted?.spilled ?? 0, predicted?.spilled ?? 0], measured?.spilled)],
@@ -50,7 +50,7 @@ function compared(predicted: Costs | null, measured: Costs | null): HTMLElement 
   return table(
     'predicted and measured',
     ['', 'predicted', 'measured', 'difference'],
-    rows.map(([name, ...cells]) => h('tr', {}, h('th', { scope: 'row' }, name), ...cells.map(cell => h('td', {}, cell))))
+    rows.map(([name, ...cells]) => h('tr', {}, h('th', { scope: 'row' }, name), ...cells.map(cell => h('td', { class: typeof cell === 'string' ? null : 'jm-range' }, cell))))
   );
 }
 
@@ -62,8 +62,9 @@ function off([low, high]: number[], measured: number | undefined): string {
   return measured < low ? share(measured, low) : measured > high ? share(measured, high) : low < high ? 'within' : '±0 %';
 }
 
-function between([low, high]: number[]): string {
-  return low < high ? `${bytes(low)} to ${bytes(high)}` : bytes(high);
+/** A line break may stand between the two, not within one. */
+function between([low, high]: number[]): Child {
+  return low < high ? h('div', {}, h('span', {}, bytes(low)), ' to ', h('span', {}, bytes(high))) : bytes(high);
 }
 
 function tried(plans: Tried[]): HTMLElement {
@@ -77,13 +78,16 @@ function tried(plans: Tried[]): HTMLElement {
         {},
         h('th', { scope: 'row', title: plan.name }, plan.name),
         h('td', { class: 'jm-cell' }, h('span', {}, fine(plan.makespan)), h('span', { class: 'jm-meter', 'aria-hidden': 'true' }, h('i', { style: `width:${((100 * plan.makespan) / longest).toFixed(1)}%` }))),
-        ...[plan.peak, plan.spilled, plan.moved].map(size => h('td', {}, bytes(size)))
+        ...[plan.peak, plan.spilled].map(size => h('td', {}, bytes(size))),
+        h('td', { class: 'jm-spare' }, bytes(plan.moved))
       )
-    )
+    ),
+    'moved'
   );
 }
 
-function table(label: string, names: string[], rows: Child[]): HTMLElement {
-  const cell = (name: string, i: number) => (name ? h('th', { scope: 'col', class: i ? null : 'jm-word' }, name) : h('td', {}));
+function table(label: string, names: string[], rows: Child[], spare = ''): HTMLElement {
+  const look = (name: string, i: number) => (name === spare ? 'jm-spare' : i ? null : 'jm-word');
+  const cell = (name: string, i: number) => (name ? h('th', { scope: 'col', class: look(name, i) }, name) : h('td', {}));
   return h('table', { class: 'jm-t', 'aria-label': label }, h('thead', {}, h('tr', {}, ...names.map(cell))), h('tbody', {}, ...rows));
 }

@@ -6,9 +6,13 @@ import { smallBar } from './bar';
 import { Child, h, morph } from './dom';
 
 const WORDS = ['worker', 'state', 'operand', 'line', 'progress']; // columns of words stand left
+const ASIDE = ['pid', 'first assigned']; // columns that go where there is little room
+const SPARE = ['running', 'chunks']; // and the next ones: a worker that runs something is busy, memory holds chunks
+const look = (name: string) =>
+  WORDS.includes(name) ? 'jm-word' : ASIDE.includes(name) ? 'jm-aside' : SPARE.includes(name) ? 'jm-spare' : null;
 const head = (...names: Child[]) =>
-  h('thead', {}, h('tr', {}, ...names.map(name => h('th', { scope: 'col', class: WORDS.includes(name as string) ? 'jm-word' : null }, name))));
-const number = (value: number) => h('td', { class: value ? null : 'jm-0' }, count(value));
+  h('thead', {}, h('tr', {}, ...names.map(name => h('th', { scope: 'col', class: look(name as string) }, name))));
+const number = (value: number, column = '') => h('td', { class: [value ? '' : 'jm-0', look(column)].filter(Boolean).join(' ') || null }, count(value));
 
 /** Bytes with a bar: how much of `most` they are. */
 function meter(value: number, most: number, label: string): HTMLElement {
@@ -41,11 +45,11 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number
       {},
       h('th', { scope: 'row' }, h('i', { class: `jm-dot jm-w${i % 8}`, 'aria-hidden': 'true' }), worker.name),
       h('td', { class: 'jm-word' }, worker.state),
-      h('td', {}, worker.pid ? String(Number(worker.pid)) : '–'),
-      number(worker.assigned),
-      number(worker.running),
+      h('td', { class: look('pid') }, worker.pid ? String(Number(worker.pid)) : '–'),
+      number(worker.assigned, 'first assigned'),
+      number(worker.running, 'running'),
       number(worker.done),
-      h('td', {}, bytes(worker.stored)),
+      h('td', { class: look('chunks') }, bytes(worker.stored)),
       h('td', { class: 'jm-cell' }, h('span', {}, bytes(worker.memory)), meter(worker.memory, most, `memory of ${worker.name}`))
     )
   );
