@@ -26,7 +26,7 @@ ORDER = (
     *(_S.FREED, _S.FINISHED, _S.SPILLED, _S.RUNNING, _S.CANCELLING),
     *(_S.READY, _S.UNSCHEDULED, _S.CANCELLED, _S.FATAL),
 )
-_WIDTH, _LEFT = 640, 64
+_WIDTH, _LEFT = 640, 76
 
 
 def final_bundle(picture: Picture) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def _memory(parts: list[str], plan: PlannedRun, y: float, x: Any) -> float:
     most = max(1.0, 1.15 * peak)
     high = 80.0
     parts.append(f'<text x="{_LEFT}" y="{y + 8:.0f}" fill="#555">bytes of chunks and scratch in memory</text>')
-    y += 10
+    y += 14
 
     def at(held: float) -> float:
         return y + high - high * min(held, most) / most
@@ -215,7 +215,7 @@ def _legend(parts: list[str], plan: PlannedRun, y: float) -> float:
     ran = np.unique(after.stage[after.program >= 0]).tolist()
     for stage in ran[:12]:
         name = _cut(plan.labels[int(np.flatnonzero(after.stage == stage)[0])], 36)
-        wide = 22 + 6.4 * len(name)
+        wide = 26 + 6.8 * len(name)
         if x + wide > WIDTH - _RIGHT:
             x, y = float(_LEFT), y + 16
         parts.append(f'<rect x="{x:.0f}" y="{y - 9:.0f}" width="10" height="10" fill="{HUES[stage % len(HUES)]}"/>')
