@@ -122,6 +122,7 @@ class OperandTable:
             after = _layer(*group_edges, np.arange(len(labels)), labels, sizes)
         return {
             "job": job,
+            "stage_number": int(data.get("stage_number") or 1),
             "aggregated": self.aggregated,
             "n_before": self.n_before,
             "n_after": self.n_after,

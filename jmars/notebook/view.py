@@ -91,9 +91,10 @@ class Layer(TypedDict):
 
 
 class Graph(TypedDict):
-    """The graph of one job before and after fusion; sent once per job."""
+    """The graph of one job's newest stage before and after fusion; sent once per stage."""
 
     job: str
+    stage_number: int  # from 1
     aggregated: bool  # boxes are stages and fused signatures, not operands
     n_before: int
     n_after: int

@@ -8,6 +8,7 @@ export function picture(changes: Partial<Picture> = {}): Picture {
     job_id: 'job-1',
     graph: {
       job: 'job-1',
+      stage_number: 1,
       aggregated: false,
       n_before: 9,
       n_after: 5,

@@ -88,6 +88,14 @@ describe('the view', () => {
     expect(document.activeElement).toBe(tabs[0]);
     expect(tabs.map(tab => tab.getAttribute('aria-selected'))).toEqual(['true', 'false', 'false', 'false', 'false']);
   });
+  test('the newest of several stages stands beside the heading of its graph', async () => {
+    mount(document.body, host());
+    expect(texts('figcaption')).toEqual(['Before fusion: 9 operands, 8 edges', 'After fusion: 5 operands, 4 edges (4 fused away)']);
+    shown = picture({ graph: { ...picture().graph!, stage_number: 3 } });
+    changed();
+    await tick();
+    expect(texts('figcaption').map(text => text!.split(':')[0])).toEqual(['Stage 3, before fusion', 'Stage 3, after fusion']);
+  });
   test('tables tell what the canvas shows', () => {
     mount(document.body, host());
     button('Operands').click();

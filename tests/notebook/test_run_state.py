@@ -44,7 +44,8 @@ def test_a_job_of_several_stages_shows_the_newest_graph_and_counts_all_operands(
     snap = run.snap(0)
     assert (snap["n"], sum(snap["counts"])) == (8, 8)
     assert (snap["counts"][S.FINISHED], snap["counts"][S.RUNNING]) == (5, 1)
-    assert run.picture(0)["graph"]["n_after"] == 3
+    graph = run.picture(0)["graph"]
+    assert (graph["stage_number"], graph["n_after"]) == (2, 3)
     again = run_of(log.add("GraphBuilt", 0.1, **graph_built(2), stage_number=2))  # told again to who missed some
     assert again.snap(0)["n"] == 8
 

@@ -76,7 +76,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   let byWorker = false;
   let worker = -1;
   let selection: { side: Side; at: number } | null = null;
-  let drawn: string | undefined; // the job whose graph is drawn
+  let drawn: string | undefined; // job and stage whose graph is drawn
   let theme = 0;
   let colours = palette(root, theme);
   let styled = root.isConnected; // anywidget draws into an element that is not in the page yet, where no colour is known
@@ -165,8 +165,9 @@ export function mount(el: HTMLElement, host: Host): () => void {
 
   function drawGraphs(now: Picture): void {
     const graph = now.graph;
-    if (graph?.job !== drawn) {
-      drawn = graph?.job;
+    const key = graph ? `${graph.job} ${graph.stage_number}` : undefined;
+    if (key !== drawn) {
+      drawn = key;
       selection = null; // its number means another box now
     }
     hues.hidden = !graph || graph.aggregated || !now.workers?.length;
@@ -179,13 +180,15 @@ export function mount(el: HTMLElement, host: Host): () => void {
     inspector.hidden = false;
     drawHues(now);
     const colouring: Record<Side, Boxes> = boxes(now);
+    const stage = graph.stage_number > 1 ? `Stage ${count(graph.stage_number)}, ` : '';
+    const [unfused, afterwards] = stage ? [`${stage}before fusion`, `${stage}after fusion`] : ['Before fusion', 'After fusion'];
     const fused = graph.n_before - graph.n_pruned - graph.n_after;
     const words: Record<Side, string> = {
       before: graph.aggregated
-        ? `Before fusion: ${plural(graph.n_before, 'operand')} in ${plural(graph.before.n, 'stage')}`
-        : `Before fusion: ${plural(graph.n_before, 'operand')}, ${plural(graph.before.src.length, 'edge')}`,
+        ? `${unfused}: ${plural(graph.n_before, 'operand')} in ${plural(graph.before.n, 'stage')}`
+        : `${unfused}: ${plural(graph.n_before, 'operand')}, ${plural(graph.before.src.length, 'edge')}`,
       after:
-        (graph.aggregated ? `After fusion: ${plural(graph.n_after, 'operand')} in ${plural(graph.after.n, 'kind')}` : `After fusion: ${plural(graph.n_after, 'operand')}, ${plural(graph.after.src.length, 'edge')}`) +
+        (graph.aggregated ? `${afterwards}: ${plural(graph.n_after, 'operand')} in ${plural(graph.after.n, 'kind')}` : `${afterwards}: ${plural(graph.n_after, 'operand')}, ${plural(graph.after.src.length, 'edge')}`) +
         (fused > 0 ? ` (${count(fused)} fused away` : ' (none fused away') +
         (graph.n_pruned ? `, ${count(graph.n_pruned)} not needed)` : ')')
     };

@@ -50,9 +50,10 @@ export interface Layer {
   size: number[];
 }
 
-/** The graph of one job before and after fusion; sent once per job. */
+/** The graph of one job's newest stage before and after fusion; sent once per stage. */
 export interface Graph {
   job: string;
+  stage_number: number;
   aggregated: boolean;
   n_before: number;
   n_after: number;
