@@ -93,3 +93,11 @@ def test_indices_and_functions_of_them():
 def test_explicit_splits_are_kept(case):
     n, lengths = case
     assert mt.arange(n, chunks=(lengths,)).chunks == (lengths,)
+
+
+def test_a_range_that_begins_at_minus_zero_does_so():
+    for found, expected in (
+        (mt.arange(-0.0, 5.0, chunk_size=2), [-0.0, 1.0, 2.0, 3.0, 4.0]),
+        (mt.arange(0.0, 1), [0.0]),
+    ):
+        assert found.fetch().tobytes() == np.array(expected).tobytes()

@@ -104,6 +104,8 @@ def open_arange(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill
         with np.errstate(over="ignore"):
             np.multiply(i, gap, out=out, casting="unsafe")
             np.add(out, first, out=out, casting="unsafe")
+        if not begin:
+            out[:1] = first  # 0 * gap + -0.0 is 0.0
 
     return fill
 
