@@ -58,10 +58,14 @@ class UfuncReducer:
     count: int | None = None  # elements in all, where the value is their mean
     blocked = True
 
+    @property
+    def wanted(self) -> np.dtype[Any] | None:
+        """What NumPy is told as `dtype=`; it takes no unit of time there, and times add in their own."""
+        return self.state if self.ufunc in ("add", "multiply") and self.state.kind != "m" else None
+
     def leaf(self, values: Array, axes: tuple[int, ...], state: Array, arg: Any) -> None:
         """Reduce by NumPy, in the state's dtype where the ufunc adds or multiplies."""
-        dtype = self.state if self.ufunc in ("add", "multiply") else None
-        getattr(np, self.ufunc).reduce(values, axis=axes, dtype=dtype, out=state, keepdims=True)
+        getattr(np, self.ufunc).reduce(values, axis=axes, dtype=self.wanted, out=state, keepdims=True)
 
     def merge(self, into: Array, other: Array) -> None:
         """Apply the ufunc to two states."""

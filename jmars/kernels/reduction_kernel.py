@@ -93,7 +93,7 @@ def leaf_function(step: Reduce, shape: tuple[int, ...], slot: int, arg: int) -> 
 
     if isinstance(reducer, UfuncReducer) and reducer.count is None and step.output.dtype == reducer.state:
         reduce = getattr(np, reducer.ufunc).reduce
-        dtype = reducer.state if reducer.ufunc in ("add", "multiply") else None
+        dtype = reducer.wanted
         keep = step.output.shape == kept
 
         def run_plain(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Any = None) -> None:

@@ -66,6 +66,15 @@ def test_histograms_of_points(data):
             same(one, other)
 
 
+def test_edges_of_one_axis_beside_the_number_of_the_other():
+    a = np.random.default_rng(3).normal(size=(20, 2))
+    x = mt.asarray(a, chunk_size=6)
+    bins = [[-1.0, 0.0, 1.0], 3]
+    for one, other in zip(np.histogram2d(x[:, 0], x[:, 1], bins), np.histogram2d(a[:, 0], a[:, 1], bins)):
+        same(one, other)
+    same(np.histogramdd(x, bins)[0], np.histogramdd(a, bins)[0])
+
+
 @given(samples(), st.booleans(), st.booleans())
 def test_places_among_edges(pair, right, falling):
     a, x = pair

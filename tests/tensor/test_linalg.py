@@ -102,6 +102,16 @@ def test_tensordot_inner_and_outer(data):
     same(x.trace(), a.trace(), rtol=1e-6)
 
 
+def test_of_a_stack_linalg_means_its_last_axes():
+    a = np.arange(60.0).reshape(3, 4, 5)
+    x = mt.asarray(a, chunk_size=2)
+    same(np.linalg.diagonal(x, offset=1), np.linalg.diagonal(a, offset=1))
+    same(np.linalg.trace(x, offset=-1), np.linalg.trace(a, offset=-1))
+    same(np.linalg.outer(x[0, 0], x[0, 1]), np.linalg.outer(a[0, 0], a[0, 1]))
+    with pytest.raises(ValueError, match="one-dimensional"):
+        np.linalg.outer(x[0], x[0, 0])
+
+
 @pytest.mark.parametrize(
     "subscripts",
     ["ij,jk->ik", "ij,jk", "ij->ji", "ij->", "ij->j", "ij,ij->i", "ij,kj->ikj", "ij,j,i->", "ii->i", "ii", "ij,ji->i"],

@@ -34,6 +34,17 @@ def test_norms(pair, keepdims):
     same(np.linalg.vector_norm(x), np.linalg.vector_norm(a), rtol=1e-10)
 
 
+@given(stacks(), st.booleans())
+def test_a_norm_of_two_axes_is_that_of_matrices(pair, keepdims):
+    a, x = pair
+    for kind in (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
+        for axes in ((-2, -1), (-1, -2), *[(0, 2), (2, 0)][: 2 * (a.ndim == 3)]):
+            same(np.linalg.norm(x, kind, axes, keepdims), np.linalg.norm(a, kind, axes, keepdims), rtol=1e-10)
+    for kind in (None, 0, 1, 3.5, np.inf):
+        same(np.linalg.norm(x, kind, 0, keepdims), np.linalg.norm(a, kind, 0, keepdims), rtol=1e-10)
+    same(np.linalg.norm(x, keepdims=keepdims), np.linalg.norm(a, keepdims=keepdims), rtol=1e-10)
+
+
 @given(stacks(square=True))
 def test_ranks_and_conditions(pair):
     a, x = pair
@@ -65,5 +76,9 @@ def test_matrices_times_vectors_and_eigenvalues():
 def test_what_cannot_be_is_said():
     with pytest.raises(ValueError, match="norm order"):
         np.linalg.matrix_norm(mt.ones((2, 2)), ord=7)
+    with pytest.raises(ValueError, match="'fro' for vectors"):
+        np.linalg.norm(mt.ones(3), "fro")
+    with pytest.raises(ValueError, match="number of dimensions"):
+        np.linalg.norm(mt.ones((2, 2, 2)), 2)
     with pytest.raises(ValueError, match="two arrays"):
         np.linalg.multi_dot([mt.ones((2, 2))])

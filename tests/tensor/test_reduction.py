@@ -205,6 +205,28 @@ def test_without_nan(name, axis):
     close(getattr(np, name)(jt.as_tensor(x.astype("f4")), axis=axis), getattr(np, name)(x.astype("f4"), axis=axis))
 
 
+def test_times_are_added_and_averaged():
+    x = np.array([[5, 3, -1], [4, 4, 7]], "m8[s]")
+    t = jt.as_tensor(x, chunk_size=2)
+    for name in ("sum", "mean", "cumsum"):
+        for axis in (None, 0, 1):
+            close(getattr(np, name)(t, axis=axis), getattr(np, name)(x, axis=axis))
+
+
+def test_weights_of_any_axes():
+    x = np.arange(24.0).reshape(2, 3, 4)
+    t = jt.as_tensor(x, chunk_size=2)
+    for axis, weights in ((0, [1, 2]), (1, [1, 2, 3]), ((2, 0), np.arange(8).reshape(4, 2)), (None, x)):
+        for ours, theirs in zip(np.average(t, axis, weights, True), np.average(x, axis, weights, True)):
+            close(ours, theirs)
+    for ours, theirs in zip(np.average(t, 0, np.float32([1, 2]), True), np.average(x, 0, np.float32([1, 2]), True)):
+        close(ours, theirs)
+    with pytest.raises(TypeError, match="Axis must be specified"):
+        np.average(t, weights=[1, 2])
+    with pytest.raises(ValueError, match=r"\(2,\), not \(3,\)"):
+        np.average(t, 1, weights=[1, 2])
+
+
 def test_composed_ones():
     x = np.array([[1.0, 0, 3], [4, 5, 0]])
     t = jt.as_tensor(x, chunk_size=2)

@@ -86,7 +86,7 @@ class Scan(Operand):
 def scan(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
     """Accumulate a chunk, from the second input where there is one."""
     ufunc, axis = getattr(np, params[0]), params[1]
-    ufunc.accumulate(inputs[0], axis=axis, dtype=out.dtype, out=out)
+    ufunc.accumulate(inputs[0], axis=axis, dtype=_wanted(out), out=out)
     if len(inputs) > 1:
         ufunc(inputs[1], out, out=out)
 
@@ -94,9 +94,14 @@ def scan(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any)
 def total(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
     """What is carried on: the sum of a chunk and of what came before."""
     ufunc, axis = getattr(np, params[0]), params[1]
-    ufunc.reduce(inputs[0], axis=axis, dtype=out.dtype, out=out, keepdims=True)
+    ufunc.reduce(inputs[0], axis=axis, dtype=_wanted(out), out=out, keepdims=True)
     if len(inputs) > 1:
         ufunc(inputs[1], out, out=out)
+
+
+def _wanted(out: Array) -> np.dtype[Any] | None:
+    """The dtype in which a ufunc adds; NumPy takes no unit of time there, and adds times in their own."""
+    return None if out.dtype.kind == "m" else out.dtype
 
 
 def _accumulated(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:

@@ -164,7 +164,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | 
         points = points[:, None] if points.ndim == 1 else points
     d = points.shape[1]
     points = Tensor(rechunked(points.data, (points.chunks[0], (d,))))
-    if not isinstance(bins, str) and np.ndim(bins) == 0:
+    if not isinstance(bins, str | list | tuple) and np.ndim(bins) == 0:
         bins = [bins] * d
     if isinstance(bins, str) or len(bins) != d:
         raise ValueError(f"The dimension of bins must be equal to the dimension of the sample x, {d}")
@@ -200,7 +200,8 @@ def _histogramdd(block: Array, *more: Any) -> Array:
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
                 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """`np.histogram2d`: counts of points of a plane."""
-    if np.ndim(bins) == 0 or len(bins) not in (1, 2):
+    several = isinstance(bins, list | tuple) or np.ndim(bins) > 0  # a list may hold edges beside a number
+    if not several or len(bins) not in (1, 2):
         bins = [bins, bins]
     counts, (first, second) = histogramdd([x, y], bins, range, density, weights)
     return counts, first, second

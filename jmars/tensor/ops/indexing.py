@@ -264,7 +264,7 @@ def _ordered(x: Tensor, order: list[int]) -> Tensor:
     return moveaxis(x, order, range(x.ndim))
 
 
-@offers("diagonal", "linalg.diagonal")
+@offers("diagonal")
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """`np.diagonal`; the result is a value of its own."""
     x = as_tensor(a)

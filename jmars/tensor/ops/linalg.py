@@ -117,11 +117,23 @@ def inner(a: Any, b: Any, /) -> Tensor:
     return _summed("inner", x, [x.ndim - 1], y, [y.ndim - 1], dtype)
 
 
-@offers("outer", "linalg.outer")
+@offers("outer")
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """`np.outer`: all products of two flattened arrays."""
     x, y = ravel(a), ravel(b)
     return _given("outer", x[:, None] * y[None, :], out)
+
+
+@offers("linalg.outer")
+def _outer_of_vectors(x1: Any, x2: Any, /) -> Any:
+    """`np.linalg.outer`: as `np.outer`, of vectors only."""
+    x, y = as_tensor(x1), as_tensor(x2)
+    if x.ndim != 1 or y.ndim != 1:
+        raise ValueError(
+            f"Input arrays must be one-dimensional, but they are x1.ndim={x.ndim} and x2.ndim={y.ndim}; "
+            "np.outer flattens them"
+        )
+    return outer(x, y)
 
 
 @offers("tensordot", "linalg.tensordot")
@@ -208,10 +220,22 @@ def _small(labels: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], di
     return [tuple(numbers[c] for c in own) for own in labels], numbers
 
 
-@offers("trace", "linalg.trace")
+@offers("trace")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """`np.trace`: the sum along a diagonal."""
     return sum_(diagonal(a, offset, axis1, axis2), -1, dtype, out)
+
+
+@offers("linalg.diagonal")
+def _diagonal_of_matrices(x: Any, /, *, offset: int = 0) -> Tensor:
+    """`np.linalg.diagonal`: of each matrix of a stack, so along the last axes, not the first."""
+    return diagonal(x, offset, -2, -1)
+
+
+@offers("linalg.trace")
+def _trace_of_matrices(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """`np.linalg.trace`: of each matrix of a stack, so along the last axes, not the first."""
+    return trace(x, offset, -2, -1, dtype)
 
 
 @offers("kron")

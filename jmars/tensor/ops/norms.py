@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.ops.axes import expand_dims
+from jmars.tensor.ops.axes import expand_dims, moveaxis
 from jmars.tensor.ops.elementwise import astype, ufunc
 from jmars.tensor.ops.factorisation import EigResult, svd
 from jmars.tensor.ops.linalg import matmul
@@ -19,7 +19,7 @@ from jmars.tensor.ops.reduction import all_, max_, min_, sum_
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["cond", "eig", "eigvals", "matrix_norm", "matrix_rank", "multi_dot", "vector_norm"]
+__all__ = ["cond", "eig", "eigvals", "matrix_norm", "matrix_rank", "multi_dot", "norm", "vector_norm"]
 
 Array = np.ndarray[Any, Any]
 
@@ -110,6 +110,25 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
         found = sum_(values, -1) if ord == "nuc" else (max_ if ord == 2 else min_)(values, -1)
         return expand_dims(found, (-2, -1)) if keepdims else found
     raise ValueError("Invalid norm order for matrices.")
+
+
+@offers("linalg.norm")
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """`np.linalg.norm`: of vectors along one axis, of matrices along two; of all elements without `ord` and `axis`."""
+    data = as_tensor(x)
+    if axis is None and ord is None:
+        return vector_norm(data, keepdims=keepdims)
+    axes = tuple(range(data.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, data.ndim)
+    if len(axes) == 1:
+        if isinstance(ord, str):
+            raise ValueError(f"Invalid norm order '{ord}' for vectors")
+        return vector_norm(data, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
+    if len(axes) != 2:
+        raise ValueError(
+            f"Improper number of dimensions to norm: {len(axes)}; give axis=, one of vectors, two of matrices"
+        )
+    found = matrix_norm(moveaxis(data, axes, (-2, -1)), ord=ord)
+    return expand_dims(found, axes) if keepdims else found
 
 
 @offers("linalg.cond")

@@ -1,24 +1,25 @@
-"""Reductions made of others: without NaN, averages, norms, comparisons of whole arrays.
+"""Reductions made of others: without NaN, averages, comparisons of whole arrays.
 
 Used as `jmars.tensor.<name>` and by NumPy's protocols.
 """
 
 from __future__ import annotations
 
-import builtins
 import math
 from typing import Any
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.elementwise import isclose, ufunc, where
+from jmars.tensor.ops.axes import broadcast_to
+from jmars.tensor.ops.elementwise import astype, isclose, ufunc, where
 from jmars.tensor.ops.formula import Formula
 from jmars.tensor.ops.reduction import all_, max_, mean, min_, normal_axes, prod, std, sum_, var
+from jmars.tensor.ops.reshape import reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["allclose", "array_equal", "average", "count_nonzero", "nanmean", "nanstd", "nanvar", "norm", "ptp"]
+__all__ = ["allclose", "array_equal", "average", "count_nonzero", "nanmean", "nanstd", "nanvar", "ptp"]
 
 
 def _without_nan(name: str, x: Tensor, put: float) -> Tensor:
@@ -105,30 +106,26 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         count = math.prod(x.shape[i] for i in normal_axes(axis, x.ndim))
         return (value, ufunc("multiply")(ufunc("isnan")(value), 0) + float(count)) if returned else value
     w = as_tensor(weights)
-    if w.shape != x.shape and (w.ndim != 1 or not isinstance(axis, int | np.integer) or w.shape[0] != x.shape[axis]):
-        raise TypeError("weights need the shape of the array, or one axis= and its length")
-    if w.shape != x.shape and normal_axes(axis, x.ndim) != (x.ndim - 1,):
-        raise UnsupportedError("np.average with weights of another axis than the last is not in jmars; reshape them")
-    total = sum_(w * (x * 0 + 1) if w.shape != x.shape else w, axis, keepdims=keepdims)
-    value = sum_(x * w, axis, keepdims=keepdims) / total
+    if w.shape != x.shape:
+        w = _along(w, x, axis)
+    dtype = np.result_type(x.dtype, w.dtype, *(["f8"] if x.dtype.kind in "biu" else []))
+    total = sum_(broadcast_to(w, x.shape), axis, dtype, keepdims=keepdims)
+    value = sum_(astype(x, dtype) * astype(w, dtype), axis, keepdims=keepdims) / total
     return (value, total) if returned else value
 
 
-@offers("linalg.norm")
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """`np.linalg.norm`: Frobenius, or of vectors along one axis of orders 1, 2, inf and -inf."""
-    x = as_tensor(x)
-    vectors = axis is not None or x.ndim == 1
-    if ord is not None and not (vectors and ord in (1, 2, np.inf, -np.inf)) and ord != "fro":
-        raise UnsupportedError(f"np.linalg.norm with ord={ord!r} is not in jmars; orders 1, 2, inf, -inf, 'fro' are")
-    size = builtins.abs(x)
-    if x.dtype.kind not in "fc":
-        size = size.astype(float)
-    if ord in (np.inf, -np.inf):
-        return (max_ if ord > 0 else min_)(size, axis, keepdims=keepdims)
-    return (
-        sum_(size, axis, keepdims=keepdims) if ord == 1 else ufunc("sqrt")(sum_(size * size, axis, keepdims=keepdims))
-    )
+def _along(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
+    """Weights of some axes of `x`, given in the order of `axis`, as they broadcast with it."""
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    if weights.shape != tuple(x.shape[i] for i in axes):
+        raise ValueError(
+            f"Shape of weights must be consistent with shape of a along specified axis: {weights.shape}, not "
+            f"{tuple(x.shape[i] for i in axes)}"
+        )
+    ordered = weights.transpose([axes.index(i) for i in sorted(axes)])
+    return reshape(ordered, tuple(n if i in axes else 1 for i, n in enumerate(x.shape)))
 
 
 @offers("allclose")
