@@ -6,6 +6,7 @@ Used by `PlannedRun.what_if`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -51,7 +52,15 @@ def changed(
     >>> pair.cores.tolist(), int(pair.bandwidth[0, 1])
     ([4, 4], 104857600)
     """
-    given = list(workers) if isinstance(workers, Sequence) else None
+    try:
+        one = None if workers is None or isinstance(workers, Sequence) else operator.index(workers)
+        given = [operator.index(count) for count in workers] if isinstance(workers, Sequence) else None
+        hosts = None if hosts is None else operator.index(hosts)
+    except TypeError:
+        raise TypeError(
+            f"workers={workers!r} and hosts={hosts!r} cannot be counted; give whole numbers, or a list of workers, one "
+            "for each machine"
+        ) from None
     if given is not None and hosts not in (None, len(given)):
         raise ValueError(f"hosts={hosts} and workers={given} for {len(given)}; give one of them")
     now: list[int] = machines.cores.tolist()
@@ -59,7 +68,7 @@ def changed(
     if n < 1:
         raise ValueError(f"hosts must be 1 or more, not {n}")
     same = n == len(now)
-    each = given or ([workers] * n if isinstance(workers, int) else now if same else [max(now)] * n)
+    each = given or ([one] * n if one is not None else now if same else [max(now)] * n)
     if min(each) < 1:
         raise ValueError(f"workers must be 1 or more on each machine, not {min(each)}")
     limit = None if memory is None else parse_bytes(memory)

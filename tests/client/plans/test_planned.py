@@ -167,6 +167,10 @@ def test_an_assigner_and_an_order_can_be_joined_and_what_is_unknown_is_an_error(
         plan.what_if(workers=0)
     with pytest.raises(ValueError, match="give one of them"):
         plan.what_if(workers=[1, 2], hosts=3)
+    for wrong in ({"workers": "x"}, {"workers": 2.5}, {"hosts": "two"}):
+        with pytest.raises(TypeError, match="give whole numbers"):
+            plan.what_if(**wrong)
+    assert plan.what_if(workers=np.int64(5)).workers.cores.tolist() == [5]
 
 
 def test_what_was_tried_stands_with_the_best_first():
