@@ -35,7 +35,7 @@ Instance = TypeVar("Instance", bound=Lendable)
 
 
 class Lending(ABC, Generic[Instance]):
-    """At most `limit` instances; safe to use from many threads.
+    """At most `limit` instances, `keep` (None: all) of which stay when nobody needs them; for many threads.
 
     Raises
     ------
@@ -43,10 +43,11 @@ class Lending(ABC, Generic[Instance]):
         If `limit` is below 1.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, keep: int | None = None) -> None:
         if limit < 1:
             raise GraphError(f"a pool of {limit} instances can lend none; give a limit of 1 or more")
         self.limit = limit
+        self.keep = limit if keep is None else keep
         self.built = 0  # instances that exist
         self._lock = Lock()
         self._idle: list[Instance] = []
@@ -126,7 +127,10 @@ class Lending(ABC, Generic[Instance]):
                     instance.lent = True
                     break
             else:
-                self._idle.append(instance)
+                if len(self._idle) < self.keep:
+                    self._idle.append(instance)
+                else:
+                    self.built -= 1
                 return
         future.set_result(instance)
 

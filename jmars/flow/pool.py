@@ -23,6 +23,8 @@ class Pool(Lending[Counters]):
         What the instances run.
     limit
         Instances that may exist at once, 1 or more.
+    keep
+        Instances that stay when no run has them; None for all.
 
     Raises
     ------
@@ -40,8 +42,8 @@ class Pool(Lending[Counters]):
     (1, [0, 1])
     """
 
-    def __init__(self, graph: FlowGraph, limit: int) -> None:
-        super().__init__(limit)
+    def __init__(self, graph: FlowGraph, limit: int, keep: int | None = None) -> None:
+        super().__init__(limit, keep)
         self.graph = graph
 
     def _build(self) -> Counters:

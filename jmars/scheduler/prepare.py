@@ -35,6 +35,7 @@ TOLERANCE = 1.25  # how far a prediction may be off
 PATIENCE = 4.0  # a plan that is used again may take longer to make
 
 _AT_ONCE = 1 << 20  # instances of one structure; the words by which jobs are stopped are fewer
+_KEPT = 4  # of them, when no job runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +224,7 @@ def prepare(
     return Prepared(
         compiled,
         plan,
-        Pool(flow, _AT_ONCE),
+        Pool(flow, _AT_ONCE, _KEPT),
         table,
         plan.assign.tolist(),
         picture,

@@ -105,3 +105,14 @@ def test_many_threads_share_few_instances(graph):
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(client, range(8)))
     assert pool.built <= 3 and max(most) <= 3
+
+
+def test_of_many_that_ran_at_once_few_stay():
+    pool = Pool(FlowGraph(wavefront(4)), limit=100, keep=2)
+    runs = [pool.acquire() for _ in range(10)]
+    assert pool.built == 10
+    for run in runs:
+        pool.release(run)
+    assert pool.built == 2
+    again = [pool.acquire() for _ in range(3)]
+    assert pool.built == 3 and sum(one in runs for one in again) == 2
