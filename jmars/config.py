@@ -29,7 +29,7 @@ class Config:
     """
 
     def __init__(self) -> None:
-        self.task: dict[str, Any] = dict(TASK_DEFAULTS)
+        self.task: dict[str, Any] = TASK_DEFAULTS
         self.display: str = os.environ.get("JMARS_DISPLAY", "")  # "", none, text or widget; "" chooses by the front end
         self.chunk_size_limit: int = 128 * 2**20  # bytes of one chunk where no chunk_size is given
         self.combine_size: int = 4  # chunks that one step of a tree reduction combines
@@ -37,7 +37,7 @@ class Config:
     def __setattr__(self, name: str, value: Any) -> None:
         if "combine_size" in self.__dict__ and name not in self.__dict__:
             raise AttributeError(f"jmars.config has no setting {name!r}; it has {', '.join(sorted(self.__dict__))}")
-        super().__setattr__(name, checked(value) if name == "task" else value)
+        super().__setattr__(name, _Switches(checked(value)) if name == "task" else value)
 
     def load(self, settings: Mapping[str, Any] | str | Path) -> None:
         """Take switches as `jmars.switches.load_settings` reads them: a mapping, YAML text or the path of a YAML file.
@@ -60,6 +60,17 @@ class Config:
         finally:
             for name, value in before.items():
                 setattr(self, name, value)
+
+
+class _Switches(dict[str, Any]):
+    """Switches, each checked where it is set: `config.task["fuse"] = "chain"`."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, checked({name: value})[name])
+
+    def update(self, *others: Any, **named: Any) -> None:
+        """Take all or none."""
+        super().update(checked(dict(*others, **named)))
 
 
 config = Config()

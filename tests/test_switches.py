@@ -56,7 +56,13 @@ def test_a_wrong_switch_is_refused_where_it_is_set_and_where_it_is_used():
     config = Config()
     with pytest.raises(SettingError), config.using(task=config.task | {"fuse": "rgion"}):
         pass
-    assert config.task == TASK_DEFAULTS
+    with pytest.raises(SettingError, match="no 'fues'"):
+        config.task["fues"] = "chain"
+    with pytest.raises(SettingError, match="'chian'"):
+        config.task.update(order="level", fuse="chian")
+    assert config.task == TASK_DEFAULTS == Config().task
+    config.task["fuse"] = "chain"
+    assert config.task == TASK_DEFAULTS | {"fuse": "chain"} != Config().task
     with pytest.raises(SettingError):
         compile_graph(TensorGraph(), {"fuse": "rgion", "combine_size": 4})
 
