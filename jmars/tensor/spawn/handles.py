@@ -100,6 +100,10 @@ def spawn(
     """
     if not callable(function):
         raise TypeError(f"spawn takes a function first; {function!r} cannot be called")
+    if not isinstance(args, list | tuple):
+        raise TypeError(f"args is a {type(args).__name__}; give a tuple or a list, also of one: args=(x,)")
+    if not isinstance(kwargs, Mapping | None):
+        raise TypeError(f"kwargs is a {type(kwargs).__name__}; give a dict from parameters to values")
     if cost is not None and not cost >= 0:
         raise ValueError(f"cost is {cost!r}; give the seconds that the function should take, 0 or more")
     size = parse_bytes(memory) if isinstance(memory, str) else int(memory)

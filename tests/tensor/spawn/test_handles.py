@@ -46,6 +46,9 @@ def test_outputs_are_handles_of_their_own():
     ("wrong", "error", "text"),
     [
         ({"function": 3}, TypeError, "cannot be called"),
+        ({"args": "text"}, TypeError, "args is a str; give a tuple"),
+        ({"args": 5}, TypeError, "args is a int; give a tuple"),
+        ({"kwargs": [1]}, TypeError, "kwargs is a list; give a dict"),
         ({"cost": -1}, ValueError, "cost is -1"),
         ({"cost": float("nan")}, ValueError, "cost is nan"),
         ({"n_outputs": 0}, ValueError, "n_outputs is 0"),
