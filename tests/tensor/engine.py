@@ -34,7 +34,9 @@ class OneByOne:
             graph = TensorGraph.of(data, self.chunks)
             for i, array, splits in graph.arrays():
                 key = f"array-{id(array)}-{len(self.chunks)}"
-                self.chunks[key] = {k: array[part].copy() for k, part in enumerate(blocks(splits))}
+                self.chunks[key] = {k: np.array(array[part]) for k, part in enumerate(blocks(splits))}
+                for chunk in self.chunks[key].values():
+                    chunk.flags.writeable = False
                 graph.replace_by_stored(i, key)
             if graph.unfolds:
                 self._unfold(graph, data)
@@ -91,6 +93,9 @@ class OneByOne:
             program = chunks.programs[chunks.program[i]]
             if -1 in (*program.output.shape, *(n for one in program.inputs for n in one.shape)):
                 values.append(self._unsized(program, chunks, i, values))
+                if isinstance(values[-1], np.ndarray):
+                    values[-1] = values[-1].view()
+                    values[-1].flags.writeable = False
                 continue
             out = np.empty(program.output.shape, program.output.dtype)
             out.reshape(-1).view(np.uint8)[...] = 0xA5  # nothing may lean on what was there
