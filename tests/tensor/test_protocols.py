@@ -24,6 +24,14 @@ def test_what_is_missing_is_refused_by_name(function):
         function(*args)
 
 
+def test_methods_of_a_ufunc_are_numpy_s_or_refused_by_name():
+    x = jt.arange(6, chunk_size=2)
+    assert jt.maximum.reduce(x).fetch() == np.maximum.reduce(x).fetch() == 5
+    for call in (lambda: jt.add.accumulate(x), lambda: jt.add.at(x, 0, 1), lambda: jt.add.outer(x, x)):
+        with pytest.raises(UnsupportedError, match=r"np\.add\.(accumulate|at|outer) is not in jmars yet"):
+            call()
+
+
 def test_the_namespace_is_numpy_s():
     assert jt.pi is np.pi and jt.float32 is np.float32 and jt.newaxis is None
     assert jt.add.__name__ == "add"

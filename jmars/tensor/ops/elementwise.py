@@ -141,7 +141,18 @@ def ufunc(name: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`np.{name}`, lazily and chunk by chunk."
+    for method in ("reduce", "accumulate", "reduceat", "outer", "at"):
+        setattr(function, method, _method(theirs, method))
     return function
+
+
+def _method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
+    """`np.add.reduce` and the like, of a tensor: by NumPy's protocol, which refuses by name what is not there."""
+
+    def method(array: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(theirs, name)(as_tensor(array), *args, **kwargs)
+
+    return method
 
 
 def _checked(name: str, kwargs: dict[str, Any]) -> Any:
