@@ -35,7 +35,7 @@ PREFERENCES = ("fast", "lean", "memory")
 _MOVED, _HELD = 0.3, 0.05  # "lean": what moving or spilling all bytes, and holding twice as many, is worth
 _JUSTIFIED = 3  # plans whose order is tried again, learnt from their run
 _PACE = {"c": 12e-6, "python": 150e-6}  # "auto": seconds an operand
-_SHORTEST, _LEAST = 0.05, 3  # "auto": seconds, and plans
+_SHORTEST, _LEAST = 0.15, 3  # "auto": seconds, and plans
 _SLACK = 1.1  # "memory": how much longer than the fastest it may take
 
 
@@ -88,7 +88,7 @@ def choose(
     budget
         Seconds; nothing more is tried when there would be no time left for as long a step as there was. One plan is
         always made. None: everything is tried. "auto": 12 µs an operand, or 150 where plans are made in Python, but at
-        least 50 ms, and three plans.
+        least 150 ms, and three plans.
     improve
         Seconds spent beyond that to better the best plan, from coarse to fine and then by annealing; for plans that
         will be used again. Not for "memory".

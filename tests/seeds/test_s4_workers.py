@@ -1,0 +1,57 @@
+"""Seed 004's manager, workers and gateway, as far as they are of one host."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+
+import jmars.tensor as mt
+from jmars.client import Cluster
+from jmars.deploy.slurm import slurm_script
+
+PROGRAM = """
+import sys, jmars, jmars.tensor as mt
+with jmars.Cluster(n_workers=2) as cluster:
+    print(int(mt.arange(int(sys.argv[1]), chunk_size=10).sum().fetch()), len(cluster.info()["workers"]))
+"""
+
+
+def who(block):
+    time.sleep(0.01)  # long enough that one worker alone does not take them all
+    return block + os.getpid()
+
+
+def test_s4_8_a_manager_starts_workers_and_gives_each_its_part_of_the_graph():
+    with Cluster(n_workers=2) as cluster:
+        workers = {one["pid"] for one in cluster.info()["workers"]}
+        found = mt.map_blocks(who, mt.zeros(40, "i8", chunk_size=1)).fetch()
+        assert len(workers) == 2 and set(found.tolist()) == workers
+
+
+def test_s4_6_what_a_stopped_worker_does_not_take_is_stored_and_taken_later():
+    with Cluster(n_workers=2) as cluster:
+        x = mt.random.default_rng(0).random((400, 400), chunk_size=50)
+        job = cluster.submit((x + x.T).sum(axis=0), x)
+        stopped = cluster.info()["workers"][0]["pid"]
+        os.kill(stopped, signal.SIGSTOP)
+        threading.Timer(2.0, os.kill, (stopped, signal.SIGCONT)).start()
+        total, values = job.result(60)
+        np.testing.assert_allclose(total, (values + values.T).sum(axis=0))
+
+
+def test_s4_26_a_script_for_slurm_is_one_command_and_runs(tmp_path):
+    (tmp_path / "sum.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "jmars", "slurm", "--cpus", "2", "--memory", "1GiB", "--partition", "short"]
+    script = subprocess.run([*command, "sum.py", "100"], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert script == slurm_script(["sum.py", "100"], cpus=2, memory="1GiB", partition="short")
+    for line in ("--nodes=1", "--cpus-per-task=2", "--mem=1024M", "--partition=short", "--time=01:00:00"):
+        assert f"#SBATCH {line}\n" in script
+    path = tmp_path / "job.sh"
+    path.write_text(script)
+    # sbatch runs the script as a shell script, as here
+    done = subprocess.run(["bash", path], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["4950", "2"]
