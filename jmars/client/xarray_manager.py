@@ -163,7 +163,9 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         return found, arrays
 
     def store(self, sources: Any, targets: Any, **kwargs: Any) -> Any:
-        """Write tensors into arrays that take slices, chunk by chunk, from this process."""
+        """Write tensors into arrays that take slices, chunk by chunk, from this process and at once."""
+        if not kwargs.get("compute", True):
+            raise UnsupportedError("writing later (compute=False) is not in jmars; leave it out, and it is written now")
         sources = [sources] if isinstance(sources, Tensor) else list(sources)
         targets = targets if isinstance(targets, tuple | list) else [targets]
         execute(*sources)
