@@ -71,3 +71,11 @@ def test_no_chunk_of_a_sorted_line_is_much_larger_than_the_others(tight):
     same(np.sort(x), np.sort(x.fetch()))
     largest = max(chunk.nbytes for held in tight.chunks.values() for chunk in held.values())
     assert largest <= 5000 * 8  # the samples of 50 chunks are the largest
+
+
+@pytest.mark.parametrize("cut", [(3, 0, 4), (0, 7), (0, 2, 0, 5, 0)])
+def test_empty_chunks_bring_nothing(cut):
+    a = np.array([5, 1, 4, 1, 5, 9, 2])
+    result = sorted_line(mt.asarray(a).rechunk((cut,)))
+    assert result.chunks == (cut,)
+    same(result, np.sort(a))

@@ -33,6 +33,9 @@ SAMPLES = 8  # of each chunk for each part
 def sorted_line(x: Tensor) -> Tensor:
     """The elements of a line in order, NaN last, cut as `x`; of equal elements none is told from another."""
     chunks = x.chunks
+    filled = tuple(n for n in chunks[0] if n)
+    if filled and filled != chunks[0]:  # an empty chunk has no samples
+        return Tensor(rechunked(sorted_line(Tensor(rechunked(x.data, (filled,)))).data, chunks))
     parts = len(chunks[0])
     runs = blockwise("sort", _sorted, [x], chunks, x.dtype)
     samples = blockwise("sort", _sampled, [runs], ((SAMPLES * parts,) * parts,), x.dtype, (SAMPLES * parts,), flat=True)
