@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["format_bytes", "parse_bytes"]
+__all__ = ["format_bytes", "format_seconds", "parse_bytes"]
 
 _FACTORS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):
@@ -58,3 +58,20 @@ def format_bytes(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def format_seconds(value: float) -> str:
+    """Seconds for people.
+
+    Examples
+    --------
+    >>> format_seconds(0.00042), format_seconds(0.84), format_seconds(12.3), format_seconds(185)
+    ('420 µs', '0.84 s', '12 s', '3 min 5 s')
+    """
+    if value < 0.001:
+        return f"{1e6 * value:.0f} µs"
+    if value < 0.1:
+        return f"{1000 * value:.1f} ms"
+    if value < 10:
+        return f"{value:.2f} s"
+    return f"{value:.0f} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"

@@ -3,6 +3,7 @@
 states.py    the states of an operand, a job and a worker
 events.py    what happened, as numbered records
 messages.py  what the scheduler and a host's workers say to each other
+standing.py  how a host and its jobs stand at one moment, for who asks why nothing moves
 """
 
 from jmars.model.events import Event

@@ -15,6 +15,7 @@ storing.py     brings inputs into memory and makes room for outputs
 ledger.py      what jobs took, for the view and for the profile of costs (Ledger)
 sizing.py      places for results whose size is known only after running
 admission.py   who may run next: inputs in memory, room for output and scratch
+standing.py    how this host stands at one moment, for who asks why nothing moves
 execution.py   ExecutionActor: coordinates the above for every operand
 store.py       StoreActor: chunks that the client writes and reads in place
 """

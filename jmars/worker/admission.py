@@ -154,6 +154,10 @@ class Admission:
         self.storing.withdraw(withdrawn.__contains__)
         return [operand for _, operand, _ in mine] + list(withdrawn.values())
 
+    def owner(self, request: Request) -> tuple[JobTable | None, int]:
+        """The job and operand that a request is of; (None, -1) for a client's."""
+        return self._preparing.get(request, (None, -1))
+
     # -- what the line asks
     def in_use(self) -> set[int]:
         """Chunks that something on its way reads; what waits for a place has read them."""

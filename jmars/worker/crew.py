@@ -47,6 +47,7 @@ class Worker:
         self.known: set[int] = set()  # programs that the process has
         self.done = 0
         self.restarts = 0
+        self.since = 0.0  # monotonic: when it last reported, or was sent what it runs
 
     @property
     def running(self) -> int:

@@ -37,6 +37,11 @@ class Estimate:
         seen = self._seen.get(program)
         return _UNKNOWN if seen is None else seen.next
 
+    def known(self, program: int) -> float:
+        """The same where one of it has run; else 0."""
+        seen = self._seen.get(program)
+        return 0.0 if seen is None else seen.next
+
     def learn(self, program: int, seconds: float, fresh: float = 0.0) -> None:
         """Take a measurement in, a tenth of which counts at once; `fresh` are bytes that it was the first to touch."""
         seen = self._seen.get(program)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any
 
 from jmars.model.messages import JobTable, SchedulerPort
@@ -76,6 +77,7 @@ class ExecutionActor:
         self._stopping: set[int] = set()
         self._suspects: set[tuple[int, int]] = set()  # (job number, operand): one of them ended a worker
         self._programs = Programs()
+        self.jobs, self.programs = self._jobs, self._programs  # for standing.py, which only reads
         self._closing = False
         self._dispatching = False
         self._again = False  # something came up during a dispatch that only another one serves
@@ -216,6 +218,7 @@ class ExecutionActor:
         count, elapsed, fresh, waited, error, shapes = message
         batch = worker.batches[0]
         table = batch.table
+        worker.since = monotonic()
         if count:
             done = []
             operands, outs = batch.operands, batch.outs
@@ -358,6 +361,8 @@ class ExecutionActor:
             self._again = True
             self.storing.advance()
         elif batch is not None:
+            if not worker.batches:
+                worker.since = monotonic()
             worker.batches.append(batch)
             worker.link.send(("run", self._flags.word(batch.table.number), wire))
             self.scheduler.started(batch.table.job, list(batch.operands), worker.index)

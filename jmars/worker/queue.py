@@ -74,5 +74,14 @@ class TaskQueue:
             heapify(heap)
         return dropped
 
+    def count(self) -> dict[int, int]:
+        """Operands that wait, by job number."""
+        found: dict[int, int] = {}
+        for heap in self.heaps:
+            for key in heap:
+                number = key >> (2 * _BITS)
+                found[number] = found.get(number, 0) + 1
+        return found
+
     def __len__(self) -> int:
         return sum(map(len, self.heaps))

@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from jmars.errors import ChecksumError, MemoryLimitError, StorageError
+from jmars.model.standing import DiskStanding
 from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks, Place
 from jmars.units import format_bytes
@@ -80,6 +81,17 @@ class Storing:
     def blocked(self) -> bool:
         """Whether somebody waits for room, so that nobody else may take any."""
         return bool(self.line)
+
+    def moving(self) -> DiskStanding:
+        """What is on its way to disk and back."""
+        chunks = [one for one in (*self._spills, *self._loads) if one in self.chunks.memory]
+        return {
+            "writes": len(self._spills),
+            "reads": len(self._loads),
+            "nbytes": sum(map(self.chunks.size, chunks)),
+            "seconds": perf_counter() - self._since if self._moves else 0.0,
+            "full": str(self._full) if self._full is not None else "",
+        }
 
     def refuse_too_large(self, sizes: Sequence[int], what: str) -> None:
         """Raise MemoryLimitError when slots of these sizes never fit together."""

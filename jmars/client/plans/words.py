@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from jmars.units import format_bytes
+from jmars.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from jmars.client.plans.planned import PlannedRun
@@ -13,23 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["change_text", "comparison", "error_text", "facts", "format_seconds", "percent", "summary"]
 
 _SHOWN = 5  # kinds of fused operands, links of the critical path
-
-
-def format_seconds(value: float) -> str:
-    """Seconds for people.
-
-    Examples
-    --------
-    >>> format_seconds(0.00042), format_seconds(0.84), format_seconds(12.3), format_seconds(185)
-    ('420 µs', '0.84 s', '12 s', '3 min 5 s')
-    """
-    if value < 0.001:
-        return f"{1e6 * value:.0f} µs"
-    if value < 0.1:
-        return f"{1000 * value:.1f} ms"
-    if value < 10:
-        return f"{value:.2f} s"
-    return f"{value:.0f} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"
 
 
 def percent(new: float, old: float) -> str:

@@ -1,0 +1,107 @@
+"""How a host and its jobs stand at one moment, as plain data: what `why` is answered from.
+
+`worker/standing.py` gathers what a host knows, each job tells the rest; `scheduler/why.py` makes a sentence of both.
+All of it travels as msgpack. Seconds are ages, not times of day; sizes are bytes; -1 stands for no operand.
+Source: RELIABILITY 3, "silent hang after faults": a watchdog names what is waited for.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+__all__ = ["DeathStanding", "DiskStanding", "HostStanding", "JobStanding", "LineStanding", "MemoryStanding", "Verdict"]
+__all__ += ["WorkerStanding"]
+
+
+class WorkerStanding(TypedDict):
+    """One executor process, and what it was given."""
+
+    name: str
+    pid: int  # 0 while it is being forked
+    process: str  # as the system says: runs, sleeps, stopped, waits for a disk, is gone
+    state: str  # as the host says: starting, idle, busy, asks (its result waits for room), or a state of WorkerMoved
+    job: str  # whose operand it runs; "" for none
+    operand: int
+    what: str  # the operand in words: its program, and once the job has named it, the user's line
+    seconds: float  # since it began, or since the worker last said something
+    usual: float  # seconds that operands of that program take; 0 where nobody knows
+    behind: int  # operands that wait behind it in the same process
+
+
+class LineStanding(TypedDict):
+    """Who waits for memory, or for chunks that are read back from disk."""
+
+    job: str  # "" for an array that the notebook stores or fetches
+    operand: int
+    what: str
+    needs: int  # inputs, output and scratch together
+    lacks: int  # bytes of it that have no room yet; 0 where only reads are waited for
+
+
+class MemoryStanding(TypedDict):
+    """Who holds the memory for chunks and scratch."""
+
+    capacity: int
+    used: int
+    jobs: dict[str, int]  # chunks of jobs that run, by job
+    kept: int  # chunks of tensors that are kept: results of earlier jobs, arrays from the notebook
+    viewed: int  # of both, chunks that may not move: views that users hold, copies under way
+    promised: int  # scratch of running operands
+
+
+class DiskStanding(TypedDict):
+    """What is written to disk and read back just now."""
+
+    writes: int  # chunks
+    reads: int
+    nbytes: int
+    seconds: float  # since the disk last finished something, or since it got the first of these
+    full: str  # why it took nothing more; "" where it does
+
+
+class DeathStanding(TypedDict):
+    """A worker process that ended while it had work."""
+
+    worker: str
+    pid: int
+    job: str
+    operand: int
+    what: str
+    how: str  # "killed by SIGKILL", "ended with exit status 3", ...
+    peak: int  # bytes of its memory at most; 0 unknown
+    cap: int  # bytes that it may have taken; 0 for no cap of its own
+    seconds: float  # ago
+
+
+class HostStanding(TypedDict):
+    """One host."""
+
+    workers: list[WorkerStanding]
+    queued: dict[str, int]  # ready operands that nobody has taken, by job
+    line: list[LineStanding]  # the first few who wait for memory, in their order
+    waiting: dict[str, int]  # all who do, by job
+    reading: list[LineStanding]  # the first few who have their room and wait for reads
+    memory: MemoryStanding
+    disk: DiskStanding
+    deaths: list[DeathStanding]  # the newest last
+
+
+class JobStanding(TypedDict):
+    """One job."""
+
+    id: str
+    name: str
+    state: str
+    elapsed: float  # seconds since it was submitted, until it ended
+    since: float  # seconds since it came into this state
+    phase: str  # what is prepared, while nothing runs
+    counts: dict[str, int]  # operands by state
+    line: str  # the user's line of a failed operand, in words
+    error: str  # class and text
+
+
+class Verdict(TypedDict):
+    """Why a job stands as it does: one sentence, and in one word what kind of reason it is."""
+
+    kind: str  # a key of docs/reference/why.md
+    text: str
