@@ -11,6 +11,8 @@ event_log.py   what happened, numbered and bounded (EventLog)
 chunk_meta.py  which chunks make up a tensor that is kept (ChunkMetaActor)
 surroundings.py  what all jobs of a cluster have in common
 telling.py     what a job tells of its operands and errors, as plain data
+phases.py      what a job's preparation is at
+why.py         why a job stands as it does, in one sentence
 stages.py      the stages of one job, for graphs that unfold while they run
 progress.py    how much of a job is done
 watching.py    whether a run goes as planned, and another plan for its rest

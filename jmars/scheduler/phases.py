@@ -1,0 +1,102 @@
+"""What a job's preparation is at, and since when: for who asks why no operand runs.
+
+A graph is prepared in a thread, which may hang in code of the user's (unpickling, the functions of a lazy graph). So
+nobody is asked to report: `Phases` notes which thread works, and looks at its stack only when somebody wants to know.
+Used by GraphActor. Source: seed 003, "准备执行图".
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from types import FrameType
+from typing import Any
+
+from jmars.units import format_seconds
+
+__all__ = ["Phases", "phase_of"]
+
+_PACKAGE = str(Path(__file__).parents[1])
+_PHASES = {  # files of ours by what runs there; the innermost frame that is listed tells
+    "optimize/merge.py": "equal tensors are merged",
+    "optimize/tileables.py": "tensors are fused",
+    "optimize/tile.py": "tensors are cut into chunks",
+    "optimize/prune.py": "what nobody needs is dropped",
+    "optimize/regions.py": "operands are fused",
+    "optimize/chains.py": "operands are fused",
+    "optimize/colors.py": "operands are fused",
+    "optimize/stages.py": "the next part of the graph is unfolded",
+    "optimize/pipeline.py": "the graph is compiled",
+    "plan/orders.py": "orders are tried in virtual time",
+    "plan/simulate.py": "orders are tried in virtual time",
+    "plan/cost.py": "costs are looked up",
+    "scheduler/ranking.py": "orders are tried in virtual time",
+    "scheduler/picture.py": "its picture is drawn",
+    "scheduler/prepare.py": "it is laid out for the workers",
+    "scheduler/preparing.py": "the graph is read",
+    "scheduler/stages.py": "the next stage is made",
+}
+
+
+class Phases:
+    """One thing at a time that runs in a thread.
+
+    Examples
+    --------
+    >>> phases = Phases()
+    >>> phases.run(lambda: phases.text() != "", )
+    True
+    >>> phases.text()
+    ''
+    """
+
+    def __init__(self) -> None:
+        self._thread: int | None = None
+        self._since = 0.0
+
+    def run(self, call: Callable[..., Any], *args: Any) -> Any:
+        """`call(*args)`, in the thread that it runs in; what it raises is returned.
+
+        Code of users runs in it, which may raise SystemExit too.
+        """
+        self._thread, self._since = threading.get_ident(), monotonic()
+        try:
+            return call(*args)
+        except BaseException as error:
+            return error
+        finally:
+            self._thread = None
+
+    def text(self) -> str:
+        """What is done and for how long; "" while nothing is."""
+        thread = self._thread
+        frame = sys._current_frames().get(thread) if thread is not None else None
+        if frame is None:
+            return ""
+        return f"{phase_of(frame)}, for {format_seconds(monotonic() - self._since)}"
+
+
+def phase_of(frame: FrameType | None) -> str:
+    """What the code of a stack does, in words; code of a user's within it is named by its line."""
+    phase, users = "it is begun", ""
+    for link in reversed(traceback.extract_stack(frame)):  # the innermost first
+        if link.filename.startswith(_PACKAGE):
+            found = _PHASES.get(link.filename.removeprefix(_PACKAGE).lstrip("/"))
+            if found is not None:
+                phase = found
+                break
+        elif not users and not _is_library(link.filename):
+            users = f" (in {link.name}, line {link.lineno} of {Path(link.filename).name})"
+    return phase + users
+
+
+def _is_library(filename: str) -> bool:
+    """Whether a file belongs to Python or a package that is installed."""
+    return filename.startswith("<frozen") or "site-packages" in filename or filename.startswith(_PYTHONS)
+
+
+_PYTHONS = str(Path(traceback.__file__).parent)  # the standard library's folder

@@ -1,0 +1,254 @@
+"""Why a job stands as it does: one sentence, made from how the job and the host stand.
+
+`why` is a pure function of plain data (`model/standing.py`); whoever asks has gathered it. It names what is waited for:
+the operand and the user's line, the worker, seconds, bytes, and who holds them, the likeliest reason first. `died` is
+the same for a worker that ended. Used by SessionActor, the watchdog and the errors of lost workers.
+Source: RELIABILITY 3: "never silent: a watchdog names what is waited for"; "the error says which task, which worker".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jmars.model.standing import DeathStanding, HostStanding, JobStanding, LineStanding, Verdict, WorkerStanding
+from jmars.model.states import TERMINAL
+from jmars.units import format_bytes, format_seconds
+
+__all__ = ["died", "named", "of_cluster", "why"]
+
+LONG = 3.0  # times as long as such operands took before, from which on that is said
+SLOW_DISK = 2.0  # seconds without a sign of the disk, from which on it is called slow
+RECENT = 300.0  # seconds for which the end of a worker is told
+_UNWELL = ("suspect", "stopped", "frozen", "fenced", "replaced")  # states of WorkerMoved that stop an operand
+
+
+def named(host: HostStanding, words: Callable[[str, int], str]) -> HostStanding:
+    """`host` with operands in the words of their jobs; `words(job, operand)` gives "" where it knows nothing."""
+    groups: tuple[Sequence[WorkerStanding | LineStanding | DeathStanding], ...]
+    groups = (host["workers"], host["line"], host["reading"], host["deaths"])
+    for rows in groups:
+        for row in rows:
+            if row["job"] and row["operand"] >= 0:
+                row["what"] = words(row["job"], row["operand"]) or row["what"]
+    return host
+
+
+def why(job: JobStanding, host: HostStanding) -> Verdict:
+    """Why the job stands as it does.
+
+    Parameters
+    ----------
+    job, host
+        How they stand at one moment; operands of `host` are `named`.
+
+    Returns
+    -------
+    Verdict
+        `kind` is done, failed, cancelled, cancelling, preparing, stopped, runs, result, memory, disk, queued, starting
+        or unknown; `text` is one sentence.
+    """
+    if job["state"] in TERMINAL:
+        return _ended(job, host)
+    if job["state"] == "cancelling":
+        return _cancelling(job, host)
+    for reason in (_stopped, _preparing, _runs, _result, _disk, _memory, _queued, _starting):
+        found = reason(job, host)
+        if found is not None:
+            return found
+    counts = ", ".join(f"{n} {state}" for state, n in job["counts"].items() if n)
+    text = f"{_label(job)} waits and nothing is known that it waits for ({counts or 'no operands'}); please report that"
+    return Verdict(kind="unknown", text=text)
+
+
+def of_cluster(jobs: Sequence[JobStanding], host: HostStanding) -> str:
+    """Why each job that has not ended stands as it does, line by line, and which workers ended of late."""
+    lines = [why(job, host)["text"] for job in jobs if job["state"] not in TERMINAL]
+    if not lines:
+        last = f"; the last one: {why(jobs[-1], host)['text']}" if jobs else ""
+        lines = [f"no job runs{last}"]
+    lines += [died(death) for death in host["deaths"] if death["seconds"] < RECENT]
+    return "\n".join(lines)
+
+
+def died(death: DeathStanding) -> str:
+    """Why a worker ended, in one sentence."""
+    ran = f" while it ran {death['what']}" if death["what"] else ""
+    memory = ""
+    if death["peak"]:
+        cap = f" of the {format_bytes(death['cap'])} that it might" if death["cap"] else ""
+        memory = f"; it took {format_bytes(death['peak'])}{cap} at most"
+    ago = format_seconds(death["seconds"])
+    return f"{death['worker']} (pid {death['pid']}) was {_how(death['how'])} {ago} ago{ran}{memory}"
+
+
+def _how(how: str) -> str:
+    return how if how.startswith(("killed", "stopped", "replaced", "ended by")) else f"lost: it {how}"
+
+
+def _label(job: JobStanding) -> str:
+    return job["name"] if job["name"] == job["id"] else f"{job['name']} ({job['id']})"
+
+
+def _age(seconds: float) -> str:
+    return f"for {format_seconds(seconds)}"
+
+
+# -- jobs that have ended, or are about to
+
+
+def _ended(job: JobStanding, host: HostStanding) -> Verdict:
+    took = format_seconds(job["elapsed"])
+    if job["state"] == "succeeded":
+        return Verdict(kind="done", text=f"{_label(job)} is done: it took {took}")
+    if job["state"] == "cancelled":
+        return Verdict(kind="cancelled", text=f"{_label(job)} was cancelled after {took}; run it again for its result")
+    where = f" in {job['line']}" if job["line"] and job["line"] not in job["error"] else ""
+    deaths = [died(death) for death in host["deaths"] if death["job"] == job["id"]]
+    tail = f"; {deaths[-1]}" if deaths else ""
+    return Verdict(kind="failed", text=f"{_label(job)} failed after {took}{where}: {job['error']}{tail}")
+
+
+def _cancelling(job: JobStanding, host: HostStanding) -> Verdict:
+    text = f"{_label(job)} was told to stop {format_seconds(job['since'])} ago"
+    mine = [worker for worker in host["workers"] if worker["job"] == job["id"]]
+    if not mine:
+        return Verdict(kind="cancelling", text=f"{text} and waits for its last reports")
+    row = max(mine, key=lambda one: one["seconds"])
+    inside = f"{row['name']} is still inside {row['what']}"
+    if row["process"] == "stopped":
+        how = "its process is stopped, so it is ended and another one takes its place"
+    else:
+        how = (
+            "which does not look whether it should stop (compiled code, or a loop of its own), so its process is ended"
+        )
+    return Verdict(kind="cancelling", text=f"{text}; {inside}, {how}")
+
+
+# -- reasons of a job that goes on, in the order in which they are looked at
+
+
+def _stopped(job: JobStanding, host: HostStanding) -> Verdict | None:
+    for row in host["workers"]:
+        unwell = row["process"] in ("stopped", "is gone") or row["state"] in _UNWELL
+        if not unwell or row["job"] != job["id"]:
+            continue
+        state = row["process"] if row["process"] in ("stopped", "is gone") else row["state"]
+        is_how = {"stopped": "is stopped (SIGSTOP, or a debugger)", "is gone": "is gone"}.get(state, f"is {state}")
+        text = (
+            f"{_label(job)} waits for {row['name']} (pid {row['pid']}), which {is_how} in the middle of {row['what']}, "
+            f"begun {format_seconds(row['seconds'])} ago; it is replaced and the operand runs again elsewhere, unless "
+            f"it goes on (kill -CONT {row['pid']})"
+        )
+        return Verdict(kind="stopped", text=text)
+    return None
+
+
+def _preparing(job: JobStanding, host: HostStanding) -> Verdict | None:
+    if not job["phase"]:
+        return None
+    what = "is prepared" if job["state"] == "preparing" else "prepares its next stage"
+    return Verdict(kind="preparing", text=f"{_label(job)} {what}: {job['phase']}")
+
+
+def _runs(job: JobStanding, host: HostStanding) -> Verdict | None:
+    mine = [row for row in host["workers"] if row["job"] == job["id"] and row["state"] != "asks"]
+    if not mine:
+        return None
+    row = max(mine, key=lambda one: one["seconds"])
+    text = f"{_label(job)} runs: {row['what']} on {row['name']} {_age(row['seconds'])}"
+    if row["usual"] and row["seconds"] > LONG * row["usual"]:
+        text += f" (such operands took {format_seconds(row['usual'])} so far)"
+    if row["process"] == "waits for a disk":
+        text += ", which waits for a disk or device just now"
+    rest = len(mine) - 1 + sum(one["behind"] for one in mine)
+    also = [f"{rest} more on their way"] if rest else []
+    if host["queued"].get(job["id"]):
+        also.append(f"{host['queued'][job['id']]} ready")
+    if host["waiting"].get(job["id"]):
+        first = next((one for one in host["line"] if one["job"] == job["id"]), None)
+        lacks = f", the first of which lacks {format_bytes(first['lacks'])}" if first is not None else ""
+        also.append(f"{host['waiting'][job['id']]} waiting for memory{lacks}")
+    return Verdict(kind="runs", text=text + (f"; {', '.join(also)}" if also else ""))
+
+
+def _result(job: JobStanding, host: HostStanding) -> Verdict | None:
+    for row in host["workers"]:
+        if row["job"] == job["id"] and row["state"] == "asks":
+            text = (
+                f"{_label(job)} waits for room for the result of {row['what']} on {row['name']}, {_holders(job, host)}"
+            )
+            return Verdict(kind="result", text=text)
+    return None
+
+
+def _disk(job: JobStanding, host: HostStanding) -> Verdict | None:
+    disk = host["disk"]
+    waits = host["waiting"].get(job["id"], 0)
+    reading = next((one for one in host["reading"] if one["job"] == job["id"]), None)
+    if not (disk["writes"] or disk["reads"]) or not (waits or reading):
+        return None
+    moves = [f"{n} chunks are being {how}" for n, how in ((disk["writes"], "written"), (disk["reads"], "read")) if n]
+    who = reading or next((one for one in host["line"] if one["job"] == job["id"]), None)
+    first = f"{who['what']}, which needs {format_bytes(who['needs'])}, and " if who is not None else ""
+    slow = "; the disk is slow or hangs" if disk["seconds"] > SLOW_DISK else ""
+    text = (
+        f"{_label(job)} waits for the disk: {first}{' and '.join(moves)} ({format_bytes(disk['nbytes'])}), "
+        f"the last sign of it {format_seconds(disk['seconds'])} ago{slow}"
+    )
+    return Verdict(kind="disk", text=text)
+
+
+def _memory(job: JobStanding, host: HostStanding) -> Verdict | None:
+    if not host["waiting"].get(job["id"]) or not host["line"]:
+        return None
+    head = host["line"][0]
+    mine = head["job"] == job["id"]
+    whose = "" if mine else f" of {head['job']}" if head["job"] else " from this notebook"
+    stands = "is first in line" if mine else "is before it in line"
+    full = f"; the disk takes nothing more ({host['disk']['full']})" if host["disk"]["full"] else ""
+    text = (
+        f"{_label(job)} waits for memory: {head['what']}{whose} {stands}, needs {format_bytes(head['needs'])} "
+        f"and lacks {format_bytes(head['lacks'])}, {_holders(job, host)}{full}"
+    )
+    return Verdict(kind="memory", text=text)
+
+
+def _holders(job: JobStanding, host: HostStanding) -> str:
+    """Who holds the memory, the largest share first."""
+    memory = host["memory"]
+    others = sum(size for name, size in memory["jobs"].items() if name != job["id"])
+    shares = [
+        (memory["jobs"].get(job["id"], 0), "chunks of this job"),
+        (others, "chunks of other jobs"),
+        (memory["kept"], "kept tensors (`del` names that are not needed)"),
+        (memory["promised"], "scratch of running operands"),
+        (memory["capacity"] - memory["used"], "free"),
+    ]
+    parts = [f"{format_bytes(size)} {what}" for size, what in sorted(shares, reverse=True) if size > 0]
+    pinned = (
+        f"; {format_bytes(memory['viewed'])} of it cannot move while views or copies hold it"
+        if memory["viewed"]
+        else ""
+    )
+    return f"of {format_bytes(memory['capacity'])} there are {', '.join(parts)}{pinned}"
+
+
+def _queued(job: JobStanding, host: HostStanding) -> Verdict | None:
+    n = host["queued"].get(job["id"], 0)
+    others = sorted({row["job"] for row in host["workers"] if row["job"] and row["job"] != job["id"]})
+    if not others:
+        return None
+    row = max((one for one in host["workers"] if one["job"] in others), key=lambda one: one["seconds"])
+    ready = f" ({n} operands are ready)" if n else ""
+    text = (
+        f"{_label(job)} waits for {', '.join(others)}, whose operands go first{ready}: {row['name']} runs "
+        f"{row['what']} {_age(row['seconds'])}"
+    )
+    return Verdict(kind="queued", text=text)
+
+
+def _starting(job: JobStanding, host: HostStanding) -> Verdict | None:
+    starting = [row["name"] for row in host["workers"] if row["state"] == "starting"]
+    if not starting:
+        return None
+    return Verdict(kind="starting", text=f"{_label(job)} waits for {', '.join(starting)}, which is being started")
