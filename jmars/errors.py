@@ -22,7 +22,8 @@
     │   ├── JobCancelledError                  somebody cancelled the job
     │   └── ExecutionInterrupted               a running operand was told to stop
     └── StorageError (OSError)
-        └── ChecksumError                      bytes on disk are not those that were written
+        ├── ChecksumError                      bytes on disk are not those that were written
+        └── ChunkLostError                     a chunk that was stored is gone; what it belongs to must be computed anew
 
 Used by every floor. An error also inherits the builtin that a NumPy user would catch. Its text says what happened, why,
 and what to do.
@@ -30,10 +31,13 @@ and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
     "ArrayChangedError",
     "AuthenticationError",
     "ChecksumError",
+    "ChunkLostError",
     "ChunkSizeError",
     "ClusterClosedError",
     "ClusterError",
@@ -157,3 +161,19 @@ class StorageError(JmarsError, OSError):
 
 class ChecksumError(StorageError):
     """A spilled chunk came back with other bytes than were written."""
+
+
+class ChunkLostError(StorageError):
+    """A chunk that was stored is gone.
+
+    Parameters
+    ----------
+    text
+        What happened, why, and what to do.
+    keys
+        Tensors that it belongs to, where that is known: whoever holds their graph can compute them again.
+    """
+
+    def __init__(self, text: str, keys: Iterable[str] = ()) -> None:
+        super().__init__(text)
+        self.keys = list(keys)

@@ -107,7 +107,7 @@ class Counters:
         self.done = done
         return ready, released
 
-    def lost(self, ids: Iterable[int]) -> tuple[list[int], list[int], list[int]]:
+    def lost(self, ids: Iterable[int]) -> tuple[list[int], list[int], list[int], list[int]]:
         """Chunks of finished operands are gone; what somebody still needs must be computed again.
 
         What a lost operand reads may have been released long ago; then that goes back too, and so on towards the
@@ -127,28 +127,33 @@ class Counters:
             Those of `again` that can run at once.
         withdrawn
             Operands that were able to run and now miss an input.
+        given
+            Operands that were given and released, and are read again: whoever gave them must give them once more.
 
         Raises
         ------
         GraphError
-            If a chunk that was given is lost: no operand of this graph can compute it.
+            If a chunk that was given is lost: no operand of this graph can compute it; nothing has changed then.
         """
         if not self.lent:
             raise _not_lent()
         waiting, consumers, finished = self.waiting, self.consumers, self.finished
         preds, succs = self.graph.preds, self.graph.succs
+        outside = self.graph.finished
         again = [operand for operand in dict.fromkeys(ids) if finished[operand] and consumers[operand]]
-        redone = set(again)
-        for operand in again:  # grows while it is walked
-            if self.graph.finished[operand]:
+        for operand in again:
+            if outside[operand]:
                 raise GraphError(
                     f"the chunk of operand {operand} came from outside this graph and is lost; "
                     "compute the tensor that it belongs to again"
                 )
+        redone = set(again)
+        given: list[int] = []
+        for operand in again:  # grows while it is walked
             for source in preds[operand]:
                 if not consumers[source] and finished[source] and source not in redone:  # released long ago
                     redone.add(source)
-                    again.append(source)
+                    (given if outside[source] else again).append(source)
         for operand in again:
             finished[operand] = 0
             for source in preds[operand]:
@@ -161,7 +166,7 @@ class Counters:
                 waiting[user] += 1
         self.done -= len(again)
         ready = [operand for operand in again if not waiting[operand]]
-        return again, ready, withdrawn
+        return again, ready, withdrawn, given
 
     def drop(self, ids: Iterable[int]) -> list[int]:
         """Kept chunks need not outlive their readers any more; returns those that nobody needs from now on.

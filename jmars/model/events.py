@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "CHUNKS_LOST",
     "GRAPH_BUILT",
     "JOB_MOVED",
     "JOB_SUBMITTED",
     "MEMORY_CHANGED",
     "OPERANDS_MOVED",
     "REPLANNED",
+    "STALLED",
     "WORKER_MOVED",
     "Event",
 ]
@@ -26,6 +28,8 @@ JOB_SUBMITTED = "JobSubmitted"  # {name}
 JOB_MOVED = "JobMoved"  # {state, error, elapsed}, and {measured} when it has ended
 GRAPH_BUILT = "GraphBuilt"  # the graph before and after fusion, once per job
 OPERANDS_MOVED = "OperandsMoved"  # {state, ids: uint32 little-endian bytes, worker}
+CHUNKS_LOST = "ChunksLost"  # {chunks, operands that run again therefore, why}
 WORKER_MOVED = "WorkerMoved"  # {worker, name, pid, state}
 MEMORY_CHANGED = "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, workers}
 REPLANNED = "Replanned"  # {why, speed of each worker, makespan of the rest and before (s), slow: workers}
+STALLED = "Stalled"  # {kind, text, seconds}: why the job has not moved for so long; an empty text: it moves again

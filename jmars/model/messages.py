@@ -1,8 +1,9 @@
 """What the scheduler and a host's workers say to each other.
 
 Neither imports the other: each holds the other's port, a protocol below. Every call is an order or a report, may come
-in batches, and names job and operands by dense numbers. Source: seed 003, "执行控制" (submit to a worker, report back,
-stop).
+in batches, names job and operands by dense numbers, and answers nothing, so that the two may live in one process, where
+a report may come before the order has returned, or apart. Reports come in the order in which they were made.
+Source: seed 003, "执行控制" (submit to a worker, report back, stop).
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ class WorkerPort(Protocol):
     """The workers of a host, as the scheduler sees them."""
 
     def open_job(self, table: JobTable) -> None:
-        """Take the operands of a job; nothing runs yet."""
+        """Take the operands of a job; nothing runs yet.
+
+        Where that cannot be, it raises and nothing has happened; apart, `refused` with operand -1 is reported instead.
+        """
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Run these ready operands, each on the worker chosen for it. Source: seed 003, `enqueue_graph`."""
@@ -62,8 +66,8 @@ class WorkerPort(Protocol):
         The slow workers take only what is planned for them.
         """
 
-    def close_job(self, job: str) -> dict[str, Any]:
-        """Forget a job that has no running operand; returns what it took: the `measured` of its last JobMoved."""
+    def close_job(self, job: str) -> None:
+        """Forget a job once none of its operands runs; then `closed` is reported, and nothing more of this job."""
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Give the memory or file of these chunks back."""
@@ -94,14 +98,27 @@ class SchedulerPort(Protocol):
     def interrupted(self, job: str, operands: list[int], worker: int) -> None:
         """These were stopped before they were done, as ordered."""
 
-    def lost(self, job: str, operands: list[int], worker: int, why: str) -> None:
-        """The worker died while it ran these; none of them is done. The first one was running."""
+    def lost(self, job: str, operands: list[int], worker: int, why: str, how: str = "signal") -> None:
+        """The worker died while it ran these; none of them is done. One that stands alone is to blame.
+
+        `how` is "signal", "exit", "memory" (the kernel or the host ended it for what it took) or "stopped" (it did not
+        answer, and was ended).
+        """
 
     def spilled(self, job: str, operands: list[int], on_disk: bool) -> None:
         """Their chunks went to disk, or came back."""
 
     def refused(self, job: str, operand: int, error: Exception) -> None:
-        """This operand can never run here."""
+        """This operand can never run here; with -1 the job could not be opened, and nothing is here to close."""
+
+    def chunks_lost(self, chunks: list[int], why: str) -> None:
+        """These chunks were stored here and are gone: a damaged or missing file. Who waited is told as `missing`."""
+
+    def missing(self, job: str, operands: list[int], chunks: list[int], why: str) -> None:
+        """These operands cannot run because these inputs are not here; they hold nothing now."""
+
+    def closed(self, job: str, measured: dict[str, Any]) -> None:
+        """The job is forgotten, as ordered; `measured` is what it took, for its last JobMoved. Told exactly once."""
 
     def worker_moved(self, worker: int, name: str, pid: int, state: str) -> None:
         """A worker process came, went or was replaced."""

@@ -2,6 +2,7 @@
 
 lifecycle.py   the legal moves of an operand from state to state
 assigner.py    which worker runs an operand whose inputs are there (AssignerActor)
+blame.py       which operand ends workers
 operand.py     OperandActor: the operands of one job as rows of lists
 picture.py     what the live view is told of a graph
 ranking.py     the order that a job runs in (Machine, rank_operands)
@@ -13,11 +14,14 @@ surroundings.py  what all jobs of a cluster have in common
 telling.py     what a job tells of its operands and errors, as plain data
 phases.py      what a job's preparation is at
 why.py         why a job stands as it does, in one sentence
+reasons.py     what that sentence is made from (WhyActor)
+watchdog.py    when to say that nothing moves (Watchdog)
 stages.py      the stages of one job, for graphs that unfold while they run
 progress.py    how much of a job is done
 watching.py    whether a run goes as planned, and another plan for its rest
 replanning.py  a job that is watched, and that plan swapped in
 preparing.py   what was submitted, ready to run for the first time
+stage_run.py   the operands of one stage while they run on the workers
 graph.py       GraphActor: one job from submission to its end
 service.py     SessionActor: jobs of a cluster, and the port that workers report to
 tasks.py       TaskManagerActor: jobs as Mars shows tasks
@@ -25,7 +29,8 @@ tasks.py       TaskManagerActor: jobs as Mars shows tasks
 
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.ranking import Machine
+from jmars.scheduler.reasons import WhyActor
 from jmars.scheduler.service import SessionActor
 from jmars.scheduler.tasks import TaskManagerActor
 
-__all__ = ["EventLog", "Machine", "SessionActor", "TaskManagerActor"]
+__all__ = ["EventLog", "Machine", "SessionActor", "TaskManagerActor", "WhyActor"]

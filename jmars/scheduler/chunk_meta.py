@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jmars.errors import ClusterError
+from jmars.errors import ChunkLostError, ClusterError
 
 __all__ = ["ChunkMetaActor"]
 
@@ -20,24 +20,38 @@ class ChunkMetaActor:
         self.tensors: dict[str, list[int]] = {}  # key: chunks in C order of the grid
         self.shapes: dict[int, tuple[int, ...]] = {}  # of held chunks whose size was known only when they were there
         self._holders: dict[int, int] = {}
+        self._lost: set[int] = set()  # held chunks that are gone
 
     def keep(self, key: str, chunks: Sequence[int]) -> list[int]:
         """Make `chunks` the tensor `key`; returns those that nobody needs because it was here already.
 
-        The first one stays: somebody may be reading it, and a key's value never changes.
+        The first one stays, unless chunks of it are lost: somebody may be reading it, and a key's value never changes.
         """
         self.hold(chunks)
-        if key in self.tensors:
+        before = self.tensors.get(key)
+        if before is not None and self._lost.isdisjoint(before):
             return self.release(chunks)
         self.tensors[key] = list(chunks)
-        return []
+        return self.release(before or ())
 
     def chunks(self, key: str) -> list[int]:
-        """Chunks of a kept tensor; raises ClusterError when it is not here."""
+        """Chunks of a kept tensor; raises ClusterError when it is not here, ChunkLostError when some are gone."""
         known = self.tensors.get(key)
         if known is None:
             raise ClusterError(f"tensor {key} is no longer on the cluster; compute it again")
+        if self._lost and not self._lost.isdisjoint(known):
+            raise ChunkLostError(f"a chunk of tensor {key} was lost; compute it again", [key])
         return known
+
+    def is_held(self, chunk: int) -> bool:
+        """Whether a chunk is here, and somebody needs it."""
+        return chunk in self._holders and chunk not in self._lost
+
+    def lost(self, chunks: Iterable[int]) -> list[str]:
+        """Chunks are gone; returns the tensors that cannot be read any more."""
+        gone = {chunk for chunk in chunks if chunk in self._holders}
+        self._lost |= gone
+        return [key for key, held in self.tensors.items() if not gone.isdisjoint(held)] if gone else []
 
     def drop(self, key: str) -> list[int]:
         """Forget a tensor; returns the chunks that nobody holds now."""
@@ -62,6 +76,7 @@ class ChunkMetaActor:
                 self._holders[chunk] = left
             else:
                 del self._holders[chunk]
+                self._lost.discard(chunk)
                 self.shapes.pop(chunk, None)
                 free.append(chunk)
         return free

@@ -16,7 +16,7 @@ LEGAL: dict[int, frozenset[int]] = {
     S.READY: frozenset({S.RUNNING, S.UNSCHEDULED, S.CANCELLED, S.FATAL}),
     S.RUNNING: frozenset({S.FINISHED, S.READY, S.UNSCHEDULED, S.CANCELLING, S.CANCELLED, S.FATAL}),
     S.FINISHED: frozenset({S.FREED, S.UNSCHEDULED, S.CANCELLED}),
-    S.FREED: frozenset({S.UNSCHEDULED}),
+    S.FREED: frozenset({S.UNSCHEDULED, S.FINISHED}),
     S.CANCELLING: frozenset({S.CANCELLED, S.FINISHED}),
     S.CANCELLED: frozenset(),
     S.FATAL: frozenset(),

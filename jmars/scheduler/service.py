@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jmars.errors import UnknownTaskError
@@ -20,6 +20,7 @@ from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.graph import GraphActor
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Ready
+from jmars.scheduler.stage_run import StageRun
 from jmars.scheduler.surroundings import Surroundings
 from jmars.tensor.structure import Bindings
 
@@ -144,7 +145,8 @@ class SessionActor:
     # -- for workers
     def started(self, job: str, operands: list[int], worker: int) -> None:
         """A worker took these operands."""
-        self._jobs[job].started(operands, worker)
+        for stage in self._stage(job):
+            stage.started(operands, worker)
 
     def finished(
         self,
@@ -155,33 +157,63 @@ class SessionActor:
         microseconds: Sequence[int] = (),
     ) -> None:
         """Their chunks are stored."""
-        self._jobs[job].finished(operands, worker, sizes, microseconds)
+        for stage in self._stage(job):
+            stage.finished(operands, worker, sizes, microseconds)
 
     def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes, int]) -> None:
         """An operand raised."""
-        self._jobs[job].failed(operand, worker, error)
+        for stage in self._stage(job):
+            stage.failed(operand, error)
 
     def interrupted(self, job: str, operands: list[int], worker: int) -> None:
         """These were stopped before they were done."""
-        self._jobs[job].interrupted(operands, worker)
+        for stage in self._stage(job):
+            stage.interrupted(operands)
 
-    def lost(self, job: str, operands: list[int], worker: int, why: str) -> None:
+    def lost(self, job: str, operands: list[int], worker: int, why: str, how: str = "signal") -> None:
         """The worker died while it held these."""
-        self._jobs[job].lost(operands, worker, why)
+        for stage in self._stage(job):
+            stage.lost(operands, why, how)
 
     def refused(self, job: str, operand: int, error: Exception) -> None:
-        """This operand can never run here."""
-        self._jobs[job].refused(operand, error)
+        """This operand can never run here, or (-1) the job cannot be opened."""
+        for stage in self._stage(job):
+            stage.refused(operand, error)
 
     def spilled(self, job: str, operands: list[int], on_disk: bool) -> None:
         """Their chunks went to disk, or came back."""
-        self._jobs[job].spilled(operands, on_disk)
+        for stage in self._stage(job):
+            stage.spilled(operands, on_disk)
+
+    def chunks_lost(self, chunks: list[int], why: str) -> None:
+        """These were stored and are gone."""
+        self.meta.lost(chunks)
+        for graph in list(self._jobs.values()):
+            if graph.stage is not None:
+                graph.stage.chunks_lost(chunks, why)
+
+    def missing(self, job: str, operands: list[int], chunks: list[int], why: str) -> None:
+        """These operands cannot run because these inputs are not here."""
+        self.chunks_lost(chunks, why)
+        for stage in self._stage(job):
+            stage.missing(operands)
+
+    def closed(self, job: str, measured: dict[str, Any]) -> None:
+        """The workers know nothing of the job, or of its stage, any more."""
+        for stage in self._stage(job):
+            stage.closed(measured)
 
     def worker_moved(self, worker: int, name: str, pid: int, state: str) -> None:
         """A worker process came, went or was replaced."""
         self.log.append(events.WORKER_MOVED, "", {"worker": worker, "name": name, "pid": pid, "state": state})
 
     # -- own
+    def _stage(self, job: str) -> Iterator[StageRun]:
+        """What runs of a job; nothing where a report comes too late."""
+        graph = self._jobs.get(job)
+        if graph is not None and graph.stage is not None:
+            yield graph.stage
+
     def _new_job(self, name: str, ticket: str) -> GraphActor:
         self._number += 1
         job = f"job-{self._number}"

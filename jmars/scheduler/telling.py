@@ -7,11 +7,21 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from jmars.errors import WorkerLostError, text_of
+from jmars.errors import MemoryLimitError, StorageError, WorkerLostError, text_of
 from jmars.model import events
 from jmars.model.states import STATE_NAMES
+from jmars.scheduler.blame import Deaths
 
-__all__ = ["added", "counts_by_state", "ended_workers", "in_all", "packed_error", "standing", "states_as_events"]
+__all__ = [
+    "added",
+    "counts_by_state",
+    "ended_workers",
+    "in_all",
+    "lost_too_often",
+    "packed_error",
+    "standing",
+    "states_as_events",
+]
 
 
 def counts_by_state(states: bytes | bytearray) -> list[int]:
@@ -71,9 +81,22 @@ def packed_error(error: BaseException, where: str) -> tuple[str, str, str, bytes
     return type(error).__name__, text_of(error), "", blob, where
 
 
-def ended_workers(operand: str, tries: int, why: str) -> WorkerLostError:
+def ended_workers(operand: str, deaths: Deaths, why: str, how: str) -> Exception:
     """The error of an operand that ended one worker after the other."""
+    if how == "memory":
+        return MemoryLimitError(
+            f"{operand} took more memory than there is and was ended {deaths.by_memory} times, also while it ran alone "
+            f"(the last time: {why}); use a smaller chunk_size, or raise memory_limit"
+        )
     return WorkerLostError(
-        f"{operand} ended {tries} workers, the last one {why}; run it on smaller data, "
+        f"{operand} ended {deaths.total} workers, the last one {why}; run it on smaller data, "
         "or look for what it does that ends a process"
+    )
+
+
+def lost_too_often(operand: str, times: int, why: str) -> StorageError:
+    """The error of a job one of whose chunks is lost again and again."""
+    return StorageError(
+        f"the chunk of {operand} was lost {times} times, the last time because {why}; it was computed again each time. "
+        "Look at the disk of spill_dir, or give another one"
     )

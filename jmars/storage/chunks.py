@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from jmars.errors import StorageError
+from jmars.errors import ChunkLostError
 from jmars.storage.arena import Allocator
 
 __all__ = ["Chunks", "Place"]
@@ -38,13 +38,13 @@ class Chunks:
         self.spilled = self.reloaded = 0  # bytes moved since the start
 
     def size(self, chunk: int) -> int:
-        """Bytes of a chunk's slot, in memory or as it will be; raises StorageError when the chunk is not here."""
+        """Bytes of a chunk's slot, in memory or as it will be; raises ChunkLostError when it is not here."""
         offset = self.memory.get(chunk)
         if offset is not None:
             return self.allocator.size_of(offset)
         place = self.disk.get(chunk)
         if place is None:
-            raise StorageError(f"chunk {chunk} is not on this host; compute its tensor again")
+            raise ChunkLostError(f"chunk {chunk} is not on this host; compute its tensor again")
         return place.size
 
     def free(self, chunk: int) -> Place | None:

@@ -16,8 +16,14 @@ ledger.py      what jobs took, for the view and for the profile of costs (Ledger
 sizing.py      places for results whose size is known only after running
 admission.py   who may run next: inputs in memory, room for output and scratch
 standing.py    how this host stands at one moment, for who asks why nothing moves
+told.py        what storage finds out, told to the scheduler as facts of operands
+hosted.py      the open jobs, and the host as the parts below see it (Hosted, Workplace)
+dispatching.py fills the workers' windows with batches
+reporting.py   what executors report, put in the books
+care.py        the processes of a host: started, told to stop, found dead and replaced
 execution.py   ExecutionActor: coordinates the above for every operand
 store.py       StoreActor: chunks that the client writes and reads in place
+passing.py     PassingActor: chunks that a client reads and writes by messages
 """
 
 from jmars.worker.execution import ExecutionActor

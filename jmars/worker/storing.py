@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from jmars.errors import ChecksumError, MemoryLimitError, StorageError
+from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
 from jmars.model.standing import DiskStanding
 from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks, Place
@@ -66,6 +66,7 @@ class Storing:
         self.chunks = chunks
         self.line: deque[Request] = deque()
         self.loading: list[Request] = []  # have their slots, wait for reads
+        self.lost: Callable[[int, str], None] = lambda chunk, why: None  # told which chunk cannot be read back, and why
         self._start_mover = start_mover
         self._mover: ChildLink | None = None
         self._in_use, self._idle, self._moved, self._disk_room = in_use, idle, moved, disk_room
@@ -304,6 +305,7 @@ class Storing:
         self.delete(self.chunks.load_done(chunk))
         if error:
             self.delete(self.chunks.free(chunk))
+            self.lost(chunk, error)
         waiting = [r for r in (*self.loading, *self.line) if chunk in r.loading]
         for request in waiting:
             request.loading.discard(chunk)
@@ -319,7 +321,7 @@ class Storing:
                 if request in where:
                     where.remove(request)
                     self._give_back(request)
-                    request.refused(ChecksumError(error or f"chunk {chunk} was dropped while it was read back"))
+                    request.refused(ChunkLostError(error or f"chunk {chunk} was dropped while it was read back"))
 
     def mover_gone(self, link: ChildLink, why: str) -> None:
         """The mover process ended: another one does its work anew; files it may have left go with the folder."""

@@ -113,7 +113,7 @@ def test_a_tensor_that_was_lost_on_disk_is_a_clear_error_each_time_it_is_asked_f
         for path in tmp_path.glob("*/*"):
             path.unlink()
         for _ in range(3):
-            with pytest.raises(StorageError, match=r"cannot read a spilled chunk|is not on this host"):
+            with pytest.raises(StorageError, match=r"cannot read a spilled chunk|is not on this host|was lost"):
                 run(cluster, total(node))
         with pytest.raises(StorageError):
             cluster.fetch(node)

@@ -115,7 +115,8 @@ class LossyRun(RuleBasedStateMachine):
             v = todo.pop()
             redone.add(v)
             todo += [p for p in self.graph.preds[v] if p in self.finished - held - redone]  # others are redone already
-        again, ready, withdrawn = self.run.lost(ids)
+        again, ready, withdrawn, given = self.run.lost(ids)
+        assert not given
         self.finished -= redone
         assert sorted(again) == sorted(redone)
         assert sorted(ready) == sorted(self.able() & redone)
@@ -155,7 +156,7 @@ def test_a_lost_chunk_takes_its_readers_back_and_redoes_what_was_freed():
     assert run.finish([0]) == ([1, 2], [])
     assert run.finish([1, 2]) == ([3], [0])
     # 3 is ready or running; 1 is lost, and 0, which 1 reads, was freed
-    assert run.lost([1]) == ([1, 0], [0], [3])
+    assert run.lost([1]) == ([1, 0], [0], [3], [])
     assert run.finish([0]) == ([1], [])
     assert run.finish([1]) == ([3], [0])
     assert run.finish([3]) == ([], [1, 2])
@@ -165,8 +166,8 @@ def test_a_lost_chunk_takes_its_readers_back_and_redoes_what_was_freed():
 def test_a_lost_chunk_that_nobody_needs_is_not_redone():
     run = diamond(kept=[3])
     run.finish([0, 1, 2, 3])
-    assert run.lost([0, 1, 2]) == ([], [], [])
-    assert run.lost([3]) == ([3, 1, 2, 0], [0], [])  # the result: all of it again
+    assert run.lost([0, 1, 2]) == ([], [], [], [])
+    assert run.lost([3]) == ([3, 1, 2, 0], [0], [], [])  # the result: all of it again
     assert not run.is_done
 
 
@@ -187,6 +188,15 @@ def test_a_lost_chunk_from_outside_is_an_error_and_changes_nothing():
     with pytest.raises(GraphError, match="operand 0 came from outside"):
         run.lost([0])
     assert (list(run.waiting), list(run.consumers), run.done) == before
+
+
+def test_a_chunk_from_outside_that_was_released_and_is_read_again_must_be_given_again():
+    run = diamond(given=[0])
+    assert run.finish([1, 2]) == ([3], [0])
+    assert run.lost([1]) == ([1], [1], [3], [0])
+    assert run.consumers[0] == 1 and run.finished[0]
+    assert run.finish([1]) == ([3], [0])  # released a second time
+    assert run.lost([1, 2]) == ([1, 2], [1, 2], [3], [0])  # given once for both
 
 
 def test_a_result_is_dropped_once():

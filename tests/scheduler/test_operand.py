@@ -9,7 +9,7 @@ from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
 from jmars.model.states import OperandState as S
 from jmars.scheduler.lifecycle import LEGAL, check
-from jmars.scheduler.operand import ATTEMPTS, OperandActor
+from jmars.scheduler.operand import OperandActor
 
 
 def actor(n, edges, kept=(), given=(), workers=2, assign=None):
@@ -33,26 +33,21 @@ def test_a_chain_runs_one_after_another_and_frees_what_nobody_needs():
     assert chain.held == [0, 10]  # only the result's chunk is left
 
 
-def test_a_lost_operand_is_ready_again_until_it_has_ended_too_many_workers():
+def test_an_operand_whose_worker_died_is_ready_again():
     one = actor(2, [], kept=[0, 1])
     one.start()
     one.started([0, 1], 0)
-    for _ in range(ATTEMPTS - 1):
-        workers, poison = one.again([0, 1], suspect=0)
-        assert poison is None and len(workers) == 2
-        one.started([0, 1], 0)
-    assert one.again([0, 1], suspect=0) == ([], 0)
-    assert one.attempts == {0: ATTEMPTS}  # 1 was a bystander
+    assert one.died([0, 1], "signal") is None
+    waiting, ready, workers = one.again([0, 1])
+    assert (waiting, ready, len(workers)) == ([], [0, 1], 2)
+    assert one.again([0, 1]) == ([], [], [])  # told twice
+    assert one.running == 0 and sum(one.load) == 2
 
 
 def test_illegal_moves_raise_and_the_table_is_closed():
     with pytest.raises(AssertionError, match="UNSCHEDULED to FINISHED"):
         check(S.UNSCHEDULED, S.FINISHED)
     assert all(after in LEGAL for states in LEGAL.values() for after in states)
-    two = actor(2, [(0, 1)])
-    two.start()
-    with pytest.raises(AssertionError, match="UNSCHEDULED to FINISHED"):
-        two.finished([1], 0)
 
 
 def test_what_depends_on_a_failed_operand_is_fatal_with_it():

@@ -36,7 +36,7 @@ class Workers:
         self.stopped.append(job)
 
     def close_job(self, job):
-        return {"makespan": self.makespan, "peak": 0, "spilled": 0, "moved": 0}
+        self.scheduler.closed(job, {"makespan": self.makespan, "peak": 0, "spilled": 0, "moved": 0})
 
     def free_chunks(self, chunks):
         self.freed += chunks
@@ -51,7 +51,8 @@ class Workers:
 
 def session(budget=2**20):
     port, ended = Workers(), []
-    return SessionActor(port, ["a", "b"], EventLog(), ended.append, budget), port, ended
+    port.scheduler = SessionActor(port, ["a", "b"], EventLog(), ended.append, budget)
+    return port.scheduler, port, ended
 
 
 def wire(tensor):
@@ -202,7 +203,7 @@ def test_what_an_ended_job_is_remembered_by_is_no_graph():
         while one.active:
             port.run(one, job)
         graph = one.graph(job)
-        assert graph.settled == {} and graph._stages is None and graph._replanning is None
+        assert graph.settled == {} and graph._stages is None and graph.stage is None
 
     asyncio.run(story())
 

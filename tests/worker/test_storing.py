@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jmars.errors import ChecksumError, MemoryLimitError, StorageError
+from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
 from jmars.storage.arena import SLAB
 from jmars.worker.links import ChildLink
 from jmars.worker.storing import Request, Storing
@@ -47,7 +47,7 @@ def test_a_chunk_that_is_nowhere_is_an_error_for_each_reader():
     host = Host()
     host.ask("first", [7])
     host.ask("second", [7], slots=1)
-    assert host.said == [("first", StorageError), ("second", StorageError)]
+    assert host.said == [("first", ChunkLostError), ("second", ChunkLostError)]
     assert host.arena.used == 0
 
 
@@ -64,10 +64,10 @@ def test_a_damaged_file_is_heard_by_all_who_wait_for_it_though_the_first_withdra
     rest.append(host.ask("second", [3], slots=1))
     host.ask("other", [3], slots=1)
     host.move(error="damaged")
-    assert host.said == [("first", ChecksumError), ("other", ChecksumError)]
+    assert host.said == [("first", ChunkLostError), ("other", ChunkLostError)]
     assert host.arena.used == 0 and not host.chunks.disk
     host.ask("late", [3])
-    assert host.said[-1] == ("late", StorageError)
+    assert host.said[-1] == ("late", ChunkLostError)
 
 
 def test_a_chunk_dropped_while_it_is_read_back_is_refused():
@@ -76,7 +76,7 @@ def test_a_chunk_dropped_while_it_is_read_back_is_refused():
     host.ask("reader", [3])
     host.chunks.free(3)
     host.move()
-    assert host.said == [("reader", ChecksumError)]
+    assert host.said == [("reader", ChunkLostError)]
     assert host.arena.used == 0 and not host.chunks.disk
 
 

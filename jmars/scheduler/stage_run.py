@@ -1,0 +1,351 @@
+"""StageRun: the operands of a job, or of one stage of it, while they run on the workers.
+
+From the opening of the job on the workers to their report that they closed it: reports change the operands' rows
+(OperandActor), what these decide becomes orders to the workers and events in the log. Reports that come twice or too
+late change nothing. Owned by GraphActor, which makes stages and ends the job.
+Source: seed 003, "执行控制" and "取消作业".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from jmars.errors import ChunkLostError
+from jmars.model import events
+from jmars.model.messages import JobTable
+from jmars.model.states import OperandState as S
+from jmars.scheduler.operand import OperandActor
+from jmars.scheduler.prepare import Ready
+from jmars.scheduler.replanning import watch_over
+from jmars.scheduler.stages import Stages
+from jmars.scheduler.surroundings import Surroundings
+from jmars.scheduler.telling import ended_workers, lost_too_often, packed_error
+from jmars.tensor.source_line import SourceLine
+
+__all__ = ["Owner", "StageRun", "open_stage"]
+
+Error = tuple[str, str, str, bytes, str]  # class, text, traceback, pickle, where
+
+
+class Owner(Protocol):
+    """The job that a stage belongs to."""
+
+    def failing(self, error: Error, line: SourceLine | None) -> None:
+        """An operand cannot be computed: the stage stops."""
+
+    def stopping(self) -> None:
+        """What runs is about to be told to stop."""
+
+    def keep(self, chunks: Mapping[str, list[int]], shapes: Mapping[int, tuple[int, ...]]) -> None:
+        """All operands are done: chunks of the results by key, and the shapes that were not known before."""
+
+    def closed(self, measured: dict[str, Any] | None, succeeded: bool) -> None:
+        """The stage is over, and the workers know nothing of it any more."""
+
+
+class StageRun:
+    """One stage on the workers.
+
+    Attributes
+    ----------
+    operands
+        The rows.
+    ready
+        What is run.
+    given
+        Operand: chunk of another tensor, or of an earlier stage, that it stands for.
+    ended
+        Whether nothing runs any more, and the workers were told to close it.
+    """
+
+    def __init__(
+        self, job: str, owner: Owner, around: Surroundings, ready: Ready, table: JobTable, given: dict[int, int]
+    ) -> None:
+        prepared = ready.prepared
+        self.ready, self.table, self.given = ready, table, given
+        self.operands = OperandActor(prepared.pool.acquire(), table.nbytes, prepared.assign, len(around.workers))
+        self.ended = False
+        self._job, self._owner, self._around = job, owner, around
+        self._port, self._meta, self._log = around.port, around.meta, around.log
+        self._replanning = watch_over(prepared.watched, job, self.operands, table.rank, around.port, around.log)
+        self._stopping = False
+        self._succeeded = False
+        self._line: SourceLine | None = None  # of the operand that is to blame
+
+    def start(self) -> None:
+        """Hand out the first operands."""
+        if self.operands.is_done:
+            self._over(succeeded=True)
+            return
+        self._submit(*self.operands.start())
+
+    # -- reports of the workers
+    def started(self, operands: Sequence[int], worker: int) -> None:
+        """A worker took operands."""
+        self._moved(S.RUNNING, self.operands.started(operands, worker), worker)
+
+    def finished(
+        self,
+        operands: Sequence[int],
+        worker: int,
+        sizes: Mapping[int, tuple[int, ...]] | None = None,
+        microseconds: Sequence[int] = (),
+    ) -> None:
+        """Chunks are stored: what waited for them is ready, what only they needed is freed."""
+        rows = self.operands
+        for operand, shape in (sizes or {}).items():
+            rows.sized(operand, shape, self.table.bytes_of(operand, shape))
+        ready, workers, freed = rows.finished(operands, worker)
+        if rows.odd:
+            operands, microseconds = self._without_odd(operands, microseconds)
+        self._moved(S.FINISHED, operands, worker)
+        if freed:
+            self._free(freed)
+        if self._stopping:
+            self._moved(S.CANCELLED, rows.move(ready, S.CANCELLED))
+            self._end_if_still()
+        elif rows.is_done:
+            self._over(succeeded=True)
+        else:
+            if ready:
+                self._submit(ready, workers)
+            if self._replanning is not None:
+                self._replanning.ended(operands, worker, microseconds)
+
+    def failed(self, operand: int, error: tuple[str, str, str, bytes, int]) -> None:
+        """An operand raised: it and what depends on it are FATAL, the rest stops."""
+        if self.operands.state[operand] != S.RUNNING:
+            self._cancelled([operand])
+        else:
+            self._fatal(operand, (*error[:4], self._blame(operand, error[4])))
+
+    def refused(self, operand: int, error: BaseException) -> None:
+        """An operand can never run on this host, or (-1) nothing of this job can, and the workers have forgotten it."""
+        if operand < 0:
+            self._never_opened(error)
+        elif self.operands.state[operand] in (S.READY, S.RUNNING):
+            self._fatal(operand, packed_error(error, self._blame(operand)))
+        else:
+            self._cancelled([operand])
+
+    def interrupted(self, operands: Sequence[int]) -> None:
+        """Operands were stopped before they were done: as ordered, or because they stood behind one that failed."""
+        if self._stopping:
+            self._cancelled(operands)
+        else:
+            self._again(operands)
+
+    def lost(self, operands: Sequence[int], why: str, how: str) -> None:
+        """The worker died: what it held runs again elsewhere, unless one has ended too many workers by itself."""
+        if self._stopping:
+            self._cancelled(operands)
+            return
+        poison = self.operands.died(operands, how)
+        if poison is None:
+            self._again(operands)
+            return
+        where = self._blame(poison)
+        self._fatal(poison, packed_error(ended_workers(where, self.operands.blame.deaths[poison], why, how), where))
+
+    def chunks_lost(self, chunks: Iterable[int], why: str) -> None:
+        """Chunks are gone from the workers: what made them runs again, and what made the inputs that were freed."""
+        base, program = self.table.base, self.table.program
+        mine = [one - base for one in chunks if 0 <= one - base < len(program) and program[one - base] >= 0]
+        outside = set(chunks) & set(self.given.values())
+        if self._stopping or self.ended:
+            return
+        if outside:
+            self._lost_outside(outside, why)
+        elif mine:
+            self._recover(mine, why)
+
+    def missing(self, operands: Sequence[int]) -> None:
+        """Operands that a worker had cannot run, because inputs are gone: they wait until these are there again."""
+        if self._stopping:
+            self._cancelled(operands)
+            return
+        waiting, ready, workers = self.operands.missing(operands)
+        self._moved(S.UNSCHEDULED, waiting)
+        self._submit(ready, workers)
+
+    def spilled(self, operands: Sequence[int], on_disk: bool) -> None:
+        """Chunks went to disk or came back: shown like a state, though it is none."""
+        state = self.operands.state
+        self._moved(S.SPILLED if on_disk else S.FINISHED, [one for one in operands if state[one] == S.FINISHED])
+
+    def closed(self, measured: dict[str, Any] | None) -> None:
+        """The workers know nothing of the stage any more; `measured` is None where it never came to them."""
+        prepared = self.ready.prepared
+        if self._succeeded and measured is not None:
+            self._around.ran(prepared, measured)
+        prepared.pool.release(self.operands.counters)  # nothing more is reported
+        self._owner.closed(measured, self._succeeded)
+
+    # -- what follows from them
+    def _submit(self, operands: Sequence[int], workers: Sequence[int]) -> None:
+        if operands:
+            self._moved(S.READY, operands)
+            self._port.enqueue_graph(self._job, operands, workers)
+
+    def _free(self, freed: Sequence[int]) -> None:
+        self._moved(S.FREED, freed)
+        program, chunk = self.table.program, self.table.chunk
+        self._port.free_chunks([chunk[one] for one in freed if program[one] >= 0])
+        if self.given:
+            read = [self.given.pop(one) for one in freed if program[one] < 0]
+            self._port.free_chunks(self._meta.release(read))
+
+    def _without_odd(self, operands: Sequence[int], microseconds: Sequence[int]) -> tuple[list[int], list[int]]:
+        """What of a report counts; chunks of operands that were given up meanwhile are freed."""
+        rows = self.operands
+        odd, rows.odd = set(rows.odd), []
+        given_up = [one for one in odd if rows.state[one] in (S.CANCELLED, S.FATAL)]
+        self._port.free_chunks([self.table.chunk[one] for one in given_up])
+        kept = [place for place, one in enumerate(operands) if one not in odd]
+        return [operands[k] for k in kept], [microseconds[k] for k in kept] if microseconds else []
+
+    def _again(self, operands: Sequence[int]) -> None:
+        waiting, ready, workers = self.operands.again(operands)
+        self._moved(S.UNSCHEDULED, waiting)
+        self._submit(ready, workers)
+
+    def _recover(self, lost: Sequence[int], why: str) -> None:
+        found = self.operands.lost(lost)
+        if found is None:
+            return
+        self._moved(S.UNSCHEDULED, found.again)
+        chunks = [self.table.chunk[one] for one in found.again]
+        self._log.append(events.CHUNKS_LOST, self._job, {"chunks": chunks, "operands": list(found.again), "why": why})
+        gone = self._take_back(found.given)
+        if gone:
+            self._lost_outside(gone, why)
+        elif found.worst >= 0:
+            where = self._blame(found.worst)
+            times = self.operands.losses[found.worst]
+            self._fatal(found.worst, packed_error(lost_too_often(where, times, why), where))
+        else:
+            self._submit(found.ready, found.workers)
+
+    def _take_back(self, given: Sequence[int]) -> set[int]:
+        """Hold chunks from outside that were released and are read again; returns those that are gone by now."""
+        chunks = {operand: self.table.chunk[operand] for operand in given}
+        gone = {chunk for chunk in chunks.values() if not self._meta.is_held(chunk)}
+        if not gone:
+            self._meta.hold(chunks.values())
+            self.given.update(chunks)
+            self._moved(S.FINISHED, given)
+        return gone
+
+    def _lost_outside(self, chunks: Iterable[int], why: str) -> None:
+        """Chunks that no operand of this job makes are gone: whoever holds the graph must compute them."""
+        keys = self._meta.lost(chunks)
+        text = f"what was computed or sent before is gone ({why}); run it again"
+        readers = [operand for operand, chunk in self.given.items() if chunk in set(chunks)]
+        self._fatal(readers[0] if readers else -1, packed_error(ChunkLostError(text, keys), ""))
+
+    # -- ending
+    def _fatal(self, operand: int, error: Error) -> None:
+        """An operand cannot be computed: all that depends on it is FATAL, the rest is stopped."""
+        self._owner.failing(error, self._line)
+        if operand >= 0:
+            self._moved(S.FATAL, self.operands.fatal(operand))
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop what runs and drop what waits; no effect when that was done before, or nothing is left to stop."""
+        if self._stopping or self.ended:
+            return
+        self._stopping = True
+        rows = self.operands
+        self._moved(S.CANCELLED, rows.move(rows.those_in(S.UNSCHEDULED, S.READY), S.CANCELLED))
+        self._moved(S.CANCELLING, rows.move(rows.those_in(S.RUNNING), S.CANCELLING))
+        self._owner.stopping()
+        self._port.stop_execution(self._job)
+        self._end_if_still()
+
+    def _never_opened(self, error: BaseException) -> None:
+        self._owner.failing(packed_error(error, "while it was opened on the workers"), None)
+        self._stopping = self.ended = True
+        rows = self.operands
+        self._moved(S.CANCELLED, rows.move(rows.those_in(S.UNSCHEDULED, S.READY, S.RUNNING), S.CANCELLED))
+        self._port.free_chunks(self._let_go())
+        self.closed(None)
+
+    def _cancelled(self, operands: Sequence[int]) -> None:
+        """These do not run any more, and need not."""
+        rows = self.operands
+        self._moved(S.CANCELLED, rows.move([one for one in operands if rows.state[one] == S.CANCELLING], S.CANCELLED))
+        self._end_if_still()
+
+    def _end_if_still(self) -> None:
+        if self._stopping and not self.operands.running and not self.ended:
+            self._over(succeeded=False)
+
+    def _over(self, succeeded: bool) -> None:
+        """Nothing runs any more: keep what was computed or free it, and have the workers close the stage."""
+        self.ended, self._succeeded = True, succeeded
+        rows, chunk = self.operands, self.table.chunk
+        if succeeded:
+            prepared, bound = self.ready
+            shapes = {chunk[operand]: shape for operand, shape in rows.sizes.items()}
+            self._owner.keep(
+                {bound.key(name): [chunk[i] for i in ids] for name, ids in prepared.results.items()}, shapes
+            )
+        else:
+            program = self.table.program
+            stored = [i for i in rows.those_in(S.FINISHED) if program[i] >= 0]
+            self._moved(S.FREED, rows.move(stored, S.FREED))
+            self._port.free_chunks([chunk[i] for i in stored])
+        self._port.free_chunks(self._let_go())
+        self._port.close_job(self._job)
+
+    def _let_go(self) -> list[int]:
+        """Let go of chunks from outside; returns those that nobody needs now."""
+        if self._replanning is not None:
+            self._replanning.close()
+        given, self.given = self.given, {}
+        return self._meta.release(given.values())
+
+    # -- telling
+    def _blame(self, operand: int, member: int = -1) -> str:
+        """An operand in words; the line that asked for it is noted."""
+        text, self._line = self.ready.prepared.blame(operand, self.ready.bound, member)
+        return text
+
+    def _moved(self, state: S, operands: Sequence[int], worker: int = -1) -> None:
+        if operands:
+            ids = np.array(operands, "<u4").tobytes()
+            self._log.append(events.OPERANDS_MOVED, self._job, {"state": int(state), "ids": ids, "worker": worker})
+
+
+def open_stage(
+    job: str, number: int, owner: Owner, around: Surroundings, ready: Ready, stages: Stages | None
+) -> StageRun:
+    """Open a job, or its next stage, on the workers; raises what speaks against it, and then nothing has happened.
+
+    Raises
+    ------
+    ClusterError
+        If a tensor that it reads was dropped, or too many jobs are open.
+    ChunkLostError
+        If chunks of it were lost.
+    """
+    prepared, bound = ready
+    meta, port = around.meta, around.port
+    table = prepared.open(job, number, around.take_chunks(prepared.plan.dag.n), bound)
+    given: dict[int, int] = {}
+    if stages is not None:
+        stages.hold(meta)
+    for name, operands in prepared.stored.items():
+        key = bound.key(name)
+        held = meta.chunks(key if stages is None else stages.name(key))
+        for operand, index in operands:
+            given[operand] = table.chunk[operand] = held[index]
+    port.open_job(table)
+    meta.hold(given.values())
+    if stages is not None:
+        port.free_chunks(stages.begin(meta))
+    return StageRun(job, owner, around, ready, table, given)

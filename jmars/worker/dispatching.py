@@ -1,0 +1,144 @@
+"""Fills the workers' windows: takes what comes first, has its memory admitted, and sends it in batches.
+
+An executor holds at most two batches: one that runs, one that waits beside it, so that it never waits for us. Used by
+`execution`. Source: seed 003, "Operand 的排序" (the allocation runs when operands arrive and when one ends).
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any
+
+from jmars.model.messages import JobTable
+from jmars.worker.crew import Batch, Worker
+from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS
+from jmars.worker.hosted import Workplace
+
+__all__ = ["WINDOW", "Dispatching"]
+
+WINDOW = 2  # batches that an executor holds: one that runs, one that waits beside it
+
+
+class Dispatching:
+    """Who gets what next."""
+
+    def __init__(self) -> None:
+        self.place: Workplace
+        self.held = False  # a report is being acted on: what it makes ready comes before the next batch is made
+        self.closed = False
+        self._again = False  # something came up during a dispatch that only another one serves
+
+    def dispatch(self) -> None:
+        """Fill the workers' windows, the emptiest first, until there is nothing to send."""
+        if self.held or self.closed:
+            self._again = True
+            return
+        self.held = self._again = True
+        place = self.place
+        queue, slow, workers = place.queue, place.jobs.slow, place.workers
+        try:
+            while self._again:
+                self._again = False
+                for depth in range(WINDOW):
+                    for worker in workers:
+                        held = worker.batches
+                        if depth and slow and place.jobs.is_slow(worker.index):
+                            continue  # what waits there would wait long
+                        if len(held) > depth or (held and held[-1].ends_unsized):
+                            continue
+                        if queue or place.admission.staged:
+                            self._send_batch(worker)
+        finally:
+            self.held = False
+
+    def _send_batch(self, worker: Worker) -> None:
+        """Fill one batch, and send it."""
+        place = self.place
+        admission, staged, jobs = place.admission, place.admission.staged, place.jobs
+        seconds_of, programs, suspects = place.ledger.estimate.seconds, jobs.programs, jobs.suspects
+        batch: Batch | None = None
+        wire: list[tuple[Any, ...]] = []
+        seconds = 0.0
+        limit = min(BATCH_OPERANDS, 1 + (len(place.queue) + len(staged)) // (WINDOW * len(place.workers)))
+        while len(wire) < limit and seconds < BATCH_SECONDS:
+            if staged:
+                table, operand, slot = staged.popleft()
+                if batch is not None and (batch.table is not table or (table.number, operand) in suspects):
+                    staged.appendleft((table, operand, slot))
+                    break
+                row = table.program[operand]
+                program, loose = programs.numbers(table)[row], programs.loose(table)[row]
+            else:
+                taken = self._take(worker)
+                if taken is None:
+                    break
+                number, operand = taken
+                table = jobs.by_number[number]
+                if batch is not None and (batch.table is not table or (table.number, operand) in suspects):
+                    place.queue.push(worker.index, number, table.rank[operand], operand)
+                    break
+                row = table.program[operand]
+                program, loose = programs.numbers(table)[row], programs.loose(table)[row]
+                slot = admission.admit_loose(table, operand, program) if loose else admission.admit(table, operand)
+                if slot < 0:
+                    continue
+            try:
+                programs.make_known(worker, program, table, row)
+            except Exception as error:  # a user's object may pickle once and not again
+                admission.give_back(table, operand, slot)
+                place.scheduler.refused(table.job, operand, error)
+                continue
+            if batch is None:
+                batch = admission.building = Batch(table)
+            batch.operands.append(operand)
+            batch.outs.append(slot)
+            seconds += BATCH_SECONDS if (table.number, operand) in suspects else seconds_of(program)
+            wire.append(self._order(table, operand, slot, program, loose))
+            if loose and self._may_ask(table, row, slot):
+                batch.ends_unsized = True
+                break
+        admission.building = None
+        if batch is not None:
+            self._send(worker, batch, wire)
+
+    def _order(self, table: JobTable, operand: int, slot: int, program: int, loose: bool) -> tuple[Any, ...]:
+        """One operand as an executor is told of it."""
+        memory, chunk = self.place.chunks.memory, table.chunk
+        args = table.args[operand] if table.args is not None else ()
+        if not loose:
+            return (program, slot, [memory[chunk[i]] for i in table.inputs[operand]], args)
+        shapes = self.place.chunks.shapes
+        known = [(memory[chunk[i]], shapes.get(chunk[i])) for i in table.inputs[operand]]
+        return (program, (slot, self.place.arena.size_of(slot) if slot else 0), known, args)
+
+    def _may_ask(self, table: JobTable, row: int, slot: int) -> bool:
+        """Whether a loose operand may ask for a slot when it is computed."""
+        output = table.programs[row].output
+        return not output.is_sized and (not slot or output.most is None)
+
+    def _send(self, worker: Worker, batch: Batch, wire: list[tuple[Any, ...]]) -> None:
+        place, table = self.place, batch.table
+        if table.number in place.jobs.stopping or table.job not in place.jobs.by_name:
+            place.give_back(table, batch.operands, batch.outs)  # stopped while the batch was made
+            self._again = True
+            place.storing.advance()
+            return
+        if not worker.batches:
+            worker.since = monotonic()
+        worker.batches.append(batch)
+        worker.link.send(("run", place.jobs.flags.word(table.number), wire))
+        place.scheduler.started(table.job, list(batch.operands), worker.index)
+
+    def _take(self, worker: Worker) -> tuple[int, int] | None:
+        """(job number, operand) that a worker should run next.
+
+        Where many wait for memory only what is more urgent joins them, so that those that become ready, and free what
+        the others need, do not stand behind all that was ready before.
+        """
+        place, jobs = self.place, self.place.jobs
+        last: tuple[int, int] | None = None
+        if place.storing.line:
+            waiting = [request.urgency for request in place.storing.line if request.rank >= 0]
+            if len(waiting) >= WINDOW * len(place.workers):
+                last = max(waiting)
+        return place.queue.pop(worker.index, bool(jobs.tight), last, bool(jobs.slow) and jobs.is_slow(worker.index))
