@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = [
     "CHUNKS_LOST",
+    "EXPECTED",
     "GRAPH_BUILT",
     "JOB_MOVED",
     "JOB_SUBMITTED",
@@ -33,3 +34,4 @@ WORKER_MOVED = "WorkerMoved"  # {worker, name, pid, state}
 MEMORY_CHANGED = "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, workers}
 REPLANNED = "Replanned"  # {why, speed of each worker, makespan of the rest and before (s), slow: workers}
 STALLED = "Stalled"  # {kind, text, seconds}: why the job has not moved for so long; an empty text: it moves again
+EXPECTED = "Expected"  # {left}: seconds that the running stage may still need; about once a second

@@ -17,6 +17,7 @@ why.py         why a job stands as it does, in one sentence
 reasons.py     what that sentence is made from (WhyActor)
 watchdog.py    when to say that nothing moves (Watchdog)
 stages.py      the stages of one job, for graphs that unfold while they run
+eta.py         how many seconds a stage may still need (Eta)
 progress.py    how much of a job is done
 watching.py    whether a run goes as planned, and another plan for its rest
 replanning.py  a job that is watched, and that plan swapped in

@@ -204,6 +204,13 @@ class GraphActor:
         """Share of the work that is done: never less than before, 1 only when the job has succeeded."""
         return self._progress.told(self._run.operands.state if self._run else b"", self.state is JobState.SUCCEEDED)
 
+    @property
+    def eta(self) -> float | None:
+        """Seconds that the stage which runs may still need; None while nothing is known."""
+        if self._run is None or self.state is not JobState.RUNNING:
+            return None
+        return self._run.eta.left(time.monotonic(), self._run.operands.state)
+
     def held(self) -> list[int]:
         """Bytes of its chunks by the worker that made them, while it runs."""
         return self._run.operands.held if self._run is not None else []
@@ -217,6 +224,7 @@ class GraphActor:
             "state": str(self.state),
             "error": self.error[1] if self.error else None,
             "progress": self.progress,
+            "eta": self.eta,
             "elapsed": self.elapsed if self.state in TERMINAL else time.monotonic() - self.submitted,
             "operands": sum(counts),
             "counts": dict(zip(STATE_NAMES, counts, strict=True)),

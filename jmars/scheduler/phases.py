@@ -71,13 +71,17 @@ class Phases:
         finally:
             self._thread = None
 
-    def text(self) -> str:
-        """What is done and for how long; "" while nothing is."""
+    @property
+    def now(self) -> str:
+        """What is done; "" while nothing is."""
         thread = self._thread
         frame = sys._current_frames().get(thread) if thread is not None else None
-        if frame is None:
-            return ""
-        return f"{phase_of(frame)}, for {format_seconds(monotonic() - self._since)}"
+        return phase_of(frame) if frame is not None else ""
+
+    def text(self) -> str:
+        """The same, and for how long."""
+        now = self.now
+        return f"{now}, for {format_seconds(monotonic() - self._since)}" if now else ""
 
 
 def phase_of(frame: FrameType | None) -> str:

@@ -9,6 +9,7 @@ Source: seed 003, "执行控制" and "取消作业".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from time import monotonic
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from jmars.errors import ChunkLostError
 from jmars.model import events
 from jmars.model.messages import JobTable
 from jmars.model.states import OperandState as S
+from jmars.scheduler.eta import Eta
 from jmars.scheduler.operand import OperandActor
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.replanning import watch_over
@@ -67,6 +69,10 @@ class StageRun:
         prepared = ready.prepared
         self.ready, self.table, self.given = ready, table, given
         self.operands = OperandActor(prepared.pool.acquire(), table.nbytes, prepared.assign, len(around.workers))
+        watched, told = prepared.watched, prepared.picture.get("predicted")
+        planned = None if watched is None else watched.graph.cost
+        makespan = None if told is None else told["makespan"]
+        self.eta = Eta(table.program, len(around.workers), planned, makespan, begun=monotonic())
         self.ended = False
         self._job, self._owner, self._around = job, owner, around
         self._port, self._meta, self._log = around.port, around.meta, around.log
@@ -101,6 +107,7 @@ class StageRun:
         ready, workers, freed = rows.finished(operands, worker)
         if rows.odd:
             operands, microseconds = self._without_odd(operands, microseconds)
+        self.eta.ended(operands, microseconds)
         self._moved(S.FINISHED, operands, worker)
         if freed:
             self._free(freed)

@@ -17,6 +17,7 @@ from jmars.units import format_bytes, format_seconds
 __all__ = ["died", "named", "of_cluster", "why"]
 
 LONG = 3.0  # times as long as such operands took before, from which on that is said
+AWAKE = 1.0  # seconds from which on it is told that a worker sleeps
 SLOW_DISK = 2.0  # seconds without a sign of the disk, from which on it is called slow
 RECENT = 300.0  # seconds for which the end of a worker is told
 _UNWELL = ("suspect", "stopped", "frozen", "fenced", "replaced")  # states of WorkerMoved that stop an operand
@@ -158,7 +159,9 @@ def _runs(job: JobStanding, host: HostStanding) -> Verdict | None:
     text = f"{_label(job)} runs: {row['what']} on {row['name']} {_age(row['seconds'])}"
     if row["usual"] and row["seconds"] > LONG * row["usual"]:
         text += f" (such operands took {format_seconds(row['usual'])} so far)"
-    if row["process"] == "waits for a disk":
+    if row["process"] == "sleeps" and row["seconds"] > AWAKE:
+        text += ", whose process sleeps: it waits for something (`sleep`, a lock, the network)"
+    elif row["process"] == "waits for a disk":
         text += ", which waits for a disk or device just now"
     rest = len(mine) - 1 + sum(one["behind"] for one in mine)
     also = [f"{rest} more on their way"] if rest else []

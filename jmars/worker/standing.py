@@ -28,7 +28,7 @@ _STATES = {"R": "runs", "S": "sleeps", "I": "sleeps", "D": "waits for a disk", "
 
 def standing(execution: ExecutionActor) -> HostStanding:
     """The host at this moment."""
-    jobs = execution.jobs
+    jobs = execution.jobs.by_number
     line = execution.storing.line
     return {
         "workers": [_worker(execution, worker) for worker in execution.workers],

@@ -1,0 +1,81 @@
+"""Why nothing moves, asked by clients and, before they ask, by a watchdog.
+
+`Watch` brings together how the host stands and what the scheduler knows, which may live in another process. It serves
+the actor "why". Used by `Host`. Source: RELIABILITY 3, "silent hang after faults".
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jmars.model.standing import Verdict
+from jmars.scheduler.watchdog import CALM, Watchdog
+from jmars.worker import ExecutionActor
+from jmars.worker.standing import standing
+
+__all__ = ["Watch"]
+
+log = logging.getLogger("jmars.host")
+
+LOOK_SECONDS = 1.0  # between two looks of the watchdog
+
+
+class Watch:
+    """What the actor "why" answers.
+
+    Parameters
+    ----------
+    execution
+        The workers of this host.
+    reasons
+        The scheduler's `WhyActor`, or one that asks it; its methods may give awaitables.
+    tell
+        Called with what clients should hear of a job that does not move: job, kind, text, calm.
+    """
+
+    def __init__(self, execution: ExecutionActor, reasons: Any, tell: Callable[[dict[str, Any]], None]) -> None:
+        self._execution, self._reasons, self._tell = execution, reasons, tell
+        self._dog = Watchdog()
+        self._looked = 0.0
+
+    async def job(self, job: str) -> Verdict:
+        """Why a job stands as it does."""
+        found: Verdict = await _here(self._reasons.job(job, standing(self._execution)))
+        return found
+
+    async def cluster(self) -> str:
+        """The same of all jobs, line by line."""
+        return str(await _here(self._reasons.cluster(standing(self._execution))))
+
+    async def look(self, now: float | None = None) -> None:
+        """Say how long jobs may still take and which do not move, if it is time to look."""
+        now = time.monotonic() if now is None else now
+        if now - self._looked < LOOK_SECONDS:
+            return
+        self._looked = now
+        await _here(self._reasons.expect())
+        pulses = await _here(self._reasons.pulses())
+        chunks = self._execution.chunks
+        moved = chunks.spilled + chunks.reloaded
+        still, moving = self._dog.look(now, {job: [*pulse, moved] for job, pulse in pulses.items()})
+        for job, seconds in still.items():
+            verdict = await self.job(job)
+            await self._say(job, verdict, seconds)
+        for job in moving:
+            await self._say(job, Verdict(kind="moves", text=""), 0.0)
+
+    async def _say(self, job: str, verdict: Verdict, seconds: float) -> None:
+        calm = verdict["kind"] in CALM
+        if verdict["text"]:
+            log.log(logging.INFO if calm else logging.WARNING, "nothing moved for %.0f s: %s", seconds, verdict["text"])
+        await _here(self._reasons.stalled(job, verdict, seconds))
+        self._tell({"job": job, "calm": calm, "seconds": seconds, **verdict})
+
+
+async def _here(answer: Any) -> Any:
+    """What was answered, or will be."""
+    return await answer if inspect.isawaitable(answer) else answer

@@ -1,0 +1,84 @@
+"""WhyActor: gathers what the scheduler knows of its jobs, so that `why` can answer, and says when nothing moves.
+
+A host brings how it stands (`worker/standing.py`), since it may be another process; the operands get the words of their
+jobs here. `deploy/watch.py` asks it, for clients and for the watchdog.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from jmars.model import events
+from jmars.model.standing import HostStanding, JobStanding, Verdict
+from jmars.model.states import TERMINAL
+from jmars.scheduler.graph import GraphActor
+from jmars.scheduler.service import SessionActor
+from jmars.scheduler.why import named, of_cluster, why
+
+__all__ = ["WhyActor"]
+
+_MOVING = ("preparing", "running", "cancelling")
+
+
+class WhyActor:
+    """Why jobs stand as they do; nothing here changes one."""
+
+    def __init__(self, session: SessionActor) -> None:
+        self._session = session
+
+    def job(self, job: str, host: HostStanding) -> Verdict:
+        """Why a job stands as it does; UnknownTaskError for one that is not remembered."""
+        graph = self._session.graph(job)
+        return why(_stands(graph), named(host, self._words))
+
+    def cluster(self, host: HostStanding) -> str:
+        """The same of all jobs that have not ended, line by line, and which workers ended of late."""
+        found = [self._session.graph(told["id"]) for told in self._session.jobs()]
+        return of_cluster([_stands(graph) for graph in found], named(host, self._words))
+
+    def pulses(self) -> dict[str, list[Any]]:
+        """Of each job that has not ended something that differs as soon as it has moved."""
+        found = {}
+        for told in self._session.jobs():
+            if told["state"] in _MOVING:
+                graph = self._session.graph(told["id"])
+                found[told["id"]] = [told["state"], *told["counts"].values(), graph.phases.now]
+        return found
+
+    def expect(self) -> None:
+        """Tell of each job that runs how long it may still take."""
+        for told in self._session.jobs():
+            if told["eta"] is not None:
+                self._session.log.append(events.EXPECTED, told["id"], {"left": told["eta"]})
+
+    def stalled(self, job: str, verdict: Verdict, seconds: float) -> None:
+        """The job has not moved for so long, for this reason; an empty text says that it moves again."""
+        self._session.log.append(events.STALLED, job, {**verdict, "seconds": seconds})
+
+    def _words(self, job: str, operand: int) -> str:
+        """An operand of a running job with its line."""
+        try:
+            stage = self._session.graph(job).stage
+        except LookupError:
+            return ""
+        if stage is None or not 0 <= operand < len(stage.table.program):
+            return ""
+        return stage.ready.prepared.blame(operand, stage.ready.bound)[0]
+
+
+def _stands(graph: GraphActor) -> JobStanding:
+    told = graph.describe()
+    age = time.monotonic() - graph.submitted
+    error = graph.error
+    return {
+        "id": told["id"],
+        "name": told["name"],
+        "state": told["state"],
+        "elapsed": told["elapsed"],
+        "since": 0.0 if graph.state in TERMINAL else max(0.0, age - graph.elapsed),
+        "phase": graph.phases.text(),
+        "counts": told["counts"],
+        "line": error[4] if error else "",
+        "error": f"{error[0]}: {error[1]}" if error else "",
+    }
