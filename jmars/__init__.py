@@ -13,7 +13,7 @@ config.py    what can be set
 from typing import Any
 
 from jmars import errors, remote, tensor
-from jmars.client import Cluster, Job, Session, dask_scheduler, execute, new_session, plan_of
+from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
 from jmars.config import config
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Job",
     "Session",
     "config",
+    "connect",
     "dask_scheduler",
     "errors",
     "execute",

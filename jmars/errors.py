@@ -23,7 +23,7 @@
     │   └── ExecutionInterrupted               a running operand was told to stop
     └── StorageError (OSError)
         ├── ChecksumError                      bytes on disk are not those that were written
-        └── ChunkLostError                     a chunk that was stored is gone; what it belongs to must be computed anew
+        └── ChunkLostError (ClusterError)      a stored chunk is gone; what it belongs to must be computed again
 
 Used by every floor. An error also inherits the builtin that a NumPy user would catch. Its text says what happened, why,
 and what to do.
@@ -163,7 +163,7 @@ class ChecksumError(StorageError):
     """A spilled chunk came back with other bytes than were written."""
 
 
-class ChunkLostError(StorageError):
+class ChunkLostError(StorageError, ClusterError):
     """A chunk that was stored is gone.
 
     Parameters

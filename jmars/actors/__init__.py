@@ -3,6 +3,8 @@
 frames.py    messages as length-prefixed msgpack
 auth.py      who may connect: the peer's user, then a challenge that both ends answer with the cluster's token
 channel.py   one connection: ask an actor of the other end, tell it, serve our own
+descriptors.py  a file descriptor handed to another process
+registry.py  the clusters of this user, by the files that they register with
 delivery.py  every message once and in order, over a transport that loses, doubles and reorders
 """
 

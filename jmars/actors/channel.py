@@ -19,6 +19,7 @@ from typing import Any
 
 from jmars import errors
 from jmars.actors import auth
+from jmars.actors.descriptors import Descriptor, hand_over
 from jmars.actors.frames import Decoder, pack
 from jmars.errors import AuthenticationError, ClusterLostError, ProtocolError, text_of
 
@@ -212,9 +213,18 @@ class Channel(asyncio.Protocol):
 
     def _answer(self, number: int, actor: str, method: str, value: Any) -> None:
         try:
-            self._send((-number, True, value))
+            if isinstance(value, Descriptor):
+                self._hand_over(number, value)
+            else:
+                self._send((-number, True, value))
         except (ProtocolError, TypeError, ValueError, OverflowError) as error:  # it cannot be packed
             self._fail(number, actor, method, error)
+
+    def _hand_over(self, number: int, value: Descriptor) -> None:
+        assert self._transport is not None
+        if self._transport.get_write_buffer_size():
+            raise ProtocolError("a descriptor is handed over on a connection of its own; ask for it first there")
+        hand_over(self._transport.get_extra_info("socket").fileno(), pack((-number, True, None)), value.fd)
 
     def _fail(self, number: int, actor: str, method: str, error: Exception) -> None:
         """Tell who asked; where nobody did, an error that is not one of ours breaks this process's promises."""
@@ -253,15 +263,20 @@ def _revive(value: tuple[str, str, bytes]) -> Exception:
 
 async def serve(
     path: Path,
-    mailbox: Mailbox,
+    mailbox: Mailbox | Callable[[Channel], Mailbox],
     token: str,
     on_open: Callable[[Channel], None] | None = None,
     on_close: Callable[[Channel], None] | None = None,
 ) -> asyncio.AbstractServer:
-    """Listen on the Unix socket `path`, whose folder must be private (0700); the socket itself is 0600."""
+    """Listen on the Unix socket `path`, whose folder must be private (0700); the socket itself is 0600.
+
+    `mailbox` serves every connection, or makes a mailbox for each; `on_close` hears of those too that proved nothing.
+    """
 
     def accept() -> Channel:
-        channel = Channel(mailbox, token, True, on_close)
+        channel = Channel(mailbox if isinstance(mailbox, Mailbox) else Mailbox(), token, True, on_close)
+        if not isinstance(mailbox, Mailbox):
+            channel.mailbox = mailbox(channel)
         if on_open:
             channel.ready.add_done_callback(lambda f: on_open(channel) if not f.exception() else None)
         return channel

@@ -4,9 +4,13 @@ connection.py   a channel to a cluster, used from any thread
 shared.py       arrays to and from the cluster's shared memory
 job.py          a submitted graph (Job)
 reports.py      who waits for the end of which job
+recovery.py     chunks that a cluster has lost, computed again
 sending.py      arrays from outside, sent for each job or once for a cell (Sending)
 structures.py   graphs, sent whole once and named by their structure when they come again (Structures)
-cluster.py      a cluster of workers (Cluster) and the default one
+attaching.py    jobs of other clients taken up
+opened.py       the open clusters of this process
+cluster.py      a cluster of workers (Cluster), and the default one
+connecting.py   a cluster that runs already (connect)
 session.py      run tensors on the default cluster (Session, execute)
 tasks/          graphs of tasks from a file
 xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
@@ -17,6 +21,7 @@ plans/          what a run will cost, before it begins (PlannedRun)
 """
 
 from jmars.client.cluster import Cluster, default_cluster
+from jmars.client.connecting import connect
 from jmars.client.dask_graphs import dask_scheduler
 from jmars.client.job import Job
 from jmars.client.native import NativeEngine
@@ -30,6 +35,7 @@ __all__ = [
     "NativeEngine",
     "Session",
     "TaskAPI",
+    "connect",
     "dask_scheduler",
     "default_cluster",
     "execute",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import select
 import threading
 import weakref
 from collections.abc import Sequence
@@ -17,27 +16,30 @@ from typing import Any
 import numpy as np
 
 from jmars.actors import Mailbox
-from jmars.client.connection import Connection
+from jmars.client import opened
+from jmars.client.attaching import outputs_of, take_up, told_of
+from jmars.client.connection import Connection, patient_connection
 from jmars.client.job import Job
+from jmars.client.opened import make_default, open_clusters
+from jmars.client.recovery import with_recovery
 from jmars.client.reports import Reports
-from jmars.client.sending import Sending
+from jmars.client.sending import Sending, bring_here
 from jmars.client.shared import SharedMemory
 from jmars.client.structures import Structures
-from jmars.deploy import LocalHost
+from jmars.deploy import AttachedHost, LocalHost
 from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
 from jmars.model.events import Event
 from jmars.model.states import JobState
-from jmars.tensor.from_array import FromArray
 from jmars.tensor.graph import Outline
 from jmars.tensor.operand import TensorData
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["Cluster", "default_cluster", "make_default", "open_clusters", "usable_cores"]
+__all__ = ["LEASE", "Cluster", "default_cluster", "make_default", "open_clusters", "usable_cores"]
 
-_open: list[Cluster] = []  # the default one last
-_open_lock = threading.RLock()  # held for moments only: the thread that talks to clusters takes it too
+LEASE = 3600.0  # seconds
+
 _start_lock = threading.RLock()  # held while the default cluster starts
 
 
@@ -59,6 +61,11 @@ class Cluster:
         Folder for chunks that do not fit in memory; None for the system's temporary folder.
     name
         What lists of clusters show.
+    detach
+        Whether the cluster goes on when this process ends: others find it with `jmars.connect`, and its jobs run on.
+        Then `close()` only hangs up, and `stop()` ends it.
+    lease
+        Seconds that a detached cluster lives on without a client and without a job; math.inf for ever.
 
     Raises
     ------
@@ -84,23 +91,41 @@ class Cluster:
         memory_limit: str | int | None = None,
         spill_dir: str | os.PathLike[str] | None = None,
         name: str = "",
+        detach: bool = False,
+        lease: float = LEASE,
     ) -> None:
-        self.n_workers = _at_least_one("n_workers", usable_cores() if n_workers is None else n_workers)
+        workers = _at_least_one("n_workers", usable_cores() if n_workers is None else n_workers)
         threads = _at_least_one("threads_per_worker", threads_per_worker)
+        if not lease > 0:
+            raise ValueError(f"lease is {lease!r}; give the seconds that an unused cluster lives on, more than 0")
+        spill = None if spill_dir is None else os.fspath(spill_dir)
+        self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, float(lease)))
+
+    @classmethod
+    def of_host(cls, host: AttachedHost) -> Cluster:
+        """The cluster that runs there already; see `jmars.connect`."""
+        cluster = cls.__new__(cls)
+        cluster._use(host)
+        return cluster
+
+    def _use(self, host: LocalHost | AttachedHost) -> None:
+        """Be a client of the cluster that `host` holds; close it where that fails."""
         self._pid = os.getpid()
         self._reports = Reports()
+        self._handles: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()
         self._held: set[str] = set()  # keys of tensors that lie on the cluster
         self._lock = threading.RLock()  # one submission at a time
         self._closed = False
-        self._host = LocalHost(
-            self.n_workers, threads, memory_limit, None if spill_dir is None else os.fspath(spill_dir), name
-        )
+        self._host = host
         connection: Connection | None = None
         try:
             mailbox = Mailbox()
             mailbox.add("jobs", self._reports)
-            connection = self._connection = _patient_connection(self._host, mailbox, self._lost)
+            connection = self._connection = patient_connection(host, mailbox, self._lost)
             ready = self._connection.ask("host", "ready")
+            self.n_workers: int = ready["workers"]
+            self.detached: bool = ready["detached"]
+            host.pid, host.janitor, host.limit = ready["pid"], ready["janitor"], ready["limit"]
             self._capacity: int = ready["capacity"]
             self._shared = SharedMemory(self._connection, self._host.arena, ready["arena"], ready["capacity"])
             self.sending = Sending(self, self._shared)
@@ -112,9 +137,10 @@ class Cluster:
             self._host.close()
             if not isinstance(error, ClusterLostError):
                 raise
+            if isinstance(host, AttachedHost):
+                raise
             raise ClusterStartError(f"the cluster did not come up; its last words:\n{self._host.words}") from error
-        with _open_lock:
-            _open.append(self)
+        opened.add(self)
 
     # -- what users call
     @property
@@ -157,35 +183,35 @@ class Cluster:
         for one in tensors:
             if not isinstance(one, Tensor | Spawned | Output):
                 raise TypeError(f"cannot compute a {type(one).__name__}; make it a tensor with jmars.tensor.asarray")
-        job = self.submit_data([one.data for one in tensors], name, single=len(tensors) == 1)
+        packed = [None if isinstance(one, Tensor) else outputs_of(one) for one in tensors]
+        job = self.submit_data([one.data for one in tensors], name, single=len(tensors) == 1, packed=packed)
         job.opened = [None if isinstance(one, Tensor) else one.opened for one in tensors]
         return job
 
-    def submit_data(self, data: Sequence[TensorData], name: str = "", single: bool = False) -> Job:
-        """`submit` for nodes of the tensor graph."""
+    def submit_data(
+        self,
+        data: Sequence[TensorData],
+        name: str = "",
+        single: bool = False,
+        packed: Sequence[Any] = (),
+        again: Job | None = None,
+    ) -> Job:
+        """`submit` for nodes of the tensor graph; `packed` says which are objects (attaching.py), `again` whose job."""
         self._check_open()
         ticket = os.urandom(8).hex()
         with self._lock:
-            self._bring_here(data)
+            bring_here(self, self._shared, data)
             self.sending.send(data)
             outline = Outline.of(data, self._held)
             keys = [node.key for node in outline.nodes]
-            asked = set(outline.results)
             uploaded: list[str] = []
             results: list[str] = []  # arrays that are themselves results: they keep their names
             try:
-                for number, operand in enumerate(outline.operands):
-                    if isinstance(operand, FromArray):
-                        operand.check()
-                        key = keys[number]
-                        if number in asked:
-                            results.append(key)
-                        else:
-                            uploaded.append(key := f"{key}-{os.urandom(4).hex()}")
-                            keys[number] = key
-                        self._shared.upload(key, operand.array, outline.nodes[number].chunks)
-                job = self._structures.start(outline, keys, name, ticket)
-                handle = Job(self, job, name or job, data, single)
+                self.sending.upload(outline, keys, uploaded, results)
+                job = self._structures.start(outline, keys, name, ticket, told_of(data, single, packed))
+                handle = self._handles[job] = again or Job(self, job, name or job, data, single)
+                if again is not None:
+                    again.resubmitted(job)
                 if uploaded or results:  # the job holds them by now, and lets go of them when it ends
                     handle.when_done(lambda job: self._let_go(uploaded + results * (job.state != JobState.SUCCEEDED)))
                 self._reports.expect(handle)
@@ -199,12 +225,7 @@ class Cluster:
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """The value of a node that lies here: owned; with `copy=False` read-only, a view if it is one chunk."""
         self._check_open()
-        if not copy and all(len(axis) == 1 for axis in data.chunks):
-            return self._shared.view(data.key, data.dtype, data.shape)
-        value = self._shared.download(data.key, data.dtype, data.chunks)
-        if not copy:
-            value.flags.writeable = False
-        return value if data.shape or not copy else value[()]
+        return with_recovery(self, data, lambda: self._shared.fetch(data.key, data.dtype, data.chunks, copy))
 
     def info(self) -> dict[str, Any]:
         """How the cluster stands.
@@ -219,9 +240,28 @@ class Cluster:
         found: dict[str, Any] = self.ask("host", "info")
         return found | {"workers": list(found["workers"])}
 
+    def why(self) -> str:
+        """Why each job that has not ended stands as it does, line by line, and which workers ended of late."""
+        return str(self.ask("why", "cluster"))
+
     def jobs(self) -> list[dict[str, Any]]:
         """Jobs that the cluster remembers, oldest first."""
         return list(self.ask("session", "jobs"))
+
+    def job(self, job: str) -> Job:
+        """A job that the cluster remembers, whoever submitted it: wait for it, cancel it, take its values.
+
+        Raises
+        ------
+        UnknownTaskError
+            If there is none of that id.
+        """
+        known = self._handles.get(job)
+        if known is None:
+            known = self._handles[job] = take_up(self, job)
+            if not known.wait(0):
+                self._reports.expect(known)
+        return known
 
     def events(self, since: int = 0, job: str | None = None) -> tuple[list[Event], int]:
         """Events after number `since`, at most some thousands, and the number to read on from."""
@@ -229,19 +269,29 @@ class Cluster:
         return list(found), last
 
     def close(self) -> None:
-        """End all processes, and remove all memory and files; tensors that lie there are computed anew when needed."""
+        """End all processes, and remove all memory and files; tensors that lie there are computed anew when needed.
+
+        A cluster that is detached, or that another process started, goes on: this only hangs up.
+        """
+        self._end(stop=not self._host.detached)
+
+    def stop(self) -> None:
+        """End the cluster for all its clients, detached or not, and remove all memory and files."""
+        self._end(stop=True)
+
+    def _end(self, stop: bool) -> None:
         if os.getpid() != self._pid:
             return
-        with _open_lock:
-            if self in _open:
-                _open.remove(self)
+        with opened.lock:
+            opened.remove(self)
             if self._closed:
                 return
             self._closed = True
-        self._connection.tell("host", "close")
+        if stop:
+            self._connection.tell("host", "close")
         self._connection.close()
         self._shared.close()
-        self._host.close()
+        self._host.close() if stop else self._host.hang_up()
         self._held.clear()
         self._reports.none_more(f"{self.name} was closed before the job ended; start a new cluster and run it again")
 
@@ -268,6 +318,11 @@ class Cluster:
         if not self._closed:
             self._connection.tell(actor, method, *args)
 
+    @property
+    def shared(self) -> SharedMemory:
+        """Its memory as this process maps it."""
+        return self._shared
+
     def holds(self, data: TensorData) -> bool:
         """Whether the node's value lies here."""
         return not self._closed and data.key in self._held
@@ -291,35 +346,17 @@ class Cluster:
     def drop(self, key: str) -> None:
         """The value of that key need not lie here any more."""
         if key in self._held:
-            self._held.discard(key)
-            self.tell("session", "drop", [key])
+            self.forget(key)
 
-    def _bring_here(self, data: Sequence[TensorData]) -> None:
-        """Move what these nodes need and another open cluster holds."""
-        with _open_lock:
-            others = [cluster for cluster in _open if cluster is not self and cluster._held]
-        if not others:
-            return
-        seen: set[int] = set()
-        stack = list(data)
-        while stack:
-            node = stack.pop()
-            if id(node) in seen or node.key in self._held:
-                continue
-            seen.add(id(node))
-            owner = next((cluster for cluster in others if cluster.holds(node)), None)
-            if owner is None:
-                stack += node.op.inputs
-            else:
-                self._shared.move(node.key, owner._shared, node.dtype, node.chunks)
-                self.hold([node])
+    def forget(self, key: str) -> None:
+        """The value of that key, or part of it, is lost: what is left of it need not lie here."""
+        self._held.discard(key)
+        self.tell("session", "drop", [key])
 
     def _lost(self) -> None:
         """The connection is cut."""
         if not self._closed:
-            with _open_lock:
-                if self in _open:
-                    _open.remove(self)
+            opened.remove(self)
             reason = f" ({self._reports.reason})" if self._reports.reason else ""
             what = f"the control process of {self.name} went away{reason} before the job ended"
             self._reports.none_more(f"{what}; run it on a new cluster")
@@ -335,12 +372,6 @@ class Cluster:
             raise ClusterClosedError(f"{self.name} belongs to process {self._pid}; start one in this process")
 
 
-def open_clusters() -> list[Cluster]:
-    """The open clusters of this process, the default one last."""
-    with _open_lock:
-        return [cluster for cluster in _open if cluster._pid == os.getpid()]
-
-
 def default_cluster(start: bool = True) -> Cluster | None:
     """The open cluster that is newest or was made the default since; with `start`, a new one where there is none."""
     mine = open_clusters()
@@ -351,32 +382,13 @@ def default_cluster(start: bool = True) -> Cluster | None:
         return mine[-1] if mine else Cluster()
 
 
-def make_default(cluster: Cluster) -> None:
-    """Make an open cluster the default one."""
-    with _open_lock:
-        if cluster in _open:
-            _open.remove(cluster)
-            _open.append(cluster)
-
-
 def _at_least_one(what: str, value: Any) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{what} must be a whole number of 1 or more, not {value!r}")
     return int(value)
 
 
-def _patient_connection(host: LocalHost, mailbox: Mailbox, lost: Any) -> Connection:
-    """Connect as soon as the control process listens."""
-    while True:
-        try:
-            return Connection(host.folders.socket, host.token, mailbox, lost)
-        except ClusterLostError:
-            if not host.is_alive():
-                raise
-            select.poll().poll(2)  # ms; it listens as soon as its children are forked
-
-
 @atexit.register
 def _close_all() -> None:
-    for cluster in list(_open):
+    for cluster in opened.everywhere():
         cluster.close()

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from jmars.actors import Channel, Mailbox, connect
 from jmars.errors import ClusterError, ClusterLostError
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "patient_connection"]
 
 _loops: dict[int, tuple[asyncio.AbstractEventLoop, int]] = {}  # process: its loop and how many use it
 _lock = threading.Lock()
@@ -140,3 +141,27 @@ class Connection:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:  # no loop runs in this thread
             return False
+
+
+class _Listener(Protocol):
+    """What is known of a cluster that one connects to."""
+
+    token: str
+
+    @property
+    def socket(self) -> Path:
+        """Where it listens."""
+
+    def is_alive(self) -> bool:
+        """Whether it may listen yet."""
+
+
+def patient_connection(host: _Listener, mailbox: Mailbox, lost: Callable[[], None]) -> Connection:
+    """Connect as soon as the control process listens."""
+    while True:
+        try:
+            return Connection(host.socket, host.token, mailbox, lost)
+        except ClusterLostError:
+            if not host.is_alive():
+                raise
+            select.poll().poll(2)  # ms; it listens as soon as its children are forked

@@ -13,11 +13,13 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from jmars.client import plans
-from jmars.errors import ClusterLostError, JobCancelledError, OperandError
+from jmars.client.recovery import RECOVERIES, recover
+from jmars.errors import ChunkLostError, ClusterError, ClusterLostError, JobCancelledError, OperandError
 from jmars.model.events import Event
 from jmars.model.states import JobState
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine
+from jmars.units import format_seconds
 
 if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
@@ -51,7 +53,10 @@ class Job:
         self._data = list(data)  # the results live on the cluster at least as long as the job does here
         self._single = single
         self.opened: list[Callable[[Any], Any] | None] = []  # what makes values of what the cluster holds, where not it
+        self.shown = False  # whether a view shows how it goes on, so that nobody need be told otherwise
         self._report: dict[str, Any] | None = None
+        self._recoveries = 0  # how often it was submitted again
+        self._cancelled = False  # somebody asked for that
         self._done = threading.Event()
         self._callbacks: list[Callable[[Job], None]] = []
         self._lock = threading.Lock()
@@ -82,6 +87,20 @@ class Job:
         """State, operands, counts by state, elapsed seconds and error, from the cluster."""
         found: dict[str, Any] = self.cluster.ask("session", "describe", self.id)
         return found
+
+    def why(self) -> str:
+        """Why the job stands as it does, in one sentence: what it waits for or runs, or how it ended.
+
+        Operands are named with the user's line, and with worker, seconds and bytes; docs/how-to/see-why.md explains
+        what to do about each.
+        """
+        try:
+            return str(self.cluster.ask("why", "job", self.id)["text"])
+        except (ClusterError, ConnectionError) as error:
+            if self._report is None:
+                raise
+            ended = f"{self.name} ({self.id}) {self._report['state']}"
+            return f"{ended}: {self.error}" if self.error is not None else f"{ended}; {error}"
 
     @property
     def progress(self) -> float:
@@ -123,6 +142,7 @@ class Job:
 
     def cancel(self) -> None:
         """Ask the cluster to stop the job; returns at once, from any thread, and may be called again."""
+        self._cancelled = True
         if not self._done.is_set():
             self.cluster.tell("session", "cancel", self.id)
 
@@ -151,10 +171,16 @@ class Job:
                 return
         call(self)
 
+    def stalled(self, told: dict[str, Any]) -> None:
+        """It has not moved for some time (called by the cluster): said once more where nothing else shows it."""
+        if told["text"] and not self.shown:
+            text = f"nothing moved for {format_seconds(told['seconds'])}: {told['text']}"
+            log.log(logging.INFO if told["calm"] else logging.WARNING, "%s", text)
+
     def ended(self, report: dict[str, Any]) -> None:
         """The cluster says that it has ended (called by the cluster)."""
         with self._lock:
-            if self._done.is_set():
+            if self._done.is_set() or self._runs_again(report):
                 return
             self._report = report
             if report["state"] == JobState.SUCCEEDED:
@@ -169,6 +195,26 @@ class Job:
                 call(self)
             except Exception:  # of who asked to be called: the others, and other jobs, are called all the same
                 log.exception("what was to be done at the end of %s failed", self.name)
+
+    def _runs_again(self, report: dict[str, Any]) -> bool:
+        """Whether it ended because what it read was lost, and is submitted once more."""
+        error = report["error"] or ("",)
+        if error[0] != ChunkLostError.__name__ or self._recoveries == RECOVERIES or self._cancelled:
+            return False
+        self._recoveries += 1
+        recover(self, self._data, revive(report["error"]), lambda: self._gave_up(report))
+        return True
+
+    def resubmitted(self, job: str) -> None:
+        """It runs under another id from now on."""
+        self.id = job
+        if self._cancelled:
+            self.cluster.tell("session", "cancel", job)
+
+    def _gave_up(self, report: dict[str, Any]) -> None:
+        """It could not be submitted once more."""
+        self._recoveries = RECOVERIES
+        self.ended(report)
 
     def lost(self, why: str) -> None:
         """The cluster is gone before the job has ended (called by the cluster)."""

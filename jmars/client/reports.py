@@ -38,6 +38,12 @@ class Reports:
         if job is not None:
             job.ended(report)
 
+    def stalled(self, told: dict[str, Any]) -> None:
+        """A job has not moved for some time, or moves again."""
+        job = self._jobs.get(told["job"])
+        if job is not None:
+            job.stalled(told)
+
     def broken(self, why: str) -> None:
         """The control process ends, for a reason of its own."""
         self.reason = why

@@ -7,19 +7,22 @@ them would take far longer than the jobs. Used by `Cluster.submit_data`; the not
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jmars.client import opened
 from jmars.client.job import Job
 from jmars.client.shared import SharedMemory
 from jmars.tensor.from_array import FromArray
+from jmars.tensor.graph import Outline
 from jmars.tensor.operand import TensorData
 
 if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
 
-__all__ = ["Sending"]
+__all__ = ["Sending", "bring_here"]
 
 
 class Sending:
@@ -74,6 +77,23 @@ class Sending:
                 self._cluster.hold([node])
                 self._sent.append(node.key)
 
+    def upload(self, outline: Outline, keys: list[str], uploaded: list[str], results: list[str]) -> None:
+        """Store the arrays from outside that an outline has: one that is a result under its key, others under new ones.
+
+        `keys` names them then; `uploaded` and `results` grow by what was begun, so that who asks can let go of it.
+        """
+        asked = set(outline.results)
+        for number, operand in enumerate(outline.operands):
+            if isinstance(operand, FromArray):
+                operand.check()
+                key = keys[number]
+                if number in asked:
+                    results.append(key)
+                else:
+                    uploaded.append(key := f"{key}-{os.urandom(4).hex()}")
+                    keys[number] = key
+                self._shared.upload(key, operand.array, outline.nodes[number].chunks)
+
     def used_by(self, job: Job) -> None:
         """A job may read what was sent."""
         if self._sent is not None:
@@ -82,3 +102,23 @@ class Sending:
     def _drop(self, keys: Sequence[str]) -> None:
         for key in keys:
             self._cluster.drop(key)
+
+
+def bring_here(cluster: Cluster, shared: SharedMemory, data: Sequence[TensorData]) -> None:
+    """Move what these nodes need, and another open cluster holds, to `cluster`, whose memory is `shared`."""
+    others = [one for one in opened.everywhere() if one is not cluster and one.held()]
+    if not others:
+        return
+    seen: set[int] = set()
+    stack = list(data)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen or cluster.holds(node):
+            continue
+        seen.add(id(node))
+        owner = next((one for one in others if one.holds(node)), None)
+        if owner is None:
+            stack += node.op.inputs
+        else:
+            shared.move(node.key, owner.shared, node.dtype, node.chunks)
+            cluster.hold([node])

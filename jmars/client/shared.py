@@ -59,6 +59,15 @@ class SharedMemory:
                     part[...] = np.ndarray(part.shape, dtype, self._memory, offset)
         return result
 
+    def fetch(self, key: str, dtype: np.dtype[Any], splits: Splits, copy: bool) -> Any:
+        """The tensor `key`: owned; with `copy=False` read-only, a view if it is one chunk."""
+        if not copy and all(len(axis) == 1 for axis in splits):
+            return self.view(key, dtype, tuple(map(sum, splits)))
+        value = self.download(key, dtype, splits)
+        if not copy:
+            value.flags.writeable = False
+        return value if splits or not copy else value[()]
+
     def move(self, key: str, source: SharedMemory, dtype: np.dtype[Any], splits: Splits) -> None:
         """Store here what another cluster holds under `key`."""
         chunks, boxes = source._connection.ask("session", "chunks", key), list(_boxes(splits))

@@ -10,26 +10,30 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import os
-import secrets
 import sys
 import traceback
-from functools import partial
 from typing import Any
 
 import numexpr
 
 from jmars.actors import Channel, Mailbox, serve
+from jmars.actors.descriptors import Descriptor
+from jmars.deploy.clients import Client, Clients
 from jmars.deploy.folders import Folders
 from jmars.deploy.janitor import start_janitor
+from jmars.deploy.lease import Lease
 from jmars.deploy.memory import plan_bytes, private_bytes, room_for_chunks
+from jmars.deploy.watch import Watch
 from jmars.errors import MemoryLimitError, text_of
 from jmars.model import events
-from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor
+from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
 from jmars.storage import Arena
 from jmars.tensor.engine import Limits, set_engine
 from jmars.worker import ExecutionActor, Zygote, start_zygote
 from jmars.worker.links import Children
+from jmars.worker.passing import PassingActor
 from jmars.worker.store import StoreActor
 
 __all__ = ["Host", "main"]
@@ -62,17 +66,23 @@ class Host:
         names = [worker.name for worker in self.execution.workers]
         self.session = SessionActor(self.execution, names, self.log, self._job_ended, plan_bytes(orders["limit"]))
         self.execution.scheduler = self.session
-        self.mailbox = Mailbox()
-        self.mailbox.add("host", self)
-        self.mailbox.add("session", self.session)
-        self.mailbox.add("events", self.session)
-        self.mailbox.add("tasks", TaskManagerActor(self.session))
-        self.mailbox.add("cluster", ClusterActor(self))
+        self.watch = Watch(self.execution, WhyActor(self.session), self._stalled)
         store = StoreActor(self.execution)
+        self.clients = Clients(self.session, store, orders["detach"])
+        self._actors = {
+            "events": self.session,
+            "tasks": TaskManagerActor(self.session),
+            "cluster": ClusterActor(self),
+            "why": self.watch,
+        }
         self.session.around.machine = self._machine
-        self.session.around.read_chunk = partial(_read, store, arena)
-        self.mailbox.add("store", store)
-        self._channels: set[Channel] = set()
+        passing = PassingActor(store, arena.memory)
+        self.session.around.read_chunk = lambda chunk, size: passing.read(chunk, 0, size)
+        self._actors["passing"] = passing
+        self._channels: dict[Channel, Client] = {}
+        self._knocking: dict[Channel, Client] = {}  # connections that have proven nothing yet
+        self._lease: Lease | None = None
+        self._lease_timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
         self._private: dict[str, int] = {}
 
@@ -118,7 +128,22 @@ class Host:
         """What a client needs to map the arena; answers when the executors are forked."""
         while len(self.children.pids()) < len(self.execution.workers):
             await asyncio.sleep(0.001)
-        return {"arena": self.arena.size, "capacity": self.arena.capacity, "janitor": self._janitor, "pid": os.getpid()}
+        return {
+            "arena": self.arena.size,
+            "capacity": self.arena.capacity,
+            "janitor": self._janitor,
+            "pid": os.getpid(),
+            "workers": self.orders["workers"],
+            "limit": self.orders["limit"],
+            "detached": self.orders["detach"],
+        }
+
+    def descriptor(self) -> Descriptor:
+        """The shared memory, for a client that did not make it."""
+        return Descriptor(self.arena.fd)
+
+    def ping(self) -> None:
+        """Answered while this process runs."""
 
     def profile(self) -> dict[str, Any]:
         """What operands cost here, for plans that the client makes."""
@@ -133,10 +158,11 @@ class Host:
         """Serve until told to end, the kernel is gone (`kernel_end` closes), or the zygote is."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._broken)
-        loop.add_reader(kernel_end, self._kernel_spoke, kernel_end)
-        server = await serve(
-            self.folders.socket, self.mailbox, self.orders["token"], self._channels.add, self._channels.discard
-        )
+        if self.orders["detach"]:
+            self._lease = Lease(self.orders["lease"], loop.time())
+        else:
+            loop.add_reader(kernel_end, self._kernel_spoke, kernel_end)
+        server = await serve(self.folders.socket, self._mailbox, self.orders["token"], self._came, self._left)
         self.execution.start()
         self.execution.ledger.load()
         for worker in self.execution.workers:
@@ -149,6 +175,7 @@ class Host:
                 "token": self.orders["token"],
                 "pid": os.getpid(),
                 "kernel_pid": self.orders["kernel"],
+                "detached": self.orders["detach"],
             }
         )
         self._watching = asyncio.ensure_future(self._watch_memory())
@@ -161,6 +188,45 @@ class Host:
         for channel in list(self._channels):
             channel.close()
         self.folders.remove()
+
+    def _mailbox(self, channel: Channel) -> Mailbox:
+        """What a connection reaches: some of it its own, so that all of it is let go of with the connection."""
+        client = self.clients.come()
+        mailbox = Mailbox()
+        for name, actor in self._actors.items():
+            mailbox.add(name, actor)
+        mailbox.add("host", ClientHost(self, client))
+        mailbox.add("session", client.session)
+        mailbox.add("store", client.store)
+        self._knocking[channel] = client
+        return mailbox
+
+    def _came(self, channel: Channel) -> None:
+        client = self._knocking.pop(channel, None)  # None: it has hung up already
+        if client is not None:
+            self._channels[channel] = client
+
+    def _left(self, channel: Channel) -> None:
+        self._knocking.pop(channel, None)
+        client = self._channels.pop(channel, None)
+        if client is not None and not self.ended.is_set():
+            client.left()
+            self.look_at_lease()
+
+    def look_at_lease(self) -> None:
+        """Somebody came or went, or a job has ended: a detached cluster that nobody uses ends in time."""
+        if self._lease is None:
+            return
+        loop = asyncio.get_running_loop()
+        kernels = sum(client.is_kernel for client in self._channels.values())
+        ends = self._lease.update(kernels, self.session.active, loop.time())
+        if self._lease_timer is not None:
+            self._lease_timer.cancel()
+        if self._lease.is_over(loop.time()):
+            log.info("the lease is over: no client and no job for %g s", self._lease.seconds)
+            self.ended.set()
+        elif ends < math.inf:
+            self._lease_timer = loop.call_at(ends, self.look_at_lease)
 
     def _kernel_spoke(self, kernel_end: int) -> None:
         if not os.read(kernel_end, 1024):
@@ -186,8 +252,14 @@ class Host:
 
     def _job_ended(self, report: dict[str, Any]) -> None:
         self._log_memory()
+        if self.clients.job_ended(report):
+            for channel in self._channels:
+                channel.tell("jobs", "ended", report)
+        self.look_at_lease()
+
+    def _stalled(self, told: dict[str, Any]) -> None:
         for channel in self._channels:
-            channel.tell("jobs", "ended", report)
+            channel.tell("jobs", "stalled", told)
 
     # -- memory
     async def _watch_memory(self) -> None:
@@ -200,6 +272,7 @@ class Host:
                     self.session.worker_moved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
             known = pids
             self._log_memory()
+            await self.watch.look()
             if self.session.active:
                 await asyncio.sleep(WATCH_SECONDS)
             else:
@@ -242,18 +315,26 @@ class Host:
         )
 
 
-async def _read(store: StoreActor, arena: Arena, chunk: int, size: int) -> bytes:
-    """The first `size` bytes of a chunk, for what the scheduler decides by a value."""
-    ticket = secrets.token_hex(8)
-    try:
-        (offset,) = await store.pin(ticket, [chunk])
-        return arena.memory[offset : offset + size]
-    finally:
-        store.unpin(ticket)
-
-
 def _private(pids: dict[str, int]) -> dict[str, int]:
     return {name: private_bytes(pid) for name, pid in pids.items()}
+
+
+class ClientHost:
+    """The host, as one client reaches it."""
+
+    def __init__(self, host: Host, client: Client) -> None:
+        self._host, self._client = host, client
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("_") or method == "run":
+            raise AttributeError(method)
+        return getattr(self._host, method)
+
+    def ready(self) -> Any:
+        """As the host's; who asks for this is a client for whom a detached cluster lives on."""
+        self._client.is_kernel = True
+        self._host.look_at_lease()
+        return self._host.ready()
 
 
 class ClusterActor:
@@ -288,6 +369,10 @@ def main() -> None:
     """Be a control process until the cluster ends."""
     orders = json.loads(sys.stdin.buffer.readline())
     kernel_end, answer = os.dup(0), os.dup(1)  # nobody else reads the first or writes the second
+    if orders["detach"] and os.fork():
+        os._exit(0)  # whoever started us waits for this process, and is no parent of the one that stays
+    if orders["detach"]:
+        os.setsid()
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)  # what users print goes to the log

@@ -27,7 +27,7 @@ def start_janitor(folders: Folders, kernel: int, close: list[int]) -> tuple[int,
     Parameters
     ----------
     kernel
-        Process whose end ends the cluster.
+        Process whose end ends the cluster, 0 where it outlives all others.
     close
         Descriptors that the janitor must not keep; the cluster's lock is not among them, both of us hold it.
     """
@@ -57,7 +57,8 @@ def _watch(control_end: int, kernel: int, control: int) -> None:
     poll = select.poll()
     poll.register(control_end, select.POLLIN)
     try:
-        poll.register(os.pidfd_open(kernel), select.POLLIN)
+        if kernel:
+            poll.register(os.pidfd_open(kernel), select.POLLIN)
     except ProcessLookupError:
         pass  # the kernel is gone already
     else:

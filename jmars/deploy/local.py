@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import secrets
 import select
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from jmars.actors import new_token
+from jmars.deploy.ending import end_control, ended_within
 from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.memory import chosen_limit
 from jmars.errors import ClusterStartError, MemoryLimitError
@@ -43,10 +46,19 @@ class LocalHost:
         Descriptor of the shared memory, ours to close.
     token
         The cluster's secret.
+    detached
+        Whether it outlives this process, and ends when nobody has used it for `lease` seconds.
     """
 
     def __init__(
-        self, workers: int, threads: int, memory_limit: str | int | None, spill_dir: str | None, name: str
+        self,
+        workers: int,
+        threads: int,
+        memory_limit: str | int | None,
+        spill_dir: str | None,
+        name: str,
+        detached: bool = False,
+        lease: float = math.inf,
     ) -> None:
         if sys.platform != "linux":
             raise ClusterStartError(
@@ -55,12 +67,13 @@ class LocalHost:
             )
         sweep()
         self.id = secrets.token_hex(4)
+        self.detached, self._lease = detached, lease
         self.name = name or f"local-{self.id}"
         self.token = new_token()
         self.limit = chosen_limit(memory_limit)
         self.folders = Folders.make(self.id, spill_dir)
         self.arena = self._log = -1
-        self.janitor = 0
+        self.pid = self.janitor = 0
         self.words = ""  # what it said last, once it has ended
         try:
             self.arena = os.memfd_create(f"jmars-{self.id}", os.MFD_CLOEXEC)
@@ -71,11 +84,6 @@ class LocalHost:
             self.folders.remove()
             raise
 
-    @property
-    def pid(self) -> int:
-        """The control process."""
-        return self._process.pid
-
     def _start(self, workers: int, threads: int) -> subprocess.Popen[bytes]:
         orders: dict[str, Any] = {
             "id": self.id,
@@ -85,7 +93,9 @@ class LocalHost:
             "threads": threads,
             "limit": self.limit,
             "arena": self.arena,
-            "kernel": os.getpid(),
+            "kernel": 0 if self.detached else os.getpid(),
+            "detach": self.detached,
+            "lease": self._lease,
             "path": sys.path,
             "folders": {"registry": self.folders.registry, "folder": self.folders.folder, "spill": self.folders.spill},
         }
@@ -120,7 +130,10 @@ class LocalHost:
         if "error" in answer:
             self._kill(process)
             raise MemoryLimitError(answer["error"])
-        self.janitor = answer["janitor"]
+        self.pid, self.janitor = answer["pid"], answer["janitor"]
+        if self.detached:  # what we started has made the control process and ended; that one is nobody's child
+            process.stdin.close()
+            process.wait()
         return process
 
     def _first_line(self, process: subprocess.Popen[bytes]) -> bytes:
@@ -138,12 +151,29 @@ class LocalHost:
         size = os.fstat(self._log).st_size
         return os.pread(self._log, 2000, max(0, size - 2000)).decode(errors="replace") or "(none)"
 
+    @property
+    def socket(self) -> Path:
+        """Where the cluster listens."""
+        return self.folders.socket
+
     def is_alive(self) -> bool:
         """Whether the control process runs."""
-        return self._process.poll() is None
+        return not ended_within(self.pid, 0) if self.detached else self._process.poll() is None
+
+    def hang_up(self) -> None:
+        """Let go of a detached cluster, which runs on."""
+        self._close_files()
 
     def close(self) -> None:
         """Wait until every process of the cluster has ended, by force if need be; then nothing is left of it."""
+        if self.detached:
+            try:
+                end_control(self.pid, self.janitor, END_SECONDS)
+                self.words = self.last_words()
+                self.folders.remove()
+            finally:
+                self._close_files()
+            return
         process = self._process
         assert process.stdin is not None
         with contextlib.suppress(OSError):
@@ -153,7 +183,7 @@ class LocalHost:
                 process.wait(END_SECONDS)
             except subprocess.TimeoutExpired:
                 self._kill(process)
-            self._wait_for_janitor()
+            ended_within(self.janitor, END_SECONDS)  # it ends last, when the whole process group is gone
             self.words = self.last_words()
             self.folders.remove()
         finally:  # who is interrupted here has let go of the memory all the same
@@ -164,19 +194,6 @@ class LocalHost:
             if fd >= 0:
                 os.close(fd)
         self.arena = self._log = -1
-
-    def _wait_for_janitor(self) -> None:
-        """The janitor ends last, when the whole process group is gone."""
-        try:
-            watch = os.pidfd_open(self.janitor)
-        except ProcessLookupError:
-            return
-        try:
-            poll = select.poll()
-            poll.register(watch, select.POLLIN)
-            poll.poll(END_SECONDS * 1000)
-        finally:
-            os.close(watch)
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
         process.kill()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jmars.errors import ChunkLostError, ClusterError
+from jmars.errors import ChunkLostError
 
 __all__ = ["ChunkMetaActor"]
 
@@ -35,10 +35,10 @@ class ChunkMetaActor:
         return self.release(before or ())
 
     def chunks(self, key: str) -> list[int]:
-        """Chunks of a kept tensor; raises ClusterError when it is not here, ChunkLostError when some are gone."""
+        """Chunks of a kept tensor; raises ChunkLostError when it is not here, or some of it are gone."""
         known = self.tensors.get(key)
         if known is None:
-            raise ClusterError(f"tensor {key} is no longer on the cluster; compute it again")
+            raise ChunkLostError(f"tensor {key} is no longer on the cluster; compute it again", [key])
         if self._lost and not self._lost.isdisjoint(known):
             raise ChunkLostError(f"a chunk of tensor {key} was lost; compute it again", [key])
         return known

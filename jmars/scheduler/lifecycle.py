@@ -1,28 +1,235 @@
-"""The legal moves of an operand from state to state.
+"""The life of an operand as one pure function: (state, what happened) -> (state, what is to be done).
 
-Used by OperandActor, which checks every move against it; docs and the live view name the same states.
-Source: seed 003, "Operand 状态".
+`step` has a handler for each state, and `LEGAL`, the table of moves that the seed draws, is what the handlers can do.
+Rows of operands are moved in batches (operand.py): `taken_in` says at once for which states something is news.
+What a worker tells a second time, or too late, changes nothing; what this scheduler would decide wrongly raises.
+Source: seed 003, "Operand 状态" ("we define a transition function for entering each state").
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+from jmars.errors import ExecutionError
 from jmars.model.states import OperandState as S
 
-__all__ = ["LEGAL", "check"]
+__all__ = ["LEGAL", "REPORTS", "Command", "Happened", "IllegalMoveError", "Move", "check", "step", "taken_in"]
 
-# state: states that may follow it
-LEGAL: dict[int, frozenset[int]] = {
-    S.UNSCHEDULED: frozenset({S.READY, S.CANCELLED, S.FATAL}),
-    S.READY: frozenset({S.RUNNING, S.UNSCHEDULED, S.CANCELLED, S.FATAL}),
-    S.RUNNING: frozenset({S.FINISHED, S.READY, S.UNSCHEDULED, S.CANCELLING, S.CANCELLED, S.FATAL}),
-    S.FINISHED: frozenset({S.FREED, S.UNSCHEDULED, S.CANCELLED}),
-    S.FREED: frozenset({S.UNSCHEDULED, S.FINISHED}),
-    S.CANCELLING: frozenset({S.CANCELLED, S.FINISHED}),
-    S.CANCELLED: frozenset(),
-    S.FATAL: frozenset(),
+
+class Happened(IntEnum):
+    """What an operand may meet."""
+
+    INPUTS_THERE = 0  # the last of its inputs is stored
+    UNNEEDED = 1  # nobody needs its chunk any more
+    NEEDED_AGAIN = 2  # a reader that had read it must run again, and the chunk was freed
+    GIVEN_AGAIN = 3  # the same, and the chunk is held by somebody outside still
+    STOP = 4  # its job is cancelled, or cannot succeed
+    HOPELESS = 5  # it cannot be computed, or one that it reads
+    # what workers tell
+    TAKEN = 6  # a worker took it
+    STORED = 7  # its chunk is stored
+    RAISED = 8  # it raised
+    REFUSED = 9  # it can never run there
+    DROPPED = 10  # the worker stopped it, dropped it or died
+    MISSING = 11  # the worker has not all of its inputs
+    CHUNK_LOST = 12  # its chunk is gone
+
+
+REPORTS = frozenset(what for what in Happened if what >= Happened.TAKEN)
+
+
+class Command(Enum):
+    """What is to be done when an operand enters a state."""
+
+    SUBMIT = "choose a worker and submit it there"
+    TELL = "tell predecessors and successors, and the job"
+    FREE = "free its chunk"
+    STOP = "have the worker stop it"
+    SPREAD = "tell all that depend on it"
+
+
+class Move(NamedTuple):
+    """The state after, and what is to be done."""
+
+    state: S
+    commands: tuple[Command, ...] = ()
+
+
+class IllegalMoveError(ExecutionError, AssertionError):
+    """Something was decided for an operand that its state does not allow: a mistake of ours."""
+
+
+def step(state: S, what: Happened, *, inputs_there: bool = True, tries_left: int = 0) -> Move:
+    """What becomes of an operand.
+
+    Parameters
+    ----------
+    state, what
+        Where it stands, and what happened.
+    inputs_there
+        Whether all its inputs are stored.
+    tries_left
+        How often it may still be tried again after it raised.
+
+    Returns
+    -------
+    Move
+        Its next state, the same one where this is no news.
+
+    Raises
+    ------
+    IllegalMoveError
+        If a decision, not a report, does not fit its state.
+
+    Examples
+    --------
+    >>> step(S.RUNNING, Happened.STORED)
+    Move(state=<OperandState.FINISHED: 3>, commands=(<Command.TELL: 'tell predecessors and successors, and the job'>,))
+    >>> step(S.FINISHED, Happened.STORED)  # told twice
+    Move(state=<OperandState.FINISHED: 3>, commands=())
+    """
+    found = _HANDLERS[state](what, inputs_there, tries_left)
+    if found is not None:
+        return found
+    if what not in REPORTS:
+        raise IllegalMoveError(f"an operand that is {state.name} cannot meet {what.name}")
+    return Move(state)
+
+
+Handler = Callable[[Happened, bool, int], Move | None]  # None: nothing that fits the state
+
+
+def _back(inputs_there: bool) -> Move:
+    """From a worker: to another one, or to wait for inputs that were lost meanwhile."""
+    return Move(S.READY, (Command.SUBMIT,)) if inputs_there else Move(S.UNSCHEDULED)
+
+
+def _unscheduled(what: Happened, inputs_there: bool, tries_left: int) -> Move | None:
+    match what:
+        case Happened.INPUTS_THERE:
+            return Move(S.READY, (Command.SUBMIT,))
+        case Happened.STOP:
+            return Move(S.CANCELLED)
+        case Happened.HOPELESS:
+            return Move(S.FATAL, (Command.SPREAD,))
+    return None
+
+
+def _ready(what: Happened, inputs_there: bool, tries_left: int) -> Move | None:
+    match what:
+        case Happened.TAKEN:
+            return Move(S.RUNNING)
+        case Happened.MISSING:
+            return _back(inputs_there)
+        case Happened.INPUTS_THERE:  # again: the worker that has it finds them
+            return Move(S.READY)
+        case Happened.STOP:
+            return Move(S.CANCELLED)
+        case Happened.HOPELESS | Happened.REFUSED:
+            return Move(S.FATAL, (Command.SPREAD,))
+    return None
+
+
+def _running(what: Happened, inputs_there: bool, tries_left: int) -> Move | None:
+    match what:
+        case Happened.STORED:
+            return Move(S.FINISHED, (Command.TELL,))
+        case Happened.DROPPED | Happened.MISSING:
+            return _back(inputs_there)
+        case Happened.RAISED if tries_left:
+            return _back(inputs_there)
+        case Happened.RAISED | Happened.REFUSED:
+            return Move(S.FATAL, (Command.SPREAD,))
+        case Happened.INPUTS_THERE:  # again: it read them before
+            return Move(S.RUNNING)
+        case Happened.STOP | Happened.HOPELESS:
+            return Move(S.CANCELLING, (Command.STOP,))
+    return None
+
+
+def _finished(what: Happened, inputs_there: bool, tries_left: int) -> Move | None:
+    match what:
+        case Happened.UNNEEDED:
+            return Move(S.FREED, (Command.FREE,))
+        case Happened.CHUNK_LOST:
+            return Move(S.UNSCHEDULED)
+        case Happened.STOP | Happened.HOPELESS:  # its chunk is freed, or kept, as its job ends
+            return Move(S.FINISHED)
+    return None
+
+
+def _freed(what: Happened, inputs_there: bool, tries_left: int) -> Move | None:
+    match what:
+        case Happened.NEEDED_AGAIN:
+            return Move(S.UNSCHEDULED)
+        case Happened.GIVEN_AGAIN:
+            return Move(S.FINISHED)
+        case Happened.STOP | Happened.HOPELESS:
+            return Move(S.FREED)
+    return None
+
+
+def _cancelling(what: Happened, inputs_there: bool, tries_left: int) -> Move | None:
+    match what:
+        case Happened.STORED:  # it was faster
+            return Move(S.FINISHED, (Command.TELL,))
+        case Happened.DROPPED | Happened.RAISED | Happened.REFUSED | Happened.MISSING:
+            return Move(S.CANCELLED)
+        case Happened.STOP | Happened.HOPELESS | Happened.INPUTS_THERE:
+            return Move(S.CANCELLING)
+    return None
+
+
+def _over(state: S) -> Handler:
+    """CANCELLED and FATAL are left for nothing; a chunk that comes still is of no use."""
+
+    def handler(what: Happened, inputs_there: bool, tries_left: int) -> Move | None:
+        if what == Happened.STORED:
+            return Move(state, (Command.FREE,))
+        return Move(state) if what in (Happened.STOP, Happened.HOPELESS, Happened.INPUTS_THERE) else None
+
+    return handler
+
+
+_HANDLERS: dict[S, Handler] = {
+    S.UNSCHEDULED: _unscheduled,
+    S.READY: _ready,
+    S.RUNNING: _running,
+    S.FINISHED: _finished,
+    S.FREED: _freed,
+    S.CANCELLING: _cancelling,
+    S.CANCELLED: _over(S.CANCELLED),
+    S.FATAL: _over(S.FATAL),
 }
 
 
+def _moves(state: S) -> frozenset[int]:
+    """States that may follow one."""
+    found = {
+        move.state
+        for what in Happened
+        for inputs_there in (True, False)
+        for tries_left in (0, 1)
+        if (move := _HANDLERS[state](what, inputs_there, tries_left)) is not None
+    }
+    return frozenset(found - {state})
+
+
+LEGAL: dict[int, frozenset[int]] = {state: _moves(state) for state in _HANDLERS}
+
+
+def taken_in(what: Happened) -> bytes:
+    """For each state 1 if what happened moves an operand there, else 0: what is tested for each of a batch."""
+    flags = bytearray(max(S) + 1)
+    for state, handler in _HANDLERS.items():
+        move = handler(what, True, 0)
+        flags[state] = move is not None and move.state != state
+    return bytes(flags)
+
+
 def check(before: int, after: int) -> None:
-    """Raise AssertionError for a move that seed 003 does not know."""
-    assert after in LEGAL[before], f"an operand cannot go from {S(before).name} to {S(after).name}"
+    """Raise IllegalMoveError for a move that no handler makes."""
+    if after not in LEGAL[before]:
+        raise IllegalMoveError(f"an operand cannot go from {S(before).name} to {S(after).name}")

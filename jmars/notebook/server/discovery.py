@@ -7,56 +7,16 @@ Source: shared design, "labextension and server extension" (discovery without to
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import re
-import stat
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from jmars.actors import registry
 from jmars.actors.channel import Channel, Mailbox, connect
-from jmars.config import runtime_dir
-from jmars.errors import ClusterError, ClusterLostError
+from jmars.actors.registry import Entry
+from jmars.errors import ClusterLostError
 
-__all__ = ["Entry", "Finder", "read_entry"]
+__all__ = ["Finder"]
 
-_ID = re.compile(r"[\w.-]{1,100}")
 _ANSWER = 3.0  # seconds that a cluster may take to answer
-_LARGEST = 64 * 1024  # bytes of a registry file
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What a registry file says of a cluster."""
-
-    id: str
-    name: str
-    socket: str
-    token: str  # never shown, never sent on
-
-    def __repr__(self) -> str:
-        return f"Entry({self.id!r})"
-
-
-def read_entry(path: Path) -> Entry | None:
-    """The cluster of one registry file; None for a file that is not ours, is open to others, or says something else."""
-    if not _ID.fullmatch(path.stem):
-        return None
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return None  # ended meanwhile
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-            return None
-        try:
-            fields = json.loads(file.read(_LARGEST))
-            entry = Entry(*(str(fields[name]) for name in ("id", "name", "socket", "token")))
-        except (ValueError, KeyError, TypeError):
-            return None
-    return entry if entry.id == path.stem else None
 
 
 class _Deaf:
@@ -77,11 +37,7 @@ class Finder:
 
     def entries(self) -> list[Entry]:
         """The clusters that are registered, by id."""
-        try:
-            paths = sorted(runtime_dir().glob("*.json"))
-        except ClusterError:
-            return []  # a folder that others may enter is not ours to believe
-        return [entry for entry in map(read_entry, paths) if entry is not None]
+        return registry.entries()
 
     async def ask(self, cluster: str, actor: str, method: str, *args: Any) -> Any:
         """What `actor.method(*args)` gives on a cluster.

@@ -18,8 +18,9 @@ from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web, websocket
 
+from jmars.actors.registry import Entry
 from jmars.errors import JmarsError
-from jmars.notebook.server.discovery import Entry, Finder
+from jmars.notebook.server.discovery import Finder
 from jmars.notebook.server.stream import JobStream, job_row
 from jmars.notebook.view import plain_text
 

@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-import os
 
 import pytest
 
 from jmars.errors import ClusterLostError
-from jmars.notebook.server.discovery import Finder, read_entry
+from jmars.notebook.server.discovery import Finder
 from tests.notebook.events_for_tests import started
 from tests.notebook.server.fake_cluster import TOKEN, FakeCluster
 
@@ -19,35 +18,6 @@ def write(path, entry=ENTRY, mode=0o600):
     path.chmod(mode)
     path.write_text(entry if isinstance(entry, str) else json.dumps(entry))
     return path
-
-
-def test_a_registry_file_gives_a_cluster_and_hides_its_token(tmp_path):
-    entry = read_entry(write(tmp_path / "c1.json"))
-    assert entry is not None
-    assert (entry.id, entry.name) == ("c1", "local")
-    assert TOKEN not in repr(entry)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", json.dumps(ENTRY | {"id": "other"})])
-def test_what_says_something_else_is_no_cluster(tmp_path, text):
-    assert read_entry(write(tmp_path / "c1.json", text)) is None
-
-
-def test_a_file_that_others_may_read_is_not_believed(tmp_path):
-    assert read_entry(write(tmp_path / "c1.json", mode=0o644)) is None
-
-
-def test_links_and_pipes_are_not_followed(tmp_path):
-    write(tmp_path / "real.json")
-    (tmp_path / "c1.json").symlink_to(tmp_path / "real.json")
-    assert read_entry(tmp_path / "c1.json") is None
-    os.mkfifo(tmp_path / "c2.json", 0o600)
-    assert read_entry(tmp_path / "c2.json") is None
-    assert read_entry(tmp_path / "gone.json") is None
-
-
-def test_names_that_could_leave_a_url_are_no_clusters(tmp_path):
-    assert read_entry(write(tmp_path / "a b.json", ENTRY | {"id": "a b"})) is None
 
 
 def test_it_asks_the_cluster_and_asks_again_after_a_loss(runtime_dir):

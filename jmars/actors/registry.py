@@ -1,0 +1,101 @@
+"""Clusters of this user, as their registry files tell them: where each listens, and the token that it wants.
+
+A file is believed only if it is ours alone. Used by the doors, the client and the Jupyter server part.
+Source: shared design, "labextension and server extension" (discovery without touching the kernel).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from jmars.config import runtime_dir
+from jmars.errors import ClusterError, ClusterLostError
+
+__all__ = ["Entry", "entries", "find_entry", "read_entry"]
+
+_ID = re.compile(r"[\w.-]{1,100}")
+_LARGEST = 64 * 1024  # bytes of a registry file
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a registry file says of a cluster.
+
+    Attributes
+    ----------
+    socket
+        Path of the Unix socket on which it listens.
+    token
+        Its secret: never shown, never sent on.
+    folder
+        Its private folder; "" where an older cluster does not say.
+    started
+        Seconds since the epoch.
+    """
+
+    id: str
+    name: str
+    socket: str
+    token: str
+    folder: str = ""
+    started: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"Entry({self.id!r})"
+
+
+def read_entry(path: Path) -> Entry | None:
+    """The cluster of one registry file; None for a file that is not ours, is open to others, or says something else."""
+    if not _ID.fullmatch(path.stem):
+        return None
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None  # ended meanwhile
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            return None
+        try:
+            fields = json.loads(file.read(_LARGEST))
+            cluster, name, socket, token = (str(fields[name]) for name in ("id", "name", "socket", "token"))
+            folder = str(fields.get("folders", {}).get("folder", ""))
+            entry = Entry(cluster, name, socket, token, folder, float(fields.get("started", 0.0)))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+    return entry if entry.id == path.stem else None
+
+
+def entries() -> list[Entry]:
+    """The clusters that are registered, by id."""
+    try:
+        paths = sorted(runtime_dir().glob("*.json"))
+    except ClusterError:
+        return []  # a folder that others may enter is not ours to believe
+    return [entry for entry in map(read_entry, paths) if entry is not None]
+
+
+def find_entry(name: str = "") -> Entry:
+    """The cluster of that id or name; the newest one for "".
+
+    Raises
+    ------
+    ClusterLostError
+        If none is registered, or several have that name.
+    """
+    known = sorted(entries(), key=lambda entry: entry.started)
+    if not known:
+        raise ClusterLostError("no cluster of yours runs here; start one with jmars.Cluster()")
+    if not name:
+        return known[-1]
+    found = [entry for entry in known if entry.id == name] or [entry for entry in known if entry.name == name]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(f"{entry.id} ({entry.name})" for entry in known)
+    why = f"{len(found)} clusters are called {name!r}" if found else f"no cluster {name!r} runs here"
+    raise ClusterLostError(f"{why}; there are {listed}: give an id")

@@ -1,0 +1,106 @@
+"""Jobs of other clients taken up: what a client tells of its results, and handles made of what another one told.
+
+A result is told as (key, dtype, chunks, packed): the dtype as text, or its pickle; chunks None where only the run tells
+them; `packed` None for an array, else which outputs of a spawned function it is. Used by `Cluster.job`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jmars.client.job import Job
+from jmars.errors import ClusterError
+from jmars.tensor.graph import Stored
+from jmars.tensor.operand import TensorData
+from jmars.tensor.spawn import Output, Spawned
+from jmars.tensor.spawn.packing import all_unpacked, unpacked
+from jmars.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from jmars.client.cluster import Cluster
+
+__all__ = ["AttachedJob", "outputs_of", "take_up", "told_of"]
+
+
+def outputs_of(handle: Spawned | Output) -> Any:
+    """Which outputs of a spawned function a handle stands for: a number, or the names of all."""
+    return handle.outputs if isinstance(handle, Spawned) and handle.outputs is not None else handle.number
+
+
+def told_of(data: Sequence[TensorData], single: bool, packed: Sequence[Any] = ()) -> tuple[bool, list[Any]]:
+    """What a job's results are, as plain data for who takes it up."""
+    told = [
+        (one.key, _dtype_told(one.dtype), None if one.unsettled else one.chunks, how)
+        for one, how in zip_longest(data, packed)
+    ]
+    return single, told
+
+
+class AttachedJob(Job):
+    """A job that another client submitted.
+
+    Attributes
+    ----------
+    tensors
+        Its results as tensors to go on with, once it has succeeded.
+    """
+
+    def __init__(self, cluster: Cluster, job: str, name: str, single: bool, told: Sequence[Any] | None) -> None:
+        super().__init__(cluster, job, name, [], single)
+        self._told = told
+        self.opened = [None if one[3] is None else _opener(one[3]) for one in told or ()]
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Its results as tensors to go on with; raises what the job raised."""
+        self.wait()
+        if self.error is not None:
+            raise self.error
+        return [Tensor(one) for one in self._data]
+
+    def result(self, timeout: float | None = None) -> Any:
+        """As `Job.result`."""
+        if self._told is None:
+            raise ClusterError(f"who submitted {self.name} did not say what its results are; they are its own")
+        return super().result(timeout)
+
+    def ended(self, report: dict[str, Any]) -> None:
+        """The cluster says that it has ended (called by the cluster)."""
+        if self.wait(0):
+            return  # told twice
+        settled = report.get("settled") or {}
+        self._data = [_node(one, settled) for one in self._told or ()]
+        super().ended(report)
+
+
+def take_up(cluster: Cluster, job: str) -> AttachedJob:
+    """A handle of a job that the cluster remembers."""
+    found = cluster.ask("session", "attach", job)
+    handle = AttachedJob(cluster, job, found["name"], found["single"], found["told"])
+    if found["report"] is not None:
+        handle.ended(found["report"])
+    return handle
+
+
+def _node(told: Any, settled: dict[str, Any]) -> TensorData:
+    key, dtype, chunks, _ = told
+    splits = tuple(tuple(axis) for axis in (settled.get(key, chunks) or ()))
+    kind = np.dtype(dtype) if isinstance(dtype, str) else pickle.loads(dtype)
+    data = TensorData(Stored(), tuple(map(sum, splits)), kind, splits)
+    data.key = key
+    return data
+
+
+def _dtype_told(dtype: np.dtype[Any]) -> str | bytes:
+    return dtype.str if dtype.names is None and dtype.subdtype is None else pickle.dumps(dtype)
+
+
+def _opener(packed: Any) -> Any:
+    if isinstance(packed, int):
+        return lambda chunk: unpacked(chunk, packed)
+    return lambda chunk: all_unpacked(chunk, tuple(packed))

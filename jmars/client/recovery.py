@@ -1,0 +1,84 @@
+"""Chunks that a cluster has lost, computed again from what the client still has: the graph of every tensor.
+
+What runs in a job is recovered by the scheduler; what was computed or sent before, only by who holds its graph. So a
+job that ends with ChunkLostError is submitted once more without the tensors that were lost, and a tensor whose chunk is
+found to be lost as it is fetched is computed again. Used by `Job` and `Cluster.fetch`.
+Source: seed 003, "未来工作" (fail-over); RELIABILITY 4.2, row 11.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from jmars.errors import ChunkLostError, JmarsError
+from jmars.tensor.graph import Outline, Stored
+from jmars.tensor.operand import TensorData
+
+if TYPE_CHECKING:
+    from jmars.client.cluster import Cluster
+    from jmars.client.job import Job
+
+__all__ = ["RECOVERIES", "can_recover", "recover", "with_recovery"]
+
+log = logging.getLogger("jmars.client")
+
+RECOVERIES = 3  # times that a job is submitted again, or a tensor computed again for one fetch
+
+Value = TypeVar("Value")
+
+
+def can_recover(cluster: Cluster, data: Sequence[TensorData], keys: Sequence[str]) -> bool:
+    """Whether the graph of these nodes is here, as far as the cluster has lost it (`keys`) or does not hold it."""
+    held = cluster.held() - set(keys) - {one.key for one in data}
+    outline = Outline.of(data, held)
+    return not any(
+        isinstance(operand, Stored) and node.key not in held
+        for operand, node in zip(outline.operands, outline.nodes, strict=True)
+    )
+
+
+def recover(job: Job, data: Sequence[TensorData], error: BaseException, failed: Callable[[], None]) -> None:
+    """Submit a job again whose inputs were lost; `failed` is called where that cannot be. In another thread."""
+    keys = list(getattr(error, "keys", ()))
+
+    def again() -> None:
+        cluster = job.cluster
+        try:
+            if can_recover(cluster, data, keys):
+                for key in keys:
+                    cluster.forget(key)
+                cluster.submit_data(data, job.name, again=job)
+                return
+        except (JmarsError, OSError) as problem:
+            log.warning("%s lost chunks and could not be submitted again: %s", job.name, problem)
+        failed()
+
+    threading.Thread(target=again, name=f"jmars-again-{job.id}", daemon=True).start()
+
+
+def with_recovery(cluster: Cluster, data: TensorData, fetch: Callable[[], Value]) -> Value:
+    """What `fetch` gives; where chunks of `data` are lost, they are computed again first."""
+    for left in reversed(range(RECOVERIES + 1)):
+        try:
+            return fetch()
+        except ChunkLostError as error:
+            if not left or not can_recover(cluster, [data], [data.key, *error.keys]):
+                raise
+            for key in {data.key, *error.keys}:
+                cluster.forget(key)
+            _compute(cluster, data)
+    raise AssertionError("the last try returns or raises")
+
+
+def _compute(cluster: Cluster, data: TensorData) -> Any:
+    job = cluster.submit_data([data])
+    try:
+        job.wait()
+    except BaseException:  # an interrupt
+        job.cancel()
+        raise
+    if job.error is not None:
+        raise job.error

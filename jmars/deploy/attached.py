@@ -1,0 +1,68 @@
+"""A cluster that somebody else started, as one of its clients holds it.
+
+Found by its registry file; its shared memory comes over the authenticated socket. Used by `jmars.connect`.
+Source: the design's processes of a host, "already running".
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from jmars.actors.descriptors import received
+from jmars.actors.registry import Entry
+from jmars.deploy.ending import end_control
+
+__all__ = ["AttachedHost"]
+
+END_SECONDS = 5.0
+
+
+class AttachedHost:
+    """What `LocalHost` is to who started a cluster.
+
+    Parameters
+    ----------
+    entry
+        What the registry says of it.
+
+    Raises
+    ------
+    ClusterLostError
+        If it does not answer.
+    AuthenticationError
+        If it has another token than its registry file says.
+    """
+
+    detached = True  # it does not end with us
+    words = ""
+
+    def __init__(self, entry: Entry) -> None:
+        self.id, self.name, self.token = entry.id, entry.name, entry.token
+        self._socket = Path(entry.socket)
+        self.limit = 0  # bytes; told by the cluster, as the processes
+        self.pid = self.janitor = 0
+        self.arena = received(entry.socket, entry.token, "host", "descriptor")
+
+    @property
+    def socket(self) -> Path:
+        """Where the cluster listens."""
+        return self._socket
+
+    def is_alive(self) -> bool:
+        """Whether it is worth another attempt to connect."""
+        return False
+
+    def hang_up(self) -> None:
+        """Let go of it."""
+        if self.arena >= 0:
+            os.close(self.arena)
+            self.arena = -1
+
+    def close(self) -> None:
+        """Wait until every process of the cluster, which was told to end, has ended."""
+        try:
+            if self.pid:
+                end_control(self.pid, self.janitor, END_SECONDS)
+        finally:
+            self.hang_up()

@@ -1,0 +1,202 @@
+"""What each client of a cluster reaches, and what is let go of when it is gone.
+
+A channel has its own actors "session" and "store": they hand calls on to the cluster's and note what the client holds.
+Used by the host for every connection. Source: the design's "jobs and results re-attached, several clients at once".
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from jmars.deploy.references import REMEMBERED, References
+from jmars.model.messages import SchedulerPort
+from jmars.model.states import JobState
+from jmars.worker.store import StoreActor
+
+__all__ = ["Client", "Clients"]
+
+_REPORTS = frozenset(name for name in vars(SchedulerPort) if not name.startswith("_"))  # of workers, not of clients
+
+
+class Clients:
+    """All clients of a cluster.
+
+    Parameters
+    ----------
+    session
+        The SessionActor, or what stands for it where the scheduler is a process of its own.
+    store
+        The host's chunks.
+    outlives
+        Whether the cluster goes on when its clients are gone.
+    """
+
+    def __init__(self, session: Any, store: StoreActor, outlives: bool) -> None:
+        self.session, self.store = session, store
+        self.references = References(outlives)
+        self.told: dict[str, tuple[bool, Sequence[Any]]] = {}  # job: what its client says of its results
+        self.reports: dict[str, dict[str, Any]] = {}  # ended jobs
+        self._number = 0
+
+    def come(self) -> Client:
+        """A new client."""
+        self._number += 1
+        return Client(self, self._number)
+
+    def job_ended(self, report: dict[str, Any]) -> bool:
+        """A job has ended; returns whether that is news."""
+        job = report["job"]
+        if job in self.reports:
+            return False
+        self.reports[job] = report
+        left = dict.fromkeys(report["results"])
+        if report["state"] == JobState.SUCCEEDED:  # and what was here before
+            _, told = self.told.get(job, (False, ()))
+            left |= dict.fromkeys(one[0] for one in told if self.references.is_held(one[0]))
+        self.drop(self.references.ended(job, list(left)))
+        for old in list(self.reports)[:-REMEMBERED]:
+            del self.reports[old]
+            self.told.pop(old, None)
+        return True
+
+    def drop(self, keys: Sequence[str]) -> Any:
+        """Nobody holds these any more."""
+        return self.session.drop(keys) if keys else None
+
+
+class Client:
+    """One client: the actors that it reaches under the names "session" and "store"."""
+
+    def __init__(self, clients: Clients, number: int) -> None:
+        self.number = number
+        self.is_kernel = False  # whether it has asked for what a kernel needs, so that it counts for the lease
+        self.session = ClientSession(clients, self)
+        self.store = ClientStore(clients.store, self)
+        self.chunks: dict[int, int] = {}  # first of fresh chunks that are no tensor yet: how many
+        self.tickets: set[str] = set()  # pins
+        self._clients = clients
+
+    def left(self) -> None:
+        """The client is gone: let go of all that it held."""
+        for ticket in list(self.tickets):
+            self.store.unpin(ticket)
+        for first, count in list(self.chunks.items()):
+            self.store.abandon(first, count)
+        self._clients.drop(self._clients.references.left(self.number))
+
+
+class ClientSession:
+    """SessionActor, as one client reaches it: all but what workers report."""
+
+    def __init__(self, clients: Clients, client: Client) -> None:
+        self._clients, self._client = clients, client
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("_") or method in _REPORTS:
+            raise AttributeError(method)
+        return getattr(self._clients.session, method)
+
+    def submit(
+        self,
+        blob: bytes,
+        name: str,
+        settings: dict[str, Any],
+        ticket: str = "",
+        structure: bytes = b"",
+        bound: Sequence[Any] | None = None,
+        told: Sequence[Any] = (),
+    ) -> Any:
+        """As SessionActor's; `told` says what the results are, for who takes up the job."""
+        return self._submitted(self._clients.session.submit(blob, name, settings, ticket, structure, bound), told)
+
+    def again(
+        self, structure: bytes, bound: Sequence[Any], name: str, ticket: str = "", told: Sequence[Any] = ()
+    ) -> Any:
+        """As SessionActor's; `told` as in `submit`."""
+        return self._submitted(self._clients.session.again(structure, bound, name, ticket), told)
+
+    def attach(self, job: str) -> Any:
+        """Take up a job: how it stands, what its results are, and its report where it has ended.
+
+        This client holds its results from now on, where somebody held them still.
+        """
+        return _then(self._clients.session.describe(job), lambda described: self._attached(job, described))
+
+    def forget(self, job: str) -> None:
+        """The job need not hold its results for who may come."""
+        self._clients.drop(self._clients.references.forget(job))
+
+    def take_chunks(self, count: int) -> Any:
+        """As SessionActor's."""
+
+        def taken(first: int) -> int:
+            self._client.chunks[first] = count
+            return first
+
+        return _then(self._clients.session.take_chunks(count), taken)
+
+    def keep(self, key: str, first: int, count: int) -> Any:
+        """As SessionActor's; this client holds the tensor."""
+        self._client.chunks.pop(first, None)
+        self._clients.references.hold(self._client.number, [key])
+        return self._clients.session.keep(key, first, count)
+
+    def drop(self, keys: Sequence[str]) -> Any:
+        """This client needs these tensors no more."""
+        return self._clients.drop(self._clients.references.drop(self._client.number, keys))
+
+    def _submitted(self, job: Any, told: Sequence[Any]) -> Any:
+        def started(job: str) -> str:
+            if job:
+                if told:
+                    self._clients.told[job] = told[0], told[1]
+                self._clients.references.wants(self._client.number, job)
+            return job
+
+        return _then(job, started)
+
+    def _attached(self, job: str, described: dict[str, Any]) -> dict[str, Any]:
+        clients = self._clients
+        clients.references.wants(self._client.number, job)
+        single, told = clients.told.get(job, (False, None))
+        return {"name": described["name"], "single": single, "told": told, "report": clients.reports.get(job)}
+
+
+class ClientStore:
+    """StoreActor, as one client reaches it."""
+
+    def __init__(self, store: StoreActor, client: Client) -> None:
+        self._store, self._client = store, client
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return getattr(self._store, method)
+
+    def abandon(self, first: int, count: int) -> None:
+        """As StoreActor's."""
+        self._client.chunks.pop(first, None)
+        self._store.abandon(first, count)
+
+    def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
+        """As StoreActor's."""
+        self._client.tickets.add(ticket)
+        return self._store.pin(ticket, chunks, lasting)
+
+    def unpin(self, ticket: str) -> None:
+        """As StoreActor's."""
+        self._client.tickets.discard(ticket)
+        self._store.unpin(ticket)
+
+
+def _then(value: Any, call: Callable[[Any], Any]) -> Any:
+    """`call(value)`, at once or when the value is there."""
+    if not inspect.isawaitable(value):
+        return call(value)
+
+    async def later() -> Any:
+        return call(await value)
+
+    return later()

@@ -1,0 +1,33 @@
+"""Waiting for processes of a cluster that are no children of ours. Used by who lets go of a cluster, or ends it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+
+__all__ = ["end_control", "ended_within"]
+
+
+def ended_within(pid: int, seconds: float) -> bool:
+    """Whether a process has ended, or does so within `seconds`."""
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(watch, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    finally:
+        os.close(watch)
+
+
+def end_control(pid: int, janitor: int, seconds: float) -> None:
+    """Wait until the control process has ended, by force after `seconds`; and its janitor, which ends all others."""
+    if not ended_within(pid, seconds):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    ended_within(janitor, seconds)

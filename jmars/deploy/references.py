@@ -1,0 +1,103 @@
+"""Whose tensors are kept: every client of a cluster holds what it computed, uploaded or took up from a job.
+
+A tensor is dropped when nobody holds it any more. A client's end ends its holds; on a cluster that outlives its clients
+the results that it still held stay with the jobs that gave them, for as long as these are remembered. Decides alone;
+`clients` acts. Source: docs/decisions/0020-whose-tensors.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+__all__ = ["REMEMBERED", "References"]
+
+REMEMBERED = 50  # ended jobs that may hold results, as many as the scheduler remembers
+
+
+class References:
+    """Who holds which tensor.
+
+    Parameters
+    ----------
+    outlives
+        Whether results stay with their jobs when their client is gone.
+
+    Examples
+    --------
+    >>> held = References(outlives=False)
+    >>> held.hold(1, ["a"])
+    >>> held.hold(2, ["a"])
+    >>> held.drop(1, ["a"]), held.drop(2, ["a"])
+    ([], ['a'])
+    """
+
+    def __init__(self, outlives: bool) -> None:
+        self._outlives = outlives
+        self._holders: dict[str, set[int | str]] = {}  # key: numbers of clients, and ids of jobs
+        self._owner: dict[str, set[int]] = {}  # job that has not ended: clients that want its results
+        self._results: dict[str, list[str]] = {}  # ended job: keys that it left, oldest job first
+
+    def hold(self, client: int, keys: Iterable[str]) -> None:
+        """A client holds these tensors from now on."""
+        for key in keys:
+            self._holders.setdefault(key, set()).add(client)
+
+    def drop(self, holder: int | str, keys: Iterable[str]) -> list[str]:
+        """A client, or job, holds them no more; returns those that nobody holds now."""
+        free = []
+        for key in keys:
+            holders = self._holders.get(key, set())
+            holders.discard(holder)
+            if not holders:
+                self._holders.pop(key, None)
+                free.append(key)
+        return free
+
+    def wants(self, client: int, job: str) -> None:
+        """A client has submitted a job, or asks for its results: it will hold them, or does already."""
+        if job in self._results:
+            self.hold(client, self.results(job))
+        else:
+            self._owner.setdefault(job, set()).add(client)
+
+    def ended(self, job: str, results: Sequence[str]) -> list[str]:
+        """A job has left these results; returns keys that nobody holds."""
+        if job in self._results:
+            return []  # told twice
+        owners = self._owner.pop(job, set())
+        self._results[job] = list(results)
+        free = []
+        for key in results:
+            if owners:
+                self._holders.setdefault(key, set()).update(owners)
+            elif self._outlives:
+                self._holders.setdefault(key, set()).add(job)
+            elif key not in self._holders:
+                free.append(key)
+        while len(self._results) > REMEMBERED:
+            free += self.forget(next(iter(self._results)))
+        return free
+
+    def forget(self, job: str) -> list[str]:
+        """A job need not hold its results any more; returns keys that nobody holds now."""
+        return self.drop(job, self._results.pop(job, ()))
+
+    def left(self, client: int) -> list[str]:
+        """A client is gone; returns keys that nobody holds now."""
+        for owners in self._owner.values():
+            owners.discard(client)
+        held = [key for key, holders in self._holders.items() if client in holders]
+        if self._outlives:
+            giver = {key: job for job, keys in self._results.items() for key in keys}
+            for key in held:
+                if key in giver:
+                    self._holders[key].add(giver[key])
+        return self.drop(client, held)
+
+    def is_held(self, key: str) -> bool:
+        """Whether somebody holds a tensor."""
+        return key in self._holders
+
+    def results(self, job: str) -> list[str]:
+        """What a job has left that is still held by somebody."""
+        return [key for key in self._results.get(job, ()) if key in self._holders]

@@ -1,0 +1,44 @@
+"""PassingActor: a chunk's bytes in and out over a connection, for who does not map the memory.
+
+The web door reads results and stores uploads with it. Each call is one step of the host, so a door that is killed at
+any point holds nothing here. Source: seed 003, "架构" (clients pull results from the web service).
+"""
+
+from __future__ import annotations
+
+import mmap
+import secrets
+
+from jmars.worker.store import StoreActor
+
+__all__ = ["PassingActor"]
+
+
+class PassingActor:
+    """Copies between the host's memory and messages.
+
+    Parameters
+    ----------
+    store
+        Who makes chunks lie still, and room for fresh ones.
+    memory
+        The mapping that chunks lie in.
+    """
+
+    def __init__(self, store: StoreActor, memory: mmap.mmap) -> None:
+        self._store, self._memory = store, memory
+
+    async def read(self, chunk: int, start: int, stop: int) -> bytes:
+        """Bytes `start` to `stop` of a chunk, which comes back from disk for it if need be; ask for some MiB at a time."""
+        ticket = f"read-{secrets.token_hex(8)}"
+        try:
+            (offset,) = await self._store.pin(ticket, [chunk])
+            return self._memory[offset + start : offset + stop]
+        finally:
+            self._store.unpin(ticket)
+
+    async def put(self, chunk: int, data: bytes) -> None:
+        """Store a fresh chunk."""
+        offset = await self._store.reserve(chunk, len(data))
+        self._memory[offset : offset + len(data)] = data
+        self._store.seal(chunk)

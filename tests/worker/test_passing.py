@@ -1,0 +1,40 @@
+"""Chunks that go in and out by messages."""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+
+import pytest
+
+from jmars.errors import StorageError
+from jmars.storage.arena import SLAB
+from jmars.worker.passing import PassingActor
+from tests.worker.storing_host import Host
+from tests.worker.test_store import store_of
+
+
+def test_what_is_put_is_read_in_parts_and_nothing_stays_held():
+    async def through() -> None:
+        host = Host()
+        store, execution = store_of(host)
+        with mmap.mmap(-1, 4 * SLAB) as memory:
+            passing = PassingActor(store, memory)
+            data = bytes(range(256)) * (SLAB // 256)
+            await passing.put(3, data)
+            assert await passing.read(3, 0, SLAB) == data
+            assert await passing.read(3, 250, 300) == data[250:300]
+        assert execution.admission.clients == 0 and not host.chunks.pins
+
+    asyncio.run(through())
+
+
+def test_a_chunk_that_is_not_there_is_an_error_and_holds_nothing():
+    async def ask() -> None:
+        host = Host()
+        store, execution = store_of(host)
+        with pytest.raises(StorageError, match="chunk 5 is not on this host"), mmap.mmap(-1, SLAB) as memory:
+            await PassingActor(store, memory).read(5, 0, 1)
+        assert execution.admission.clients == 0 and not host.storing.line
+
+    asyncio.run(ask())
