@@ -1,0 +1,283 @@
+"""Door: what the handlers ask for, done on the cluster: graphs submitted, told, cancelled; arrays kept and let go of.
+
+It holds no bytes of arrays; those pass through uploads.py and fetching.py. Used by the handlers.
+Source: seed 003, "作业提交" and "取消作业".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import accumulate, product
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from jmars.actors.registry import Entry
+from jmars.config import TASK_DEFAULTS, config
+from jmars.errors import UnknownTaskError
+from jmars.model.states import TERMINAL, JobState
+from jmars.switches import checked
+from jmars.tensor.graph import Stored, TensorGraph
+from jmars.tensor.operand import Splits, TensorData
+from jmars.tensor.tensor import Tensor
+from jmars.tensor.unknown import is_known
+from jmars.web.document import build
+from jmars.web.guard import Guard
+from jmars.web.link import PATIENCE, Link
+from jmars.web.problems import Problem, of_report
+from jmars.web.sessions import Array, Graph, Result, Session, Sessions, dtype_of, named_dtype
+from jmars.web.slices import Selection, pieces, reads
+
+__all__ = ["Door"]
+
+STATE = "web-sessions.json"  # in the cluster's private folder
+EARLY = 100  # reports of jobs that no graph is known for yet
+MOVING = 600.0  # seconds that a chunk may take to find room, or to come back from disk
+
+
+class Door:
+    """One cluster behind HTTP.
+
+    Parameters
+    ----------
+    entry
+        The cluster.
+    token
+        Of the door, not of the cluster.
+
+    Attributes
+    ----------
+    counts
+        What /metrics tells of the door itself, by name and labels.
+    """
+
+    def __init__(self, entry: Entry, token: str) -> None:
+        self.entry = entry
+        self.guard = Guard(token)
+        self.link = Link(entry, self._ended)
+        self.sessions = Sessions(Path(entry.folder) / STATE if entry.folder else None)
+        self.counts: Counter[tuple[str, ...]] = Counter()
+        self._early: dict[str, dict[str, Any]] = {}  # reports by job
+        self._unwanted: set[str] = set()  # jobs of sessions that are closed
+        self._building = asyncio.Lock()  # one document at a time: building takes the interpreter
+
+    # -- graphs
+    async def submit(self, session: Session, document: Mapping[str, Any]) -> Graph:
+        """Start computing what a document asks for.
+
+        Raises
+        ------
+        DocumentError, SettingError, Problem
+            If it makes no graph, has an unknown setting, or another key.
+        """
+        unknown = document.keys() - {"nodes", "results", "settings", "name"}
+        if unknown:
+            raise Problem(422, "DocumentError", f"a graph has no {sorted(unknown)[0]!r}", "see /api/openapi.json")
+        given = document.get("settings", {})
+        if not isinstance(given, dict) or not isinstance(document.get("name", ""), str):
+            raise Problem(
+                422, "DocumentError", "settings is an object and name a text", "leave out what you do not need"
+            )
+        settings = {**TASK_DEFAULTS, **checked(given), "combine_size": config.combine_size}
+        async with self._building:
+            data = await asyncio.to_thread(build, document, lambda name: self._tensor(session, name))
+            graph = TensorGraph.of(list(data.values()))
+        made = Graph("", str(document.get("name", ""))[:200], {name: _result(one) for name, one in data.items()})
+        asked = {one.key for one in made.results.values()}
+        made.temporary = [key for key in await self._store_arrays(graph) if key not in asked]
+        try:
+            blob = await asyncio.to_thread(cloudpickle.dumps, graph)
+            made.id = await self.link.ask("session", "submit", blob, made.name, settings, secrets.token_hex(8))
+        except BaseException:
+            self.drop(made.kept())
+            raise
+        made.name = made.name or made.id
+        session.graphs[made.id] = made
+        early = self._early.pop(made.id, None)
+        if early is not None:
+            self._settle(made, early)
+        self.sessions.save()
+        return made
+
+    async def describe(self, session: Session, graph: Graph, wait: float = 0.0) -> dict[str, Any]:
+        """How a graph stands; with `wait`, when it has ended or so many seconds have passed."""
+        told: dict[str, Any] = {}
+        try:
+            if wait > 0 and not graph.ended:
+                await self.link.ask("session", "wait", graph.id, wait, patience=wait + PATIENCE)
+            told = await self.link.ask("session", "describe", graph.id)
+        except UnknownTaskError:
+            told = {"state": str(JobState.FAILED), "error": "it ended long ago, while no door was open"}
+        if not graph.ended and told["state"] in TERMINAL:  # it ended while no door was there to hear of it
+            error = None if told["error"] is None else ("OperandError", told["error"], "", b"", "")
+            self._settle(graph, {"state": told["state"], "error": error, "line": None})
+            self.sessions.save()
+        elif not graph.ended:
+            graph.state = told["state"]
+        succeeded = graph.state == JobState.SUCCEEDED
+        return {
+            "id": graph.id,
+            "session": session.id,
+            "name": graph.name,
+            "state": graph.state,
+            "progress": 1.0 if succeeded else float(told.get("progress", 0.0)),
+            "elapsed": told.get("elapsed"),
+            "eta": told.get("eta"),
+            "operands": told.get("operands"),
+            "counts": told.get("counts"),
+            "error": graph.error,
+            "results": {name: one.described() for name, one in graph.results.items()},
+        }
+
+    async def cancel(self, graph: Graph) -> None:
+        """Ask for the end of a graph; no effect when it has ended."""
+        if not graph.ended:
+            await self.link.ask("session", "cancel", graph.id)
+
+    async def result(self, session: Session, graph: Graph, name: str) -> Result:
+        """A result that can be read now; raises Problem with the reason where it cannot."""
+        found = graph.results.get(name)
+        if found is None:
+            known = ", ".join(list(graph.results)[:20])
+            raise Problem(404, "UnknownResult", f"graph {graph.id} has no result {name!r}", f"it has {known}")
+        if not graph.ended:
+            await self.describe(session, graph)
+        if graph.state != JobState.SUCCEEDED:
+            why = graph.error["message"] if graph.error else f"it is {graph.state}"
+            line = graph.error["line"] if graph.error else None
+            hint = "send the graph again" if graph.ended else "GET the graph with ?wait=30 first"
+            raise Problem(409, "NotReadyError", f"graph {graph.id} has no results: {why}", hint, line)
+        if found.chunks is None:
+            raise Problem(
+                410, "GoneError", f"the shape of {name!r} was told to an earlier door", "send the graph again"
+            )
+        return found
+
+    async def release(self, graph: Graph, name: str) -> None:
+        """Let go of one result; it cannot be read any more."""
+        found = graph.results.pop(name, None)
+        if found is not None and not found.borrowed and found.key not in graph.kept():
+            self.drop([found.key])
+        self.sessions.save()
+
+    # -- sessions and arrays
+    async def close_session(self, session: Session) -> None:
+        """Cancel what runs and let go of everything."""
+        for graph in session.graphs.values():
+            await self.cancel(graph)
+        self._unwanted |= {graph.id for graph in session.graphs.values() if not graph.ended}
+        self.drop(session.kept())
+        del self.sessions.known[session.id]
+        self.sessions.save()
+
+    def drop(self, keys: Sequence[str]) -> None:
+        """Nobody needs these tensors any more."""
+        if keys:
+            self.link.tell("session", "drop", list(keys))
+
+    async def store(self, key: str, splits: Splits, parts: AsyncIterator[bytes]) -> None:
+        """Make bytes the tensor `key`: `parts` gives those of each chunk, in C order of the grid, as they come.
+
+        Whatever goes wrong, nothing stays on the cluster.
+        """
+        count = math.prod(map(len, splits))
+        first = await self.link.ask("session", "take_chunks", count)
+        try:
+            chunk = first
+            async for part in parts:
+                await self.link.ask("passing", "put", chunk, part, patience=MOVING)
+                chunk += 1
+            await self.link.ask("session", "keep", key, first, count)
+        except BaseException:
+            self.link.tell("store", "abandon", first, count)
+            raise
+
+    async def read(self, key: str, dtype: np.dtype[Any], splits: Splits, selection: Selection) -> AsyncIterator[bytes]:
+        """The elements of a selection in C order, as bytes, piece by piece."""
+        chunks = await self.link.ask("session", "chunks", key)
+        for box in pieces(selection.ranges, dtype.itemsize):
+            piece = np.empty([len(one) for one in box], dtype)
+            for one in reads(box, splits, dtype.itemsize):
+                data = await self.link.ask("passing", "read", chunks[one.chunk], one.start, one.stop, patience=MOVING)
+                target: Any = (*one.target, ...)
+                piece[target] = np.ndarray(one.shape, dtype, data, 0, one.strides)
+            self.counts["bytes", "out"] += piece.nbytes
+            yield piece.tobytes()
+
+    # -- own
+    def _tensor(self, session: Session, name: str) -> Tensor | None:
+        """What lies on the cluster as a tensor: an uploaded array, or GRAPH/NAME, a result of the session."""
+        graph, _, result = name.rpartition("/")
+        one = session.graphs[graph].results.get(result) if graph in session.graphs else session.arrays.get(name)
+        if one is None or one.chunks is None:
+            return None
+        if isinstance(one, Result) and session.graphs[graph].state != JobState.SUCCEEDED:
+            return None
+        data = TensorData(Stored(), tuple(map(sum, one.chunks)), dtype_of(one.dtype), one.chunks)
+        data.key = one.key
+        stored = Tensor(data)
+        return stored.transpose() if isinstance(one, Array) and one.fortran else stored
+
+    async def _store_arrays(self, graph: TensorGraph) -> list[str]:
+        """Store the arrays that stood in the document; returns their keys."""
+        stored: list[str] = []
+        try:
+            for number, array, splits in graph.arrays():
+                key = graph.metas[number].key
+                await self.store(key, splits, _parts(array, splits))
+                stored.append(key)
+                graph.replace_by_stored(number, key)
+        except BaseException:
+            self.drop(stored)
+            raise
+        return stored
+
+    def _ended(self, report: dict[str, Any]) -> None:
+        """The cluster says that a job has ended."""
+        job = report["job"]
+        graph = self.sessions.graph(job)
+        if graph is not None:
+            self._settle(graph, report)
+            self.sessions.save()
+        elif job in self._unwanted:
+            self._unwanted.discard(job)
+            self.drop(report["results"])
+        else:  # it may be ours: `submit` has not been answered yet
+            self._early[job] = report
+            for old in list(self._early)[:-EARLY]:
+                del self._early[old]
+
+    def _settle(self, graph: Graph, report: Mapping[str, Any]) -> None:
+        """A graph has ended."""
+        graph.state = report["state"]
+        graph.error = of_report(report["error"], report["line"])
+        if graph.state == JobState.CANCELLED:
+            graph.error = Problem(0, "JobCancelledError", f"{graph.id} was cancelled", "send it again").as_json()
+        settled = report.get("settled") or {}
+        for one in graph.results.values():
+            told = settled.get(one.key)
+            if told is not None:
+                one.chunks = tuple(map(tuple, told))
+        self.drop(graph.temporary if graph.state == JobState.SUCCEEDED else graph.kept())
+        graph.temporary = []
+
+
+def _result(data: TensorData) -> Result:
+    chunks = data.chunks if is_known(data.chunks) else None
+    return Result(data.key, named_dtype(data.dtype), chunks, isinstance(data.op, Stored))
+
+
+async def _parts(array: np.ndarray[Any, Any], splits: Splits) -> AsyncIterator[bytes]:
+    """The chunks of an array as bytes."""
+    axes: list[list[slice]] = [
+        [slice(stop - n, stop) for stop, n in zip(accumulate(lengths), lengths)] for lengths in splits
+    ]
+    for box in product(*axes):
+        index: Any = (*box, ...)
+        yield np.ascontiguousarray(array[index]).tobytes()

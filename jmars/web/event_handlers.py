@@ -1,0 +1,123 @@
+"""What happened to a graph: as lines of JSON, and as messages of a websocket; both go on from a number.
+
+Any number of listeners is told, one who comes after the end too. Used by routes.py.
+Source: seed 003, "执行控制" (callbacks may be several); docs/reference/events.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tornado import websocket
+
+from jmars.errors import JmarsError
+from jmars.model import events
+from jmars.model.events import Event
+from jmars.web.graph_handlers import GraphBase
+from jmars.web.handlers import Base
+from jmars.web.problems import of_exception
+
+__all__ = ["EventsHandler", "StreamHandler", "as_json"]
+
+AT_ONCE = 5_000  # events of one answer
+PACE = 0.1  # seconds between two looks at the log while a websocket is open
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    """An event as JSON: operands as a list of numbers, other bytes as base64.
+
+    Examples
+    --------
+    >>> as_json([1, 0.0, "OperandsMoved", "job-1", {"state": 2, "ids": b"\\x07\\0\\0\\0", "worker": 0}])["data"]
+    {'state': 2, 'ids': [7], 'worker': 0}
+    """
+    seq, time, kind, job, data = event
+    if kind == events.OPERANDS_MOVED:
+        data = {**data, "ids": np.frombuffer(data["ids"], "<u4").tolist()}
+    return {"seq": seq, "time": time, "kind": kind, "job": job, "data": _plain(data)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"base64": b64encode(value).decode()}
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and value != value:
+        return None
+    return value
+
+
+class EventsHandler(GraphBase):
+    """The log of one graph, and of the cluster meanwhile."""
+
+    async def get(self, session: str, graph: str) -> None:
+        """Events after number ?since=, at most ?limit=, one line each; X-Jmars-Next says where to go on."""
+        _, one = self.find(session, graph)
+        since = int(self.number("since", 0, 0, 2**53))
+        limit = int(self.number("limit", AT_ONCE, 1, AT_ONCE))
+        found, upto = await self.door.link.ask("events", "read", since, one.id, limit)
+        self.set_header("Content-Type", "application/x-ndjson")
+        self.set_header("X-Jmars-Next", str(upto))
+        self.finish("".join(json.dumps(as_json(event)) + "\n" for event in found))
+
+
+class StreamHandler(websocket.WebSocketHandler, GraphBase):
+    """The same as a websocket; it closes with 1000 when the graph has ended and all is told."""
+
+    _task: asyncio.Task[None] | None = None
+
+    def check_origin(self, origin: str) -> bool:
+        """`prepare` has checked it, before the upgrade."""
+        return True
+
+    async def get(self, session: str, graph: str) -> None:
+        """Upgrade, for a graph that there is."""
+        self._since = int(self.number("since", 0, 0, 2**53))
+        _, self._graph = self.find(session, graph)
+        await super().get(session, graph)
+
+    def open(self, *args: str, **kwargs: str) -> None:
+        """Tell it from now on."""
+        self._task = asyncio.ensure_future(self._tell())
+
+    def on_message(self, message: str | bytes) -> None:
+        """Nothing is asked here."""
+        self.close(1003, "this socket only tells")
+
+    def on_close(self) -> None:
+        """The listener is gone."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _tell(self) -> None:
+        since, graph = self._since, self._graph
+        try:
+            while True:
+                ended = graph.ended  # looked at first, so that what came before the end is read after it
+                found, upto = await self.door.link.ask("events", "read", since, graph.id)
+                await self._send(found)
+                if upto > since:
+                    since = upto
+                elif ended:
+                    self.close(1000, "the graph has ended")
+                    return
+                else:
+                    await asyncio.sleep(PACE)
+        except (JmarsError, OSError) as error:
+            self.close(1011, of_exception(error).message[:100])
+        except websocket.WebSocketClosedError:
+            pass
+
+    async def _send(self, found: Sequence[Event]) -> None:
+        for event in found:
+            await self.write_message(json.dumps(as_json(event)))  # until it has left: a slow listener is waited for
+
+
+assert issubclass(StreamHandler, Base)

@@ -1,0 +1,122 @@
+"""Graphs: submitted, polled, cancelled, and their results read.
+
+Used by routes.py. Source: seed 003, "作业提交", "取消作业"; CAPABILITIES S3.9.
+"""
+
+from __future__ import annotations
+
+from tornado.iostream import StreamClosedError
+
+from jmars.web.handlers import Base, JsonBody
+from jmars.web.npy import header
+from jmars.web.problems import Problem
+from jmars.web.sessions import Graph, Session, dtype_of
+from jmars.web.slices import chunk_of, chunks_met, parse
+
+__all__ = ["DetailHandler", "GraphBase", "GraphHandler", "GraphsHandler", "ResultHandler"]
+
+LONGEST_WAIT = 60.0  # seconds of one request
+_DETAILS = {"tileable_graph": "tileable_graph", "tileable_details": "tileable_details", "subtasks": "tileable_subtasks"}
+
+
+class GraphsHandler(JsonBody):
+    """The graphs of a session."""
+
+    async def get(self, session: str) -> None:
+        """How each of them stands."""
+        found = self.door.sessions.find(session)
+        self.answer([await self.door.describe(found, graph) for graph in list(found.graphs.values())])
+
+    async def post(self, session: str) -> None:
+        """Submit one."""
+        found = self.door.sessions.find(session)
+        graph = await self.door.submit(found, self.body())
+        self.set_header("Location", f"/api/session/{session}/graph/{graph.id}")
+        self.answer(await self.door.describe(found, graph), 201)
+
+
+class GraphBase(Base):
+    """A handler of one graph."""
+
+    def find(self, session: str, graph: str) -> tuple[Session, Graph]:
+        """Both, by id; raises Problem."""
+        found = self.door.sessions.find(session)
+        return found, found.graph(graph)
+
+
+class GraphHandler(GraphBase):
+    """One graph."""
+
+    async def get(self, session: str, graph: str) -> None:
+        """How it stands; with ?wait=SECONDS when it has ended, or then."""
+        wait = self.number("wait", 0.0, 0.0, LONGEST_WAIT)
+        self.answer(await self.door.describe(*self.find(session, graph), wait))
+
+    async def delete(self, session: str, graph: str) -> None:
+        """Cancel it; nothing happens to one that has ended."""
+        found, one = self.find(session, graph)
+        before = one.ended
+        await self.door.cancel(one)
+        self.answer(await self.door.describe(found, one), 200 if before else 202)
+
+
+class DetailHandler(GraphBase):
+    """What a graph is made of, as `TaskAPI` tells it."""
+
+    async def get(self, session: str, graph: str, what: str) -> None:
+        """Its tensor operands, how each of them stands, or the operands on chunks of one (?tileable=, ?io=1)."""
+        _, one = self.find(session, graph)
+        args: tuple[object, ...] = ()
+        if what == "subtasks":
+            args = (self.get_query_argument("tileable", ""), self.get_query_argument("io", "") == "1")
+        self.answer(await self.door.link.ask("tasks", _DETAILS[what], one.id, *args))
+
+
+class ResultHandler(GraphBase):
+    """One result of a graph."""
+
+    async def get(self, session: str, graph: str, name: str) -> None:
+        """Its elements as .npy: all, ?slice=0:10,::2 or ?chunk=0,3; only chunks that are asked for are read."""
+        result = await self.door.result(*self.find(session, graph), name)
+        assert result.chunks is not None
+        dtype, shape = dtype_of(result.dtype), [sum(axis) for axis in result.chunks]
+        cut, place = self.get_query_argument("slice", ""), self.get_query_argument("chunk", None)
+        if cut and place is not None:
+            raise Problem(400, "BadQuery", "slice and chunk are both given", "give one of them")
+        try:
+            selection = parse(cut, shape) if place is None else chunk_of(place, result.chunks)
+        except ValueError as error:
+            raise Problem(416, "BadSlice", str(error), f"the shape is {shape}") from error
+        size = dtype.itemsize
+        for one in selection.ranges:
+            size *= len(one)
+        begin = header(dtype, selection.shape)
+        whole = 1
+        for axis in result.chunks:
+            whole *= len(axis)
+        met = chunks_met(selection.ranges, result.chunks) if size else 0
+        self.set_header("Content-Type", "application/x-npy")
+        self.set_header("Content-Length", str(len(begin) + size))
+        self.set_header("X-Jmars-Chunks", f"{met} of {whole}")
+        self.write(begin)
+        try:
+            async for piece in self.door.read(result.key, dtype, result.chunks, selection):
+                self.write(piece)
+                await self.flush()
+        except StreamClosedError:
+            return  # who asked is gone
+        except Exception:
+            if not self._headers_written:
+                raise
+            self.log_exception(*__import__("sys").exc_info())
+            self.request.connection.stream.close()  # type: ignore[union-attr]  # the length says that it is not all
+            return
+        self.finish()
+
+    async def delete(self, session: str, graph: str, name: str) -> None:
+        """Let go of it: it takes no memory of the cluster any more."""
+        _, one = self.find(session, graph)
+        if name not in one.results:
+            raise Problem(404, "UnknownResult", f"graph {graph} has no result {name!r}", "")
+        await self.door.release(one, name)
+        self.set_status(204)

@@ -1,0 +1,211 @@
+"""What all handlers share, and those that concern no session.
+
+Each request is checked before anything else of it is looked at; every answer but an array is JSON, every refusal
+`{"error", "message", "hint", "line"}`. Used by routes.py.
+Source: RELIABILITY 2.1, S5 and S8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any, ClassVar
+
+from tornado import web
+
+from jmars.errors import JmarsError
+from jmars.web.door import Door
+from jmars.web.guard import Refusal
+from jmars.web.metrics import METRICS_TYPE, exposition
+from jmars.web.names import described
+from jmars.web.problems import Problem, of_exception
+
+__all__ = ["Base", "ClusterHandler", "FunctionsHandler", "JsonBody", "MetricsHandler", "Missing"]
+
+log = logging.getLogger("jmars.web")
+LARGEST_DOCUMENT = 8 * 2**20  # bytes
+
+
+class Base(web.RequestHandler):
+    """Nobody is answered who may not ask."""
+
+    @property
+    def door(self) -> Door:
+        """What the handlers work on."""
+        door: Door = self.settings["door"]
+        return door
+
+    def prepare(self) -> None:
+        """Check who asks."""
+        headers = self.request.headers
+        origin = headers.get("Origin") or headers.get("Sec-Websocket-Origin")
+        try:
+            self.door.guard.check(self.settings["port"], headers.get("Host"), origin, headers.get("Authorization"))
+        except Refusal as refusal:
+            raise Problem(refusal.status, "Refused", str(refusal), refusal.hint) from refusal
+
+    def set_default_headers(self) -> None:
+        """Nothing is kept by browsers or proxies, and nothing runs in one."""
+        self.clear_header("Server")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+        self.set_header("Content-Type", "application/json")
+
+    def compute_etag(self) -> None:
+        """None: nothing is kept."""
+
+    def answer(self, body: Any, status: int = 200) -> None:
+        """Send JSON."""
+        self.set_status(status)
+        self.finish(json.dumps(body, allow_nan=False, default=_plain) + "\n")
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """A refusal as JSON."""
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        if isinstance(error, web.HTTPError):
+            problem = Problem(status_code, *_SAID.get(status_code, (self._reason.replace(" ", ""), self._reason, "")))
+        else:
+            problem = of_exception(error) if error is not None else Problem(status_code, "Error", self._reason)
+        self.set_status(problem.status)
+        if problem.status == 401:
+            self.set_header("WWW-Authenticate", "Bearer")
+        if problem.status == 429:
+            self.set_header("Retry-After", "1")
+        if problem.status == 405:
+            self.set_header("Allow", ", ".join(sorted(self.verbs())))
+        self.finish(json.dumps(problem.as_json(), default=_plain) + "\n")
+
+    def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
+        """Only what is not expected goes to the log."""
+        if not isinstance(value, web.HTTPError | Problem | JmarsError):
+            log.error("%s %s failed", self.request.method, self.request.path, exc_info=(kind, value, trace))
+
+    def on_finish(self) -> None:
+        """Count."""
+        self.door.counts["requests", str(self.request.method), str(self.get_status())] += 1
+
+    @classmethod
+    def verbs(cls) -> set[str]:
+        """The HTTP methods that are answered."""
+        return {verb for verb in cls.SUPPORTED_METHODS if verb.lower() in _own(cls)}
+
+    def number(self, name: str, default: float, low: float, high: float) -> float:
+        """A number of the query; raises Problem."""
+        text = self.get_query_argument(name, "")
+        try:
+            value = float(text) if text else default
+        except ValueError:
+            value = high + 1
+        if not low <= value <= high:
+            raise Problem(400, "BadQuery", f"{name}={text[:50]} is no number from {low:g} to {high:g}", "correct it")
+        return value
+
+
+_SAID = {
+    404: ("NotFound", "there is nothing at this path", "GET /api/openapi.json tells what there is"),
+    405: ("MethodNotAllowed", "this path does not answer that verb", "see the Allow header"),
+}
+
+
+def _own(kind: type[Base]) -> set[str]:
+    """Methods that a handler or its bases of ours define."""
+    return {name for one in kind.__mro__ if one.__module__.startswith("jmars.") for name in vars(one)}
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as JSON."""
+    return value.item()
+
+
+@web.stream_request_body
+class JsonBody(Base):
+    """A handler whose body is one JSON object of bounded size."""
+
+    allows_empty: ClassVar[bool] = False
+
+    def prepare(self) -> None:
+        """Check the size that is announced, before a byte of it is read."""
+        super().prepare()
+        self._body = bytearray()
+        if self.request.method == "POST":
+            self._check_size(int(self.request.headers.get("Content-Length") or 0))
+            kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+            if kind != "application/json" and (kind or not self.allows_empty):
+                raise Problem(
+                    415, "UnsupportedMediaType", f"the body is {kind or 'of no type'}", "send application/json"
+                )
+
+    def data_received(self, chunk: bytes) -> None:
+        """A part of the body."""
+        self._body += chunk
+        self._check_size(len(self._body))
+
+    def body(self) -> dict[str, Any]:
+        """The object; raises Problem."""
+        if not self._body and self.allows_empty:
+            return {}
+        try:
+            found = json.loads(self._body, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise Problem(400, "BadJson", f"the body is no JSON: {error}"[:300], "send one JSON object") from error
+        if not isinstance(found, dict):
+            raise Problem(400, "BadJson", f"the body is a {type(found).__name__}", "send one JSON object")
+        return found
+
+    def _check_size(self, size: int) -> None:
+        if size > LARGEST_DOCUMENT:
+            raise Problem(
+                413, "TooLarge", f"a body of {size} bytes is over {LARGEST_DOCUMENT}", "PUT arrays to …/array/NAME"
+            )
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice[:100]!r} is there twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f'{name} is no JSON; write {{"float": "{name.lower().replace("infinity", "inf")}"}}')
+
+
+class Missing(Base):
+    """All paths that there are not."""
+
+    def prepare(self) -> None:
+        """Check who asks, then say so."""
+        super().prepare()
+        raise web.HTTPError(404)
+
+
+class ClusterHandler(Base):
+    """The cluster behind the door."""
+
+    async def get(self) -> None:
+        """Its workers, memory and jobs."""
+        info, jobs = await asyncio.gather(self.door.link.ask("host", "info"), self.door.link.ask("session", "jobs"))
+        names = ("id", "name", "workers", "memory", "plans")
+        self.answer({name: info[name] for name in names if name in info} | {"jobs": list(jobs)})
+
+
+class FunctionsHandler(Base):
+    """What graphs may call."""
+
+    def get(self) -> None:
+        """Names, parameters and what they do."""
+        self.answer(described())
+
+
+class MetricsHandler(Base):
+    """Numbers for Prometheus."""
+
+    async def get(self) -> None:
+        """As its text format has them."""
+        info, jobs = await asyncio.gather(self.door.link.ask("host", "info"), self.door.link.ask("session", "jobs"))
+        self.set_header("Content-Type", METRICS_TYPE)
+        self.finish(exposition(info, jobs, self.door.counts, len(self.door.sessions.known)))

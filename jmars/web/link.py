@@ -1,0 +1,83 @@
+"""The door's connection to its cluster.
+
+`Link` asks with patience and tells the door when a job has ended or the cluster is gone. Used by door.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from jmars.actors.channel import Channel, Mailbox, connect
+from jmars.actors.registry import Entry
+from jmars.errors import ClusterLostError
+
+__all__ = ["PATIENCE", "Link"]
+
+PATIENCE = 20.0  # seconds that a cluster may take to answer
+
+
+class Link:
+    """One authenticated channel; ends with the cluster.
+
+    Parameters
+    ----------
+    entry
+        The cluster.
+    ended
+        Called with the report of each job that ends.
+    """
+
+    def __init__(self, entry: Entry, ended: Callable[[dict[str, Any]], None]) -> None:
+        self.entry = entry
+        self.lost = asyncio.Event()  # set when the cluster is gone
+        self._ended = ended
+        self._channel: Channel | None = None
+
+    async def open(self) -> None:
+        """Connect; raises ClusterLostError or AuthenticationError."""
+        mailbox = Mailbox()
+        mailbox.add("jobs", _Jobs(self._ended))
+        self._channel = await connect(self.entry.socket, self.entry.token, mailbox, lambda _: self.lost.set())
+
+    async def ask(self, actor: str, method: str, *args: Any, patience: float = PATIENCE) -> Any:
+        """What `actor.method(*args)` gives on the cluster.
+
+        Raises
+        ------
+        ClusterLostError
+            If the cluster is gone, or does not answer within `patience` seconds.
+        """
+        assert self._channel is not None
+        try:
+            async with asyncio.timeout(patience):
+                return await self._channel.ask(actor, method, *args)
+        except TimeoutError:
+            raise ClusterLostError(
+                f"cluster {self.entry.id} has not answered for {patience:g} s; it may be stopped or busy: try again"
+            ) from None
+
+    def tell(self, actor: str, method: str, *args: Any) -> None:
+        """Call without waiting."""
+        assert self._channel is not None
+        self._channel.tell(actor, method, *args)
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._channel is not None:
+            self._channel.close()
+
+
+class _Jobs:
+    """The actor "jobs", which the cluster tells of ends."""
+
+    def __init__(self, ended: Callable[[dict[str, Any]], None]) -> None:
+        self._told = ended
+
+    def ended(self, report: dict[str, Any]) -> None:
+        """A job has ended."""
+        self._told(report)
+
+    def broken(self, why: str) -> None:
+        """The control process ends; the connection will."""

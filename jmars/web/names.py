@@ -1,0 +1,90 @@
+"""What a graph sent as JSON may call: names of `jmars.tensor` and the functions behind them.
+
+Made from the table of jmars.tensor and closed by default: a function is callable from outside only if it stands in one
+of these modules and takes no function, no file and no array to write into. Used by document.py and the list of
+functions that the door gives.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+from jmars.tensor.ops.distributions import DISTRIBUTIONS
+from jmars.tensor.ops.random import Generator
+from jmars.tensor.protocols import FUNCTIONS, call
+
+__all__ = ["callable_names", "described", "find"]
+
+_MODULES = set(
+    """axes converting creation cumulative elementwise extending factorisation fft histograms indexing inquiry joining
+    linalg masking nonzero norms order places polynomials ranges rechunk reduction reshape selecting signals statistics
+    unique writing""".split()  # noqa: SIM905
+)
+_TAKEN_OUT = {  # of those modules
+    "from_dlpack", "fromfunction", "piecewise",  # they take a function or an object
+    "copyto", "putmask", "place", "fill_diagonal", "put_along_axis",  # they write into an array
+    "array2string", "array_str", "array_repr", "shares_memory", "may_share_memory",  # they give no array
+    "method.pow", "method.fitted", "method.reduce",  # other names of power, or inner ones
+}  # fmt: skip
+_RANDOM = "random.default_rng."
+_NOT_DRAWN = ("shuffle", "spawn")  # one writes into an array, the other gives generators
+
+
+def _draw(method: str, *args: Any, seed: Any = None, **kwargs: Any) -> Any:
+    """A method of `random.default_rng(seed)`, a generator of its own for each call."""
+    return getattr(call("random.default_rng", seed), method)(*args, **kwargs)
+
+
+@cache
+def callable_names() -> dict[str, Callable[..., Any]]:
+    """Every function that may be called from outside, by the name that a document gives it."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name, function in FUNCTIONS.items():
+        module = str(getattr(inspect.unwrap(function), "__module__", ""))
+        if module.removeprefix("jmars.tensor.ops.") in _MODULES and name not in _TAKEN_OUT:
+            found[name.removeprefix("method.")] = function
+    for method in [*vars(Generator), *DISTRIBUTIONS]:
+        if not method.startswith("_") and method not in _NOT_DRAWN:
+            found[_RANDOM + method] = partial(_draw, method)
+    return dict(sorted(found.items()))
+
+
+def find(name: str) -> Callable[..., Any] | None:
+    """The function of that name, or None."""
+    return callable_names().get(name)
+
+
+@cache
+def described() -> list[dict[str, str]]:
+    """For each name its parameters and what it does, for who writes documents by hand."""
+    return [
+        {"name": name, "parameters": _parameters(name, function), "summary": _summary(name, function)}
+        for name, function in callable_names().items()
+    ]
+
+
+def _parameters(name: str, function: Callable[..., Any]) -> str:
+    if not name.startswith(_RANDOM):
+        return ", ".join(
+            str(one.replace(annotation=inspect.Parameter.empty)) for one in _signature(function) if one.name != "out"
+        )
+    method = name.removeprefix(_RANDOM)
+    if method in DISTRIBUTIONS:
+        return ", ".join((*DISTRIBUTIONS[method], "size=None", "chunk_size=None", "seed=None"))
+    own = [one.replace(annotation=inspect.Parameter.empty) for one in _signature(getattr(Generator, method))[1:]]
+    return ", ".join([*(str(one) for one in own if one.name != "out"), "seed=None"])
+
+
+def _signature(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())
+
+
+def _summary(name: str, function: Callable[..., Any]) -> str:
+    method = name.removeprefix(_RANDOM)
+    if method in DISTRIBUTIONS:
+        return f"`np.random.Generator.{method}`."
+    shown = function if method == name else getattr(Generator, method)
+    return (inspect.getdoc(shown) or f"`np.{name}`.").split("\n")[0]

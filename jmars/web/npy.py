@@ -1,0 +1,127 @@
+"""`.npy` as it travels: the header of what is sent, and what is received piece by piece. Never a pickle.
+
+Used by the handlers of results and uploads.
+Source: numpy.lib.format (the format's description).
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from jmars.web.problems import Problem
+
+__all__ = ["Receiver", "header", "row_splits"]
+
+MAGIC = b"\x93NUMPY"
+LONGEST = 64 * 1024  # bytes of a header
+
+
+def header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """The bytes before the elements, which come in C order.
+
+    Examples
+    --------
+    >>> np.load(io.BytesIO(header(np.dtype("<i2"), (2,)) + bytes([1, 0, 2, 0])))
+    array([1, 2], dtype=int16)
+    """
+    file = io.BytesIO()
+    told = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    try:
+        npy_format.write_array_header_1_0(file, told)
+    except ValueError:  # a dtype of very many fields
+        file = io.BytesIO()
+        npy_format.write_array_header_2_0(file, told)
+    return file.getvalue()
+
+
+def row_splits(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[tuple[int, ...], ...]:
+    """Chunks that follow one another in C order: whole rows, of `most` bytes at most where one row is no larger.
+
+    Examples
+    --------
+    >>> row_splits((5, 4), 8, 64)
+    ((2, 2, 1), (4,))
+    """
+    if not shape:
+        return ()
+    row = itemsize * math.prod(shape[1:])
+    each = max(1, min(shape[0], most // row if row else shape[0]))
+    full, rest = divmod(shape[0], each)
+    return ((each,) * full + ((rest,) if rest or not full else ()), *((n,) for n in shape[1:]))
+
+
+class Receiver:
+    """An array that arrives in pieces.
+
+    Attributes
+    ----------
+    dtype, shape, fortran
+        Known once `feed` has given something, or `is_begun`.
+    """
+
+    def __init__(self) -> None:
+        self.dtype: np.dtype[Any] = np.dtype(float)
+        self.shape: tuple[int, ...] = ()
+        self.fortran = False
+        self.is_begun = False
+        self.left = 0  # bytes of elements to come
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take what arrived; gives the bytes of elements in it.
+
+        Raises
+        ------
+        Problem
+            If it is no .npy file of numbers, or longer than it says.
+        """
+        if not self.is_begun:
+            self._held += data
+            if not self._begin():
+                return b""
+            data, self._held = self._held, b""
+        if len(data) > self.left:
+            raise _bad(f"{len(data) - self.left} bytes more came than an array of shape {self.shape} has")
+        self.left -= len(data)
+        return data
+
+    def _begin(self) -> bool:
+        """Read the header, when all of it is there."""
+        held = self._held
+        if not MAGIC.startswith(held[: len(MAGIC)]):
+            raise _bad("the body is no .npy file")
+        if len(held) < 12:
+            return False
+        major = held[6]
+        width = {1: 2, 2: 4}.get(major)
+        if width is None:
+            raise _bad(f"version {major} of .npy is not known")
+        length = int.from_bytes(held[8 : 8 + width], "little")
+        if length > LONGEST:
+            raise _bad(f"its header claims {length} bytes")
+        end = 8 + width + length
+        if len(held) < end:
+            return False
+        read = npy_format.read_array_header_1_0 if major == 1 else npy_format.read_array_header_2_0
+        try:
+            shape, fortran, dtype = read(io.BytesIO(held[8:end]), max_header_size=LONGEST)
+        except (ValueError, UnicodeDecodeError) as error:
+            raise _bad(f"its header cannot be read ({error})") from error
+        if dtype.hasobject:
+            raise _bad("its elements are Python objects, which only a pickle could hold")
+        self.shape, self.fortran, self.dtype = tuple(map(int, shape)), bool(fortran), dtype
+        if min(self.shape, default=0) < 0:
+            raise _bad(f"its shape is {self.shape}")
+        self.left = math.prod(self.shape) * dtype.itemsize
+        self.is_begun = True
+        self._held = held[end:]
+        return True
+
+
+def _bad(why: str) -> Problem:
+    return Problem(400, "BadArray", why, "send what np.save(file, array, allow_pickle=False) writes")

@@ -1,0 +1,128 @@
+"""The door described in OpenAPI 3.1: what /api/openapi.json answers.
+
+One row for each path and verb; a test asks every path and compares. docs/reference/rest.md says the same in words.
+Source: OpenAPI Specification 3.1.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from jmars.web.handlers import Base
+from jmars.web.schemas import SCHEMAS
+
+__all__ = ["OpenApiHandler", "document"]
+
+_S, _G = "/api/session/{session}", "/api/session/{session}/graph/{graph}"
+_SLICE = "a part for each axis: an int, or start:stop:step with a step of 1 or more, joined by commas; all by default"
+_NPY, _NDJSON, _TEXT = "application/x-npy", "application/x-ndjson", "text/plain"
+_SINCE = {"since": ("integer", "number of the last event that is known; 0 by default")}
+
+# (path, verb): summary, {status: schema or content type or None}, {query: (type, meaning)}, body schema or content type
+ROWS: dict[tuple[str, str], tuple[str, dict[int, str | None], dict[str, tuple[str, str]], str | None]] = {
+    ("/api/openapi.json", "get"): ("this document", {200: "Any"}, {}, None),
+    ("/api/cluster", "get"): ("workers, memory and jobs of the cluster", {200: "Any"}, {}, None),
+    ("/api/functions", "get"): ("what graphs may call", {200: "Functions"}, {}, None),
+    ("/api/session", "get"): ("the sessions of this door", {200: "Sessions"}, {}, None),
+    ("/api/session", "post"): ("open a session", {201: "Session"}, {}, "NewSession"),
+    (_S, "get"): ("a session", {200: "Session"}, {}, None),
+    (_S, "delete"): ("close a session: cancel its graphs, let go of all it holds", {204: None}, {}, None),
+    (f"{_S}/array", "get"): ("the arrays of a session", {200: "Arrays"}, {}, None),
+    (f"{_S}/array/{{array}}", "get"): ("shape, dtype and chunks of an array", {200: "Array"}, {}, None),
+    (f"{_S}/array/{{array}}", "put"): ("send an array as .npy", {201: "Array"}, {}, _NPY),
+    (f"{_S}/array/{{array}}", "delete"): ("let go of an array", {204: None}, {}, None),
+    (f"{_S}/graph", "get"): ("how the graphs of a session stand", {200: "Graphs"}, {}, None),
+    (f"{_S}/graph", "post"): ("submit a graph; it runs at once", {201: "Graph"}, {}, "NewGraph"),
+    (_G, "get"): (
+        "how a graph stands", {200: "Graph"},
+        {"wait": ("number", "seconds to wait for its end, 60 at most; 0 by default")}, None,
+    ),
+    (_G, "delete"): (
+        "cancel a graph: 202 where that begins, 200 where it had ended", {200: "Graph", 202: "Graph"}, {}, None,
+    ),
+    (f"{_G}/events", "get"): (
+        "what happened, one JSON object a line; X-Jmars-Next says where to go on", {200: _NDJSON},
+        {**_SINCE, "limit": ("integer", "events at most; 5000 by default")}, None,
+    ),
+    (f"{_G}/stream", "get"): ("the same as a websocket, to the graph's end", {101: None}, _SINCE, None),
+    (f"{_G}/detail/{{what}}", "get"): (
+        "tileable_graph, tileable_details, or subtasks of one tileable", {200: "Any"},
+        {"tileable": ("string", "of subtasks: which"), "io": ("string", "of subtasks: 1 for those beside them too")},
+        None,
+    ),
+    (f"{_G}/result/{{result}}", "get"): (
+        "a result as .npy; X-Jmars-Chunks says how many chunks were read", {200: _NPY},
+        {"slice": ("string", _SLICE), "chunk": ("string", "one chunk by its place in the grid, such as 3,0")}, None,
+    ),
+    (f"{_G}/result/{{result}}", "delete"): ("let go of a result", {204: None}, {}, None),
+    ("/metrics", "get"): ("numbers for Prometheus", {200: _TEXT}, {}, None),
+}  # fmt: skip
+
+
+class OpenApiHandler(Base):
+    """The description of everything here."""
+
+    def get(self) -> None:
+        """It as JSON."""
+        self.answer(document())
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The whole description."""
+    paths: dict[str, dict[str, Any]] = {}
+    for (path, verb), (summary, answers, query, body) in ROWS.items():
+        operation: dict[str, Any] = {"summary": summary, "operationId": _name(path, verb), "responses": {}}
+        for status, kind in answers.items():
+            operation["responses"][str(status)] = {"description": summary} | _content(kind)
+        operation["responses"]["default"] = {"$ref": "#/components/responses/Problem"}
+        if query:
+            operation["parameters"] = [
+                {"name": name, "in": "query", "description": meaning, "schema": {"type": kind}}
+                for name, (kind, meaning) in query.items()
+            ]
+        if body:
+            operation["requestBody"] = {"required": body != "NewSession"} | _content(body)
+        paths.setdefault(path, {})[verb] = operation
+    for path, operations in paths.items():
+        names = re.findall(r"{(\w+)}", path)
+        if names:
+            operations["parameters"] = [
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+            ]
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "jmars",
+            "version": "1",
+            "summary": "Tensor graphs run on a cluster of this user",
+            "description": "Every request needs the header `Authorization: Bearer TOKEN`; no page of another site "
+            "is answered. Refusals are a Problem: 401 no token, 403 foreign Host or Origin, 404 nothing there, 405 "
+            "another verb, 409 not now, 413 too large, 415 another type of body, 422 a graph that cannot be, 429 too "
+            "many, 503 the cluster does not answer.",
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "responses": {"Problem": {"description": "why not"} | _content("Problem")},
+            "schemas": SCHEMAS,
+        },
+    }
+
+
+def _content(kind: str | None) -> dict[str, Any]:
+    """A body of that schema or content type."""
+    if kind is None:
+        return {}
+    if "/" in kind:
+        return {"content": {kind: {}}}
+    return {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind}"}}}}
+
+
+def _name(path: str, verb: str) -> str:
+    """Such as get_session_graph_result."""
+    words = re.findall(r"\w+", path.removeprefix("/api").replace(".json", ""))
+    return "_".join([verb, *(word for i, word in enumerate(words) if f"{{{word}}}" not in path or i == len(words) - 1)])

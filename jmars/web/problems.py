@@ -1,0 +1,72 @@
+"""What went wrong, as the door tells it: a status and `{"error", "message", "hint", "line"}`.
+
+Used by every handler. No traceback and no pickle leaves the door.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jmars import errors
+from jmars.errors import text_of
+from jmars.tensor.source_line import SourceLine
+from jmars.web.document import DocumentError
+
+__all__ = ["Problem", "as_line", "of_exception", "of_report"]
+
+_STATUS: dict[type[Exception], int] = {  # the first that fits
+    errors.UnknownTaskError: 404,
+    errors.ClusterLostError: 503,
+    errors.ClusterError: 409,
+    errors.StorageError: 507,
+    errors.MemoryLimitError: 422,
+    errors.SettingError: 422,
+    errors.GraphError: 422,
+}
+_HINTS = {
+    404: "GET /api/session and …/graph list what there is",
+    503: "ask again; when the cluster has ended, so has this door",
+    507: "free memory or disk: delete results and sessions that are done",
+}
+
+
+class Problem(Exception):
+    """A request that cannot be answered as asked."""
+
+    def __init__(
+        self, status: int, error: str, message: str, hint: str = "", line: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.error, self.message, self.hint, self.line = status, error, message, hint, line
+
+    def as_json(self) -> dict[str, Any]:
+        """The body of the answer."""
+        return {"error": self.error, "message": self.message, "hint": self.hint, "line": self.line}
+
+
+def as_line(line: SourceLine | None) -> dict[str, Any] | None:
+    """A line of the user's text as JSON."""
+    return None if line is None else {"file": line.filename, "line": line.lineno, "text": line.text}
+
+
+def of_exception(error: BaseException) -> Problem:
+    """What an exception of ours says; others are the door's own fault, and only named."""
+    if isinstance(error, Problem):
+        return error
+    name = type(error).__name__
+    if isinstance(error, DocumentError):
+        return Problem(422, name, error.message, error.hint, as_line(error.line))
+    if isinstance(error, errors.JmarsError):
+        status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
+        return Problem(status, name, text_of(error), _HINTS.get(status, ""))
+    return Problem(500, name, "the door failed; its log says where", "please report it")
+
+
+def of_report(error: Any, line: Any) -> dict[str, Any] | None:
+    """Why a job failed, from the cluster's report."""
+    if error is None:
+        return None
+    name, text, _, _, where = error
+    message = f"{text} (in {where})" if where else str(text)
+    told = None if line is None else as_line(SourceLine(*line))
+    return Problem(0, str(name), message, "correct the node that the line names" if told else "", told).as_json()

@@ -1,0 +1,112 @@
+"""`python -m jmars web`: a process that serves one cluster of this user over HTTP on 127.0.0.1.
+
+It holds no run: killed and started again, it goes on with the same sessions. The token lies in files of the cluster's
+private folder, never in arguments, the environment, URLs or logs. It ends with its cluster.
+Source: seed 003, "架构" (the Web service is a service of its own); RELIABILITY 2.1, S1, S5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import resource
+import secrets
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tornado import httpserver, netutil, web
+
+from jmars.actors.registry import Entry, find_entry
+from jmars.errors import ClusterError, JmarsError
+from jmars.tensor.engine import set_engine
+from jmars.web.door import Door
+from jmars.web.engine import BuildingEngine
+from jmars.web.handlers import LARGEST_DOCUMENT, Missing
+from jmars.web.routes import handlers
+from jmars.web.sessions import new_file
+
+__all__ = ["main", "serve"]
+
+DATA_LIMIT = 4 * 2**30  # bytes of this process: a graph that would take more to build is refused
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until the cluster ends or somebody stops it; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m jmars web", description=__doc__.split("\n")[0])
+    parser.add_argument("--cluster", default="", help="id or name of the cluster; the newest of yours by default")
+    parser.add_argument("--port", type=int, default=0, help="where to listen on 127.0.0.1; any free port by default")
+    options = parser.parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = DATA_LIMIT if hard == resource.RLIM_INFINITY else min(DATA_LIMIT, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    try:
+        asyncio.run(serve(find_entry(options.cluster), options.port))
+    except (JmarsError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+async def serve(entry: Entry, port: int = 0) -> None:
+    """Serve a cluster on 127.0.0.1 until it ends, or this process is told to.
+
+    Raises
+    ------
+    ClusterError
+        If the cluster has a door already, or cannot be reached.
+    OSError
+        If the port is taken.
+    """
+    with _only_door(entry) as folder:
+        door = Door(entry, secrets.token_hex(32))
+        await door.link.open()
+        stopped = door.link.lost
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        ready = await door.link.ask("host", "ready")
+        summary = await door.link.ask("cluster", "summary")
+        set_engine(BuildingEngine(summary["limit"], summary["workers"]))
+        sockets = netutil.bind_sockets(port, "127.0.0.1")
+        port = sockets[0].getsockname()[1]
+        application = web.Application(
+            handlers(), default_handler_class=Missing, door=door, port=port, log_function=lambda handler: None,
+            largest_upload=ready["capacity"], websocket_ping_interval=30, websocket_max_message_size=1024,
+        )  # fmt: skip
+        server = httpserver.HTTPServer(application, max_body_size=LARGEST_DOCUMENT, max_header_size=16 * 1024)
+        server.add_sockets(sockets)
+        url, header = f"http://127.0.0.1:{port}", folder / "web.header"
+        try:
+            new_file(header, f"Authorization: Bearer {door.guard.token}\n")
+            new_file(folder / "web.json", json.dumps({"url": url, "header": str(header), "pid": os.getpid()}))
+            sys.stdout.write(f"{url}\n{header}\n")
+            sys.stdout.flush()
+            await stopped.wait()
+        finally:
+            server.stop()
+            await server.close_all_connections()
+            door.link.close()
+            for name in ("web.json", "web.header"):
+                with contextlib.suppress(FileNotFoundError):  # the cluster ended, and its folder with it
+                    (folder / name).unlink()
+
+
+@contextlib.contextmanager
+def _only_door(entry: Entry) -> Iterator[Path]:
+    """The cluster's private folder, where no other door is open meanwhile."""
+    folder = Path(entry.folder)
+    fd = os.open(folder / "web.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield folder
+    except BlockingIOError:
+        raise ClusterError(f"cluster {entry.id} has a door already; {folder / 'web.json'} says where") from None
+    finally:
+        os.close(fd)

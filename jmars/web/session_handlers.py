@@ -1,0 +1,190 @@
+"""Sessions and the arrays that they are sent.
+
+Used by routes.py. Source: seed 003, "作业提交".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import secrets
+from collections.abc import AsyncIterator
+
+from tornado import web
+
+from jmars.web.handlers import Base, JsonBody
+from jmars.web.npy import Receiver, row_splits
+from jmars.web.problems import Problem
+from jmars.web.sessions import Array, named_dtype
+
+__all__ = ["ArrayHandler", "ArraysHandler", "SessionHandler", "SessionsHandler"]
+
+PART = 16 * 2**20  # bytes of a chunk of an upload
+LARGEST_ROW = 256 * 2**20  # bytes: rows are not cut
+ARRAYS = 10_000  # of a session
+_NAME = re.compile(r"[A-Za-z_][\w.\-]{0,99}")
+
+
+class SessionsHandler(JsonBody):
+    """All sessions of this door."""
+
+    allows_empty = True
+
+    def get(self) -> None:
+        """List them."""
+        self.answer([one.described() for one in self.door.sessions.known.values()])
+
+    def post(self) -> None:
+        """Make one."""
+        body = self.body()
+        if body.keys() - {"name"} or not isinstance(body.get("name", ""), str):
+            raise Problem(
+                422, "DocumentError", "a session has a name and nothing else", 'send {"name": "…"} or nothing'
+            )
+        made = self.door.sessions.create(body.get("name", "")[:200])
+        self.set_header("Location", f"/api/session/{made.id}")
+        self.answer(made.described(), 201)
+
+
+class SessionHandler(Base):
+    """One session."""
+
+    def get(self, session: str) -> None:
+        """What it holds."""
+        self.answer(self.door.sessions.find(session).described())
+
+    async def delete(self, session: str) -> None:
+        """Cancel what runs in it, and let go of its arrays and results."""
+        await self.door.close_session(self.door.sessions.find(session))
+        self.set_status(204)
+
+
+class ArraysHandler(Base):
+    """The arrays of a session."""
+
+    def get(self, session: str) -> None:
+        """List them."""
+        found = self.door.sessions.find(session)
+        self.answer([one.described(name) for name, one in found.arrays.items()])
+
+
+@web.stream_request_body
+class ArrayHandler(Base):
+    """One array of a session: sent as .npy, straight to the cluster's memory, part by part."""
+
+    _task: asyncio.Task[None] | None = None
+
+    def prepare(self) -> None:
+        """Check who asks and what is announced, before a byte of it is read."""
+        super().prepare()
+        if self.request.method != "PUT":
+            return
+        session, name = self.path_args
+        found = self.door.sessions.find(session)
+        if not _NAME.fullmatch(name):
+            raise Problem(400, "BadName", f"{name!r} is no name of an array", "use letters, digits, _ - and .")
+        if name in found.arrays:
+            raise Problem(
+                409, "ArrayExists", f"session {session} has an array {name!r}", "DELETE it first, or use another"
+            )
+        if len(found.arrays) >= ARRAYS:
+            raise Problem(429, "TooManyArrays", f"session {session} has {ARRAYS} arrays", "DELETE those that are done")
+        largest = self.settings["largest_upload"]
+        announced = int(self.request.headers.get("Content-Length") or 0)
+        if announced > largest:
+            raise Problem(
+                413, "TooLarge", f"{announced} bytes are more than the {largest} that chunks may take in memory",
+                "send it in parts, or start the cluster with a larger memory_limit",
+            )  # fmt: skip
+        self.request.connection.set_max_body_size(largest)  # type: ignore[union-attr]
+        self._receiver = Receiver()
+        self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=4)
+        self._key = f"web-{secrets.token_hex(12)}"
+
+    async def data_received(self, chunk: bytes) -> None:
+        """A part of the file; returns when there is room for the next."""
+        if self.request.method != "PUT" or self._finished:
+            return
+        elements = self._receiver.feed(chunk)
+        self.door.counts["bytes", "in"] += len(elements)
+        if self._task is None and self._receiver.is_begun:
+            self._begin()
+        if self._task is not None and elements:
+            adding = asyncio.ensure_future(self._arrived.put(elements))
+            await asyncio.wait({adding, self._task}, return_when=asyncio.FIRST_COMPLETED)
+            if self._task.done():  # it failed: nobody takes more
+                adding.cancel()
+                self._task.result()
+
+    async def put(self, session: str, name: str) -> None:
+        """All has arrived: keep it under its name."""
+        receiver = self._receiver
+        if not receiver.is_begun or receiver.left:
+            raise Problem(400, "BadArray", "the file ends early", "send all of what np.save wrote")
+        assert self._task is not None
+        await self._arrived.put(None)
+        await self._task
+        array = Array(self._key, named_dtype(receiver.dtype), self._splits, receiver.fortran)
+        found = self.door.sessions.known.get(session)
+        if found is None or name in found.arrays:
+            self.door.drop([self._key])
+            raise Problem(409, "ArrayExists", f"{name!r} came twice, or its session was deleted", "send it again")
+        found.arrays[name] = array
+        self.door.sessions.save()
+        self.set_header("Location", f"/api/session/{session}/array/{name}")
+        self.answer(array.described(name), 201)
+
+    def get(self, session: str, name: str) -> None:
+        """Its shape, dtype and chunks."""
+        self.answer(self.door.sessions.find(session).array(name).described(name))
+
+    def delete(self, session: str, name: str) -> None:
+        """Let go of it; graphs that read it already go on."""
+        found = self.door.sessions.find(session)
+        self.door.drop([found.array(name).key])
+        del found.arrays[name]
+        self.door.sessions.save()
+        self.set_status(204)
+
+    def on_connection_close(self) -> None:
+        """Who sends it is gone: nothing of it stays."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def on_finish(self) -> None:
+        """Count; nothing of a file that was refused stays."""
+        super().on_finish()
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+
+    def _begin(self) -> None:
+        """The header is there: ask for room."""
+        receiver = self._receiver
+        shape = receiver.shape[::-1] if receiver.fortran else receiver.shape
+        itemsize = receiver.dtype.itemsize
+        if receiver.left and itemsize * math.prod(shape[1:]) > LARGEST_ROW:
+            raise Problem(
+                413, "TooLarge", f"one row of shape {shape[1:]} has more than {LARGEST_ROW} bytes",
+                "send it reshaped to more, shorter rows, and reshape it back in the graph",
+            )  # fmt: skip
+        if receiver.left > self.settings["largest_upload"]:
+            raise Problem(413, "TooLarge", f"shape {shape} has {receiver.left} bytes", "send it in parts")
+        self._splits = row_splits(shape, itemsize, PART)
+        rows = self._splits[0] if shape else (1,)
+        row = itemsize * math.prod(shape[1:])
+        sizes = [row * n for n in rows]
+        self._task = asyncio.ensure_future(self.door.store(self._key, self._splits, self._parts(sizes)))
+
+    async def _parts(self, sizes: list[int]) -> AsyncIterator[bytes]:
+        """What arrives, as one part for each chunk."""
+        held = bytearray()
+        for size in sizes:
+            while len(held) < size:
+                more = await self._arrived.get()
+                assert more is not None, "put checks the length before"
+                held += more
+            yield bytes(held[:size])
+            del held[:size]
+        last = await self._arrived.get()
+        assert last is None, "feed refuses what is too long"

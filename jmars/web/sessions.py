@@ -1,0 +1,225 @@
+"""What a door knows: sessions with their arrays and graphs, as plain data that a file can hold.
+
+So a door that was killed is started again with the same sessions. Decides nothing; used by door.py.
+Source: seed 003, "作业提交" (a session, its graphs).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from jmars.model.states import TERMINAL, JobState
+from jmars.web.problems import Problem
+
+__all__ = ["Array", "Graph", "Result", "Session", "Sessions", "dtype_of", "named_dtype", "new_file"]
+
+Lengths = tuple[tuple[int, ...], ...]
+
+
+@dataclass
+class Array:
+    """An array that was uploaded.
+
+    Attributes
+    ----------
+    key
+        The tensor that it is on the cluster, in C order.
+    fortran
+        Whether the axes lie there in opposite order.
+    """
+
+    key: str
+    dtype: Any  # as named_dtype gives it
+    chunks: Lengths
+    fortran: bool = False
+
+    def described(self, name: str) -> dict[str, Any]:
+        """As JSON."""
+        return {"name": name} | shown(self.dtype, self.chunks[::-1] if self.fortran else self.chunks)
+
+
+@dataclass
+class Result:
+    """One result of a graph.
+
+    Attributes
+    ----------
+    key
+        The tensor that it is on the cluster.
+    chunks
+        None until its lengths are known.
+    borrowed
+        Whether something else keeps it there: it is an upload, or another graph's result, as it was.
+    """
+
+    key: str
+    dtype: Any  # as named_dtype gives it
+    chunks: Lengths | None
+    borrowed: bool = False
+
+    def described(self) -> dict[str, Any]:
+        """As JSON."""
+        return shown(self.dtype, self.chunks)
+
+
+@dataclass
+class Graph:
+    """A graph that was submitted, which is a job of the cluster.
+
+    Attributes
+    ----------
+    temporary
+        Keys of arrays that were in the document, dropped when the job has ended.
+    """
+
+    id: str
+    name: str
+    results: dict[str, Result]
+    temporary: list[str] = field(default_factory=list)
+    state: str = str(JobState.PREPARING)
+    error: dict[str, Any] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will not move any more."""
+        return self.state in TERMINAL
+
+    def kept(self) -> list[str]:
+        """Keys that it keeps on the cluster, or will."""
+        return [*self.temporary, *(one.key for one in self.results.values() if not one.borrowed)]
+
+
+@dataclass
+class Session:
+    """What one program uses the door for."""
+
+    id: str
+    name: str
+    created: float
+    arrays: dict[str, Array] = field(default_factory=dict)
+    graphs: dict[str, Graph] = field(default_factory=dict)
+
+    def described(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "created": self.created,
+            "arrays": list(self.arrays),
+            "graphs": list(self.graphs),
+        }
+
+    def array(self, name: str) -> Array:
+        """An array by name; raises Problem."""
+        found = self.arrays.get(name)
+        if found is None:
+            raise Problem(404, "UnknownArray", f"session {self.id} has no array {name!r}", "PUT it first")
+        return found
+
+    def graph(self, name: str) -> Graph:
+        """A graph by id; raises Problem."""
+        found = self.graphs.get(name)
+        if found is None:
+            raise Problem(404, "UnknownTaskError", f"session {self.id} has no graph {name!r}", "GET …/graph lists them")
+        return found
+
+    def kept(self) -> list[str]:
+        """Keys of all that it holds on the cluster."""
+        found = [one.key for one in self.arrays.values()]
+        for graph in self.graphs.values():
+            found += graph.kept()
+        return found
+
+
+class Sessions:
+    """All sessions of a door, written to a file at each change."""
+
+    MOST = 1000
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.known: dict[str, Session] = {}
+        if path is not None and path.exists():
+            self.known = {one["id"]: _session(one) for one in json.loads(path.read_text())}
+
+    def create(self, name: str) -> Session:
+        """A new one."""
+        if len(self.known) >= self.MOST:
+            raise Problem(429, "TooManySessions", f"{self.MOST} sessions are open", "DELETE those that are done")
+        made = Session(secrets.token_hex(8), name, time.time())
+        self.known[made.id] = made
+        self.save()
+        return made
+
+    def find(self, name: str) -> Session:
+        """A session by id; raises Problem."""
+        found = self.known.get(name)
+        if found is None:
+            raise Problem(404, "UnknownSession", f"there is no session {name!r}", "POST /api/session makes one")
+        return found
+
+    def graph(self, job: str) -> Graph | None:
+        """The graph that is a job."""
+        return next((one.graphs[job] for one in self.known.values() if job in one.graphs), None)
+
+    def save(self) -> None:
+        """Write all down."""
+        if self._path is not None:
+            new_file(self._path, json.dumps([asdict(one) for one in self.known.values()]))
+
+
+def new_file(path: Path, text: str) -> None:
+    """A file with that text, for nobody else to read, there all at once."""
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(fd, "w") as file:
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def named_dtype(dtype: np.dtype[Any]) -> Any:
+    """A dtype as .npy headers name it: a text, or a list for records."""
+    return npy_format.dtype_to_descr(dtype)
+
+
+def dtype_of(name: Any) -> np.dtype[Any]:
+    """The dtype that `named_dtype` named; JSON has lists where it had tuples."""
+    return npy_format.descr_to_dtype(_tuples(name) if isinstance(name, list) else name)
+
+
+def shown(dtype: Any, chunks: Sequence[Sequence[int]] | None) -> dict[str, Any]:
+    """Shape, dtype, bytes and chunks as JSON; null where not known."""
+    shape = None if chunks is None else [sum(axis) for axis in chunks]
+    size = None if shape is None else int(np.prod(shape, dtype=object)) * dtype_of(dtype).itemsize
+    return {"shape": shape, "dtype": dtype, "nbytes": size, "chunks": chunks}
+
+
+def _tuples(fields: list[Any]) -> list[Any]:
+    return [
+        tuple(_tuples(one) if isinstance(one, list) and i == 1 else tuple(one) if isinstance(one, list) else one
+              for i, one in enumerate(field))
+        for field in fields
+    ]  # fmt: skip
+
+
+def _session(given: dict[str, Any]) -> Session:
+    arrays = {name: Array(**one | {"chunks": _lengths(one["chunks"])}) for name, one in given["arrays"].items()}
+    graphs = {}
+    for name, one in given["graphs"].items():
+        results = {key: Result(**r | {"chunks": _lengths(r["chunks"])}) for key, r in one["results"].items()}
+        graphs[name] = Graph(**one | {"results": results})
+    return Session(**given | {"arrays": arrays, "graphs": graphs})
+
+
+def _lengths(chunks: Any) -> Any:
+    return None if chunks is None else tuple(map(tuple, chunks))

@@ -1,0 +1,181 @@
+"""Which part of an array is asked for, and what must be read for it: pure, in elements and bytes.
+
+A result is sent in C order, piece by piece; a piece is put together from the chunks that it meets, of which only the
+bytes between its first and last element are read. Used by fetching.py.
+Source: CAPABILITIES S3.9 (a slice moves only its chunks).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, product
+
+__all__ = ["PIECE", "Read", "Selection", "chunk_of", "chunks_met", "parse", "pieces", "reads"]
+
+PIECE = 4 * 2**20  # bytes of one piece, about
+_PART = re.compile(r"(-?\d+)|(-?\d*):(-?\d*)(?::(-?\d*))?")
+Splits = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Elements along each axis, and which axes an int took away."""
+
+    ranges: tuple[range, ...]
+    dropped: tuple[bool, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what is sent."""
+        return tuple(len(one) for one, gone in zip(self.ranges, self.dropped) if not gone)
+
+
+def parse(text: str, shape: Sequence[int]) -> Selection:
+    """The part that a text such as "0:10,::2,-1" names; axes that it leaves out are whole.
+
+    Parameters
+    ----------
+    text
+        For each axis an int or start:stop or start:stop:step with a step of 1 or more, joined by commas; "" is all.
+
+    Raises
+    ------
+    ValueError
+        If it is no such text, has too many axes, or an int is outside.
+
+    Examples
+    --------
+    >>> parse("1:,::2", (3, 5)).shape, parse("-1", (3, 5)).shape
+    ((2, 3), (5,))
+    """
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    if len(parts) > len(shape):
+        raise ValueError(f"slice {text!r} has {len(parts)} axes and the array {len(shape)}; give one part per axis")
+    ranges, dropped = [], []
+    for axis, length in enumerate(shape):
+        part = parts[axis] if axis < len(parts) else ":"
+        found = _PART.fullmatch(part)
+        if found is None:
+            raise ValueError(f"{part!r} in slice {text!r} is no int and no start:stop:step; write e.g. 0:10,::2,-1")
+        if found[1] is not None:
+            index = int(found[1])
+            if not -length <= index < length:
+                raise ValueError(f"index {index} is outside of axis {axis}, which has {length} elements")
+            ranges.append(range(index % length, index % length + 1))
+        else:
+            start, stop, step = (int(one) if one else None for one in found.group(2, 3, 4))
+            if step is not None and step < 1:
+                raise ValueError(f"step {step} in slice {text!r}; steps are 1 or more")
+            ranges.append(range(*slice(start, stop, step).indices(length)))
+        dropped.append(found[1] is not None)
+    return Selection(tuple(ranges), tuple(dropped))
+
+
+def chunk_of(text: str, splits: Splits) -> Selection:
+    """The elements of one chunk, named by its place in the grid: "3,0".
+
+    Raises
+    ------
+    ValueError
+        If there is no such chunk.
+    """
+    grid = [len(axis) for axis in splits]
+    try:
+        place = [int(part) for part in text.split(",")] if text.strip() else []
+    except ValueError:
+        place = [-1] * len(grid)
+    if len(place) != len(grid) or any(not 0 <= at < n for at, n in zip(place, grid)):
+        raise ValueError(f"there is no chunk {text!r}; the grid is {','.join(map(str, grid))}, counted from 0")
+    ranges = []
+    for at, axis in zip(place, splits):
+        start = sum(axis[:at])
+        ranges.append(range(start, start + axis[at]))
+    return Selection(tuple(ranges), (False,) * len(grid))
+
+
+def pieces(ranges: Sequence[range], itemsize: int, most: int = PIECE) -> Iterator[tuple[range, ...]]:
+    """Boxes that make up a selection, in C order, of `most` bytes at most where an element is no larger.
+
+    Examples
+    --------
+    >>> [tuple(map(list, box)) for box in pieces((range(3), range(2)), 1, most=4)]
+    [([0, 1], [0, 1]), ([2], [0, 1])]
+    """
+    if not math.prod(map(len, ranges)):
+        return
+    axis, inner = len(ranges), itemsize
+    while axis > 0 and inner * len(ranges[axis - 1]) <= most:
+        axis -= 1
+        inner *= len(ranges[axis])
+    if axis == 0:
+        yield tuple(ranges)
+        return
+    cut, step = ranges[axis - 1], max(1, most // inner)
+    for lead in product(*ranges[: axis - 1]):
+        for at in range(0, len(cut), step):
+            yield (*(range(i, i + 1) for i in lead), cut[at : at + step], *ranges[axis:])
+
+
+@dataclass(frozen=True)
+class Read:
+    """What of one chunk a box takes.
+
+    Attributes
+    ----------
+    chunk
+        Place in C order of the grid.
+    start, stop
+        Bytes of the chunk to read.
+    shape, strides, offset
+        Of the elements among them: as `np.ndarray` takes them, in bytes from `start`.
+    target
+        Where they go in the box, in elements along each axis.
+    """
+
+    chunk: int
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    target: tuple[slice, ...]
+
+
+def reads(box: Sequence[range], splits: Splits, itemsize: int) -> Iterator[Read]:
+    """The chunks that a box meets, and what is read of each."""
+    axes = [list(_met(cut, lengths)) for cut, lengths in zip(box, splits)]
+    grid = [len(lengths) for lengths in splits]
+    for place in product(*axes):
+        chunk = 0
+        for (at, *_), n in zip(place, grid):
+            chunk = chunk * n + at
+        step = itemsize
+        strides, start, last = [], 0, 0
+        for (at, within, _), lengths in zip(reversed(place), reversed(list(splits))):
+            strides.append(step * within.step)
+            start += step * within[0]
+            last += step * within[-1]
+            step *= lengths[at]
+        shape = tuple(len(within) for _, within, _ in place)
+        yield Read(chunk, start, last + itemsize, shape, tuple(reversed(strides)), tuple(t for *_, t in place))
+
+
+def chunks_met(ranges: Sequence[range], splits: Splits) -> int:
+    """How many chunks a selection meets."""
+    return math.prod(sum(1 for _ in _met(cut, lengths)) for cut, lengths in zip(ranges, splits))
+
+
+def _met(cut: range, lengths: Sequence[int]) -> Iterator[tuple[int, range, slice]]:
+    """For each chunk of an axis that `cut` meets: its number, its elements taken, and where they go in the cut."""
+    ends = list(accumulate(lengths))
+    taken = 0
+    while taken < len(cut):
+        at = bisect_right(ends, cut[taken])
+        begin, end = ends[at] - lengths[at], ends[at]
+        count = min(len(cut) - taken, -(-(end - cut[taken]) // cut.step))
+        first = cut[taken] - begin
+        yield at, range(first, first + (count - 1) * cut.step + 1, cut.step), slice(taken, taken + count)
+        taken += count
