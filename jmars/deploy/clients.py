@@ -38,6 +38,7 @@ class Clients:
         self.references = References(outlives)
         self.told: dict[str, tuple[bool, Sequence[Any]]] = {}  # job: what its client says of its results
         self.reports: dict[str, dict[str, Any]] = {}  # ended jobs
+        self.lasting: dict[str, int] = {}  # clients that come again, by the name that they gave themselves
         self._number = 0
 
     def come(self) -> Client:
@@ -71,6 +72,7 @@ class Client:
 
     def __init__(self, clients: Clients, number: int) -> None:
         self.number = number
+        self.lasts = False  # whether it will come again, and finds what it held
         self.is_kernel = False  # whether it has asked for what a kernel needs, so that it counts for the lease
         self.session = ClientSession(clients, self)
         self.store = ClientStore(clients.store, self)
@@ -84,7 +86,8 @@ class Client:
             self.store.unpin(ticket)
         for first, count in list(self.chunks.items()):
             self.store.abandon(first, count)
-        self._clients.drop(self._clients.references.left(self.number))
+        if not self.lasts:
+            self._clients.drop(self._clients.references.left(self.number))
 
 
 class ClientSession:
@@ -116,6 +119,14 @@ class ClientSession:
     ) -> Any:
         """As SessionActor's; `told` as in `submit`."""
         return self._submitted(self._clients.session.again(structure, bound, name, ticket), told)
+
+    def call_me(self, name: str) -> None:
+        """This client is the one that had that name before, and holds what that one held; so will who comes next.
+
+        For the web door, which may be killed and started again; one at a time has a name.
+        """
+        self._client.number = self._clients.lasting.setdefault(name, self._client.number)
+        self._client.lasts = True
 
     def attach(self, job: str) -> Any:
         """Take up a job: how it stands, what its results are, and its report where it has ended.

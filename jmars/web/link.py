@@ -40,6 +40,7 @@ class Link:
         mailbox = Mailbox()
         mailbox.add("jobs", _Jobs(self._ended))
         self._channel = await connect(self.entry.socket, self.entry.token, mailbox, lambda _: self.lost.set())
+        await self.ask("session", "call_me", "web")  # so that the next door finds what this one held
 
     async def ask(self, actor: str, method: str, *args: Any, patience: float = PATIENCE) -> Any:
         """What `actor.method(*args)` gives on the cluster.

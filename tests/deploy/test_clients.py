@@ -1,0 +1,60 @@
+"""What a client holds goes when it goes; a client with a lasting name finds it again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from jmars.deploy.clients import Clients
+
+
+@pytest.fixture
+def clients():
+    dropped = []
+    session = SimpleNamespace(
+        dropped=dropped,
+        drop=dropped.extend,
+        keep=lambda *args: None,
+        submit=lambda *args: "job-1",
+        take_chunks=lambda n: 0,
+    )
+    return Clients(session, SimpleNamespace(unpin=lambda ticket: None, abandon=lambda *args: None), outlives=False)
+
+
+def ended(clients, job, *keys):
+    clients.job_ended({"job": job, "state": "succeeded", "results": list(keys)})
+
+
+def test_what_a_client_holds_goes_when_it_goes(clients):
+    one = clients.come()
+    one.session.keep("a", 0, 1)
+    one.session.submit(b"", "", {})
+    ended(clients, "job-1", "b")
+    one.left()
+    assert clients.session.dropped == ["a", "b"]
+
+
+def test_a_client_with_a_lasting_name_comes_again_and_finds_what_it_held(clients):
+    one = clients.come()
+    one.session.call_me("web")
+    one.session.keep("a", 0, 1)
+    one.session.submit(b"", "", {})
+    one.left()
+    ended(clients, "job-1", "b")  # while it was away
+    assert clients.session.dropped == []
+    again = clients.come()
+    again.session.call_me("web")
+    again.session.drop(["a", "b"])
+    assert clients.session.dropped == ["a", "b"]
+
+
+def test_the_name_is_that_client_alone(clients):
+    named, other = clients.come(), clients.come()
+    named.session.call_me("web")
+    for one in named, other:
+        one.session.keep("a", 0, 1)
+    other.left()
+    assert clients.session.dropped == []
+    named.session.drop(["a"])
+    assert clients.session.dropped == ["a"]
