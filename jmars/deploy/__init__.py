@@ -11,6 +11,7 @@ host.py      the control process: scheduler, workers and their store in one even
 ending.py    waiting for processes that are no children of ours
 local.py     starts a control process from this one
 attached.py  a cluster that somebody else started
+commands.py  clusters listed and ended from a shell
 slurm.py     a batch script for one node of a SLURM cluster
 """
 

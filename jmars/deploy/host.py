@@ -58,7 +58,7 @@ class Host:
         self.peak = 0
         self.ended = asyncio.Event()
         self.children = Children(zygote, self.ended.set)
-        self._zygote, self._janitor = zygote, janitor
+        self._zygote, self.janitor = zygote, janitor
         workers = orders["workers"]
         self.execution = ExecutionActor(
             arena, self.children, workers, orders["threads"], folders.make_spill, folders.disk_room
@@ -109,7 +109,7 @@ class Host:
             "name": self.orders["name"],
             "scheduler": {"pid": os.getpid(), "state": "running", "memory": private["control"]},
             "workers": workers,
-            "janitor": {"pid": self._janitor},
+            "janitor": {"pid": self.janitor},
             "memory": {
                 "limit": self.orders["limit"],
                 "resident": sum(private.values()) + resident,
@@ -131,7 +131,7 @@ class Host:
         return {
             "arena": self.arena.size,
             "capacity": self.arena.capacity,
-            "janitor": self._janitor,
+            "janitor": self.janitor,
             "pid": os.getpid(),
             "workers": self.orders["workers"],
             "limit": self.orders["limit"],
@@ -213,13 +213,17 @@ class Host:
             client.left()
             self.look_at_lease()
 
+    @property
+    def kernels(self) -> int:
+        """Clients for whom a detached cluster lives on."""
+        return sum(client.is_kernel for client in self._channels.values())
+
     def look_at_lease(self) -> None:
         """Somebody came or went, or a job has ended: a detached cluster that nobody uses ends in time."""
         if self._lease is None:
             return
         loop = asyncio.get_running_loop()
-        kernels = sum(client.is_kernel for client in self._channels.values())
-        ends = self._lease.update(kernels, self.session.active, loop.time())
+        ends = self._lease.update(self.kernels, self.session.active, loop.time())
         if self._lease_timer is not None:
             self._lease_timer.cancel()
         if self._lease.is_over(loop.time()):
@@ -280,7 +284,7 @@ class Host:
                 await self.session.submitted.wait()
 
     def _all_pids(self) -> dict[str, int]:
-        return {"control": os.getpid(), "zygote": self._zygote.pid, "janitor": self._janitor, **self.children.pids()}
+        return {"control": os.getpid(), "zygote": self._zygote.pid, "janitor": self.janitor, **self.children.pids()}
 
     def _log_memory(self) -> None:
         resident = sum(self._private.values()) + self.arena.resident
@@ -354,7 +358,14 @@ class ClusterActor:
             "active": sum(job["state"] in ("preparing", "running", "cancelling") for job in jobs),
             "limit": self._host.orders["limit"],
             "peak": self._host.peak,
+            "pid": os.getpid(),
+            "detached": self._host.orders["detach"],
+            "clients": self._host.kernels,
         }
+
+    def processes(self) -> dict[str, int]:
+        """The two processes that end last."""
+        return {"pid": os.getpid(), "janitor": self._host.janitor}
 
     def jobs(self) -> list[dict[str, Any]]:
         """All remembered jobs."""

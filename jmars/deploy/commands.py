@@ -1,0 +1,100 @@
+"""`python -m jmars status` and `stop`: clusters of this user, listed and ended from a shell.
+
+Each cluster is asked over its authenticated socket, for at most `PATIENCE` seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any, TextIO
+
+from jmars.actors import connect
+from jmars.actors.registry import Entry, entries, find_entry
+from jmars.deploy.ending import end_control
+from jmars.errors import ClusterError
+from jmars.units import format_bytes
+
+__all__ = ["status", "stop"]
+
+PATIENCE = 5.0  # seconds
+
+
+def status(args: list[str]) -> int:
+    """List the clusters, or the jobs of one; returns the exit status."""
+    try:
+        if args:
+            return _jobs(find_entry(args[0]))
+    except ClusterError as error:
+        _say(error, sys.stderr)
+        return 1
+    known = entries()
+    if not known:
+        _say("no cluster of yours runs here")
+    for entry in known:
+        try:
+            told = _asked(entry, ("cluster", "summary"))[0]
+        except ClusterError as error:
+            _say(f"{entry.id}  {entry.name}  {error}")
+            continue
+        _say(
+            f"{entry.id}  {entry.name}  {'detached' if told['detached'] else 'attached'}, pid {told['pid']}, "
+            f"{told['workers']} workers, {told['active']} of {told['jobs']} jobs running, "
+            f"{told['clients']} clients, memory_limit {format_bytes(told['limit'])}"
+        )
+    return 0
+
+
+def stop(args: list[str]) -> int:
+    """End clusters by name or id, for all their clients; returns the exit status."""
+    if not args:
+        _say("usage: python -m jmars stop NAME …   (`python -m jmars status` lists names and ids)", sys.stderr)
+        return 2
+    for name in args:
+        try:
+            entry = find_entry(name)
+            ready, _ = _asked(entry, ("cluster", "processes"), ("host", "close"))
+        except ClusterError as error:
+            _say(error, sys.stderr)
+            return 1
+        end_control(ready["pid"], ready["janitor"], PATIENCE)
+        _say(f"{entry.id} ({entry.name}) has ended")
+    return 0
+
+
+def _say(text: object, to: TextIO | None = None) -> None:
+    (to or sys.stdout).write(f"{text}\n")
+
+
+def _jobs(entry: Entry) -> int:
+    for job in _asked(entry, ("session", "jobs"))[0]:
+        share = f"{100 * job['progress']:.0f} %"
+        error = f"  {job['error']}" if job["error"] else ""
+        _say(f"{job['id']}  {job['name']}  {job['state']}  {share}  {job['elapsed']:.1f} s{error}")
+    return 0
+
+
+def _asked(entry: Entry, *messages: tuple[str, str]) -> list[Any]:
+    """What a cluster answers to messages without arguments.
+
+    Raises
+    ------
+    ClusterError
+        If it is not there, or does not answer in time.
+    """
+
+    async def ask() -> list[Any]:
+        async with asyncio.timeout(PATIENCE):
+            channel = await connect(entry.socket, entry.token)
+            try:
+                return [await channel.ask(*message) for message in messages]
+            finally:
+                channel.close()
+
+    try:
+        return asyncio.run(ask())
+    except TimeoutError:
+        raise ClusterError(
+            f"does not answer within {PATIENCE:g} s; its control process may be stopped: continue it with SIGCONT, or "
+            "end it with SIGKILL, upon which all of the cluster goes"
+        ) from None
