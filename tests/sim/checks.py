@@ -1,0 +1,177 @@
+"""What must hold after every event of a simulated run, and at its end.
+
+The checks read everything and trust nothing: slots are counted against all who may hold one, states against a fold of
+the events, the scheduler's rows against what lies at the host.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jmars.model import events
+from jmars.model.states import TERMINAL
+from jmars.model.states import OperandState as S
+from jmars.scheduler.lifecycle import LEGAL
+from tests.sim.client import Wrong
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+__all__ = ["Fold", "check", "check_end"]
+
+
+class Fold:
+    """States of operands as the events tell them; every move must be legal.
+
+    `stored` tells whether an operand of a job stands for a chunk that was there before.
+    """
+
+    def __init__(self, stored: Callable[[str, int], bool]) -> None:
+        self._stored = stored
+        self.count = 0  # events told
+        self.states: dict[str, dict[int, int]] = {}
+        self.jobs: dict[str, str] = {}
+
+    def told(self, kind: str, job: str, data: dict[str, Any]) -> None:
+        """One more event."""
+        self.count += 1
+        if kind == events.GRAPH_BUILT:
+            self.states[job] = {}
+        elif kind == events.JOB_MOVED:
+            before = self.jobs.get(job)
+            if before in TERMINAL:
+                raise Wrong(f"{job} went from {before} to {data['state']}")
+            self.jobs[job] = data["state"]
+        elif kind == events.OPERANDS_MOVED and data["state"] != S.SPILLED:
+            known = self.states[job]
+            after = data["state"]
+            for operand in np.frombuffer(data["ids"], "<u4").tolist():
+                before = known.get(operand, int(S.UNSCHEDULED))
+                if operand not in known and self._stored(job, operand):
+                    before = int(S.FINISHED)
+                if after not in LEGAL[before] and before != after:
+                    raise Wrong(f"operand {operand} of {job} went from {S(before).name} to {S(after).name}")
+                known[operand] = after
+
+
+def check(world: World) -> None:
+    """After every event."""
+    if world.loop.failures:
+        raise Wrong(f"a callback raised: {world.loop.failures[0]}") from world.loop.failures[0].get("exception")
+    if world.executor.torn:
+        raise Wrong(world.executor.torn[0])
+    _check_slots(world)
+    if world.checked == world.fold.count and world.loop.steps % 16:
+        return  # nothing that the rows tell has changed
+    world.checked = world.fold.count
+    for graph in world.session._jobs.values():
+        if graph.state not in TERMINAL:
+            _check_operands(world, graph)
+
+
+def _check_slots(world: World) -> None:
+    """Every slot of the arena has one holder, and every holder its slot."""
+    execution, arena = world.execution, world.arena
+    admission, storing, quota = execution.admission, execution.storing, execution.admission.quota
+    held = list(execution.chunks.memory.values())
+    batches = [batch for worker in execution.workers for batch in worker.batches]
+    for batch in batches:
+        held += [slot for slot in batch.outs if slot]
+    held += [slot for _, _, slot in admission.staged if slot]
+    for request in (*storing.line, *storing.loading):
+        held += [slot for slot in (request.slot, request.promised) if slot >= 0]
+    held += quota._slots.values()
+    for pieces in quota._pieces.values():
+        held += pieces
+    held += world.store._reserved.values()
+    if len(held) != len(arena._sizes) or set(held) != set(arena._sizes):
+        count = Counter(held)
+        twice = [slot for slot, times in count.items() if times > 1]
+        raise Wrong(
+            f"slots: held twice {twice}, leaked {sorted(set(arena._sizes) - set(held))}, "
+            f"held and free {sorted(set(held) - set(arena._sizes))}"
+        )
+    if arena.used != sum(arena._sizes.values()) or arena.used > arena.capacity:
+        raise Wrong(f"the arena counts {arena.used} bytes of {arena.capacity}, slots are {sum(arena._sizes.values())}")
+
+
+def _check_operands(world: World, graph: Any) -> None:
+    """The scheduler's rows agree with one another, with the events and with the host."""
+    run = graph._run
+    if run is None or run.ended:
+        return
+    rows, table, execution = run.operands, run.table, world.execution
+    by_state: dict[int, set[int]] = {int(state): set() for state in S}
+    for operand, state in enumerate(rows.state):
+        by_state[state].add(operand)
+    ready, running = by_state[S.READY], by_state[S.RUNNING] | by_state[S.CANCELLING]
+    told = world.fold.states[graph.job]
+    differ = {one: state for one, state in told.items() if rows.state[one] != state}
+    if differ:
+        raise Wrong(f"{graph.job}: events say {differ}, the rows are {[(one, rows.state[one]) for one in differ]}")
+    if rows.running != len(running) or rows.load != [
+        sum(worker == chosen for chosen in rows.chosen.values()) for worker in range(len(rows.load))
+    ]:
+        raise Wrong(f"{graph.job}: counts {rows.running} running, load {rows.load}; {running} run on {rows.chosen}")
+    if set(rows.chosen) != ready | running:
+        raise Wrong(f"{graph.job}: workers are chosen for {sorted(rows.chosen)}, not for {sorted(ready | running)}")
+    held = [0] * len(rows.held)
+    for operand in by_state[S.FINISHED]:
+        if rows.owner[operand] >= 0:
+            held[rows.owner[operand]] += rows.nbytes[operand]
+    if held != rows.held:
+        raise Wrong(f"{graph.job}: chunks of {held} bytes by worker, counted {rows.held}")
+    waiting, sent = _at_host(execution, table)
+    if sorted(waiting) != sorted(ready) or sorted(sent) != sorted(running):
+        raise Wrong(
+            f"{graph.job}: ready {sorted(ready)}, at the host wait {sorted(waiting)}; "
+            f"running {sorted(running)}, at executors are {sorted(sent)}"
+        )
+    here = execution.chunks
+    for operand in by_state[S.FINISHED]:
+        chunk = table.chunk[operand]
+        if chunk not in here.memory and chunk not in here.disk:
+            raise Wrong(f"{graph.job}: chunk {chunk} of operand {operand} is needed and not there")
+    for operand in by_state[S.FREED]:
+        chunk = table.chunk[operand]
+        if table.program[operand] >= 0 and chunk not in here.doomed and (chunk in here.memory or chunk in here.disk):
+            raise Wrong(f"{graph.job}: chunk {chunk} of operand {operand} is freed and still there")
+
+
+def _at_host(execution: Any, table: Any) -> tuple[list[int], list[int]]:
+    """Operands of a job that wait at the host, and those that executors have."""
+    mask = (1 << 31) - 1
+    waiting = [key & mask for heap in execution.queue.heaps for key in heap if key >> 62 == table.number]
+    waiting += [operand for owner, operand, _ in execution.admission.staged if owner is table]
+    waiting += [operand for owner, operand in execution.admission._preparing.values() if owner is table]
+    batches = [batch for worker in execution.workers for batch in worker.batches if batch.table is table]
+    return waiting, [operand for batch in batches for operand in batch.operands]
+
+
+def check_end(world: World) -> None:
+    """Nothing runs, nothing is held, nothing is left."""
+    execution, arena = world.execution, world.arena
+    left = {
+        "slots": len(arena._sizes),
+        "chunks in memory": len(execution.chunks.memory),
+        "chunks on disk": len(execution.chunks.disk),
+        "files": world.disk.left,
+        "pins": execution.chunks.pins,
+        "doomed": execution.chunks.doomed,
+        "queue": len(execution.queue),
+        "line": len(execution.storing.line),
+        "loading": len(execution.storing.loading),
+        "jobs": execution.jobs.by_name,
+        "holders": world.session.meta._holders,
+        "tensors": world.session.meta.tensors,
+        "flags": len(execution.jobs.flags._word),
+        "batches": sum(len(worker.batches) for worker in execution.workers),
+        "quota": execution.admission.quota.granted,
+    }
+    wrong = {name: value for name, value in left.items() if value}
+    if wrong:
+        raise Wrong(f"left behind: {wrong}")

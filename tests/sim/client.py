@@ -1,0 +1,218 @@
+"""The client of a simulated cluster: uploads, submits, cancels, fetches, compares, lets go.
+
+It does what `jmars.client` does, by the same orders to the same actors. How a job may end follows from what was done to
+it: any other end, and any other value, is a `Wrong`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+import numpy as np
+
+from jmars.config import config
+from jmars.errors import MemoryLimitError, StorageError
+from jmars.model.states import TERMINAL, JobState
+from jmars.tensor.from_array import FromArray
+from jmars.tensor.graph import Outline, TensorGraph
+from jmars.tensor.operand import Splits, TensorData
+from jmars.tensor.structure import bindings, canonical, digest
+from tests.sim.programs import Program, program
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+__all__ = ["Client", "Wrong"]
+
+PROGRAMS = 150
+PATIENCE = 600.0  # virtual seconds in which every job has ended
+
+
+class Wrong(Exception):
+    """The promise was broken."""
+
+
+class Client:
+    """One client with a few jobs, one after the other, or all at once."""
+
+    def __init__(self, world: World, random: Random) -> None:
+        self.world, self.random = world, random
+        self.held: dict[str, Any] = {}  # key of what lies on the cluster: its value
+        self.ended: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self.cancelled: set[str] = set()
+        self.ends: list[str] = []  # how each job ended
+        self._tickets = itertools.count()
+
+    async def run(self) -> None:
+        """All jobs, and then nothing is held any more."""
+        numbers = self.random.sample(range(PROGRAMS), self.random.randint(1, 3))
+        at_once = self.random.random() < 0.5
+        tasks = [asyncio.ensure_future(self._program(program(number))) for number in numbers] if at_once else []
+        try:
+            for number in numbers if not at_once else ():
+                await self._program(program(number))
+            for task in tasks:
+                await task
+        finally:
+            for task in tasks:
+                task.cancel()
+        self.world.session.drop(list(self.held))
+        self.held.clear()
+
+    async def _program(self, one: Program) -> None:
+        await asyncio.sleep(self.random.expovariate(10))
+        if self.random.random() < 0.4:  # its first result stays, and the next job reads it
+            await self._job(one, [0])
+        await self._job(one, range(len(one.results)))
+
+    async def _job(self, one: Program, which: Sequence[int]) -> None:
+        world, session, random = self.world, self.world.session, self.random
+        data = [one.results[i] for i in which]
+        expected = {one.results[i].key: one.expected[i] for i in which}
+        raises = one.raises and len(one.results) - 1 in which
+        before = set(self.held)
+        try:
+            uploaded, job = await self._submit(data, f"program-{one.number}")
+        except (StorageError, MemoryLimitError) as error:  # there is no room for what it uploads
+            self._excuse("an upload", error)
+            return
+        world.trace(f"{job} is program {one.number}, results {list(which)}")
+        ended = self.ended.setdefault(job, world.loop.create_future())
+        if random.random() < world.faults.cancels:
+            await asyncio.sleep(random.expovariate(1 / random.choice((0.005, 0.05, 0.5))))
+            world.trace(f"the client cancels {job}")
+            if session.graph(job).state not in TERMINAL:
+                self.cancelled.add(job)
+            session.cancel(job)
+        try:
+            report = await asyncio.wait_for(ended, PATIENCE)
+        except TimeoutError:
+            raise Wrong(f"{job} has not ended after {PATIENCE:g} s: {session.describe(job)}") from None
+        world.trace(f"{job} has ended: {report['state']} {(report['error'] or ('', ''))[:2]}")
+        session.drop(uploaded)
+        if report["state"] != JobState.SUCCEEDED:
+            session.drop([node.key for node in data if isinstance(node.op, FromArray) and node.key not in before])
+        self.ends.append(report["state"])
+        self._judge(job, report, raises)
+        if report["state"] == JobState.SUCCEEDED:
+            for node in data:
+                self.held.setdefault(node.key, expected[node.key])
+            for node in data:
+                try:
+                    await self._compare(job, node)
+                except (StorageError, MemoryLimitError) as error:  # no room to read it back
+                    self._excuse(f"a fetch of {job}", error)
+            for node in data:
+                if random.random() < 0.5 and node.key in self.held:
+                    del self.held[node.key]
+                    session.drop([node.key])
+
+    def _excuse(self, what: str, error: Exception) -> None:
+        self.world.trace(f"{what} fails: {error!r}")
+        if type(error).__name__ not in self.world.excuses():
+            raise Wrong(f"{what} failed with {error!r}; nothing excuses that") from error
+
+    def _judge(self, job: str, report: dict[str, Any], raises: bool) -> None:
+        """Whether it may end so."""
+        state, error = report["state"], report["error"]
+        if state == JobState.CANCELLED and job in self.cancelled:
+            return
+        if state == JobState.SUCCEEDED and not raises:
+            return
+        if state == JobState.FAILED and raises and error[0] == "ZeroDivisionError":
+            return
+        if state == JobState.FAILED and error[0] in self.world.excuses():
+            return
+        raise Wrong(f"{job} ended as {state} with {error and error[:3]}; nothing excuses that")
+
+    # -- as jmars.client does it
+    async def _submit(self, data: Sequence[TensorData], name: str) -> tuple[list[str], str]:
+        session, random = self.world.session, self.random
+        outline = Outline.of(data, set(self.held))
+        keys = [node.key for node in outline.nodes]
+        asked = set(outline.results)
+        uploaded: list[str] = []
+        for number, operand in enumerate(outline.operands):
+            if isinstance(operand, FromArray):
+                if number not in asked:  # else it keeps its name, and stays
+                    keys[number] = f"{keys[number]}-{next(self._tickets)}"
+                    uploaded.append(keys[number])
+                await self._upload(keys[number], operand.array, outline.nodes[number].chunks)
+        settings = {
+            **config.task,
+            "combine_size": random.choice((2, 4)),
+            "fuse_enabled": random.random() < 0.6,
+            "order": random.choice(("auto", "mars", "dfs")),
+        }
+        ticket = str(next(self._tickets))
+        if outline.unfolds:
+            graph = TensorGraph.from_outline(outline, keys)
+            return uploaded, session.submit(cloudpickle.dumps(graph), name, settings, ticket)
+        structure = digest(outline.operands, outline.nodes, outline.inputs, outline.results, settings)
+        bound = bindings(outline.operands, keys)
+        job = session.again(structure, bound, name, ticket)
+        if not job:
+            blob = cloudpickle.dumps(canonical(TensorGraph.from_outline(outline, keys)))
+            job = session.submit(blob, name, settings, ticket, structure, bound)
+        return uploaded, job
+
+    async def _upload(self, key: str, array: Any, splits: Splits) -> None:
+        world = self.world
+        parts = list(blocks(splits))
+        first = world.session.take_chunks(len(parts))
+        try:
+            for chunk, part in enumerate(parts, first):
+                piece = np.ascontiguousarray(array[part])
+                slot = await world.store.reserve(chunk, piece.nbytes)
+                await asyncio.sleep(self.random.expovariate(1000))
+                np.ndarray(piece.shape, piece.dtype, world.arena.memory, slot)[...] = piece
+                world.store.seal(chunk)
+        except BaseException:
+            world.store.abandon(first, len(parts))
+            raise
+        world.session.keep(key, first, len(parts))
+
+    async def _compare(self, job: str, node: TensorData) -> None:
+        """Fetch a result: it must be NumPy's."""
+        world, session = self.world, self.world.session
+        if node.key not in self.held:
+            return
+        expected = self.held[node.key]
+        pieces: list[Any] = []
+        for chunk, shape in zip(session.chunks(node.key), session.shapes(node.key), strict=True):
+            ticket = f"fetch-{next(self._tickets)}"
+            try:
+                (slot,) = await world.store.pin(ticket, [chunk])
+                await asyncio.sleep(self.random.expovariate(1000))
+                pieces.append(self._read(slot, shape, node, len(pieces)))
+            finally:
+                world.store.unpin(ticket)
+        got = assembled(pieces, node)
+        if got.dtype != expected.dtype or got.shape != expected.shape or not np.array_equal(got, expected):
+            raise Wrong(f"{job} gave a wrong value of {node.op.label}: {got!r:.300} instead of {expected!r:.300}")
+
+    def _read(self, slot: int, shape: Any, node: TensorData, place: int) -> Any:
+        if shape is None:
+            grid = [len(axis) for axis in node.chunks]
+            where = np.unravel_index(place, grid) if grid else ()
+            shape = tuple(axis[i] for axis, i in zip(node.chunks, where))
+        return np.ndarray(shape, node.dtype, self.world.arena.memory, slot).copy()
+
+
+def blocks(splits: Splits) -> list[tuple[slice, ...]]:
+    """Where each chunk lies, in C order."""
+    edges = [[0, *itertools.accumulate(axis)] for axis in splits]
+    return list(itertools.product(*([slice(a, b) for a, b in itertools.pairwise(axis)] for axis in edges)))
+
+
+def assembled(pieces: list[Any], node: TensorData) -> Any:
+    """Chunks in C order as one array."""
+    for axis in reversed(range(len(node.chunks))):
+        count = len(node.chunks[axis])
+        pieces = [np.concatenate(pieces[at : at + count], axis) for at in range(0, len(pieces), count)]
+    return pieces[0]

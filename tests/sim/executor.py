@@ -1,0 +1,149 @@
+"""The executor as a task: the messages of jmars/worker/executor.py, with real kernels and drawn times."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import xxhash
+
+from jmars.errors import ExecutionInterrupted, MemoryLimitError
+from jmars.kernels import Program, compile_program
+from jmars.kernels.unsized import detached, measured, write
+from jmars.storage.arena import HEADER, Arena
+from jmars.worker.executor import FAILED, INTERRUPTED, UNSIZED, describe
+from tests.sim.processes import Child
+
+__all__ = ["Executor"]
+
+SECONDS = 0.01  # that an operand takes, on average
+
+
+@cache
+def _compiled(blob: bytes) -> tuple[Program, Any]:
+    program = cloudpickle.loads(blob)
+    return program, compile_program(program)
+
+
+class Executor:
+    """Executors of one arena. `torn` hears of inputs that changed while they were read."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self.torn: list[str] = []
+        self.ran = 0
+        self._flags = np.frombuffer(arena.memory, np.uint32, HEADER // 4)
+
+    async def main(self, child: Child, *_: Any) -> None:
+        """Serve one child."""
+        programs: dict[int, bytes] = {}
+        while True:
+            message = await child.read()
+            if message[0] == "program":
+                programs[message[1]] = message[2]
+            elif message[0] == "forget":
+                programs.clear()
+            else:
+                await _Batch(self, child, programs, message[1]).run(message[2])
+
+    def stopped(self, flag: int) -> bool:
+        """Whether the job of this word was told to stop."""
+        return bool(self._flags[flag])
+
+
+class _Batch:
+    """One batch of one child."""
+
+    def __init__(self, executor: Executor, child: Child, programs: dict[int, bytes], flag: int) -> None:
+        self.executor, self.child, self.programs, self.flag = executor, child, programs, flag
+        self.elapsed: list[int] = []
+        self.shapes: list[Any] = []
+
+    def report(self, error: Any) -> None:
+        self.child.say((len(self.elapsed), self.elapsed, 0.0, 0.0, error, self.shapes))
+        self.elapsed, self.shapes = [], []
+
+    async def run(self, operands: Any) -> None:
+        """Run the operands in order; the rest is dropped behind one that fails."""
+        with np.errstate(all="ignore"):
+            for place, (number, out, ins, args) in enumerate(operands):
+                before = self.child.loop.now
+                try:
+                    await self._one(*_compiled(self.programs[number]), out, ins, args)
+                except ExecutionInterrupted:
+                    self.report((INTERRUPTED, "", "", "", b"", -1))
+                    return
+                except Exception as error:
+                    self.report((FAILED, *describe(error)))
+                    return
+                self.executor.ran += 1
+                self.elapsed.append(int((self.child.loop.now - before) * 1e6))
+                if place + 1 < len(operands) and self.child.random.random() < 0.3:
+                    self.report(None)
+            self.report(None)
+
+    async def _one(self, program: Program, kernel: Any, out: Any, ins: Any, args: Any) -> None:
+        memory = self.executor.arena.memory
+        loose = program.is_loose
+        slot, room = out if loose else (out, 0)
+        known = [
+            (one.shape if not loose or at[1] is None else at[1], at[0] if loose else at)
+            for one, at in zip(program.inputs, ins, strict=True)
+        ]
+        views = [
+            np.ndarray(shape, one.dtype, memory, at) for one, (shape, at) in zip(program.inputs, known, strict=True)
+        ]
+        for view in views:
+            view.flags.writeable = False
+        if self.executor.stopped(self.flag):
+            raise ExecutionInterrupted("the job was told to stop")
+        seen = [_sum(view) for view in views]
+        await self._busy()
+        stop = lambda: False  # noqa: E731
+        output = program.output
+        if output.is_sized:
+            kernel(np.ndarray(output.shape, output.dtype, memory, slot), views, args, stop)
+        else:
+            result, shape = measured(kernel(None, views, args, stop), output, program.name)
+            if [_sum(view) for view in views] != seen:
+                self.executor.torn.append(f"inputs of {program.name} changed while it ran")
+            if not slot or result.nbytes > room:
+                result = detached(result, np.frombuffer(memory, np.uint8))
+                views.clear()
+                seen = []
+                slot = await self._ask(result.nbytes)
+            write(result, np.ndarray(shape, output.dtype, memory, slot))
+            self.shapes.append((len(self.elapsed), shape))
+        if [_sum(view) for view in views] != seen:
+            self.executor.torn.append(f"inputs of {program.name} changed while it ran")
+
+    async def _busy(self) -> None:
+        """Compute for a while: looked at between blocks, killed at any time."""
+        child, faults = self.child, self.child.children.faults
+        random = child.random
+        seconds = SECONDS * (100 if random.random() < faults.straggles else 1)
+        deaf = random.random() < faults.ignores_stop
+        dies = faults.executor_deaths and random.random() < faults.executor_dies
+        for block in range(3):
+            await child.take(seconds * (100 if deaf and self.executor.stopped(self.flag) else 1) / 3)
+            if dies and block == 1:
+                faults.executor_deaths -= 1
+                child.die("killed by SIGKILL")
+            if not deaf and self.executor.stopped(self.flag):
+                raise ExecutionInterrupted("the job was told to stop")
+
+    async def _ask(self, size: int) -> int:
+        self.report((UNSIZED, size))
+        order, slot, why = await self.child.read()
+        assert order == "place", order
+        if slot:
+            return int(slot)
+        if why:
+            raise MemoryLimitError(why)
+        raise ExecutionInterrupted("the operand was told to drop its result")
+
+
+def _sum(view: Any) -> int:
+    return xxhash.xxh3_64_intdigest(np.ascontiguousarray(view))

@@ -1,0 +1,52 @@
+"""What goes wrong in one run, drawn from its seed.
+
+Each kind of fault is on in some runs only, so that its rare consequences are common where it is on. Counts are bounded:
+what a run may lose is no more than what the promise covers. Source: FoundationDB's BUGGIFY; RELIABILITY 4.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from random import Random
+
+__all__ = ["Faults"]
+
+
+@dataclass
+class Faults:
+    """Shares of events that go wrong, and how often at most; 0 where a kind is off."""
+
+    executor_dies: float = 0.0  # share of operands during which the executor is killed
+    executor_deaths: int = 2  # in all: fewer than an operand survives
+    ignores_stop: float = 0.0  # share of operands that do not look whether their job was stopped
+    straggles: float = 0.0  # share of operands that take a hundred times as long
+    mover_dies: float = 0.0  # share of the mover's orders
+    mover_deaths: int = 3
+    disk_refuses: float = 0.0  # share of writes that fail
+    disk_size: int = 2**40  # bytes
+    disk_slow: float = 1.0
+    cancels: float = 0.0  # share of jobs
+    stalls: float = 0.0  # share of callbacks before which the control process stood still for a while
+    repeats: float = 0.0  # share of reports that reach the scheduler twice
+
+    @classmethod
+    def drawn(cls, random: Random) -> Faults:
+        """The faults of one run."""
+        on = lambda share, value: value if random.random() < share else 0  # noqa: E731
+        return cls(
+            executor_dies=on(0.4, 0.05),
+            ignores_stop=on(0.3, 0.3),
+            straggles=on(0.2, 0.05),
+            mover_dies=on(0.3, 0.1),
+            disk_refuses=on(0.2, 0.1),
+            disk_size=random.choice((2**40, 2**40, 2**40, 100_000)),
+            disk_slow=random.choice((1.0, 1.0, 30.0)),
+            cancels=on(0.4, 0.4),
+            stalls=on(0.2, 0.01),
+            repeats=on(0.3, 0.1),
+        )
+
+    def __str__(self) -> str:
+        quiet = Faults()
+        on = [one.name for one in fields(self) if getattr(self, one.name) != getattr(quiet, one.name)]
+        return ", ".join(f"{name}={getattr(self, name):g}" for name in on) or "none"

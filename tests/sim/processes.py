@@ -1,0 +1,163 @@
+"""Child processes that are none: executors and a mover that live in the loop and speak the real ones' protocol.
+
+`SimChildren` stands where `worker.links.Children` does. What a child is sent and says is framed by the real `ChildLink`
+and comes late, in order on each link. An executor runs the real kernels on the real arena; how long that takes is
+drawn. It reads its inputs once more at the end: they must be what they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+from jmars.actors.frames import Decoder, pack
+from jmars.worker.links import ChildLink
+from tests.sim.faults import Faults
+from tests.sim.loop import VirtualLoop
+
+__all__ = ["Child", "SimChildren"]
+
+LATENCY = 0.0005  # seconds that a message takes, on average
+FIRST_PID = 10_000_000  # above what any system gives
+
+
+class _Transport(asyncio.Transport):
+    """The control process's end of a child's socket."""
+
+    def __init__(self, child: Child) -> None:
+        super().__init__()
+        self._child = child
+
+    def write(self, data: Any) -> None:
+        self._child.later(self._child.heard, bytes(data))
+
+    def close(self) -> None:
+        self._child.later(self._child.hung_up)
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return not self._child.alive
+
+
+class Child:
+    """One child: a task that serves messages, and two streams that keep their order."""
+
+    def __init__(self, children: SimChildren, link: ChildLink, pid: int, main: Callable[[Child], Awaitable[None]]):
+        self.children, self.link, self.pid, self.main = children, link, pid, main
+        self.alive = True
+        self.loop = children.loop
+        self.random: Random = children.loop.random
+        self._decoder = Decoder()
+        self._inbox: deque[Any] = deque()
+        self._wakes: asyncio.Future[None] | None = None
+        self._flying: dict[bool, deque[Any]] = {True: deque(), False: deque()}  # by direction, in order
+        self._arrives = {True: 0.0, False: 0.0}  # when the last of them arrives
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """The zygote has forked it."""
+        self.link.pid = self.pid
+        self.link.connection_made(_Transport(self))
+        if self.alive:
+            self._task = self.loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        await self.main(self)
+
+    # -- what the child does
+    async def read(self) -> Any:
+        """The next message for it."""
+        while not self._inbox:
+            self._wakes = self.loop.create_future()
+            await self._wakes
+        return self._inbox.popleft()
+
+    def say(self, message: Any) -> None:
+        """Tell the control process."""
+        self.later(self._told, pack(message), out=True)
+
+    async def take(self, seconds: float) -> None:
+        """Be busy for about so long."""
+        await asyncio.sleep(self.random.expovariate(1 / seconds))
+
+    # -- what happens to it
+    def die(self, why: str) -> None:
+        """It ends at once; that is known a little later, after all that it said."""
+        if self.alive:
+            self.alive = False
+            self.children.trace(f"{self.link.name} ({self.pid}) ends: {why}")
+            if self._task is not None:
+                self._task.cancel()
+            self.later(self._ended, why, out=True)
+
+    def heard(self, data: bytes) -> None:
+        if self.alive:
+            self._inbox.extend(self._decoder.feed(data))
+            if self._wakes is not None and not self._wakes.done():
+                self._wakes.set_result(None)
+
+    def hung_up(self) -> None:
+        if self.alive:
+            self.alive = False
+            if self._task is not None:
+                self._task.cancel()
+
+    def later(self, call: Callable[..., None], *args: Any, out: bool = False) -> None:
+        """In order with all that goes the same way."""
+        self._arrives[out] = max(self._arrives[out], self.loop.now + self.random.expovariate(1 / LATENCY))
+        self._flying[out].append((call, args))
+        self.loop.call_at(self._arrives[out], self._arrived, out)
+
+    def _arrived(self, out: bool) -> None:
+        call, args = self._flying[out].popleft()
+        call(*args)
+
+    def _told(self, data: bytes) -> None:
+        self.link.data_received(data)
+
+    def _ended(self, why: str) -> None:
+        self.link.ended(why)
+        self.children.living.pop(self.pid, None)
+
+
+class SimChildren:
+    """The child processes of a simulated host.
+
+    Parameters
+    ----------
+    mains
+        What a child of each role does, called with the child and the arguments that it was started with.
+    """
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        faults: Faults,
+        mains: dict[str, Callable[..., Awaitable[None]]],
+        trace: Callable[[str], None],
+    ) -> None:
+        self.loop, self.faults, self.trace = loop, faults, trace
+        self._mains = mains
+        self._pid = FIRST_PID
+        self.living: dict[int, Child] = {}
+
+    def start(self, link: ChildLink, role: str, *args: Any) -> None:
+        """Fork a child for `link`."""
+        self._pid += 1
+        main = self._mains[role]
+        child = self.living[self._pid] = Child(self, link, self._pid, lambda child: main(child, *args))
+        link.kill = lambda: child.die("killed by SIGKILL")  # type: ignore[method-assign]
+        self.loop.call_later(self.loop.random.expovariate(1 / 0.003), child.start)
+
+    def pids(self) -> dict[str, int]:
+        """Process ids by name."""
+        return {child.link.name: pid for pid, child in self.living.items() if child.link.pid}
+
+    def close(self) -> None:
+        """Hang up on all."""
+        for child in self.living.values():
+            child.hung_up()

@@ -1,0 +1,250 @@
+"""One simulated run: real scheduler, real host, everything around them made up.
+
+`run(seed)` gives a `Report`; a run that breaks a promise raises `Failed`, which says how to run it again and shows the
+last of what happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import xxhash
+
+from jmars.model import events
+from jmars.scheduler import EventLog, SessionActor
+from jmars.storage import Arena
+from jmars.tensor.engine import Limits, set_engine
+from jmars.worker import ExecutionActor
+from jmars.worker.store import StoreActor
+from tests.sim import checks
+from tests.sim.client import Client, Wrong
+from tests.sim.disk import Disk
+from tests.sim.executor import Executor
+from tests.sim.faults import Faults
+from tests.sim.loop import VirtualLoop, virtual_clocks
+from tests.sim.processes import SimChildren
+
+__all__ = ["Failed", "Report", "World", "run"]
+
+SHOWN = 60  # lines of a failed run's trace
+LONGEST = 3600.0  # virtual seconds after which a run hangs
+STALL = 2.0  # seconds for which the control process stands still at most
+
+
+class Failed(Exception):
+    """A run broke a promise."""
+
+
+@dataclass
+class Report:
+    """How a run went."""
+
+    seed: int
+    seconds: float = 0.0  # virtual
+    steps: int = 0
+    operands: int = 0
+    spilled: int = 0
+    trace: int = 0  # digest of all that happened
+    faults: str = ""
+    ends: list[str] = field(default_factory=list)
+
+
+class ScribblingArena(Arena):
+    """Memory that is given back is overwritten at once, so that nobody can read what is free."""
+
+    def free(self, offset: int) -> None:
+        """Give a slot back."""
+        size = self.size_of(offset)
+        self.memory[offset : offset + size] = b"\xdb" * size
+        super().free(offset)
+
+
+class Reports:
+    """The scheduler's port as the host has it: now and then a report comes twice."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def __getattr__(self, name: str) -> Any:
+        report = getattr(self._world.session, name)
+        if name not in ("started", "finished", "closed", "spilled"):
+            return report
+
+        def told(*args: Any) -> None:
+            report(*args)
+            if self._world.loop.random.random() < self._world.faults.repeats:
+                self._world.trace(f"{name} of {args[0]} {args[1]} comes twice")
+                report(*args)
+
+        return told
+
+
+class World:
+    """A cluster that is none."""
+
+    def __init__(self, seed: int, faults: Faults | None = None) -> None:
+        self.seed = seed
+        self.lines: list[str] = []
+        random = Random(seed)
+        self.loop = VirtualLoop(Random(random.random()))
+        self.faults = Faults.drawn(random) if faults is None else faults
+        self.drawn = str(self.faults)
+        self.fold = checks.Fold(self._stored)
+        self.fd = -1
+        self.checked = -1  # events told when the operands were checked last
+        self.random = random
+        self._digest = xxhash.xxh3_64()
+
+    def build(self) -> None:
+        """Put it together, inside of the running loop."""
+        random = self.random
+        workers = random.randint(1, 4)
+        self.fd = os.memfd_create("sim")
+        self.arena = ScribblingArena(self.fd, 4096 * random.choice((160, 192, 288)))
+        self.executor, self.disk = Executor(self.arena), Disk(self.arena)
+        mains = {"executor": self.executor.main, "mover": self.disk.main}
+        self.children = SimChildren(self.loop, self.faults, mains, self.trace)
+        children: Any = self.children
+        self.execution = ExecutionActor(
+            self.arena, children, workers, 1, lambda: "/spill", lambda: self.faults.disk_size - self.disk.used
+        )
+        self.execution.ledger.save = lambda: None  # type: ignore[method-assign]  # what is learnt here is not true
+        self.log = EventLog(now=self.loop.time)
+        self._tap(self.log)
+        names = [worker.name for worker in self.execution.workers]
+        self.session = SessionActor(self.execution, names, self.log, self._ended)
+        self.execution.scheduler = self.reports = Reports(self)
+        self.store = StoreActor(self.execution)
+        self.session.around.read_chunk = self._read
+        self.client = Client(self, Random(random.random()))
+        self.execution.start()
+
+    async def main(self) -> None:
+        """The run."""
+        self.build()
+        self.loop.after = self._after
+        await self.client.run()
+        await asyncio.sleep(5.0)  # what is under way ends
+        checks.check(self)
+        checks.check_end(self)
+        self.execution.close()
+        self.children.close()
+        self.loop.after = lambda: None
+
+    def excuses(self) -> set[str]:
+        """Errors that a job may end with, for what goes wrong here."""
+        excused = set()
+        if self.faults.disk_refuses or self.faults.disk_size < 2**40:
+            excused |= {"StorageError", "MemoryLimitError"}
+        return excused
+
+    def trace(self, line: str) -> None:
+        """Something happened."""
+        line = f"{self.loop.now:10.4f}  {line}"
+        self._digest.update(line.encode())
+        self.lines.append(line)
+        if len(self.lines) > 4 * SHOWN:
+            del self.lines[: 2 * SHOWN]
+
+    def report(self) -> Report:
+        """How it went."""
+        return Report(
+            self.seed,
+            self.loop.now,
+            self.loop.steps,
+            self.executor.ran,
+            self.execution.chunks.spilled,
+            self._digest.intdigest(),
+            self.drawn,
+            self.client.ends,
+        )
+
+    # -- own
+    def _after(self) -> None:
+        if self.loop.now > LONGEST:
+            raise Wrong(f"the run has not ended after {LONGEST:g} s")
+        if self.faults.stalls and self.loop.random.random() < self.faults.stalls:
+            self.loop.now += self.loop.random.random() * STALL
+        checks.check(self)
+
+    def _ended(self, report: dict[str, Any]) -> None:
+        ended = self.client.ended.setdefault(report["job"], self.loop.create_future())
+        if ended.done():
+            raise Wrong(f"{report['job']} has ended twice")
+        ended.set_result(report)
+
+    async def _read(self, chunk: int, size: int) -> bytes:
+        ticket = f"value-{chunk}"
+        try:
+            (offset,) = await self.store.pin(ticket, [chunk])
+            return self.arena.memory[offset : offset + size]
+        finally:
+            self.store.unpin(ticket)
+
+    def _stored(self, job: str, operand: int) -> bool:
+        run = self.session._jobs[job]._run
+        return run is not None and run.table.program[operand] < 0
+
+    def _tap(self, log: EventLog) -> None:
+        """Hear of every event."""
+        append = log.append
+
+        def tapped(kind: str, job: str, data: dict[str, Any], *rest: Any) -> Any:
+            self.fold.told(kind, job, data)
+            if kind == events.OPERANDS_MOVED:
+                ids = list(memoryview(data["ids"]).cast("I"))
+                self.trace(f"{job} {ids} -> {data['state']} on {data['worker']}")
+            elif kind == events.JOB_MOVED:
+                self.trace(f"{job} {data['state']} {data['error'] or ''}")
+            elif kind not in (events.GRAPH_BUILT, events.MEMORY_CHANGED):
+                self.trace(f"{job} {kind} {data}")
+            return append(kind, job, data, *rest)
+
+        log.append = tapped  # type: ignore[method-assign]
+
+
+def run(seed: int, faults: Faults | None = None, prepare: Callable[[World], None] = lambda _: None) -> Report:
+    """Simulate one run.
+
+    Raises
+    ------
+    Failed
+        If a promise was broken.
+    """
+    set_engine(Limits(2**30, 2))
+    world = World(seed, faults)
+    prepare(world)
+    asyncio.set_event_loop(None)
+    try:
+        with virtual_clocks(world.loop):
+            world.loop.run_until_complete(world.main())
+        return world.report()
+    except Exception as error:
+        _end(world)
+        raised = "".join(f"\nalso raised: {context.get('exception')!r}" for context in world.loop.failures[:3])
+        shown = "\n".join(world.lines[-SHOWN:])
+        raise Failed(
+            f"seed {seed}: {type(error).__name__}: {error}{raised}\nfaults: {world.drawn}\n{shown}\n"
+            f"again: python -m tests.sim --from {seed} --seeds 1"
+        ) from error
+    finally:
+        _end(world)
+        world.loop.close()
+        if world.fd >= 0:
+            os.close(world.fd)
+
+
+def _end(world: World) -> None:
+    """Whatever is still under way ends."""
+    world.loop.after = lambda: None
+    for _ in range(2):
+        for _ in range(100):
+            if world.loop._ready:  # type: ignore[attr-defined]
+                world.loop._run_once()
+        for task in asyncio.all_tasks(world.loop):
+            task.cancel()
