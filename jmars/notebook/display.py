@@ -113,6 +113,7 @@ class WidgetDisplay:
     def follow(self, job: Job) -> None:
         """Show `job` from now on."""
         self._jobs[job.id] = job
+        job.shown = True
         if self._handle is None:
             lacks = kernel_access.missing()
             if lacks:

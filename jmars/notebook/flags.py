@@ -16,7 +16,7 @@ __all__ = ["USAGE", "Flags"]
 USAGE = """Run a cell of plain NumPy as one graph on a local cluster.
 
     %%jmars [-w WORKERS] [--memory LIMIT] [--chunk SIZE] [-b] [-o NAME] [--lazy] [--plan]
-    %jmars [status | stop | plan EXPRESSION]
+    %jmars [status | why | stop | plan EXPRESSION]
 
 -w, --workers WORKERS
     Worker processes; the cores of this machine when the flag is absent.

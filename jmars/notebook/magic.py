@@ -105,7 +105,8 @@ def _open_cluster(flags: Flags) -> Cluster | None:
 
 
 def run_magic_line(shell: InteractiveShell, line: str) -> Any:
-    """`%jmars` or `%jmars status` shows the clusters of this process, `%jmars stop` closes them, `%jmars plan` plans.
+    """`%jmars` or `%jmars status` shows the clusters of this process, `%jmars why` says what their jobs wait for,
+    `%jmars stop` closes them, `%jmars plan` plans.
 
     Raises
     ------
@@ -116,8 +117,8 @@ def run_magic_line(shell: InteractiveShell, line: str) -> Any:
     word, _, rest = (line.strip() or "status").partition(" ")
     if word == "plan" and rest.strip():
         return run_magic_cell(shell, "--plan", rest)
-    if word not in ("status", "stop") or rest:
-        usage = "`%jmars status`, `%jmars stop`, `%jmars plan EXPRESSION`, or `%%jmars` above a cell"
+    if word not in ("status", "why", "stop") or rest:
+        usage = "`%jmars status`, `%jmars why`, `%jmars stop`, `%jmars plan EXPRESSION`, or `%%jmars` above a cell"
         raise UsageError(f"%jmars {line.strip()}: use {usage}")
     clusters = open_clusters()
     if not clusters:
@@ -126,6 +127,8 @@ def run_magic_line(shell: InteractiveShell, line: str) -> Any:
         if word == "stop":
             cluster.close()
             print(f"jmars: {cluster.name} is closed")  # noqa: T201
+        elif word == "why":
+            print(cluster.why())  # noqa: T201
         else:
             print(describe(cluster))  # noqa: T201
     return None
