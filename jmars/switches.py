@@ -24,6 +24,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "order": ("auto", "mars", "dfs", "blevel", "level"),
     "prefer": ("lean", "fast", "memory"),
     "replan": (True, False),
+    "retries": tuple(range(11)),
     "assigner": ("bfs", "dfs", "random", "bfs-v1", "ncd"),
 }
 TASK_DEFAULTS: dict[str, Any] = {name: values[0] for name, values in SWITCHES.items()}

@@ -162,6 +162,7 @@ class Call:
     work: int = 0  # bytes of scratch that the function allocates
     cost: float = 0.0  # seconds that its user expects; 0 where nobody has said
     alone: bool = False  # never joined with others: its user looks for it by its own name
+    retries: int = -1  # how often it is tried again after it raised; -1 where its user has not said
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)

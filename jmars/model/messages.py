@@ -13,7 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["JobTable", "SchedulerPort", "WorkerPort"]
+__all__ = ["JobTable", "Raised", "SchedulerPort", "WorkerPort"]
+
+# What an operand raised: class name, text, traceback, pickle, which of the fused operands did (or -1), and whether it
+# may pass by itself (an OSError), so that trying again is of use.
+Raised = tuple[str, str, str, bytes, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +96,8 @@ class SchedulerPort(Protocol):
         `sizes` are the shapes of those that were not known before, by operand.
         """
 
-    def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes, int]) -> None:
-        """An operand raised: class name, text, traceback, pickle, and which of the fused operands did (or -1)."""
+    def failed(self, job: str, operand: int, worker: int, error: Raised) -> None:
+        """An operand raised."""
 
     def interrupted(self, job: str, operands: list[int], worker: int) -> None:
         """These were stopped before they were done, as ordered."""

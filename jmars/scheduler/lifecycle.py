@@ -221,11 +221,11 @@ LEGAL: dict[int, frozenset[int]] = {state: _moves(state) for state in _HANDLERS}
 
 
 def taken_in(what: Happened) -> bytes:
-    """For each state 1 if what happened moves an operand there, else 0: what is tested for each of a batch."""
+    """For each state 1 if what happened can move an operand there, else 0: what is tested for each of a batch."""
     flags = bytearray(max(S) + 1)
     for state, handler in _HANDLERS.items():
-        move = handler(what, True, 0)
-        flags[state] = move is not None and move.state != state
+        moves = [handler(what, inputs_there, 0) for inputs_there in (True, False)]
+        flags[state] = any(move is not None and move.state != state for move in moves)
     return bytes(flags)
 
 

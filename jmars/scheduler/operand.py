@@ -1,8 +1,9 @@
 """OperandActor: the operands of one job as rows of lists.
 
 One actor holds many operands; an actor or coroutine each would cost 12 to 24 times as much per step. Its rows are the
-counters of a `flow` instance, a state byte, and the worker that made the chunk. It decides; GraphActor acts on what it
-returns. Source: seed 003, "Operand 状态" and "执行控制".
+counters of a `flow` instance, a state byte, and the worker that made the chunk. What becomes of an operand is decided
+by `lifecycle`, for most of them by tables made from it; StageRun acts on what is returned.
+Source: seed 003, "Operand 状态" and "执行控制".
 """
 
 from __future__ import annotations
@@ -14,14 +15,23 @@ from jmars.flow.counters import Counters
 from jmars.model.states import OperandState as S
 from jmars.scheduler.assigner import choose_worker
 from jmars.scheduler.blame import Blame
-from jmars.scheduler.lifecycle import LEGAL
+from jmars.scheduler.lifecycle import Command, Happened, Move, step, taken_in
 
-__all__ = ["MOST_LOSSES", "OperandActor", "Recovery"]
+__all__ = ["MOST_LOSSES", "Moved", "OperandActor", "Recovery"]
 
 MOST_LOSSES = 5  # how often the chunk of an operand may be lost
 
-_UNSCHEDULED, _READY, _RUNNING = int(S.UNSCHEDULED), int(S.READY), int(S.RUNNING)
-_FINISHED, _FREED, _CANCELLING = int(S.FINISHED), int(S.FREED), int(S.CANCELLING)
+_TAKES, _ENDS, _FREES = taken_in(Happened.TAKEN), taken_in(Happened.STORED), taken_in(Happened.UNNEEDED)
+_READY, _RUNNING, _FINISHED, _FREED = int(S.READY), int(S.RUNNING), int(S.FINISHED), int(S.FREED)
+_AT_WORK = (S.RUNNING, S.CANCELLING)
+
+
+class Moved(NamedTuple):
+    """What became of operands that were reported or stopped."""
+
+    states: dict[S, list[int]]  # operands by their new state, but those that are ready
+    ready: list[int]  # to be submitted
+    workers: list[int]  # and where
 
 
 class Recovery(NamedTuple):
@@ -64,7 +74,9 @@ class OperandActor:
         self.odd: list[int] = []  # of the last report: operands that were not running, so that it changed nothing
         self.blame = Blame()
         self.losses: dict[int, int] = {}  # operand: how often its chunk was lost
+        self.tries: dict[int, int] = {}  # operand: how often it raised
         self._withdrawn: set[int] = set()  # operands that a worker has, and whose inputs were lost since
+        self._stopped = False
         for given in graph.given.tolist():
             self.state[given] = _FINISHED
 
@@ -73,11 +85,12 @@ class OperandActor:
         ready = self.counters.graph.initial
         return ready, self._make_ready(ready)
 
+    # -- the way that all go
     def started(self, operands: Iterable[int], worker: int) -> list[int]:
         """A worker took operands; returns those for which that is news."""
         state, taken = self.state, []
         for operand in operands:
-            if state[operand] == _READY:
+            if _TAKES[state[operand]]:
                 state[operand] = _RUNNING
                 taken.append(operand)
                 planned = self.chosen[operand]
@@ -94,9 +107,9 @@ class OperandActor:
         Operands that do not run, because the report comes a second time or too late, are passed over and left in `odd`.
         """
         state, owner, chosen, load = self.state, self.owner, self.chosen, self.load
-        nbytes, held = self.nbytes, self.held
+        nbytes, held, ends = self.nbytes, self.held, _ENDS
         for operand in operands:
-            if state[operand] != _RUNNING and state[operand] != _CANCELLING:
+            if not ends[state[operand]]:
                 self.odd.append(operand)
                 continue
             state[operand] = _FINISHED
@@ -110,14 +123,12 @@ class OperandActor:
         ready, released = self.counters.finish(operands)
         freed = []
         for operand in released:
-            if _FREED in LEGAL[state[operand]]:
+            if _FREES[state[operand]]:
                 state[operand] = _FREED
                 freed.append(operand)
                 held[owner[operand]] -= nbytes[operand] if owner[operand] >= 0 else 0
-        if self._withdrawn:
-            self._withdrawn.difference_update(operands)
-            there, ready = ready, [operand for operand in ready if operand not in self._withdrawn]
-            self._withdrawn.difference_update(there)  # the worker that has them finds their inputs again
+        if self._withdrawn or self._stopped:
+            ready = self._to_submit(ready, operands)
         return ready, self._make_ready(ready), freed
 
     def sized(self, operand: int, shape: tuple[int, ...], size: int) -> None:
@@ -136,20 +147,41 @@ class OperandActor:
                 load[planned] += 1
                 self.chosen[operand] = planned
 
+    # -- when something goes wrong
     def died(self, operands: Sequence[int], how: str) -> int | None:
         """The worker that held these is dead; returns the one that is the cause, where that is plain by now."""
         return self.blame.died([operand for operand in operands if self.state[operand] == _RUNNING], how)
 
-    def again(self, operands: Iterable[int]) -> tuple[list[int], list[int], list[int]]:
-        """What did not end, because its worker is dead or dropped it, runs again.
+    def dropped(self, operands: Iterable[int]) -> Moved:
+        """A worker stopped these or dropped them, or died: they run again, or are cancelled where that was ordered."""
+        return self._meet(operands, Happened.DROPPED)
 
-        Returns those that wait for inputs, those that are ready, and the worker of each of these.
-        """
-        return self._take_back([operand for operand in operands if self.state[operand] == _RUNNING])
+    def missing(self, operands: Iterable[int]) -> Moved:
+        """A worker has not all inputs of these: they wait for them."""
+        return self._meet(operands, Happened.MISSING)
 
-    def missing(self, operands: Iterable[int]) -> tuple[list[int], list[int], list[int]]:
-        """A worker has not all inputs of these; returns what `again` does."""
-        return self._take_back([operand for operand in operands if self.state[operand] in (_READY, _RUNNING)])
+    def raised(self, operand: int, most: int) -> Moved:
+        """An operand raised: it is tried again, `most` times; then it is FATAL with all that depends on it."""
+        if self.state[operand] == _RUNNING:
+            self.tries[operand] = self.tries.get(operand, 0) + 1
+        return self._meet([operand], Happened.RAISED, tries_left=max(0, most + 1 - self.tries.get(operand, 0)))
+
+    def refused(self, operand: int) -> Moved:
+        """An operand can never run on that worker."""
+        return self._meet([operand], Happened.REFUSED)
+
+    def hopeless(self, operand: int) -> Moved:
+        """An operand will never be computed, wherever it stands: it ends workers, or its chunk is lost each time."""
+        return self._meet([operand], Happened.RAISED if self.state[operand] == _RUNNING else Happened.HOPELESS)
+
+    def stop(self) -> Moved:
+        """What does not run is cancelled, what runs is to be stopped, and nothing becomes ready from now on."""
+        self._stopped = True
+        return self._meet(range(len(self.state)), Happened.STOP)
+
+    def free(self) -> list[int]:
+        """Nobody needs what is stored; returns the operands."""
+        return self._meet(self.those_in(S.FINISHED), Happened.UNNEEDED).states.get(S.FREED, [])
 
     def lost(self, operands: Sequence[int]) -> Recovery | None:
         """Chunks of operands are gone: what is still needed of them runs again, with what was freed before it.
@@ -157,16 +189,16 @@ class OperandActor:
         Those that a worker has and that read them stay there, until it says that it misses their inputs, or that they
         have ended. None where nothing was lost that matters.
         """
-        state, owner, held = self.state, self.owner, self.held
+        state, owner = self.state, self.owner
         again, ready, withdrawn, given = self.counters.lost([one for one in operands if state[one] == _FINISHED])
         if not again:
             return None
         for operand in again:
             if state[operand] == _FINISHED:
-                held[owner[operand]] -= self.nbytes[operand]
-            state[operand], owner[operand] = _UNSCHEDULED, -1
-        for operand in given:
-            state[operand] = _FINISHED
+                self.held[owner[operand]] -= self.nbytes[operand]
+            what = Happened.CHUNK_LOST if state[operand] == _FINISHED else Happened.NEEDED_AGAIN
+            state[operand], owner[operand] = step(S(state[operand]), what).state, -1
+        self._meet(given, Happened.GIVEN_AGAIN)
         self._withdrawn.update(withdrawn)
         gone = set(operands).intersection(again)
         for operand in gone:
@@ -175,28 +207,11 @@ class OperandActor:
         too_often = self.losses[worst] > MOST_LOSSES
         return Recovery(again, ready, [] if too_often else self._make_ready(ready), given, worst if too_often else -1)
 
-    def move(self, operands: Iterable[int], after: S) -> list[int]:
-        """Put operands into `after` where that is legal; returns those that moved."""
-        moved = []
-        for operand in operands:
-            before = self.state[operand]
-            if after in LEGAL[before]:
-                self.state[operand] = after
-                moved.append(operand)
-                if before in (_RUNNING, _CANCELLING) and after != _CANCELLING:
-                    self.running -= 1
-                if after in (S.CANCELLED, S.FATAL, S.UNSCHEDULED) and operand in self.chosen:
-                    self.load[self.chosen.pop(operand)] -= 1
-        return moved
-
-    def fatal(self, operand: int) -> list[int]:
-        """An operand cannot be computed: it and all that depends on it and does not run is FATAL; returns these."""
-        after = [one for one in self.descendants(operand) if self.state[one] != _RUNNING]
-        return self.move([operand, *after], S.FATAL)
-
-    def descendants(self, operand: int) -> list[int]:
-        """All that read the operand's chunk, directly or not."""
-        seen, stack = set(), [operand]
+    # -- what others ask
+    def descendants(self, operands: Iterable[int]) -> list[int]:
+        """All that read the chunks of these, directly or not, ascending."""
+        seen: set[int] = set()
+        stack = list(operands)
         while stack:
             for user in self.counters.graph.succs[stack.pop()]:
                 if user not in seen:
@@ -214,18 +229,48 @@ class OperandActor:
         """Whether every operand is finished."""
         return self.counters.is_done
 
-    def _take_back(self, operands: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-        waiting, ready = [], []
+    # -- own
+    def _meet(self, operands: Iterable[int], what: Happened, tries_left: int = 0, spread: bool = True) -> Moved:
+        """Move each operand as `lifecycle` says, and (`spread`) all that depends on those that are FATAL by it."""
+        state, waiting = self.state, self.counters.waiting
+        known: dict[tuple[int, bool], Move] = {}
+        moved: dict[S, list[int]] = {}
+        ready: list[int] = []
         for operand in operands:
-            self.load[self.chosen.pop(operand)] -= 1
-            self.running -= self.state[operand] == _RUNNING
-            if self.counters.waiting[operand]:
-                self.state[operand] = _UNSCHEDULED
-                waiting.append(operand)
-            else:
+            there = not waiting[operand]
+            kind = state[operand], there
+            move = known.get(kind)
+            if move is None:
+                move = known[kind] = step(S(state[operand]), what, inputs_there=there, tries_left=tries_left)
+            if Command.SUBMIT in move.commands:
                 ready.append(operand)
-        self._withdrawn.difference_update(operands)
-        return waiting, ready, self._make_ready(ready)
+            elif move.state != state[operand]:
+                moved.setdefault(move.state, []).append(operand)
+            else:
+                continue
+            self._leave(operand, move.state)
+        if spread and S.FATAL in moved:
+            after = self._meet(self.descendants(moved[S.FATAL]), Happened.HOPELESS, spread=False)
+            for state_after, those in after.states.items():
+                moved.setdefault(state_after, []).extend(those)
+        return Moved(moved, ready, self._make_ready(ready))
+
+    def _leave(self, operand: int, after: S) -> None:
+        """An operand goes into another state than by the way that all go."""
+        if self.state[operand] in _AT_WORK and after not in _AT_WORK:
+            self.running -= 1
+        if after not in _AT_WORK and operand in self.chosen:
+            self.load[self.chosen.pop(operand)] -= 1
+        if self._withdrawn:
+            self._withdrawn.discard(operand)
+        self.state[operand] = after
+
+    def _to_submit(self, ready: list[int], finished: Sequence[int]) -> list[int]:
+        """Of those whose last input is there: not what a worker has already, and nothing once all is stopped."""
+        self._withdrawn.difference_update(finished)
+        left = [] if self._stopped else [operand for operand in ready if operand not in self._withdrawn]
+        self._withdrawn.difference_update(ready)  # the worker that has them finds their inputs again
+        return left
 
     def _make_ready(self, operands: Iterable[int]) -> list[int]:
         state, owner, nbytes, load = self.state, self.owner, self.nbytes, self.load

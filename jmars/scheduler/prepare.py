@@ -34,6 +34,8 @@ LEAST_SECONDS = 0.1  # of a run that is worth it
 TOLERANCE = 1.25  # how far a prediction may be off
 PATIENCE = 4.0  # a plan that is used again may take longer to make
 
+TRANSIENT_RETRIES = 3  # of an operand that raised an OSError
+
 _AT_ONCE = 1 << 20  # instances of one structure; the words by which jobs are stopped are fewer
 _KEPT = 4  # of them, when no job runs
 
@@ -101,6 +103,14 @@ class Prepared:
             readers=shared.readers,
             tight=shared.tight,
         )
+
+    def tries(self, operand: int, transient: bool) -> int:
+        """How often an operand that raised is tried again; `transient` for an error that may pass by itself."""
+        steps = self.table.programs[self.table.program[operand]].steps
+        asked = max((step.retries for step in steps if isinstance(step, Call)), default=-1)
+        if asked >= 0:
+            return asked
+        return max(int(self.settings.get("retries", 0)), TRANSIENT_RETRIES if transient else 0)
 
     def is_off(self, makespan: float) -> bool:
         """Whether a run that took so many seconds teaches enough to plan the next ones again."""

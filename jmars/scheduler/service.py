@@ -13,7 +13,7 @@ from typing import Any
 
 from jmars.errors import UnknownTaskError
 from jmars.model import events
-from jmars.model.messages import WorkerPort
+from jmars.model.messages import Raised, WorkerPort
 from jmars.model.states import TERMINAL
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
@@ -160,7 +160,7 @@ class SessionActor:
         for stage in self._stage(job):
             stage.finished(operands, worker, sizes, microseconds)
 
-    def failed(self, job: str, operand: int, worker: int, error: tuple[str, str, str, bytes, int]) -> None:
+    def failed(self, job: str, operand: int, worker: int, error: Raised) -> None:
         """An operand raised."""
         for stage in self._stage(job):
             stage.failed(operand, error)

@@ -8,6 +8,7 @@ Source: seed 003, "执行控制" and "取消作业".
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Protocol
@@ -16,10 +17,10 @@ import numpy as np
 
 from jmars.errors import ChunkLostError
 from jmars.model import events
-from jmars.model.messages import JobTable
+from jmars.model.messages import JobTable, Raised
 from jmars.model.states import OperandState as S
 from jmars.scheduler.eta import Eta
-from jmars.scheduler.operand import OperandActor
+from jmars.scheduler.operand import Moved, OperandActor
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.replanning import watch_over
 from jmars.scheduler.stages import Stages
@@ -30,6 +31,8 @@ from jmars.tensor.source_line import SourceLine
 __all__ = ["Owner", "StageRun", "open_stage"]
 
 Error = tuple[str, str, str, bytes, str]  # class, text, traceback, pickle, where
+
+RETRY_SECONDS, RETRY_FACTOR = 0.05, 3  # before the second try of an operand, and how much longer before each later one
 
 
 class Owner(Protocol):
@@ -112,7 +115,6 @@ class StageRun:
         if freed:
             self._free(freed)
         if self._stopping:
-            self._moved(S.CANCELLED, rows.move(ready, S.CANCELLED))
             self._end_if_still()
         elif rows.is_done:
             self._over(succeeded=True)
@@ -122,40 +124,45 @@ class StageRun:
             if self._replanning is not None:
                 self._replanning.ended(operands, worker, microseconds)
 
-    def failed(self, operand: int, error: tuple[str, str, str, bytes, int]) -> None:
-        """An operand raised: it and what depends on it are FATAL, the rest stops."""
-        if self.operands.state[operand] != S.RUNNING:
-            self._cancelled([operand])
+    def failed(self, operand: int, error: Raised) -> None:
+        """An operand raised: it is tried again, or it and what depends on it are FATAL and the rest stops."""
+        rows = self.operands
+        most = self.ready.prepared.tries(operand, transient=error[5])
+        moved = rows.raised(operand, most)
+        if moved.ready:
+            self._moved(S.READY, moved.ready)
+            delay = RETRY_SECONDS * RETRY_FACTOR ** (rows.tries[operand] - 1)
+            asyncio.get_running_loop().call_later(delay, self._try_again, operand)
+        elif S.FATAL in moved.states:
+            self._fatal(moved, (*error[:4], self._blame(operand, error[4])))
         else:
-            self._fatal(operand, (*error[:4], self._blame(operand, error[4])))
+            self._act(moved)
 
     def refused(self, operand: int, error: BaseException) -> None:
         """An operand can never run on this host, or (-1) nothing of this job can, and the workers have forgotten it."""
         if operand < 0:
             self._never_opened(error)
-        elif self.operands.state[operand] in (S.READY, S.RUNNING):
-            self._fatal(operand, packed_error(error, self._blame(operand)))
+            return
+        moved = self.operands.refused(operand)
+        if S.FATAL in moved.states:
+            self._fatal(moved, packed_error(error, self._blame(operand)))
         else:
-            self._cancelled([operand])
+            self._act(moved)
 
     def interrupted(self, operands: Sequence[int]) -> None:
         """Operands were stopped before they were done: as ordered, or because they stood behind one that failed."""
-        if self._stopping:
-            self._cancelled(operands)
-        else:
-            self._again(operands)
+        self._act(self.operands.dropped(operands))
 
     def lost(self, operands: Sequence[int], why: str, how: str) -> None:
         """The worker died: what it held runs again elsewhere, unless one has ended too many workers by itself."""
-        if self._stopping:
-            self._cancelled(operands)
-            return
-        poison = self.operands.died(operands, how)
-        if poison is None:
-            self._again(operands)
-            return
-        where = self._blame(poison)
-        self._fatal(poison, packed_error(ended_workers(where, self.operands.blame.deaths[poison], why, how), where))
+        rows = self.operands
+        poison = rows.died(operands, how)
+        if poison is not None:
+            where = self._blame(poison)
+            self._fatal(
+                rows.hopeless(poison), packed_error(ended_workers(where, rows.blame.deaths[poison], why, how), where)
+            )
+        self._act(rows.dropped(operands))
 
     def chunks_lost(self, chunks: Iterable[int], why: str) -> None:
         """Chunks are gone from the workers: what made them runs again, and what made the inputs that were freed."""
@@ -171,12 +178,7 @@ class StageRun:
 
     def missing(self, operands: Sequence[int]) -> None:
         """Operands that a worker had cannot run, because inputs are gone: they wait until these are there again."""
-        if self._stopping:
-            self._cancelled(operands)
-            return
-        waiting, ready, workers = self.operands.missing(operands)
-        self._moved(S.UNSCHEDULED, waiting)
-        self._submit(ready, workers)
+        self._act(self.operands.missing(operands))
 
     def spilled(self, operands: Sequence[int], on_disk: bool) -> None:
         """Chunks went to disk or came back: shown like a state, though it is none."""
@@ -214,10 +216,10 @@ class StageRun:
         kept = [place for place, one in enumerate(operands) if one not in odd]
         return [operands[k] for k in kept], [microseconds[k] for k in kept] if microseconds else []
 
-    def _again(self, operands: Sequence[int]) -> None:
-        waiting, ready, workers = self.operands.again(operands)
-        self._moved(S.UNSCHEDULED, waiting)
-        self._submit(ready, workers)
+    def _try_again(self, operand: int) -> None:
+        """Some time after an operand raised: submit it, unless it is not needed any more or lacks inputs by now."""
+        if self.operands.state[operand] == S.READY:
+            self._act(self.operands.missing([operand]))
 
     def _recover(self, lost: Sequence[int], why: str) -> None:
         found = self.operands.lost(lost)
@@ -232,7 +234,7 @@ class StageRun:
         elif found.worst >= 0:
             where = self._blame(found.worst)
             times = self.operands.losses[found.worst]
-            self._fatal(found.worst, packed_error(lost_too_often(where, times, why), where))
+            self._fatal(self.operands.hopeless(found.worst), packed_error(lost_too_often(where, times, why), where))
         else:
             self._submit(found.ready, found.workers)
 
@@ -250,15 +252,26 @@ class StageRun:
         """Chunks that no operand of this job makes are gone: whoever holds the graph must compute them."""
         keys = self._meta.lost(chunks)
         text = f"what was computed or sent before is gone ({why}); run it again"
-        readers = [operand for operand, chunk in self.given.items() if chunk in set(chunks)]
-        self._fatal(readers[0] if readers else -1, packed_error(ChunkLostError(text, keys), ""))
+        read = set(chunks)
+        readers = [operand for operand, chunk in self.given.items() if chunk in read]
+        hopeless = self.operands.hopeless(self.operands.descendants(readers)[0]) if readers else None
+        self._fatal(hopeless, packed_error(ChunkLostError(text, keys), ""))
 
     # -- ending
-    def _fatal(self, operand: int, error: Error) -> None:
+    def _act(self, moved: Moved) -> None:
+        """Tell what became of operands, submit those that are ready, and end where nothing is left to wait for."""
+        for state, operands in moved.states.items():
+            self._moved(state, operands)
+        self._submit(moved.ready, moved.workers)
+        self._end_if_still()
+
+    def _fatal(self, moved: Moved | None, error: Error) -> None:
         """An operand cannot be computed: all that depends on it is FATAL, the rest is stopped."""
-        self._owner.failing(error, self._line)
-        if operand >= 0:
-            self._moved(S.FATAL, self.operands.fatal(operand))
+        if not self._stopping:
+            self._owner.failing(error, self._line)
+        if moved is not None:
+            for state, operands in moved.states.items():
+                self._moved(state, operands)
         self.stop()
 
     def stop(self) -> None:
@@ -266,9 +279,8 @@ class StageRun:
         if self._stopping or self.ended:
             return
         self._stopping = True
-        rows = self.operands
-        self._moved(S.CANCELLED, rows.move(rows.those_in(S.UNSCHEDULED, S.READY), S.CANCELLED))
-        self._moved(S.CANCELLING, rows.move(rows.those_in(S.RUNNING), S.CANCELLING))
+        for state, operands in self.operands.stop().states.items():
+            self._moved(state, operands)
         self._owner.stopping()
         self._port.stop_execution(self._job)
         self._end_if_still()
@@ -276,16 +288,9 @@ class StageRun:
     def _never_opened(self, error: BaseException) -> None:
         self._owner.failing(packed_error(error, "while it was opened on the workers"), None)
         self._stopping = self.ended = True
-        rows = self.operands
-        self._moved(S.CANCELLED, rows.move(rows.those_in(S.UNSCHEDULED, S.READY, S.RUNNING), S.CANCELLED))
+        self._moved(S.CANCELLED, self.operands.stop().states.get(S.CANCELLED, []))
         self._port.free_chunks(self._let_go())
         self.closed(None)
-
-    def _cancelled(self, operands: Sequence[int]) -> None:
-        """These do not run any more, and need not."""
-        rows = self.operands
-        self._moved(S.CANCELLED, rows.move([one for one in operands if rows.state[one] == S.CANCELLING], S.CANCELLED))
-        self._end_if_still()
 
     def _end_if_still(self) -> None:
         if self._stopping and not self.operands.running and not self.ended:
@@ -302,10 +307,9 @@ class StageRun:
                 {bound.key(name): [chunk[i] for i in ids] for name, ids in prepared.results.items()}, shapes
             )
         else:
-            program = self.table.program
-            stored = [i for i in rows.those_in(S.FINISHED) if program[i] >= 0]
-            self._moved(S.FREED, rows.move(stored, S.FREED))
-            self._port.free_chunks([chunk[i] for i in stored])
+            freed, program = rows.free(), self.table.program
+            self._moved(S.FREED, freed)
+            self._port.free_chunks([chunk[i] for i in freed if program[i] >= 0])
         self._port.free_chunks(self._let_go())
         self._port.close_job(self._job)
 

@@ -10,7 +10,7 @@ what `("place", slot, why)` answers.
 Message out: `(count, microseconds, fresh, waited, error, shapes)`: so many more operands of the oldest batch are done;
 `microseconds`, `fresh` and `waited` are what `meter` reads of them; `error` is None, `(UNSIZED,
 bytes)` where the next one is computed and has no slot, or `(kind, class name, text, traceback, pickle, which fused
-operand)` of the next one, and then the rest of the batch is dropped; `shapes` holds (place in the report, shape) of
+operand, whether it may pass by itself)` of the next one, and then the rest of the batch is dropped; `shapes` holds (place in the report, shape) of
 chunks whose size was not known.
 Source: seed 003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
 """
@@ -37,6 +37,7 @@ import numpy as np
 from jmars.actors.frames import pack, recv_message
 from jmars.errors import ExecutionInterrupted, JmarsError, text_of
 from jmars.kernels import Program, compile_program, take_member
+from jmars.model.messages import Raised
 from jmars.storage.arena import HEADER
 from jmars.tensor.ops.mapping import opened
 from jmars.worker.meter import Meter
@@ -167,7 +168,7 @@ def _run_batch(
                 views = [array(shape, dtype, chunks, at) for (shape, dtype), at in zip(program.inputs, ins)]
                 program.kernel(array(program.shape, program.dtype, memory, out), views, args, stop)
         except ExecutionInterrupted:
-            report((INTERRUPTED, "", "", "", b"", -1))
+            report((INTERRUPTED, "", "", "", b"", -1, False))
             return scratch
         except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
             report((FAILED, *describe(error)))
@@ -182,8 +183,8 @@ def _run_batch(
     return scratch
 
 
-def describe(error: BaseException) -> tuple[str, str, str, bytes, int]:
-    """Class name, text, traceback, pickle of an exception, and which fused operand raised it; none of that raises."""
+def describe(error: BaseException) -> Raised:
+    """What is told of an exception; none of that raises."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
     shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
@@ -194,7 +195,8 @@ def describe(error: BaseException) -> tuple[str, str, str, bytes, int]:
         pickle.loads(blob)
     except Exception:  # it cannot travel: name and text do
         blob = b""
-    return type(error).__name__, text_of(error)[:10_000], trace[:20_000], blob, member
+    transient = isinstance(error, OSError) and not isinstance(error, JmarsError)
+    return type(error).__name__, text_of(error)[:10_000], trace[:20_000], blob, member, transient
 
 
 def _trim_heap() -> None:

@@ -20,7 +20,7 @@ from jmars.worker.hosted import Workplace
 
 __all__ = ["Reporting"]
 
-Failure = tuple[str, str, str, str, bytes, int]  # kind, class name, text, traceback, pickle, which fused operand
+Failure = tuple[str, str, str, str, bytes, int, bool]  # kind, then what `Raised` has
 
 
 class Reporting:

@@ -193,7 +193,7 @@ def test_an_error_of_our_own_in_the_control_process_ends_the_cluster_with_the_re
         pids = _pids(cluster)
         job = cluster.submit_data([node])
         cluster.tell("session", "drop", 5)  # a list of keys it should be
-        with pytest.raises(ClusterError, match=r"failed with TypeError: 'int' object is not iterable in service.py"):
+        with pytest.raises(ClusterError, match=r"failed with TypeError: 'int' object is not iterable in references.py"):
             job.result(10)
         _wait_until_gone(pids, 2)
 

@@ -1,14 +1,12 @@
 """OperandActor: seed 003's states, by the table, for any order of reports."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
 from jmars.model.states import OperandState as S
-from jmars.scheduler.lifecycle import LEGAL, check
 from jmars.scheduler.operand import OperandActor
 
 
@@ -38,23 +36,34 @@ def test_an_operand_whose_worker_died_is_ready_again():
     one.start()
     one.started([0, 1], 0)
     assert one.died([0, 1], "signal") is None
-    waiting, ready, workers = one.again([0, 1])
-    assert (waiting, ready, len(workers)) == ([], [0, 1], 2)
-    assert one.again([0, 1]) == ([], [], [])  # told twice
+    moved = one.dropped([0, 1])
+    assert (moved.states, moved.ready, len(moved.workers)) == ({}, [0, 1], 2)
+    assert one.dropped([0, 1]) == ({}, [], [])  # told twice
     assert one.running == 0 and sum(one.load) == 2
-
-
-def test_illegal_moves_raise_and_the_table_is_closed():
-    with pytest.raises(AssertionError, match="UNSCHEDULED to FINISHED"):
-        check(S.UNSCHEDULED, S.FINISHED)
-    assert all(after in LEGAL for states in LEGAL.values() for after in states)
 
 
 def test_what_depends_on_a_failed_operand_is_fatal_with_it():
     graph = actor(5, [(0, 1), (1, 2), (0, 3)], kept=[2, 3, 4])
-    assert graph.descendants(1) == [2]
-    assert graph.descendants(0) == [1, 2, 3]
-    assert graph.move([1, 2], S.FATAL) == [1, 2]
+    assert graph.descendants([1]) == [2]
+    assert graph.descendants([0]) == [1, 2, 3]
+    graph.start()
+    graph.started([0], 0)
+    assert graph.raised(0, most=1).ready == [0]
+    graph.started([0], 0)
+    assert graph.raised(0, most=1) == ({S.FATAL: [0, 1, 2, 3]}, [], [])
+    assert graph.raised(0, most=1) == ({}, [], [])  # told twice
+    assert graph.tries == {0: 2} and graph.running == 0 and sum(graph.load) == 1
+
+
+def test_stopping_cancels_what_waits_and_leaves_what_runs_to_its_worker():
+    graph = actor(4, [(0, 2), (1, 2), (2, 3)], kept=[3])
+    graph.start()
+    graph.started([0, 1], 0)
+    assert graph.stop().states == {S.CANCELLING: [0, 1], S.CANCELLED: [2, 3]}
+    assert graph.finished([0], 0) == ([], [], []) and graph.running == 1
+    assert graph.dropped([1]).states == {S.CANCELLED: [1]} and graph.running == 0
+    assert graph.finished([1], 0) == ([], [], []) and graph.odd == [1]  # too late
+    assert graph.free() == [0] and graph.load == [0, 0]
 
 
 @given(st.integers(1, 12), st.data())

@@ -105,7 +105,7 @@ def test_a_job_that_ends_badly_gives_its_instance_back_clean(how):
             one.started(job, [other], elsewhere)
             one.finished(job, [other], elsewhere)
         if how == "failed":
-            one.failed(job, operand, worker, ("ValueError", "no", "", b"", -1))
+            one.failed(job, operand, worker, ("ValueError", "no", "", b"", -1, False))
         elif how == "refused":
             one.refused(job, operand, ValueError("no"))
             one.interrupted(job, [operand], worker)

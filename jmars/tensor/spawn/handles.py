@@ -29,6 +29,7 @@ from jmars.units import parse_bytes
 
 __all__ = ["Output", "Spawned", "spawn"]
 
+MOST_RETRIES = 100
 LARGE = 2**16  # bytes of an array that travels through shared memory rather than in the pickle of its call
 _numbers = itertools.count()
 
@@ -43,6 +44,7 @@ def spawn(
     name: str | None = None,
     cost: float | None = None,
     memory: int | str = 0,
+    retries: int | None = None,
     environment: Mapping[str, str] | None = None,
     line: SourceLine | None = None,
 ) -> Spawned:
@@ -66,6 +68,9 @@ def spawn(
         Seconds that it should take, for the plan, until that was measured.
     memory
         Bytes that it needs for itself, as a number or a text like "2GiB": it starts when so much is free.
+    retries
+        How often it is called again after it raised; None: 3 times where that was an OSError, which may pass by itself,
+        else as `task.default_config.retries` says, which is not at all.
     environment
         Variables that are set while it runs.
     line
@@ -81,7 +86,7 @@ def spawn(
     TypeError
         If the function cannot be called.
     ValueError
-        If outputs are named twice, or cost or memory make no sense.
+        If outputs are named twice, or cost, memory or retries make no sense.
 
     What the function raises ends the job and comes back as it is, with the line of this call and the worker's
     traceback. A function whose process died runs again, three times at most; one that changes the world outside should
@@ -106,6 +111,8 @@ def spawn(
         raise TypeError(f"kwargs is a {type(kwargs).__name__}; give a dict from parameters to values")
     if cost is not None and not cost >= 0:
         raise ValueError(f"cost is {cost!r}; give the seconds that the function should take, 0 or more")
+    if retries is not None and not 0 <= retries <= MOST_RETRIES:
+        raise ValueError(f"retries is {retries!r}; give a number from 0 to {MOST_RETRIES}")
     size = parse_bytes(memory) if isinstance(memory, str) else int(memory)
     names = _names(n_outputs, outputs)
     blob, pickled = io.BytesIO(), io.BytesIO()
@@ -121,6 +128,7 @@ def spawn(
         environment=tuple(sorted((str(k), str(v)) for k, v in (environment or {}).items())),
         cost=float(cost or 0.0),
         memory=size,
+        retries=-1 if retries is None else int(retries),
         inputs=tuple(packer.inputs),
         line=line,
     )

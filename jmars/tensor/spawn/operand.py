@@ -54,6 +54,8 @@ class Spawn(Operand):
         Seconds that it should take; 0 where the user has not said.
     memory
         Bytes that it takes beside inputs and result.
+    retries
+        How often it is tried again after it raised; -1 where the user has not said.
     """
 
     function: str
@@ -64,6 +66,7 @@ class Spawn(Operand):
     environment: tuple[tuple[str, str], ...] = ()
     cost: float = 0.0
     memory: int = 0
+    retries: int = -1
     name: ClassVar[str] = "spawn"
 
     @property
@@ -87,6 +90,8 @@ class Spawn(Operand):
             self.memory,
             self.cost,
             alone=True,
+            users=True,
+            retries=self.retries,
         )
         ids = [int(grid.ids.reshape(-1)[0]) for grid in inputs]
         return np.array([builder.add(single(self.function, types, step), ids, (self.call,))], np.int64)
