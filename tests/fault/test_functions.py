@@ -33,7 +33,7 @@ def test_row_21_an_operand_that_ends_every_worker_is_named_and_others_go_on(scen
     job = scene.cluster.submit(blocks(poison))
     error = scene.error(job, 1, 10, WorkerLostError)
     assert "poison" in str(error) and "SIGKILL" in str(error)
-    assert not (wrong := program.differs(other.result(60))), wrong
+    assert not (wrong := program.differs(other.result(30))), wrong
     deaths = sum(worker["restarts"] for worker in scene.cluster.info()["workers"]) - restarts
     assert deaths <= 3 + 1  # it ended three at most while it was alone, and one in company
 
@@ -124,7 +124,7 @@ def test_row_24_a_result_of_twice_the_memory_limit(stage, seed):
     count = 400 * 2**20 // 8
     assert count * 8 > 2 * scene.cluster.capacity
     scene.now()
-    got = scene.cluster.submit(mt.arange(count, chunk_size=count // 64) * 3).result(60)
+    got = scene.cluster.submit(mt.arange(count, chunk_size=count // 64) * 3).result(30)
     took = time.monotonic() - scene.injected
     assert got.dtype == np.int64 and np.array_equal(got, np.arange(count) * 3)
     scene.clock.check(scene.test, took, 1, 5)

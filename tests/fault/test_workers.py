@@ -33,14 +33,14 @@ def test_row_02_a_worker_killed_while_arrays_go_in(scene, seed):
     scene.now()
     stop.start()
     job = scene.cluster.submit(mt.asarray(array, chunk_size=(1, 2**18)) * 3)
-    assert np.array_equal(job.result(60), array * 3)
+    assert np.array_equal(job.result(30), array * 3)
     stop.join()
     scene.clock.check(scene.test, time.monotonic() - scene.injected, 1, 3)
 
 
 def test_row_02_a_worker_killed_while_results_go_out(scene, seed):
     job = scene.run()
-    assert job.wait(60)
+    assert job.wait(30)
     stop = threading.Timer(scene.random.uniform(0.0, 0.02), kill, [scene.worker()])
     scene.now()
     stop.start()
@@ -78,7 +78,7 @@ def test_row_04_three_workers_killed_one_after_the_other(scene, seed):
         scene.now()
         kill(scene.worker())
         assert not job.wait(0.4)
-    assert np.array_equal(job.result(60), np.arange(1, 49))
+    assert np.array_equal(job.result(30), np.arange(1, 49))
     scene.clock.check(scene.test, time.monotonic() - scene.injected, 2, 8)
 
 
