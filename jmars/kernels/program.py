@@ -163,6 +163,7 @@ class Call:
     cost: float = 0.0  # seconds that its user expects; 0 where nobody has said
     alone: bool = False  # never joined with others: its user looks for it by its own name
     retries: int = -1  # how often it is tried again after it raised; -1 where its user has not said
+    users: bool = False  # the user's code runs in it: nobody knows what memory it takes, nor what else it does
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)
@@ -217,6 +218,11 @@ class Program:
 
     @property
     def is_alone(self) -> bool:
+    @property
+    def users(self) -> bool:
+        """Whether the user's code runs in some step."""
+        return any(isinstance(step, Call) and step.users for step in self.steps)
+
         """Whether it is never joined with others."""
         return any(isinstance(step, Call) and step.alone for step in self.steps)
 

@@ -20,7 +20,12 @@ told.py        what storage finds out, told to the scheduler as facts of operand
 hosted.py      the open jobs, and the host as the parts below see it (Hosted, Workplace)
 dispatching.py fills the workers' windows with batches
 reporting.py   what executors report, put in the books
-care.py        the processes of a host: started, told to stop, found dead and replaced
+health.py      which processes do not run though they live, and what to do about each (Health)
+vitals.py      what the system says of processes
+claims.py      by which a batch that was sent and not begun can be taken back (Claims)
+stragglers.py  which operands should run elsewhere, and be copied (Stragglers)
+rescue.py      has them run elsewhere (Rescue)
+care.py        the processes of a host: started, looked after, found dead or stopped, and replaced
 execution.py   ExecutionActor: coordinates the above for every operand
 store.py       StoreActor: chunks that the client writes and reads in place
 passing.py     PassingActor: chunks that a client reads and writes by messages

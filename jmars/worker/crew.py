@@ -7,6 +7,7 @@ that each is sent to each executor once and compiled there once; `Flags` are the
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
@@ -26,7 +27,7 @@ REMEMBERED_BYTES = 2**24  # of their pickles: functions of users may bring array
 class Batch:
     """Operands of one job that one executor was sent, in order, and the slots of their outputs; 0 for none yet."""
 
-    __slots__ = ("asking", "ends_unsized", "operands", "outs", "table")
+    __slots__ = ("asking", "ends_unsized", "is_copy", "operands", "outs", "table", "twin")
 
     def __init__(self, table: JobTable) -> None:
         self.table = table
@@ -34,6 +35,8 @@ class Batch:
         self.outs: deque[int] = deque()
         self.ends_unsized = False  # its last operand may ask for a slot; nothing is sent behind it until it has one
         self.asking: Request | None = None  # the first operand is computed and waits for a slot
+        self.twin: Batch | None = None  # the same operands on another worker: who is first with one of them counts
+        self.is_copy = False  # the second of the two: the scheduler does not know of it
 
 
 class Worker:
@@ -48,11 +51,45 @@ class Worker:
         self.done = 0
         self.restarts = 0
         self.since = 0.0  # monotonic: when it last reported, or was sent what it runs
+        self.state = ""  # what is wrong with it, as WorkerMoved tells it: suspect, stopped, fenced; it is sent nothing
+        self.returning = False  # a batch was taken back and the process has not seen that yet; it is sent nothing
+        self.debris: list[int] = []  # slots that the process may still write, free when it is gone
 
     @property
     def running(self) -> int:
         """Operands sent and not reported yet."""
         return sum(len(batch.operands) for batch in self.batches)
+
+
+@dataclass(frozen=True)
+class Death:
+    """A process that ended.
+
+    Attributes
+    ----------
+    operand, what
+        What it ran, by number and name; -1 for nothing.
+    how
+        signal, exit, memory, stopped or cancelled.
+    why
+        The same in words.
+    peak, cap
+        The most bytes that it had in memory, shared memory counted, and the most that a user's function might take; 0
+        where that is not known.
+    time
+        By the monotonic clock.
+    """
+
+    worker: str
+    pid: int
+    job: str
+    operand: int
+    what: str
+    how: str
+    why: str
+    peak: int
+    cap: int
+    time: float
 
 
 class Programs:

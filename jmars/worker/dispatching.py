@@ -42,6 +42,8 @@ class Dispatching:
                 for depth in range(WINDOW):
                     for worker in workers:
                         held = worker.batches
+                        if worker.state or worker.returning:
+                            continue  # its process does not run, or has not seen what was taken back from it
                         if depth and slow and place.jobs.is_slow(worker.index):
                             continue  # what waits there would wait long
                         if len(held) > depth or (held and held[-1].ends_unsized):
@@ -109,7 +111,7 @@ class Dispatching:
             return (program, slot, [memory[chunk[i]] for i in table.inputs[operand]], args)
         shapes = self.place.chunks.shapes
         known = [(memory[chunk[i]], shapes.get(chunk[i])) for i in table.inputs[operand]]
-        return (program, (slot, self.place.arena.size_of(slot) if slot else 0), known, args)
+        return (program, out, known, args)
 
     def _may_ask(self, table: JobTable, row: int, slot: int) -> bool:
         """Whether a loose operand may ask for a slot when it is computed."""
@@ -133,6 +135,7 @@ class Dispatching:
         """(job number, operand) that a worker should run next.
 
         Where many wait for memory only what is more urgent joins them, so that those that become ready, and free what
+        worker.link.offer()
         the others need, do not stand behind all that was ready before.
         """
         place, jobs = self.place, self.place.jobs

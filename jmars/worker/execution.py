@@ -17,12 +17,14 @@ from jmars.model.messages import JobTable
 from jmars.plan import signature
 from jmars.storage.arena import Arena
 from jmars.worker.care import Care
+from jmars.worker.crew import Death
 from jmars.worker.dispatching import Dispatching
 from jmars.worker.estimate import Estimate
 from jmars.worker.hosted import Workplace
 from jmars.worker.ledger import Ledger
 from jmars.worker.links import Children
 from jmars.worker.reporting import Reporting
+from jmars.worker.rescue import Rescue
 from jmars.worker.storing import Storing
 
 __all__ = ["ExecutionActor"]
@@ -59,8 +61,10 @@ class ExecutionActor(Workplace):
         self._dispatching = Dispatching()
         super().__init__(arena, workers, self._dispatching.dispatch)
         self._dispatching.place = self
-        reporting = Reporting(self, self._dispatching, self._close_if_still)
-        self.care = Care(self, children, threads, spill_folder, reporting, self._dispatching, self._close_if_still)
+        still = self._close_if_still
+        self.rescue = Rescue(self)
+        reporting = Reporting(self, self._dispatching, self.rescue, still)
+        self.care = Care(self, children, threads, spill_folder, reporting, self._dispatching, self.rescue, still)
         ready = self.admission
         self.storing = Storing(
             arena, self.chunks, self.care.start_mover, ready.in_use, ready.idle, self.told.moved, disk_room
@@ -76,6 +80,7 @@ class ExecutionActor(Workplace):
         self.storing.refuse_results(table.kept)
         self.jobs.open(table)
         self.ledger.open_job(table)
+        self.care.wake()
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Run these ready operands, each on the worker chosen for it."""
@@ -125,6 +130,11 @@ class ExecutionActor(Workplace):
             self.storing.advance()
 
     # -- the life of the host
+    @property
+    def deaths(self) -> Sequence[Death]:
+        """The last processes that ended, the newest last."""
+        return self.care.deaths
+
     def start(self) -> None:
         """Fork the executors."""
         for worker in self.workers:
@@ -133,6 +143,7 @@ class ExecutionActor(Workplace):
     def close(self) -> None:
         """Nothing that ends from now on is replaced."""
         self._dispatching.closed = True
+        self.care.close()
         self.jobs.flags.close()
 
     def _close_if_still(self, table: JobTable) -> None:
@@ -145,6 +156,7 @@ class ExecutionActor(Workplace):
         if self.jobs.close(table):
             self.ledger.estimate = Estimate()
             self.admission.sizing.forget()
+            self.rescue.stragglers.forget()
             signature.cache_clear()
             for worker in self.workers:
                 worker.known.clear()

@@ -8,10 +8,10 @@ the arena's header that tells this job to stop; `private` tells how operands tra
 what `("place", slot, why)` answers.
 
 Message out: `(count, microseconds, fresh, waited, error, shapes)`: so many more operands of the oldest batch are done;
-`microseconds`, `fresh` and `waited` are what `meter` reads of them; `error` is None, `(UNSIZED,
-bytes)` where the next one is computed and has no slot, or `(kind, class name, text, traceback, pickle, which fused
-operand, whether it may pass by itself)` of the next one, and then the rest of the batch is dropped; `shapes` holds (place in the report, shape) of
-chunks whose size was not known.
+`microseconds`, `fresh` and `waited` are what `meter` reads of them; `error` is None, `(UNSIZED, bytes)` where the next
+one is computed and has no slot, or `(kind, class name, text, traceback, pickle, which fused operand, whether it may
+pass by itself)` of the next one, and then the rest of the batch is dropped, or `(TAKEN_BACK,)` where a whole batch was not begun because `claims` had no
+token for it; `shapes` holds (place in the report, shape) of chunks whose size was not known.
 Source: seed 003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
 """
 
@@ -40,12 +40,13 @@ from jmars.kernels import Program, compile_program, take_member
 from jmars.model.messages import Raised
 from jmars.storage.arena import HEADER
 from jmars.tensor.ops.mapping import opened
+from jmars.worker.claims import Claims
 from jmars.worker.meter import Meter
 from jmars.worker.private import Private
 
-__all__ = ["FAILED", "INTERRUPTED", "UNSIZED", "run_executor"]
+__all__ = ["FAILED", "INTERRUPTED", "TAKEN_BACK", "UNSIZED", "run_executor"]
 
-FAILED, INTERRUPTED, UNSIZED = "failed", "interrupted", "unsized"
+FAILED, INTERRUPTED, UNSIZED, TAKEN_BACK = "failed", "interrupted", "unsized", "taken back"
 PACKAGE = str(Path(__file__).parents[1])
 REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
 TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch
@@ -84,7 +85,7 @@ class _Broken:
     kernel: Any = None  # never called
 
 
-def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: int) -> None:
+def run_executor(link: socket.socket, arena_fd: int, arena_size: int, claims: Claims, threads: int) -> None:
     """Serve until the control process hangs up."""
     memory = mmap.mmap(arena_fd, arena_size)
     chunks = mmap.mmap(arena_fd, arena_size, access=mmap.ACCESS_READ)  # inputs: who writes there gets an error
@@ -117,6 +118,9 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, threads: i
             opened.cache_clear()
             continue
         _, flag, operands = message
+        if not claims.take():
+            link.sendall(pack((0, [], 0, 0, (TAKEN_BACK,), [])))
+            continue
         trim = trim_from < _run_batch(link, programs, private, meter, flags, flag, operands)
 
 

@@ -61,3 +61,9 @@ class Quota:
             self._arena.free(slot)
         for slot in self._pieces.pop((job, operand), ()) if self._pieces else ():
             self._arena.free(slot)
+
+    def hand_over(self, job: str, operand: int, to: str) -> None:
+        """What was promised under one job's name stands under another's from now on."""
+        slot = self._slots.pop((job, operand), None)
+        if slot is not None:
+            self.take(to, operand, slot)

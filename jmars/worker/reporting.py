@@ -15,11 +15,14 @@ from typing import Any
 from jmars.model.messages import JobTable
 from jmars.worker.crew import Batch, Worker
 from jmars.worker.dispatching import Dispatching
-from jmars.worker.executor import INTERRUPTED, UNSIZED
+from jmars.worker.executor import INTERRUPTED, TAKEN_BACK, UNSIZED
 from jmars.worker.hosted import Workplace
+from jmars.worker.rescue import Rescue
+from jmars.worker.stragglers import LONG
 
 __all__ = ["Reporting"]
 
+LONG_MICROSECONDS = int(1e6 * LONG)
 Failure = tuple[str, str, str, str, bytes, int, bool]  # kind, then what `Raised` has
 
 
@@ -32,20 +35,36 @@ class Reporting:
         Called with a job none of whose operands a worker holds any more, perhaps.
     """
 
-    def __init__(self, place: Workplace, dispatching: Dispatching, still: Callable[[JobTable], None]) -> None:
-        self._place, self._dispatching, self._still = place, dispatching, still
+    def __init__(
+        self, place: Workplace, dispatching: Dispatching, rescue: Rescue, still: Callable[[JobTable], None]
+    ) -> None:
+        self._place, self._dispatching, self._rescue, self._still = place, dispatching, rescue, still
 
     def reported(self, worker: Worker, message: Any) -> None:
         """More operands of a worker's oldest batch are done, or it stopped short, or its result needs a slot."""
         place = self._place
         count, elapsed, fresh, waited, error, shapes = message
+        if error is not None and error[0] == TAKEN_BACK:
+            worker.returning = False
+            self._dispatching.dispatch()
+            return
         batch = worker.batches[0]
+        if batch.twin is not None:
+            if count or error[0] != INTERRUPTED:
+                self._rescue.first(batch)
+            else:  # told to stop: so was its twin, which tells what becomes of them
+                worker.batches.popleft()
+                self._rescue.drop(batch)
+                self._dispatching.dispatch()
+                return
         table = batch.table
         worker.since = monotonic()
         sizes, done = None, []
         if count:
             done = self._stored(worker, batch, elapsed, fresh)
             place.ledger.waited += waited * 1e-6
+            if elapsed[-1] >= LONG_MICROSECONDS:
+                self._rescue.stragglers.learn(place.programs.numbers(table)[table.program[done[-1]]], elapsed[-1:])
             sizes = self._sized(table, done, shapes) if shapes else None
         if error is not None and error[0] == UNSIZED:
             if table.number in place.jobs.stopping:

@@ -12,9 +12,9 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from jmars.model.messages import JobTable
-from jmars.model.standing import HostStanding, LineStanding, MemoryStanding, WorkerStanding
+from jmars.model.standing import DeathStanding, HostStanding, LineStanding, MemoryStanding, WorkerStanding
 from jmars.storage.arena import PAGE
-from jmars.worker.crew import Worker
+from jmars.worker.crew import Death, Worker
 from jmars.worker.storing import Request
 
 if TYPE_CHECKING:
@@ -38,8 +38,23 @@ def standing(execution: ExecutionActor) -> HostStanding:
         "reading": [_waits(execution, request) for request in execution.storing.loading[:FIRST]],
         "memory": _memory(execution, list(jobs.values())),
         "disk": execution.storing.moving(),
-        "deaths": [],
+        "deaths": [_died(death) for death in execution.deaths],
     }
+
+
+def _died(death: Death) -> DeathStanding:
+    found: DeathStanding = {
+        "worker": death.worker,
+        "pid": death.pid,
+        "job": death.job,
+        "operand": death.operand,
+        "what": death.what and f"operand {death.what}",
+        "how": death.why,
+        "peak": death.peak,
+        "cap": death.cap,
+        "seconds": monotonic() - death.time,
+    }
+    return found
 
 
 def process_state(pid: int) -> str:

@@ -1,22 +1,25 @@
 """A single-threaded child that forks executors, so that a new one takes milliseconds.
 
 The control process forks it first, before there is any thread, with everything that executors need already imported.
-It does nothing but fork, and tell which child ended and how. It ends when the control process hangs up, and its
-children with it: each sees its own socket close. Source: the design's choice over multiprocessing's forkserver, whose
-socket any local user could reach (CVE-2022-42919).
+It does nothing but fork, and tell which child ended and how, or why there is none. It ends when the control process
+hangs up, and its children with it: each sees its own socket close. Source: the design's choice over multiprocessing's
+forkserver, whose socket any local user could reach (CVE-2022-42919).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 from jmars.actors.frames import pack, unpack
+from jmars.worker.claims import Claims
 from jmars.worker.executor import run_executor
 from jmars.worker.mover import run_mover
 
@@ -33,12 +36,18 @@ class Zygote:
         self.link = link
         link.setblocking(False)
 
-    def fork(self, name: str, role: str, child: socket.socket, *args: Any) -> None:
-        """Ask for a child that serves `child`; the answer `("forked", name, pid)` comes over the link."""
-        socket.send_fds(self.link, [pack((name, role, args))[4:]], [child.fileno()])
+    def fork(self, name: str, role: str, fds: Sequence[int], *args: Any) -> None:
+        """Ask for a child that has these descriptors: its socket first, for an executor its claims.
+
+        The answer comes over the link. OSError when it cannot be asked just now.
+        """
+        socket.send_fds(self.link, [pack((name, role, args))[4:]], fds)
 
     def read(self) -> list[Any]:
-        """What it said since: `("forked", name, pid)` or `("exited", pid, status)`; EOFError when it is gone."""
+        """What it said since; EOFError when it is gone.
+
+        `("forked", name, pid)`, `("failed", name, errno)` or `("exited", pid, status, most bytes in memory)`.
+        """
         messages: list[Any] = []
         while True:
             try:
@@ -83,39 +92,49 @@ def _serve(link: socket.socket, arena_fd: int, arena_size: int) -> None:
                 os.read(wake_read, 512)
                 _reap(link)
                 continue
-            message, fds, _, _ = socket.recv_fds(link, _LONGEST, 1)
+            message, fds, _, _ = socket.recv_fds(link, _LONGEST, 2)
             if not message:
                 os._exit(0)
             name, role, args = unpack(message)
-            pid = os.fork()
+            try:
+                if len(fds) < (2 if role == "executor" else 1):  # what there was no number left for was dropped
+                    raise OSError(errno.EMFILE, "no descriptor left")
+                pid = os.fork()
+            except OSError as error:
+                for one in fds:
+                    os.close(one)
+                link.send(pack(("failed", name, error.errno))[4:])
+                continue
             if pid == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 os.close(wake_read)
                 os.close(wake_write)
                 link.close()
-                _become(role, socket.socket(fileno=fds[0]), arena_fd, arena_size, args)
-            os.close(fds[0])
+                _become(role, fds, arena_fd, arena_size, args)
+            for one in fds:
+                os.close(one)
             link.send(pack(("forked", name, pid))[4:])
 
 
 def _reap(link: socket.socket) -> None:
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, used = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
             return
         if not pid:
             return
-        link.send(pack(("exited", pid, status))[4:])
+        link.send(pack(("exited", pid, status, used.ru_maxrss * 1024))[4:])
 
 
-def _become(role: str, link: socket.socket, arena_fd: int, arena_size: int, args: tuple[Any, ...]) -> None:
+def _become(role: str, fds: Sequence[int], arena_fd: int, arena_size: int, args: tuple[Any, ...]) -> None:
     """Be an executor or a mover until the end of this process."""
     code = 1
     try:
+        link = socket.socket(fileno=fds[0])
         if role == "executor":
-            run_executor(link, arena_fd, arena_size, *args)
+            run_executor(link, arena_fd, arena_size, Claims(fds[1]), *args)
         else:
             run_mover(link, arena_fd, arena_size, *args)
         code = 0

@@ -81,6 +81,8 @@ def _check_slots(world: World) -> None:
     batches = [batch for worker in execution.workers for batch in worker.batches]
     for batch in batches:
         held += [slot for slot in batch.outs if slot]
+    for worker in execution.workers:
+        held += [slot for slot in worker.debris if slot]
     held += [slot for _, _, slot in admission.staged if slot]
     for request in (*storing.line, *storing.loading):
         held += [slot for slot in (request.slot, request.promised) if slot >= 0]
@@ -148,7 +150,9 @@ def _at_host(execution: Any, table: Any) -> tuple[list[int], list[int]]:
     waiting = [key & mask for heap in execution.queue.heaps for key in heap if key >> 62 == table.number]
     waiting += [operand for owner, operand, _ in execution.admission.staged if owner is table]
     waiting += [operand for owner, operand in execution.admission._preparing.values() if owner is table]
-    batches = [batch for worker in execution.workers for batch in worker.batches if batch.table is table]
+    batches = [
+        batch for worker in execution.workers for batch in worker.batches if batch.table is table and not batch.is_copy
+    ]
     return waiting, [operand for batch in batches for operand in batch.operands]
 
 

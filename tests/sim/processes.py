@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from random import Random
 from typing import Any
 
 from jmars.actors.frames import Decoder, pack
+from jmars.worker.health import Vital
 from jmars.worker.links import ChildLink
 from tests.sim.faults import Faults
 from tests.sim.loop import VirtualLoop
@@ -143,6 +144,7 @@ class SimChildren:
         self.loop, self.faults, self.trace = loop, faults, trace
         self._mains = mains
         self._pid = FIRST_PID
+        self.trouble, self.zygote = "", 0
         self.living: dict[int, Child] = {}
 
     def start(self, link: ChildLink, role: str, *args: Any) -> None:
@@ -150,12 +152,16 @@ class SimChildren:
         self._pid += 1
         main = self._mains[role]
         child = self.living[self._pid] = Child(self, link, self._pid, lambda child: main(child, *args))
-        link.kill = lambda: child.die("killed by SIGKILL")  # type: ignore[method-assign]
+        link.kill = lambda how="": child.die("killed by SIGKILL")  # type: ignore[method-assign]
         self.loop.call_later(self.loop.random.expovariate(1 / 0.003), child.start)
 
     def pids(self) -> dict[str, int]:
         """Process ids by name."""
         return {child.link.name: pid for pid, child in self.living.items() if child.link.pid}
+
+    def vitals(self, pids: Iterable[int]) -> dict[int, Vital]:
+        """How these processes are: they run, for as long as they live."""
+        return {pid: Vital.RUNS if pid in self.living else Vital.GONE for pid in pids}
 
     def close(self) -> None:
         """Hang up on all."""

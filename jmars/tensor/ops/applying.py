@@ -185,7 +185,7 @@ def _looped(name: str, tensors: Sequence[Tensor], params: tuple[Any, ...], dtype
         own = (cut if sum(cut) == n else (n,) for cut, n in zip(cuts, x.shape))
         ready.append(Tensor(rechunked(x.data, (*own, *x.chunks[loop:]))))
     out = (*cuts, *((1,),) * (most - len(shape)), *((n,) for n in shape))
-    value = blockwise(name, _gufunc, ready, out, dtype, params)
+    value = blockwise(name, _gufunc, ready, out, dtype, params, users=True)
     extra = range(loop, loop + most - len(shape))
     index = tuple(0 if i in extra else slice(None) for i in range(value.ndim))
     return Tensor(value[index].data) if extra else value

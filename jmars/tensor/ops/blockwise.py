@@ -31,6 +31,7 @@ def blockwise(
     dtype: Any,
     params: tuple[Any, ...] = (),
     flat: bool = False,
+    users: bool = False,
 ) -> Tensor:
     """`function(*blocks, *params)` for each place of a grid.
 
@@ -49,10 +50,12 @@ def blockwise(
         Handed on; they must be hashable.
     flat
         Whether the outputs' chunks form one axis, in C order of the grid of the first input.
+    users
+        Whether the function calls the user's code.
     """
     unique = tuple(dict.fromkeys(x.data for x in inputs))
     which = tuple(unique.index(x.data) for x in inputs)
-    op = Blockwise(name, function, params, which, flat, inputs=unique)
+    op = Blockwise(name, function, params, which, flat, users, inputs=unique)
     return Tensor(new_data(op, tuple(map(sum, chunks)), np.dtype(dtype), chunks))
 
 
@@ -65,6 +68,7 @@ class Blockwise(Operand):
     params: tuple[Any, ...]
     which: tuple[int, ...]  # the input that each block is of
     flat: bool
+    users: bool
     name: ClassVar[str] = "blockwise"
 
     @property
@@ -89,7 +93,8 @@ class Blockwise(Operand):
             kind = ChunkType(out, output.dtype)
             work = 2 * (kind.nbytes + sum(one.nbytes for one in types))  # LAPACK works on copies
             params = (self.function, self.params)
-            return single(self.called, types, Call(call_block, params, tuple(range(len(types))), kind, work=work))
+            step = Call(call_block, params, tuple(range(len(types))), kind, work=work, users=self.users)
+            return single(self.called, types, step)
 
         ids = [g.ids if g.ids.ndim == len(shape) else g.ids.reshape(()) for g in grids]
         rows = np.stack([np.broadcast_to(one, shape).reshape(-1) for one in ids], axis=1)

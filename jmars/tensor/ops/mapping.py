@@ -140,7 +140,7 @@ class MapBlocks(Operand):
             out = chunk_type([n for _, n in kinds[k]], output.dtype)
             work = out.nbytes + sum(chunk.nbytes for chunk in types)  # its result and as much again; more is its own
             slots = tuple(range(len(types)))
-            return single(self.function, types, Call(call_user, params, slots, out, self.with_place, work))
+            return single(self.function, types, Call(call_user, params, slots, out, self.with_place, work, users=True))
 
         rows = np.stack([np.broadcast_to(g.ids, shape).reshape(-1) for g in factors], axis=1)
         args = [(place,) for place in itertools.product(*map(range, shape))] if self.with_place else None

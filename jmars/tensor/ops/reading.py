@@ -87,9 +87,8 @@ class Blocks(Operand):
 
         def program(k: int) -> Program:
             chunk = ChunkType(kinds[k], output.dtype)
-            return single(
-                self.function, (), Call(read_block, (self.function, self.blob), (), chunk, True, chunk.nbytes)
-            )
+            step = Call(read_block, (self.function, self.blob), (), chunk, True, chunk.nbytes, users=True)
+            return single(self.function, (), step)
 
         args = [(box,) for box in itertools.product(*bounds)]
         rows = np.zeros((which.size, 0), np.int64)

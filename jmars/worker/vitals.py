@@ -1,0 +1,86 @@
+"""What the system says of processes: read from /proc, so that nobody needs to answer.
+
+Used by `care`, which asks `health` what to do about it. Source: Linux's proc_pid_stat(5), proc_pid_wchan(5); cgroups(7)
+for the freezers of version 1 (a frozen process waits in `__refrigerator`) and 2 (in `do_freezer_trap`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from jmars.worker.health import Vital
+
+__all__ = ["kills_for_memory", "private_now", "vitals"]
+
+_FROZEN = ("__refrigerator", "do_freezer_trap")
+_UNTOLD = ("", "0")  # what wchan holds where the system hides it, or where a process waits for nothing
+
+
+def vitals(pids: Iterable[int]) -> dict[int, Vital]:
+    """How each process is."""
+    return {pid: _vital(pid) for pid in pids}
+
+
+def _vital(pid: int) -> Vital:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            letter = stat.read().rpartition(b")")[2][1:2]
+        if letter in b"TX":  # a debugger's stop is "t": who holds a process so looks at it
+            return Vital.STOPPED if letter == b"T" else Vital.GONE
+        if letter == b"Z":
+            return Vital.GONE
+        if letter in b"DSI" and _is_frozen(pid):
+            return Vital.FROZEN
+    except (FileNotFoundError, ProcessLookupError):
+        return Vital.GONE
+    except OSError:
+        return Vital.RUNS  # we are out of files: nothing is known, so nothing is held against it
+    return Vital.RUNS
+
+
+def _is_frozen(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/wchan") as wchan:
+            waits = wchan.read()
+    except PermissionError:
+        waits = ""
+    return waits in _FROZEN or (waits in _UNTOLD and _in_frozen_group(pid))
+
+
+def _in_frozen_group(pid: int) -> bool:
+    """Whether the process is in a cgroup that is frozen, where the system does not say what it waits for."""
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "freezer" not in controllers.split(","):
+            continue
+        base = Path("/sys/fs/cgroup/freezer" if controllers else "/sys/fs/cgroup")
+        name, frozen = ("freezer.state", "FROZEN") if controllers else ("cgroup.events", "frozen 1")
+        try:
+            if frozen in (base / path.lstrip("/") / name).read_text():
+                return True
+        except OSError:
+            continue  # the root of a hierarchy has no such file
+    return False
+
+
+def private_now(pid: int) -> int:
+    """Bytes that a process has for itself now: what is resident and neither shared nor of a file; 0 when it is gone."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as statm:
+            fields = statm.read().split()
+    except OSError:
+        return 0
+    return (int(fields[1]) - int(fields[2])) * 4096 if len(fields) > 2 else 0
+
+
+def kills_for_memory() -> int:
+    """How many processes the system has ended for want of memory since it started, in all its groups."""
+    try:
+        with open("/proc/vmstat", "rb") as vmstat:
+            for line in vmstat:
+                if line.startswith(b"oom_kill "):
+                    return int(line.split()[1])
+    except OSError:
+        pass  # a system that does not count
+    return 0
