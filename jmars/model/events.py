@@ -14,10 +14,13 @@ __all__ = [
     "EXPECTED",
     "GRAPH_BUILT",
     "JOB_MOVED",
+    "JOB_PREPARED",
     "JOB_SUBMITTED",
     "MEMORY_CHANGED",
     "OPERANDS_MOVED",
+    "OPERANDS_TIMED",
     "REPLANNED",
+    "SCHEDULER_MOVED",
     "STALLED",
     "WORKER_MOVED",
     "Event",
@@ -27,11 +30,14 @@ Event = list[Any]
 
 JOB_SUBMITTED = "JobSubmitted"  # {name}
 JOB_MOVED = "JobMoved"  # {state, error, elapsed}, and {measured} when it has ended
+JOB_PREPARED = "JobPrepared"  # {phases: (name, seconds) of compile, rank, place, rows}; not where a plan is used again
 GRAPH_BUILT = "GraphBuilt"  # the graph before and after fusion, once per job
 OPERANDS_MOVED = "OperandsMoved"  # {state, ids: uint32 little-endian bytes, worker}
 CHUNKS_LOST = "ChunksLost"  # {chunks, operands that run again therefore, why}
+SCHEDULER_MOVED = "SchedulerMoved"  # {state, pid}: of a detached cluster's scheduler: "running", or "restarted"
 WORKER_MOVED = "WorkerMoved"  # {worker, name, pid, state}
 MEMORY_CHANGED = "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, workers}
 REPLANNED = "Replanned"  # {why, speed of each worker, makespan of the rest and before (s), slow: workers}
-STALLED = "Stalled"  # {kind, text, seconds}: why the job has not moved for so long; an empty text: it moves again
+STALLED = "Stalled"  # {kind, text, seconds, calm}: why the job has not moved for so long; an empty text: it moves again
 EXPECTED = "Expected"  # {left}: seconds that the running stage may still need; about once a second
+OPERANDS_TIMED = "OperandsTimed"  # {ids, worker, microseconds: uint32 bytes for each of the four states of a worker}

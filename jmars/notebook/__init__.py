@@ -19,6 +19,7 @@ How a run is seen:
 - operand_table.py  operands by state, in boxes that can be drawn
 - series.py         memory over time, bounded
 - plan_state.py     what a job was predicted to cost, beside what it took
+- lane_state.py     what each worker did when, bounded
 - run_state.py      events folded to the picture
 - sampler.py        frames, at most ten a second
 - widget.py         the live view as a widget

@@ -48,6 +48,7 @@ class OperandTable:
         label = _padded(np.frombuffer(data["after_group"], "<u4").astype(np.int64), self.n_after, 0)
         n_labels = len(data["group_labels"])
         self.label = self._labels_bucket[np.clip(label, 0, max(0, n_labels - 1))] if n_labels else label * 0
+        self._names = self._label_names()
         self._index_members()
         self.counts = np.zeros(N_STATES, np.int64)
         self.counts[OperandState.UNSCHEDULED] = self.n_after
@@ -97,6 +98,12 @@ class OperandTable:
     def assigned_by_worker(self, n: int) -> list[int]:
         """Operands first assigned to each of `n` workers."""
         return _by_worker(self.assigned, n)
+
+    def words(self, operand: int) -> str:
+        """An operand after fusion in a few words: its kind."""
+        if not 0 <= operand < self.n_after:
+            return ""
+        return self._names[int(self.label[operand])]
 
     def graph(self, job: str) -> Graph:
         """The graph as the page draws it."""

@@ -15,16 +15,21 @@ from typing import Any
 import numpy as np
 
 from jmars.model.events import (
+    EXPECTED,
     GRAPH_BUILT,
     JOB_MOVED,
     JOB_SUBMITTED,
     MEMORY_CHANGED,
     OPERANDS_MOVED,
+    OPERANDS_TIMED,
     REPLANNED,
+    STALLED,
     WORKER_MOVED,
     Event,
 )
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState, OperandState
+from jmars.model.timing import spans
+from jmars.notebook.lane_state import LaneState
 from jmars.notebook.operand_table import OperandTable
 from jmars.notebook.plan_state import PlanState
 from jmars.notebook.series import BoundedSeries
@@ -54,6 +59,10 @@ class JobRun:
     stage: int = 0  # number of that stage
     earlier: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))  # operands of earlier stages, by state
     plan: PlanState = field(default_factory=PlanState)
+    lanes: LaneState = field(default_factory=LaneState)
+    expected: tuple[float, float] | None = None  # when it was told, and how many seconds were left then
+    why: str = ""  # why it has not moved for some seconds
+    calm: bool = True
 
     def begin_stage(self, table: OperandTable, stage: int) -> None:
         """A stage's graph takes the place of the one before, whose operands stay counted."""
@@ -73,9 +82,12 @@ class JobRun:
         return max(0.0, (self.ended or now) - self.submitted) if self.submitted is not None else 0.0
 
     def eta(self, now: float) -> float | None:
-        """Seconds it may still need, by the pace so far; None while there is no pace."""
+        """Seconds it may still need, as the cluster tells; until it does, by the pace so far; None without one."""
         if self.state != JobState.RUNNING or self.table is None or self.started is None:
             return None
+        if self.expected is not None:
+            told, left = self.expected
+            return max(0.0, left - max(0.0, now - told))
         done = sum(self.counts[state] for state in _DONE)
         return (now - self.started) * (self.n - done) / done if done and now > self.started else None
 
@@ -188,6 +200,7 @@ class RunState:
             "stages": table.stage_counts.tolist() if table else [],
             "workers": self.worker_rows(),
             "series": self.memory_series(),
+            "lanes": run.lanes.part() if run else None,
             "plan": run.plan.part() if run else None,
         }
 
@@ -202,6 +215,8 @@ class RunState:
             return self.memory_series()
         if name == "plan":
             return run.plan.part() if run else None
+        if name == "lanes":
+            return run.lanes.part() if run else None
         if name == "job_id":
             return run.id if run else ""
         if run is None or table is None:
@@ -237,6 +252,8 @@ class RunState:
             "elapsed": round(max(0.0, last - first), 2) if first is not None else 0.0,
             "eta": round(eta, 1) if eta is not None else None,
             "error": error,
+            "why": run.why if run.state not in TERMINAL and self.failure is None else "",
+            "calm": run.calm,
             "live": self.live,
             "attached": self.attached,
             "parts": [job.part(now) for job in self.jobs[-_MAX_PARTS:]],
@@ -328,6 +345,25 @@ class RunState:
         self.job.table.move(np.frombuffer(data["ids"], "<u4"), int(data["state"]), int(data.get("worker", -1)))
         self._changed("snap", "operand_states", "operand_workers", "stages", "workers")
 
+    def _operands_timed(self, time: float, data: dict[str, Any]) -> None:
+        assert self.job is not None
+        table, first = self.job.table, self.jobs[0].submitted
+        if table is None or first is None:
+            return  # the graph's event has left the bounded log
+        self.job.lanes.add(int(data["worker"]), spans(time, data), first, table.words)
+        self._changed("lanes")
+
+    def _expected(self, time: float, data: dict[str, Any]) -> None:
+        assert self.job is not None
+        self.job.expected = time, max(0.0, float(data["left"]))
+        self._changed("snap")
+
+    def _stalled(self, time: float, data: dict[str, Any]) -> None:
+        assert self.job is not None
+        self.job.why = plain_text(data.get("text"), 600)
+        self.job.calm = bool(data.get("calm"))
+        self._changed("snap")
+
     def _worker_moved(self, time: float, data: dict[str, Any]) -> None:
         self.workers[int(data["worker"])] = {
             "name": plain_text(data["name"]),
@@ -350,6 +386,9 @@ _FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {
     JOB_MOVED: RunState._job_moved,
     GRAPH_BUILT: RunState._graph_built,
     OPERANDS_MOVED: RunState._operands_moved,
+    OPERANDS_TIMED: RunState._operands_timed,
+    EXPECTED: RunState._expected,
+    STALLED: RunState._stalled,
     REPLANNED: RunState._replanned,
     WORKER_MOVED: RunState._worker_moved,
     MEMORY_CHANGED: RunState._memory_changed,

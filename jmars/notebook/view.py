@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
 
 from jmars.model.states import STATE_NAMES, JobState
+from jmars.model.timing import STATES as WORKER_STATES
 
 __all__ = [
     "MAX_BOXES",
@@ -24,6 +25,8 @@ __all__ = [
     "Costs",
     "Graph",
     "JobPart",
+    "Lane",
+    "Lanes",
     "Layer",
     "Picture",
     "PlanPart",
@@ -63,6 +66,8 @@ class Snap(TypedDict):
     elapsed: float  # seconds since the first job was submitted
     eta: float | None  # seconds that the newest job may still need
     error: str | None
+    why: str  # why the newest job has not moved for some seconds; "" while it moves
+    calm: bool  # that reason needs nobody's help
     live: bool  # something runs or may still come
     attached: bool  # a cell waits for it and may be given back
     parts: list[JobPart]  # earlier jobs of the cell and the newest one
@@ -134,6 +139,24 @@ class Series(TypedDict):
     reloaded_total: int
 
 
+class Lane(TypedDict):
+    """What one worker did: pieces of one operand or several, in their order."""
+
+    worker: int
+    begin: list[float]  # seconds since the first job was submitted, when it began to calculate
+    end: list[float]
+    took: list[list[float]]  # seconds in each of the four states of a worker; the first two pass before `begin`
+    n: list[int]  # operands
+    label: list[int]  # row in `labels`; 0 for several that differ
+
+
+class Lanes(TypedDict):
+    """What the workers did for the newest job."""
+
+    labels: list[str]
+    lanes: list[Lane]
+
+
 class Costs(TypedDict):
     """What a run takes, predicted or measured."""
 
@@ -178,6 +201,7 @@ class Picture(TypedDict):
     stages: list[list[int]]  # operands before fusion by state, per row of `graph.stages`
     workers: list[WorkerRow]
     series: Series
+    lanes: Lanes | None
     plan: PlanPart | None
 
 
@@ -203,9 +227,24 @@ def typescript() -> str:
         "",
     ]
     lines += [f"export const MIME_TYPE = '{MIME_TYPE}';", f"export const MAX_DRAWN = {MAX_DRAWN};", ""]
+    lines += [f"export const WORKER_STATES = [{', '.join(map(repr, WORKER_STATES))}] as const;"]
     lines += [f"export const STATE_NAMES = [{', '.join(repr(name) for name in STATE_NAMES)}] as const;"]
     lines += [f"export type JobState = {' | '.join(repr(str(state)) for state in JobState)};"]
-    for record in (JobPart, Snap, StageRow, Layer, Graph, WorkerRow, Series, Costs, Tried, PlanPart, Picture):
+    for record in (
+        JobPart,
+        Snap,
+        StageRow,
+        Layer,
+        Graph,
+        WorkerRow,
+        Series,
+        Lane,
+        Lanes,
+        Costs,
+        Tried,
+        PlanPart,
+        Picture,
+    ):
         lines += ["", f"/** {(record.__doc__ or '').splitlines()[0]} */", f"export interface {record.__name__} {{"]
         lines += [f"  {name}: {_type(kind)};" for name, kind in get_type_hints(record).items()]
         lines += ["}"]

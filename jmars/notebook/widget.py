@@ -57,6 +57,7 @@ class JobView(anywidget.AnyWidget):
     stages: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     workers: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     series: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    lanes: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     plan: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     frame = traitlets.Int(0).tag(sync=True)  # number of the newest frame, which the page answers with
 

@@ -14,6 +14,7 @@ from jmars.model.standing import HostStanding, JobStanding, Verdict
 from jmars.model.states import TERMINAL
 from jmars.scheduler.graph import GraphActor
 from jmars.scheduler.service import SessionActor
+from jmars.scheduler.watchdog import CALM
 from jmars.scheduler.why import named, of_cluster, why
 
 __all__ = ["WhyActor"]
@@ -54,7 +55,8 @@ class WhyActor:
 
     def stalled(self, job: str, verdict: Verdict, seconds: float) -> None:
         """The job has not moved for so long, for this reason; an empty text says that it moves again."""
-        self._session.log.append(events.STALLED, job, {**verdict, "seconds": seconds})
+        calm = verdict["kind"] in CALM
+        self._session.log.append(events.STALLED, job, {**verdict, "seconds": seconds, "calm": calm})
 
     def _words(self, job: str, operand: int) -> str:
         """An operand of a running job with its line."""

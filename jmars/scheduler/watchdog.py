@@ -14,7 +14,9 @@ from typing import Any
 __all__ = ["CALM", "PATIENCE", "Watchdog"]
 
 PATIENCE = 5.0  # seconds without movement after which the first word is said; each next one after twice as long
-CALM = frozenset({"runs", "preparing", "queued", "starting", "done", "cancelled"})  # reasons that need nobody's help
+CALM = frozenset(
+    {"runs", "preparing", "queued", "starting", "moves", "done", "cancelled"}
+)  # reasons that need nobody's help
 
 
 @dataclass

@@ -34,6 +34,8 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       elapsed: 1.5,
       eta: 3,
       error: null,
+      why: '',
+      calm: true,
       live: true,
       attached: true,
       parts: [{ job: 'job-1', name: 'cell', state: 'running', n: 5, elapsed: 1.5 }],
@@ -51,6 +53,7 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       { name: 'worker-1', pid: 11, state: 'idle', assigned: 2, running: 0, done: 1, memory: 2 ** 21, stored: 64 }
     ],
     series: { t: [0, 1], used: [0, 128], resident: [2 ** 20, 2 ** 21], spilled: [0, 64], limit: 2 ** 22, peak: 2 ** 21, spilled_total: 64, reloaded_total: 0 },
+    lanes: null,
     plan: null,
     ...changes
   };

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { h, morph } from '../src/draw/dom';
+import { pieceAt } from '../src/draw/lanes';
 import { Host, mount } from '../src/draw/mount';
 import { Picture } from '../src/model/view';
 import { ask } from '../src/widgets/control';
@@ -249,3 +250,49 @@ describe('the widget', () => {
 });
 
 const CSS_ID = (node: Element) => node.id;
+
+describe('lanes', () => {
+  const lanes = {
+    labels: ['', 'rand+add'],
+    lanes: [
+      { worker: 0, begin: [0.2, 0.8], end: [0.6, 1.4], took: [[0, 0, 0.4, 0], [0.1, 0.05, 0.5, 0.1]], n: [1, 3], label: [1, 0] },
+      { worker: 1, begin: [0.3], end: [0.9], took: [[0, 0, 0.6, 0]], n: [1], label: [1] }
+    ]
+  };
+  test('each worker has one, with a path for each state that it was in', () => {
+    const root = document.body;
+    shown = picture({ lanes });
+    mount(root, host());
+    (root.querySelector('[role=tab][id$=workers]') as HTMLElement).click();
+    expect(root.querySelectorAll('[data-lane]').length).toBe(2);
+    expect([...root.querySelectorAll('[data-lane="0"] path.jm-lane')].map(path => path.getAttribute('class'))).toEqual(['jm-lane jm-t0', 'jm-lane jm-t1', 'jm-lane jm-t2', 'jm-lane jm-t3']);
+    expect(root.querySelectorAll('[data-lane="1"] path.jm-lane').length).toBe(1);
+    expect(root.querySelector('.jm-lanes')!.getAttribute('aria-label')).toContain('worker-1: calculating 0.60 s');
+  });
+  test('what is under the pointer is told', () => {
+    const el = document.createElement('div');
+    const { workers, series } = picture();
+    const x = (t: number) => 82 + ((640 - 82 - 14) * t) / 1.4;
+    expect(pieceAt(el, lanes, workers, series, 1.0, x(0.4), 10)).toBe('worker-0, 0.2 s to 0.6 s: rand+add (calculating 0.40 s)');
+    expect(pieceAt(el, lanes, workers, series, 1.0, x(1.0), 10)).toContain('3 operands (allocating 0.10 s, preparing 50 ms, calculating 0.50 s, storing 0.10 s)');
+    expect(pieceAt(el, lanes, workers, series, 1.0, x(1.3), 50)).toBe('');
+    expect(pieceAt(el, lanes, workers, series, 1.0, x(0.4), 500)).toBe('');
+  });
+});
+
+describe('why nothing moves', () => {
+  test('is told under the header until it moves', async () => {
+    mount(document.body, host());
+    const put = async (snap: Picture['snap']) => {
+      shown = picture({ snap });
+      changed();
+      await tick();
+    };
+    const line = document.querySelector('.jm-why') as HTMLElement;
+    expect(line.hidden).toBe(true);
+    await put({ ...picture().snap, why: 'waits for memory <b>', calm: false });
+    expect([line.hidden, line.textContent, line.dataset.calm]).toEqual([false, 'waits for memory <b>', 'false']);
+    await put(picture().snap);
+    expect(line.hidden).toBe(true);
+  });
+});

@@ -66,6 +66,19 @@ def picture_at(events: list[list[Any]], t: float, attached: bool = True) -> dict
     return as_json(run.picture(now))
 
 
+def stuck(events: list[list[Any]], t: float) -> list[list[Any]]:
+    """The events up to `t` seconds, and then nothing but the reason."""
+    now = events[0][1] + t
+    seen = [event for event in events if event[1] <= now]
+    text = (
+        "e = (a + b) * 2 … (job-1) waits for memory: operand exp of line 6 (f = np.exp(e)) is first in line, needs "
+        "300.0 MiB and lacks 120.0 MiB, of 512.0 MiB there are 310.0 MiB chunks of this job, 130.0 MiB kept tensors "
+        "(`del` names that are not needed), 60.0 MiB scratch of running operands, 12.0 MiB free"
+    )
+    data = {"kind": "memory", "text": text, "seconds": 6.0, "calm": False}
+    return [*seen, [seen[-1][0] + 1, now + 6.0, "Stalled", seen[0][3], data]]
+
+
 def main(folder: Path, width: int = 1000) -> None:
     scenes = {
         "running": picture_at(simulate(32), 3.5),
@@ -74,6 +87,7 @@ def main(folder: Path, width: int = 1000) -> None:
         "cancelled": picture_at(simulate(32, cancel_at=4.0), 9.0),
         "failed": picture_at(simulate(60, fail_at=4.0), 9.0),
         "done": picture_at(simulate(32), 60.0),
+        "stuck": picture_at(stuck(simulate(32), 3.5), 60.0),
     }
     with sync_playwright() as pw:
         browser = pw.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=FLAGS)
@@ -83,7 +97,7 @@ def main(folder: Path, width: int = 1000) -> None:
             open_view(page, dark)
             for name, picture in scenes.items():
                 page.evaluate("p => window.put(p)", json.loads(json.dumps(picture)))
-                for tab in TABS if name in ("running", "big", "done") else TABS[:1]:
+                for tab in TABS if name in ("running", "big", "done", "stuck") else TABS[:1]:
                     page.get_by_role("tab", name=tab).click()
                     if tab == "Graph" and name == "running":
                         page.locator("canvas").last.press("End")

@@ -79,6 +79,7 @@ def simulate(
     limit = sum(size) // 6
     done = [0] * n_workers
     running: list[tuple[float, int]] = []
+    ended = [0.0] * n_workers  # when each worker's last operand did
     busy = [0] * n_workers
 
     def move(ids: list[int], to: S, worker: int = -1) -> None:
@@ -132,6 +133,11 @@ def simulate(
         run.t, i = heapq.heappop(running)
         busy[owner[i]] -= 1
         done[owner[i]] += 1
+        took = run.t - max(ended[owner[i]], run.t - per * 1.5)
+        ended[owner[i]] = run.t
+        shares = [took * one for one in (0.3 * (used > limit / 2), 0.15 * bool(spilled), 0.85, 0.06)]
+        timed = [u32([int(1e6 * one)]) for one in shares]
+        run.add("OperandsTimed", ids=u32([i]), worker=owner[i], microseconds=timed)
         used += size[i]
         move([i], S.FINISHED, owner[i])
         for a in inputs[i]:

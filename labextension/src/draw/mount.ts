@@ -9,6 +9,7 @@ import { drawBar, drawLegend } from './bar';
 import { h, morph } from './dom';
 import { drawGraph, palette, placeOf } from './graph';
 import { drawInspector } from './inspector';
+import { drawLanes, pieceAt } from './lanes';
 import { drawMemory } from './memory';
 import { drawPlan, foretold } from './plan';
 import { drawOperands, drawWorkers } from './tables';
@@ -43,6 +44,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const background = h('button', { type: 'button', class: 'jm-button', title: 'Give the prompt back and go on computing' }, 'To background') as HTMLButtonElement;
   const cancel = h('button', { type: 'button', class: 'jm-button jm-cancel', title: 'Cancel this job; the kernel stays usable' }, 'Cancel') as HTMLButtonElement;
   const error = h('pre', { class: 'jm-error', tabindex: 0, 'aria-label': 'error' });
+  const why = h('p', { class: 'jm-why', role: 'status', hidden: true });
   const bar = h('div', { class: 'jm-bar', role: 'progressbar', 'aria-label': 'operands done', 'aria-valuemin': 0, 'aria-valuemax': 100 });
   const legend = h('ul', { class: 'jm-legend' });
   const parts = h('ol', { class: 'jm-parts', 'aria-label': 'jobs of this cell' });
@@ -58,12 +60,16 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const canvases = SIDES.map(() => h('canvas', { role: 'img', tabindex: 0, class: 'jm-canvas' }) as HTMLCanvasElement);
   const figures = SIDES.map((_, i) => h('figure', { class: 'jm-figure' }, captions[i], h('div', { class: 'jm-scroll' }, canvases[i])));
   const inspector = h('div', { class: 'jm-inspector', 'aria-live': 'polite' });
+  const table = h('div', { class: 'jm-table' });
+  const lanes = h('div', { class: 'jm-timeline' });
+  panels.workers.append(table, lanes);
   panels.graph.append(hues, h('div', { class: 'jm-two' }, ...figures), inspector);
   const root = h(
     'section',
     { class: 'jm', 'aria-label': 'jmars job' },
     h('header', { class: 'jm-head' }, h('b', {}, 'jmars'), state, times, h('span', { class: 'jm-space' }), background, cancel),
     error,
+    why,
     bar,
     legend,
     parts,
@@ -110,7 +116,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   function drawHead(snap: Snap | null, plan: PlanPart | null): void {
     if (!snap || !snap.counts) {
       state.textContent = 'preparing';
-      background.hidden = cancel.hidden = error.hidden = parts.hidden = true;
+      background.hidden = cancel.hidden = error.hidden = why.hidden = parts.hidden = true;
       return;
     }
     if (state.textContent !== snap.state) {
@@ -133,6 +139,11 @@ export function mount(el: HTMLElement, host: Host): () => void {
     cancel.textContent = busy ? 'Cancelling…' : 'Cancel';
     error.hidden = !snap.error;
     error.textContent = snap.error || '';
+    why.hidden = !snap.why || !snap.live;
+    why.dataset.calm = String(Boolean(snap.calm));
+    if (why.textContent !== (snap.why || '')) {
+      why.textContent = snap.why || '';
+    }
     bar.setAttribute('aria-valuenow', String(snap.n ? Math.round((100 * finished) / snap.n) : 0));
     bar.setAttribute('aria-valuetext', `${finished} of ${plural(snap.n, 'operand')}`);
     drawBar(bar, snap.counts, snap.n);
@@ -151,7 +162,8 @@ export function mount(el: HTMLElement, host: Host): () => void {
       return; // the next job of the cell is being prepared: the last one's graph stays until then, so that nothing jumps
     }
     if (tab === 'workers') {
-      drawWorkers(panels.workers, now.workers || [], now.series?.limit || 0);
+      drawWorkers(table, now.workers || [], now.series?.limit || 0);
+      drawLanes(lanes, now.lanes, now.workers || [], now.series, now.snap?.elapsed || 0);
     } else if (tab === 'operands') {
       drawOperands(panels.operands, now.graph, now.stages || []);
     } else if (tab === 'memory') {
@@ -284,6 +296,19 @@ export function mount(el: HTMLElement, host: Host): () => void {
     draw();
   });
   background.addEventListener('click', () => host.background?.());
+  lanes.addEventListener('mousemove', event => {
+    const chart = lanes.querySelector('svg');
+    const told = lanes.querySelector('.jm-told');
+    const now = picture();
+    if (!chart || !told || !now.lanes) {
+      return;
+    }
+    const box = chart.getBoundingClientRect();
+    const text = pieceAt(lanes, now.lanes, now.workers || [], now.series, now.snap?.elapsed || 0, event.clientX - box.left, event.clientY - box.top);
+    if (text) {
+      told.textContent = text;
+    }
+  });
 
   const rethemed = () => {
     colours = palette(root, ++theme);
@@ -311,4 +336,4 @@ export function mount(el: HTMLElement, host: Host): () => void {
   };
 }
 
-const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'stages', 'workers', 'series', 'plan'];
+const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'stages', 'workers', 'series', 'lanes', 'plan'];

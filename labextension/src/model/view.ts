@@ -3,6 +3,7 @@
 export const MIME_TYPE = 'application/vnd.jmars.job.v1+json';
 export const MAX_DRAWN = 1500;
 
+export const WORKER_STATES = ['allocating', 'preparing', 'calculating', 'storing'] as const;
 export const STATE_NAMES = ['unscheduled', 'ready', 'running', 'finished', 'freed', 'spilled', 'cancelling', 'cancelled', 'fatal'] as const;
 export type JobState = 'preparing' | 'running' | 'cancelling' | 'succeeded' | 'failed' | 'cancelled';
 
@@ -25,6 +26,8 @@ export interface Snap {
   elapsed: number;
   eta: number | null;
   error: string | null;
+  why: string;
+  calm: boolean;
   live: boolean;
   attached: boolean;
   parts: JobPart[];
@@ -91,6 +94,22 @@ export interface Series {
   reloaded_total: number;
 }
 
+/** What one worker did: pieces of one operand or several, in their order. */
+export interface Lane {
+  worker: number;
+  begin: number[];
+  end: number[];
+  took: number[][];
+  n: number[];
+  label: number[];
+}
+
+/** What the workers did for the newest job. */
+export interface Lanes {
+  labels: string[];
+  lanes: Lane[];
+}
+
 /** What a run takes, predicted or measured. */
 export interface Costs {
   makespan: number;
@@ -131,5 +150,6 @@ export interface Picture {
   stages: number[][];
   workers: WorkerRow[];
   series: Series;
+  lanes: Lanes | null;
   plan: PlanPart | null;
 }

@@ -1,0 +1,91 @@
+"""What each worker did when: its lane in the view, folded from events and bounded however long the run.
+
+A piece is one operand in its four states; where there are too many, neighbours of a lane join, so that the whole run
+stays in sight and its shares stay true. Used by run_state.py.
+Source: seed 003, "Worker 中的执行细节"; CAPABILITIES S3.26, "timeline lanes show all four for each operand".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from jmars.model.timing import Spans
+from jmars.notebook.view import Lane, Lanes
+
+__all__ = ["LaneState"]
+
+MOST = 320  # pieces of all lanes together that are shown
+_NAMES = 60  # labels that are told apart
+
+
+@dataclass
+class _Piece:
+    begin: float  # when it began to calculate
+    end: float
+    took: list[float]  # seconds in each of the four states
+    n: int  # operands
+    label: str  # of the operand; "" for several that differ
+
+    def joined(self, other: _Piece) -> _Piece:
+        """With the one after it."""
+        took = [a + b for a, b in zip(self.took, other.took)]
+        label = self.label if self.label == other.label else ""
+        return _Piece(self.begin, max(self.end, other.end), took, self.n + other.n, label)
+
+
+@dataclass
+class LaneState:
+    """The lanes of one job.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lanes = LaneState()
+    >>> lanes.add(0, np.array([[1.0, 1.5, 2.0, 4.0, 4.5, 7.0]]), 1.0, lambda operand: f"operand {operand}")
+    >>> lane = lanes.part()["lanes"][0]
+    >>> lane["begin"], lane["end"], lane["took"], lane["n"]
+    ([1.0], [3.5], [[0.5, 0.5, 2.0, 0.5]], [1])
+    """
+
+    pieces: dict[int, list[_Piece]] = field(default_factory=dict)  # by worker
+    most: dict[int, int] = field(default_factory=dict)  # by worker: operands that a piece of its lane may hold
+
+    def add(self, worker: int, found: Spans, zero: float, label: Callable[[int], str]) -> None:
+        """Operands ran on a worker; `zero` is the time from which the view counts, `label` names an operand."""
+        lane = self.pieces.setdefault(worker, [])
+        most = self.most.setdefault(worker, 1)
+        for row in found.tolist():
+            took = [max(0.0, after - before) for before, after in zip(row, row[1:5])]
+            piece = _Piece(row[2] - zero, row[4] - zero, took, 1, label(int(row[5])))
+            if lane and lane[-1].n < most:
+                lane[-1] = lane[-1].joined(piece)
+            else:
+                lane.append(piece)
+        room = max(8, MOST // len(self.pieces))
+        for number, pieces in self.pieces.items():
+            while len(pieces) > room:
+                pieces[:] = [a.joined(b) for a, b in zip(pieces[::2], pieces[1::2])] + pieces[len(pieces) // 2 * 2 :]
+                self.most[number] *= 2
+
+    def part(self) -> Lanes | None:
+        """What the view shows; None before anything ran."""
+        if not self.pieces:
+            return None
+        labels: dict[str, int] = {"": 0}
+        lanes = []
+        for number, pieces in sorted(self.pieces.items()):
+            for piece in pieces:
+                if len(labels) < _NAMES:
+                    labels.setdefault(piece.label, len(labels))
+            lanes.append(
+                Lane(
+                    worker=number,
+                    begin=[round(piece.begin, 4) for piece in pieces],
+                    end=[round(piece.end, 4) for piece in pieces],
+                    took=[[round(one, 5) for one in piece.took] for piece in pieces],
+                    n=[piece.n for piece in pieces],
+                    label=[labels.get(piece.label, 0) for piece in pieces],
+                )
+            )
+        return Lanes(labels=list(labels), lanes=lanes)
