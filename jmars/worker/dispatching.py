@@ -111,7 +111,7 @@ class Dispatching:
             return (program, slot, [memory[chunk[i]] for i in table.inputs[operand]], args)
         shapes = self.place.chunks.shapes
         known = [(memory[chunk[i]], shapes.get(chunk[i])) for i in table.inputs[operand]]
-        return (program, out, known, args)
+        return (program, (slot, self.place.arena.size_of(slot) if slot else 0), known, args)
 
     def _may_ask(self, table: JobTable, row: int, slot: int) -> bool:
         """Whether a loose operand may ask for a slot when it is computed."""
