@@ -16,6 +16,9 @@ tasks/          graphs of tasks from a file
 xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
 dask_graphs.py  graphs of Dask's collections (dask_scheduler)
 task_api.py     jobs as Mars shows tasks (TaskAPI)
+web_client.py   requests to a door, JSON and .npy over HTTP
+web_task_api.py the same as TaskAPI over HTTP (WebTaskAPI)
+serving.py      a door as a child process (WebDoor)
 native.py       the engine that tensors call when they need a value
 plans/          what a run will cost, before it begins (PlannedRun)
 """
@@ -27,6 +30,7 @@ from jmars.client.job import Job
 from jmars.client.native import NativeEngine
 from jmars.client.session import Session, execute, new_session, plan_of
 from jmars.client.task_api import TaskAPI
+from jmars.client.web_task_api import WebTaskAPI
 from jmars.tensor.engine import set_engine
 
 __all__ = [
@@ -35,6 +39,7 @@ __all__ = [
     "NativeEngine",
     "Session",
     "TaskAPI",
+    "WebTaskAPI",
     "connect",
     "dask_scheduler",
     "default_cluster",

@@ -30,6 +30,7 @@ from jmars.tensor.unknown import is_known
 from jmars.web.document import build
 from jmars.web.guard import Guard
 from jmars.web.link import PATIENCE, Link
+from jmars.web.operands import OPERANDS, graph_of
 from jmars.web.problems import Problem, of_report
 from jmars.web.sessions import Array, Graph, Result, Session, Sessions, dtype_of, named_dtype
 from jmars.web.slices import Selection, pieces, reads
@@ -76,28 +77,35 @@ class Door:
         DocumentError, SettingError, Problem
             If it makes no graph, has an unknown setting, or another key.
         """
-        unknown = document.keys() - {"nodes", "results", "settings", "name"}
-        if unknown:
-            raise Problem(422, "DocumentError", f"a graph has no {sorted(unknown)[0]!r}", "see /api/openapi.json")
-        given = document.get("settings", {})
-        if not isinstance(given, dict) or not isinstance(document.get("name", ""), str):
-            raise Problem(
-                422, "DocumentError", "settings is an object and name a text", "leave out what you do not need"
-            )
-        settings = {**TASK_DEFAULTS, **checked(given), "combine_size": config.combine_size}
+        settings, name, consumed = _options(session, document)
         async with self._building:
-            data = await asyncio.to_thread(build, document, lambda name: self._tensor(session, name))
+            make = graph_of if OPERANDS in document else build
+            data = await asyncio.to_thread(make, document, lambda name: self._tensor(session, name))
             graph = TensorGraph.of(list(data.values()))
-        made = Graph("", str(document.get("name", ""))[:200], {name: _result(one) for name, one in data.items()})
-        asked = {one.key for one in made.results.values()}
-        made.temporary = [key for key in await self._store_arrays(graph) if key not in asked]
+        made = Graph("", name, {name: _result(one) for name, one in data.items()})
+        made.temporary = await self._store_arrays(graph)
         try:
             blob = await asyncio.to_thread(cloudpickle.dumps, graph)
-            made.id = await self.link.ask("session", "submit", blob, made.name, settings, secrets.token_hex(8))
+            told = (
+                False,
+                [(one.key, one.dtype, one.chunks, None) for one in made.results.values()],
+            )  # for Cluster.job(id)
+            args = (blob, name, settings, secrets.token_hex(8), b"", None, told)
+            made.id = await self.link.ask("session", "submit", *args)
         except BaseException:
             self.drop(made.kept())
             raise
-        made.name = made.name or made.id
+        made.name = name or made.id
+        made.temporary += [session.arrays.pop(one).key for one in consumed if one in session.arrays]
+        for one in made.results.values():
+            if one.key in made.temporary:  # an array that is itself a result stays as long as that
+                made.temporary.remove(one.key)
+                one.borrowed = False
+        if session.id not in self.sessions.known:  # it was closed meanwhile
+            self._unwanted.add(made.id)
+            self.drop(made.kept())
+            await self.link.ask("session", "cancel", made.id)
+            raise Problem(404, "UnknownSession", f"session {session.id} was closed", "POST /api/session makes one")
         session.graphs[made.id] = made
         early = self._early.pop(made.id, None)
         if early is not None:
@@ -127,6 +135,7 @@ class Door:
             "name": graph.name,
             "state": graph.state,
             "progress": 1.0 if succeeded else float(told.get("progress", 0.0)),
+            "started": graph.submitted,
             "elapsed": told.get("elapsed"),
             "eta": told.get("eta"),
             "operands": told.get("operands"),
@@ -266,6 +275,20 @@ class Door:
                 one.chunks = tuple(map(tuple, told))
         self.drop(graph.temporary if graph.state == JobState.SUCCEEDED else graph.kept())
         graph.temporary = []
+
+
+def _options(session: Session, document: Mapping[str, Any]) -> tuple[dict[str, Any], str, list[str]]:
+    """Settings, name, and arrays to consume, of a document."""
+    unknown = document.keys() - {"nodes", OPERANDS, "results", "settings", "name", "consumes"}
+    if unknown:
+        raise Problem(422, "DocumentError", f"a graph has no {sorted(unknown)[0][:100]!r}", "see /api/openapi.json")
+    given, name, consumed = document.get("settings", {}), document.get("name", ""), document.get("consumes", [])
+    if not isinstance(given, dict) or not isinstance(name, str) or not isinstance(consumed, list):
+        raise Problem(422, "DocumentError", "settings is an object, name a text, consumes a list", "leave them out")
+    for one in consumed:
+        session.array(one if isinstance(one, str) else repr(one))
+    settings = {**TASK_DEFAULTS, **checked(given), "combine_size": config.combine_size}
+    return settings, name[:200], list(dict.fromkeys(consumed))
 
 
 def _result(data: TensorData) -> Result:

@@ -188,9 +188,11 @@ class ClusterHandler(Base):
 
     async def get(self) -> None:
         """Its workers, memory and jobs."""
-        info, jobs = await asyncio.gather(self.door.link.ask("host", "info"), self.door.link.ask("session", "jobs"))
-        names = ("id", "name", "workers", "memory", "plans")
-        self.answer({name: info[name] for name in names if name in info} | {"jobs": list(jobs)})
+        ask = self.door.link.ask
+        asked = ask("host", "info"), ask("session", "jobs"), ask("tasks", "last_idle_time")
+        info, jobs, idle = await asyncio.gather(*asked)
+        told = {name: info[name] for name in ("id", "name", "workers", "memory", "plans")}
+        self.answer(told | {"jobs": jobs, "idle_since": idle})
 
 
 class FunctionsHandler(Base):

@@ -16,9 +16,9 @@ from jmars.tensor.ops.distributions import DISTRIBUTIONS
 from jmars.tensor.ops.random import Generator
 from jmars.tensor.protocols import FUNCTIONS, call
 
-__all__ = ["callable_names", "described", "find"]
+__all__ = ["MODULES", "callable_names", "described", "find"]
 
-_MODULES = set(
+MODULES = set(
     """axes converting creation cumulative elementwise extending factorisation fft histograms indexing inquiry joining
     linalg masking nonzero norms order places polynomials ranges rechunk reduction reshape selecting signals statistics
     unique writing""".split()  # noqa: SIM905
@@ -44,7 +44,7 @@ def callable_names() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for name, function in FUNCTIONS.items():
         module = str(getattr(inspect.unwrap(function), "__module__", ""))
-        if module.removeprefix("jmars.tensor.ops.") in _MODULES and name not in _TAKEN_OUT:
+        if module.removeprefix("jmars.tensor.ops.") in MODULES and name not in _TAKEN_OUT:
             found[name.removeprefix("method.")] = function
     for method in [*vars(Generator), *DISTRIBUTIONS]:
         if not method.startswith("_") and method not in _NOT_DRAWN:

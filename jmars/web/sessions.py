@@ -79,13 +79,16 @@ class Graph:
     Attributes
     ----------
     temporary
-        Keys of arrays that were in the document, dropped when the job has ended.
+        Keys of arrays that were in the document, or that it consumes, dropped when the job has ended.
+    submitted
+        Seconds since the epoch.
     """
 
     id: str
     name: str
     results: dict[str, Result]
     temporary: list[str] = field(default_factory=list)
+    submitted: float = field(default_factory=time.time)
     state: str = str(JobState.PREPARING)
     error: dict[str, Any] | None = None
 

@@ -1,0 +1,220 @@
+"""`WebTaskAPI`: what `TaskAPI` does, over HTTP: tasks of a cluster behind `python -m jmars web`.
+
+Tensors travel as JSON (jmars/web/operands.py) and results as .npy; no pickle goes either way, so what a door answers
+can run no code here. Source: seed 000, "APIs": `WebTaskAPI(session_id, address)`; Mars `services/task/api/web.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jmars.client.task_api import TaskResult, TaskStatus
+from jmars.client.web_client import Rewriter, WebClient, exception_of, quoted
+from jmars.config import config
+from jmars.errors import UnsupportedError
+from jmars.model.states import TERMINAL, JobState
+from jmars.switches import with_extra
+from jmars.tensor.tensor import Tensor
+from jmars.web.operands import document_of
+
+__all__ = ["WebResult", "WebTaskAPI"]
+
+WAIT = 30.0  # seconds of one request that waits
+
+
+class WebResult:
+    """A result of a task behind a door.
+
+    Attributes
+    ----------
+    shape, dtype
+        Of the array; `shape` is None until the run has told it.
+    """
+
+    def __init__(self, client: WebClient, path: str, told: Mapping[str, Any]) -> None:
+        self._client, self._path = client, path
+        self.shape = None if told["shape"] is None else tuple(told["shape"])
+        self.dtype = np.dtype(told["dtype"]) if isinstance(told["dtype"], str) else None
+
+    def fetch(self) -> Any:
+        """The whole array; a NumPy scalar where it has no axes, as `Tensor.fetch`."""
+        value = self._client.fetch(self._path)
+        return value if value.shape else value[()]
+
+    def __getitem__(self, index: Any) -> np.ndarray[Any, Any]:
+        """A part: ints and slices with steps of 1 or more; only the chunks that it meets are read."""
+        parts = index if isinstance(index, tuple) else (index,)
+        return self._client.fetch(self._path, {"slice": ",".join(map(_part, parts))})
+
+    def __repr__(self) -> str:
+        return f"<WebResult shape={self.shape} dtype={self.dtype}>"
+
+
+class WebTaskAPI:
+    """The tasks of one session of a door.
+
+    Parameters
+    ----------
+    session_id
+        A session that the door has, to share it; None opens a new one, which `close` ends.
+    address
+        "http://127.0.0.1:PORT", as `python -m jmars web` prints.
+    request_rewriter
+        Called with each request, a dict with method, path and headers; what it returns is sent.
+    token
+        The door's token, or the path of the header file that `python -m jmars web` prints.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> with jmars.Cluster(n_workers=1) as cluster, cluster.serve() as door:
+    ...     with jmars.client.WebTaskAPI(None, door.url, token=door.header) as api:
+    ...         task = api.submit_tileable_graph([mt.ones(10, chunk_size=5).sum()])
+    ...         result = api.wait_task(task)
+    ...         result.status.name, result.progress, [t.fetch() for t in api.get_fetch_tileables(task)]
+    ('terminated', 1.0, [np.float64(10.0)])
+    """
+
+    def __init__(
+        self, session_id: str | None, address: str, request_rewriter: Rewriter | None = None, *, token: str | Path
+    ) -> None:
+        self._client = WebClient(address, token, request_rewriter)
+        self._own = session_id is None
+        self.session_id: str = session_id or self._client.ask("POST", "/api/session")["id"]
+        self._uploads = 0
+
+    def submit_tileable_graph(
+        self, graph: Tensor | Sequence[Tensor], fuse_enabled: bool = True, extra_config: Mapping[str, Any] | None = None
+    ) -> str:
+        """Start computing the graph that leads to these tensors; returns the task's id.
+
+        Arrays of the caller's that it reads are sent with the value that they have now.
+
+        Raises
+        ------
+        UnsupportedError
+            If the graph holds something that does not travel as JSON: a function of the user's, a file; it is named.
+        """
+        tensors = [graph] if isinstance(graph, Tensor) else list(graph)
+        for one in tensors:
+            if not isinstance(one, Tensor):
+                raise UnsupportedError(
+                    f"a {type(one).__name__} does not travel as JSON; submit tensors, or use TaskAPI"
+                )
+        sent: dict[int, str] = {}
+
+        def upload(array: np.ndarray[Any, Any]) -> str:
+            if id(array) not in sent:
+                self._uploads += 1
+                name = sent[id(array)] = f"a{time.time_ns():x}-{self._uploads}"
+                self._client.send(self._path("array", name), array)
+            return sent[id(array)]
+
+        try:
+            document = document_of({f"r{number}": one.data for number, one in enumerate(tensors)}, upload)
+            document["settings"] = with_extra(config.task, extra_config, fuse_enabled)
+            document["consumes"] = list(sent.values())
+            return str(self._client.ask("POST", self._path("graph"), None, document)["id"])
+        except BaseException:
+            for name in sent.values():
+                self._client.ask("DELETE", self._path("array", name))
+            raise
+
+    def get_task_results(self, progress: bool = False) -> list[TaskResult]:
+        """All tasks of the session, the oldest first; with `progress` those that run tell theirs, else 0."""
+        found = [self._result(one) for one in self._client.ask("GET", self._path("graph"))]
+        if progress:
+            return found
+        return [
+            one if one.status is TaskStatus.terminated else TaskResult(**{**vars(one), "progress": 0.0})
+            for one in found
+        ]
+
+    def wait_task(self, task_id: str, timeout: float | None = None) -> TaskResult:
+        """How the task stands when it has ended, or when `timeout` seconds have passed."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = WAIT if end is None else min(WAIT, max(0.0, end - time.monotonic()))
+            told = self._client.ask("GET", self._path("graph", task_id), {"wait": left})
+            if told["state"] in TERMINAL or (end is not None and time.monotonic() >= end):
+                return self._result(told)
+
+    def get_task_result(self, task_id: str) -> TaskResult:
+        """How the task stands now."""
+        return self._result(self._client.ask("GET", self._path("graph", task_id)))
+
+    def get_task_progress(self, task_id: str) -> float:
+        """From 0 to 1: it never falls, and is 1 only when the task has succeeded."""
+        return float(self._client.ask("GET", self._path("graph", task_id))["progress"])
+
+    def cancel_task(self, task_id: str) -> None:
+        """Stop a task; no effect on one that has ended."""
+        self._client.ask("DELETE", self._path("graph", task_id))
+
+    def get_fetch_tileables(self, task_id: str) -> list[WebResult]:
+        """The results of a task, in the order in which they were asked for."""
+        told = self._client.ask("GET", self._path("graph", task_id))["results"]
+        return [
+            WebResult(self._client, self._path("graph", task_id, "result", name), one) for name, one in told.items()
+        ]
+
+    def get_last_idle_time(self) -> float | None:
+        """When the cluster became idle, in seconds since the epoch; None while a task runs."""
+        found = self._client.ask("GET", "/api/cluster")["idle_since"]
+        return None if found is None else float(found)
+
+    def get_tileable_graph_as_json(self, task_id: str) -> dict[str, Any]:
+        """Tensor operands and dependencies: `{"tileables": […], "dependencies": […]}`."""
+        return dict(self._client.ask("GET", self._path("graph", task_id, "detail", "tileable_graph")))
+
+    def get_tileable_details(self, task_id: str) -> dict[str, Any]:
+        """For each tileable its progress, number of subtasks, status and the user's line."""
+        return dict(self._client.ask("GET", self._path("graph", task_id, "detail", "tileable_details")))
+
+    def get_tileable_subtasks(self, task_id: str, tileable_id: str, with_input_output: bool = False) -> dict[str, Any]:
+        """The operands on chunks of one tileable; with `with_input_output` those beside them too."""
+        query = {"tileable": tileable_id, "io": int(with_input_output)}
+        return dict(self._client.ask("GET", self._path("graph", task_id, "detail", "subtasks"), query))
+
+    def close(self) -> None:
+        """End the session if it was opened here: its tasks are cancelled and its results let go of."""
+        if self._own:
+            self._own = False
+            self._client.ask("DELETE", self._path())
+
+    def __enter__(self) -> WebTaskAPI:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _path(self, *parts: str) -> str:
+        return f"/api/session{quoted(self.session_id, *parts)}"
+
+    def _result(self, told: Mapping[str, Any]) -> TaskResult:
+        state, error = told["state"], told["error"]
+        ended = state in TERMINAL
+        status = TaskStatus.terminated if ended else TaskStatus.pending
+        if state not in (*TERMINAL, JobState.PREPARING):
+            status = TaskStatus.running
+        started = float(told["started"] or 0.0)
+        return TaskResult(
+            told["id"],
+            self.session_id,
+            status,
+            started,
+            started + float(told["elapsed"] or 0.0) if ended else None,
+            float(told["progress"]),
+            None if error is None else exception_of(error["error"], error["message"], error["line"]),
+        )
+
+
+def _part(index: Any) -> str:
+    if isinstance(index, slice):
+        return ":".join("" if one is None else str(int(one)) for one in (index.start, index.stop, index.step))
+    return str(int(index))

@@ -1,0 +1,213 @@
+"""The other JSON form of a tensor graph: its operands as they are, for programs that have jmars.
+
+    {"operands": [{"op": "Range", "fields": {…}, "dtype": {"dtype": "<i8"}, "chunks": [[5, 5]]},
+                  {"op": "Reduction", "inputs": [0], …}], "results": {"total": 1}}
+
+`document_of` writes it from tensors, `graph_of` reads it. Only operands of NumPy's functions travel; those that hold a
+user's function or a file are refused by name. Used by the client's WebTaskAPI and by door.py.
+Source: decision on the JSON form; CAPABILITIES S0.17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import JmarsError, UnsupportedError, text_of
+from jmars.tensor.deferring import Deferred
+from jmars.tensor.from_array import FromArray
+from jmars.tensor.graph import Outline
+from jmars.tensor.operand import Operand, Splits, TensorData
+from jmars.tensor.ops import (
+    axes,
+    blockwise,
+    contraction,
+    cumulative,
+    formula,
+    joining,
+    mapping,
+    masking,
+    random_chunks,
+    ranges,
+    rechunk,
+    reduction,
+    sample_sort,
+    slicing,
+    taking,
+    unique,
+    writing,
+)  # fmt: skip
+from jmars.tensor.source_line import SourceLine
+from jmars.tensor.tensor import Tensor
+from jmars.tensor.unknown import Unknown, axis_length
+from jmars.web.document import LIMITS, DocumentError, Limits
+from jmars.web.values import decoded, encoded, function_name, made, parts
+
+__all__ = ["KINDS", "OPERANDS", "document_of", "graph_of"]
+
+OPERANDS = "operands"  # the key by which this form is known
+_ARRAY, _MAP = "array", "MapBlocks"
+_MAPPED = ("function", "which", "grid", "with_place")  # of a mapped function, beside its pickle, which does not travel
+KINDS: dict[str, type[Operand]] = {
+    kind.__name__: kind
+    for kind in (
+        axes.Reshape, axes.Transpose, blockwise.Blockwise, contraction.Contraction, cumulative.Scan, Deferred,
+        formula.Elementwise, joining.Concatenate, masking.Masked, masking.PutTrue, random_chunks.Doubles,
+        random_chunks.Draws, ranges.Range, rechunk.Rechunk, reduction.Reduction, sample_sort.Merged,
+        sample_sort.MergeParts, slicing.Slice, taking.Take, unique.Field, unique.Inverse, unique.Packed,
+        writing.SetPart, writing.SetPositions,
+    )
+}  # fmt: skip
+
+
+def document_of(data: Mapping[str, TensorData], upload: Callable[[np.ndarray[Any, Any]], str]) -> dict[str, Any]:
+    """The document of the graph that leads to these nodes.
+
+    Parameters
+    ----------
+    data
+        Nodes by the names that their results shall have.
+    upload
+        Called with each array of the user's that the graph reads; gives the name by which the door knows it.
+
+    Raises
+    ------
+    UnsupportedError
+        If an operand does not travel: it, the user's line and the reason are named.
+    """
+    outline = Outline.of(list(data.values()))
+    rows = []
+    for node, operand, inputs in zip(outline.nodes, outline.operands, outline.inputs):
+        try:
+            rows.append(_row(node, operand, inputs, upload))
+        except UnsupportedError as error:
+            where = f" in line {operand.line.lineno} ({operand.line.text})" if operand.line is not None else ""
+            raise UnsupportedError(
+                f"{operand.label}{where} cannot be sent over HTTP: {text_of(error)}; "
+                "compute it on a cluster of this machine, or send what comes before it and after it"
+            ) from error
+    return {OPERANDS: rows, "results": dict(zip(data, outline.results))}
+
+
+def _row(
+    node: TensorData, operand: Operand, inputs: Sequence[int], upload: Callable[[np.ndarray[Any, Any]], str]
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"inputs": list(inputs), "dtype": encoded(node.dtype), "chunks": encoded(node.chunks)}
+    if operand.line is not None:
+        row["line"] = [operand.line.filename[:1000], operand.line.lineno, operand.line.text[:1000]]
+    if isinstance(operand, FromArray):
+        operand.check()
+        return {"op": _ARRAY, "array": upload(operand.array), **row}
+    if isinstance(operand, mapping.MapBlocks):
+        function, fixed, kwargs = mapping.opened(operand.blob)  # ours: made in this process
+        function_name(function)  # refuses a user's
+        called = {"function": encoded(function), "fixed": encoded(fixed), "kwargs": encoded(kwargs)}
+        return {
+            "op": _MAP,
+            "calls": called,
+            "fields": {name: encoded(getattr(operand, name)) for name in _MAPPED},
+            **row,
+        }
+    name = type(operand).__name__
+    if KINDS.get(name) is not type(operand):
+        raise UnsupportedError("it is made of a function or a file of this machine, or of control flow")
+    return {"op": name, "fields": parts(operand), **row}
+
+
+def graph_of(
+    document: Mapping[str, Any], uploads: Callable[[str], Tensor | None] = lambda name: None, limits: Limits = LIMITS
+) -> dict[str, TensorData]:
+    """The nodes that a document of operands asks for, by the results' names.
+
+    Raises
+    ------
+    DocumentError
+        If it has another form, or holds what does not travel.
+    """
+    rows, results = document.get(OPERANDS), document.get("results")
+    if not isinstance(rows, list) or not isinstance(results, dict) or not rows or not results:
+        raise DocumentError("a graph has operands and results", "let WebTaskAPI write it")
+    if len(rows) > limits.nodes or len(results) > limits.results:
+        raise DocumentError(f"{len(rows)} operands and {len(results)} results are too many", "send it in parts")
+    nodes: list[TensorData] = []
+    for number, row in enumerate(rows):
+        try:
+            nodes.append(_node(row, nodes, uploads, limits))
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            IndexError,
+            OverflowError,
+            MemoryError,
+            AssertionError,
+            JmarsError,
+        ) as error:
+            line = _line(row.get("line")) if isinstance(row, dict) else None
+            what = f"operand {number} ({str(row.get('op') if isinstance(row, dict) else row)[:60]})"
+            raise DocumentError(
+                f"{what}: {type(error).__name__}: {text_of(error)}", "let WebTaskAPI write it", line
+            ) from error
+    found = {}
+    for name, number in results.items():
+        if type(number) is not int or not 0 <= number < len(nodes):
+            raise DocumentError(f"result {name[:100]!r} is no operand", f"give a number from 0 to {len(nodes) - 1}")
+        found[name] = nodes[number]
+    return found
+
+
+def _node(row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor | None], limits: Limits) -> TensorData:
+    if type(row) is not dict or row.keys() - {"op", "fields", "inputs", "dtype", "chunks", "line", "array", "calls"}:
+        raise ValueError("an operand has op, fields, inputs, dtype, chunks and line")
+    dtype, chunks = decoded(row["dtype"]), _chunks(decoded(row["chunks"]), limits)
+    if not isinstance(dtype, np.dtype):
+        raise ValueError("its dtype is none")
+    if row["op"] == _ARRAY:
+        return _uploaded(row["array"], uploads, dtype, chunks)
+    links = row.get("inputs", [])
+    if type(links) is not list or any(type(one) is not int or not 0 <= one < len(nodes) for one in links):
+        raise ValueError("its inputs are numbers of operands before it")
+    inputs = tuple(nodes[one] for one in links)
+    line = _line(row.get("line"))
+    if row["op"] == _MAP:
+        calls = row["calls"]
+        what = tuple(decoded(calls[name]) for name in ("function", "fixed", "kwargs"))
+        if not callable(what[0]) or type(what[1]) is not dict or type(what[2]) is not dict:
+            raise ValueError("it calls a function with two dicts")
+        own = {name: decoded(row["fields"][name]) for name in _MAPPED}
+        operand: Operand = mapping.MapBlocks(**own, blob=mapping.packed(what), inputs=inputs, line=line)
+    elif row["op"] in KINDS:
+        operand = made(KINDS[row["op"]], row["fields"], inputs=inputs, line=line)
+    else:
+        raise ValueError(f"there is no operand {str(row['op'])[:60]!r} that travels")
+    return TensorData(operand, tuple(map(axis_length, chunks)), dtype, chunks)
+
+
+def _uploaded(name: Any, uploads: Callable[[str], Tensor | None], dtype: np.dtype[Any], chunks: Splits) -> TensorData:
+    found = uploads(name) if isinstance(name, str) else None
+    if found is None:
+        raise ValueError(f"no array {str(name)[:100]!r} was uploaded")
+    if found.data.shape != tuple(map(sum, chunks)) or found.dtype != dtype:
+        raise ValueError(f"array {name!r} has shape {found.shape} and dtype {found.dtype}")
+    return found.rechunk(chunks).data if chunks != found.data.chunks else found.data
+
+
+def _chunks(given: Any, limits: Limits) -> Splits:
+    if type(given) is not tuple or not all(type(axis) is tuple and axis for axis in given):
+        raise ValueError("chunks are lengths for each axis")
+    count = 1
+    for axis in given:
+        count *= len(axis)
+        if not all(isinstance(n, Unknown) or (type(n) is int and 0 <= n <= limits.size) for n in axis):
+            raise ValueError("lengths of chunks are whole numbers")
+    if count > limits.chunks:
+        raise ValueError(f"it has {count} chunks, more than {limits.chunks}")
+    return given
+
+
+def _line(given: Any) -> SourceLine | None:
+    if type(given) is list and len(given) == 3 and [type(one) for one in given] == [str, int, str]:
+        return SourceLine(given[0][:1000], given[1], given[2][:1000])
+    return None

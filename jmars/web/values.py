@@ -1,0 +1,313 @@
+"""Parameters of operands as JSON and back: plain values, arrays, and the few classes and functions that are known.
+
+Closed by default: what is not of a kind listed here is refused by name, in both directions. A function travels by its
+name and must be one of ours, of the modules that documents may call, or one of NumPy's that they may; a text that names
+anything else in NumPy is refused, since some operands look their function up by it. Used by operands.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import sys
+from base64 import b64decode, b64encode
+from binascii import Error as BadBase64
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from jmars.errors import UnsupportedError
+from jmars.kernels.expression import Expression, Node
+from jmars.kernels.reducers import MomentReducer, PositionReducer, UfuncReducer
+from jmars.tensor import deferring
+from jmars.tensor.operand import Operand
+from jmars.tensor.ops.distributions import DISTRIBUTIONS
+from jmars.tensor.ops.random_chunks import Stream
+from jmars.tensor.unknown import Origin, Unknown
+from jmars.web.names import MODULES, find
+
+__all__ = ["VALUES", "decoded", "encoded", "made", "parts"]
+
+VALUES: dict[str, type[Any]] = {
+    kind.__name__.strip("_"): kind
+    for kind in (
+        Expression,
+        Node,
+        UfuncReducer,
+        MomentReducer,
+        PositionReducer,
+        Stream,
+        deferring._Call,
+        deferring._Slot,
+    )
+}
+_NAMESPACES = (np, np.linalg, np.fft, np.random, np.random.Generator)
+_INLINE = 2**20  # bytes of an array among parameters
+_WORD = re.compile(r"[\w <>=|,.\-\[\]:()*+]{0,200}")
+
+
+# -- to JSON
+
+
+def encoded(value: Any) -> Any:
+    """A value as JSON.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is of a kind that does not travel.
+
+    Examples
+    --------
+    >>> encoded((1, 2.5, slice(None, 3), np.dtype("i4"), float("nan")))
+    [1, 2.5, {'slice': [None, 3, None]}, {'dtype': '<i4'}, {'float': 'nan'}]
+    """
+    if value is None or type(value) in (bool, int):
+        return value
+    if type(value) is str:
+        return _text(value)
+    if type(value) is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if type(value) is tuple:
+        return [encoded(one) for one in value]
+    if type(value) is list:
+        return {"list": [encoded(one) for one in value]}
+    if type(value) is dict:
+        return {"dict": [[encoded(key), encoded(one)] for key, one in value.items()]}
+    if isinstance(value, slice):
+        return {"slice": [encoded(value.start), encoded(value.stop), encoded(value.step)]}
+    if isinstance(value, EllipsisType):
+        return {"ellipsis": True}
+    if type(value) is complex:
+        return {"complex": [encoded(value.real), encoded(value.imag)]}
+    if type(value) is bytes:
+        return {"bytes": b64encode(value).decode()}
+    if isinstance(value, np.dtype):
+        return {"dtype": _named(value)}
+    if isinstance(value, Unknown):
+        return {"unknown": [value.origin.key, value.number, value.most]}
+    if isinstance(value, np.generic | np.ndarray):
+        return _array(value)
+    if isinstance(value, type) and issubclass(value, np.generic | bool | int | float | complex):
+        return {"type": _named(np.dtype(value)), "of": value.__name__}
+    if callable(value) and not is_dataclass(value):
+        return {"function": function_name(value)}
+    name = type(value).__name__.strip("_")
+    if VALUES.get(name) is type(value):
+        return {"new": name, "fields": parts(value)}
+    raise UnsupportedError(f"a {type(value).__name__} does not travel as JSON")
+
+
+def parts(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass or NamedTuple, each encoded; an operand's inputs and line are told beside them."""
+    return {name: encoded(getattr(value, name)) for name in _names(type(value))}
+
+
+def _names(kind: type[Any]) -> list[str]:
+    if not is_dataclass(kind):
+        return list(kind._fields)
+    apart = ("inputs", "line") if issubclass(kind, Operand) else ()
+    return [one.name for one in fields(kind) if one.name not in apart]
+
+
+def _array(value: Any) -> dict[str, Any]:
+    if value.nbytes > _INLINE:
+        raise UnsupportedError(f"an array of {value.nbytes} bytes stands among its parameters, more than {_INLINE}")
+    data = np.ascontiguousarray(value)
+    kind = "array" if isinstance(value, np.ndarray) else "scalar"
+    return {kind: [_named(value.dtype), list(value.shape), b64encode(data.tobytes()).decode()]}
+
+
+def _named(dtype: np.dtype[Any]) -> Any:
+    if dtype.hasobject:
+        raise UnsupportedError("Python objects do not travel as JSON")
+    return npy_format.dtype_to_descr(dtype)
+
+
+# -- from JSON
+
+
+def decoded(value: Any, depth: int = 0) -> Any:
+    """The value that `encoded` made this of.
+
+    Raises
+    ------
+    ValueError
+        If nothing is made so, or it may not travel.
+    """
+    if depth > 60:
+        raise ValueError("values lie too deep in one another")
+    if value is None or type(value) in (bool, int, float):
+        return value
+    if type(value) is str:
+        return _text(value, ValueError)
+    if type(value) is list:
+        return tuple(decoded(one, depth + 1) for one in value)
+    if type(value) is not dict or not value:
+        raise ValueError(f"{str(value)[:100]} is no value")
+    kind = next(iter(value))
+    read = _READERS.get(kind)
+    if read is None or len(value) != (2 if kind in ("new", "type") else 1):
+        raise ValueError(f"{str(value)[:100]} is no value; kinds are {', '.join(_READERS)}")
+    try:
+        return read(value, depth + 1)
+    except (TypeError, KeyError, AttributeError, OverflowError, BadBase64, UnsupportedError) as error:
+        raise ValueError(f"{str(value)[:100]} is no {kind}: {error}") from error
+
+
+def made(kind: type[Any], given: Any, depth: int = 0, **more: Any) -> Any:
+    """A dataclass or NamedTuple of these encoded fields; all of them, and no others."""
+    names = _names(kind)
+    if type(given) is not dict or given.keys() != set(names):
+        raise ValueError(f"{kind.__name__} has the fields {', '.join(names)}")
+    return kind(**{name: decoded(given[name], depth + 1) for name in names}, **more)
+
+
+def _read_slice(value: Any, depth: int) -> slice:
+    start, stop, step = (decoded(one, depth) for one in value["slice"])
+    return slice(start, stop, step)
+
+
+def _read_dict(value: Any, depth: int) -> dict[Any, Any]:
+    return {decoded(key, depth): decoded(one, depth) for key, one in value["dict"]}
+
+
+def _read_bytes(value: Any, depth: int) -> bytes:
+    return b64decode(value["bytes"], validate=True)
+
+
+def _read_array(value: Any, depth: int) -> Any:
+    ((kind, (descr, shape, data)),) = value.items()
+    array = np.frombuffer(b64decode(data, validate=True), _dtype(descr)).reshape([int(n) for n in shape])
+    return array if kind == "array" else array[()]
+
+
+def _read_unknown(value: Any, depth: int) -> Unknown:
+    key, number, most = value["unknown"]
+    if not isinstance(key, str) or not _WORD.fullmatch(key):
+        raise ValueError("a length's origin is a short text")
+    return Unknown(Origin.of(key), *(None if one is None else int(one) for one in (number, most)))
+
+
+def _read_type(value: Any, depth: int) -> Any:
+    kind = _dtype(value["type"]).type
+    return {"bool": bool, "int": int, "float": float, "complex": complex}.get(value["of"], kind)
+
+
+def _read_new(value: Any, depth: int) -> Any:
+    if value["new"] not in VALUES:
+        raise ValueError(f"there is no {value['new']!r}; there are {', '.join(VALUES)}")
+    one = made(VALUES[value["new"]], value["fields"], depth)
+    if isinstance(one, deferring._Call) and find(one.name) is None and find(one.name.removeprefix("method.")) is None:
+        raise ValueError(f"{one.name!r} cannot be called from outside")
+    return one
+
+
+_READERS: dict[str, Callable[[Any, int], Any]] = {
+    "float": lambda value, _: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[value["float"]],
+    "list": lambda value, depth: [decoded(one, depth) for one in value["list"]],
+    "dict": _read_dict,
+    "slice": _read_slice,
+    "ellipsis": lambda value, _: Ellipsis,
+    "complex": lambda value, depth: complex(*(decoded(one, depth) for one in value["complex"])),
+    "bytes": _read_bytes,
+    "dtype": lambda value, _: _dtype(value["dtype"]),
+    "unknown": _read_unknown,
+    "array": _read_array,
+    "scalar": _read_array,
+    "type": _read_type,
+    "function": lambda value, _: function_of(value["function"]),
+    "new": _read_new,
+}
+
+
+def _dtype(descr: Any) -> np.dtype[Any]:
+    found = npy_format.descr_to_dtype(_as_descr(descr))
+    if found.hasobject:
+        raise ValueError("Python objects do not travel")
+    return found
+
+
+def _as_descr(descr: Any) -> Any:
+    """JSON has lists where a dtype's description has tuples."""
+    if isinstance(descr, list):
+        return [tuple(tuple(part) if i == 2 else _as_descr(part) for i, part in enumerate(field)) for field in descr]
+    return descr
+
+
+# -- names
+
+
+def _text(value: str, error: type[Exception] = UnsupportedError) -> str:
+    """A text that names nothing in NumPy but what may be called."""
+    if not _WORD.fullmatch(value):
+        raise error(f"the text {value[:60]!r} does not travel: it is no word")
+    name = value.partition(".")[0]
+    known = any(hasattr(one, name) for one in _NAMESPACES)
+    if known and not _may_be_called(name) and not _is_dtype(value):
+        raise error(f"the text {value[:60]!r} names what may not be called")
+    return value
+
+
+def _may_be_called(name: str) -> bool:
+    return name in DISTRIBUTIONS or any(
+        find(prefix + name) for prefix in ("", "linalg.", "fft.", "random.default_rng.")
+    )
+
+
+def _is_dtype(text: str) -> bool:
+    try:
+        return not np.dtype(text).hasobject
+    except (TypeError, ValueError, SyntaxError):
+        return False
+
+
+def function_name(function: Any) -> str:
+    """The name that a function travels by; raises UnsupportedError for those that do not."""
+    module, name = getattr(function, "__module__", None) or "numpy", getattr(function, "__qualname__", None) or ""
+    for told in (f"{module}:{name}", f"{_public(function)}:{getattr(function, '__name__', '')}"):
+        if _functions(told) is function:
+            return told
+    raise UnsupportedError(f"the function {getattr(function, '__name__', function)!s} is not one of those that travel")
+
+
+def function_of(name: Any) -> Callable[..., Any]:
+    """The function of that name; raises ValueError for those that do not travel."""
+    found = _functions(name) if isinstance(name, str) else None
+    if found is None:
+        raise ValueError(f"{str(name)[:100]!r} is no function that travels")
+    return found
+
+
+def _public(function: Any) -> str:
+    """NumPy's module in which users find a function."""
+    name = getattr(function, "__name__", "")
+    for module in ("numpy", "numpy.linalg", "numpy.fft"):
+        if getattr(sys.modules[module], name, None) is function:
+            return module
+    return ""
+
+
+@cache
+def _functions(name: str) -> Callable[..., Any] | None:
+    """A function of ours in a module that may be called, or NumPy's of a name that may be."""
+    module, _, own = name.partition(":")
+    found: Any = None
+    if module.startswith("jmars.tensor.ops.") and module.removeprefix("jmars.tensor.ops.") in MODULES | _INNER:
+        found = vars(sys.modules[module]).get(own) if module in sys.modules else None
+        if not inspect.isfunction(found) or found.__module__ != module:
+            found = None
+    elif (
+        module in ("numpy", "numpy.linalg", "numpy.fft") and find(f"{module}.{own}".removeprefix("numpy.")) is not None
+    ):
+        found = getattr(sys.modules[module], own, None)
+    return found if callable(found) else None
+
+
+_INNER = {"sample_sort", "tiling", "unsized", "taking", "slicing", "random_chunks"}  # of ours, behind those of MODULES
