@@ -5,6 +5,7 @@ In a notebook `%load_ext jmars`, then a `%%jmars` cell holds ordinary NumPy code
 
 client/      what users hold: Cluster, Job, Session
 tensor/      lazy NumPy
+array_api.py the names of the array API standard
 remote.py    any function on the cluster
 errors.py    everything that can go wrong
 config.py    what can be set
@@ -12,7 +13,7 @@ config.py    what can be set
 
 from typing import Any
 
-from jmars import errors, remote, tensor
+from jmars import array_api, errors, remote, tensor
 from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
 from jmars.config import config
 
@@ -20,6 +21,7 @@ __all__ = [
     "Cluster",
     "Job",
     "Session",
+    "array_api",
     "config",
     "connect",
     "dask_scheduler",

@@ -5,7 +5,7 @@ What tensor/ops does not offer raises `UnsupportedError` by name.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,11 +13,14 @@ from jmars.tensor.protocols import call
 
 __all__ = ["Methods"]
 
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")  # each is part of the next
+
 
 class Methods:
     """Methods of `Tensor`; each does what NumPy's does, lazily."""
 
     __slots__ = ()
+    _namespace: ClassVar[Any]  # the module array_api, which puts itself here
 
     # Dask's names
 
@@ -213,6 +216,43 @@ class Methods:
     def to_npy(self, path: Any) -> None:
         """Compute and write to an `.npy` file."""
         call("method.to_npy", self, path)
+
+    # The array API standard
+
+    @property
+    def device(self) -> str:
+        """Where its value is handed out: "cpu"."""
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Any:
+        """The tensor itself, for "cpu" is the only device; ValueError for others."""
+        if device != "cpu" or stream is not None:
+            raise ValueError(f"arrays are handed out on the cpu, without a stream; not on {device!r}, stream {stream}")
+        return self
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The module `jmars.array_api`; ValueError for a version of the standard that it does not follow."""
+        if api_version not in (None, *_VERSIONS):
+            raise ValueError(f"jmars follows the array API standard of {', '.join(_VERSIONS)}, not {api_version!r}")
+        return self._namespace
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The computed value as NumPy hands it over: no copy when another library reads it."""
+        value = np.asarray(self)
+        if not value.flags.writeable and max_version is None:
+            value = value.copy()  # before version 1 nobody could be told that it is not to be written
+        return value.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """That of NumPy's arrays."""
+        return np.empty(0).__dlpack_device__()
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(_missing(name))

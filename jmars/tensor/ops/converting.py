@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.tensor.ops.creation import check_device
 from jmars.tensor.ops.elementwise import astype
 from jmars.tensor.ops.joining import stack
 from jmars.tensor.ops.rechunk import rechunk
@@ -14,13 +15,16 @@ from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["array", "asarray", "tensor"]
+__all__ = ["array", "asarray", "from_dlpack", "tensor"]
 
 
 @offers("asarray", "asanyarray", "ascontiguousarray")
-def asarray(a: Any, dtype: Any = None, *args: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None,
-            **kwargs: Any) -> Tensor:  # fmt: skip
-    """`np.asarray`: a tensor as it is, anything else by reference, cut as `chunk_size` says."""
+def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, copy: bool | None = None,
+            like: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.asarray`: a tensor as it is, anything else by reference, cut as `chunk_size` says; `copy` as in `array`."""
+    check_device(device)
+    if copy:
+        return array(a, dtype, chunk_size=chunk_size, chunks=chunks)
     if isinstance(a, list | tuple) and _holds_tensors(a):
         a = stack([asarray(entry) for entry in a])
     if not isinstance(a, Tensor):
@@ -58,6 +62,32 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
 def tensor(data: Any, dtype: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
     """A tensor of an array, list or number, as in Mars."""
     return Tensor(asarray(data, dtype, chunk_size=chunk_size, chunks=chunks).data)
+
+
+@offers("from_dlpack")
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """`np.from_dlpack`: an array of another library by reference; of a tensor, a handle of its own.
+
+    Parameters
+    ----------
+    device
+        "cpu" or None.
+    copy
+        Whether its memory is copied now; None and False let it enter by reference.
+
+    Raises
+    ------
+    BufferError
+        If it lies on a device that NumPy cannot read.
+
+    Examples
+    --------
+    >>> from_dlpack(np.arange(3)).shape
+    (3,)
+    """
+    if isinstance(x, Tensor):
+        return Tensor(x.to_device(device or "cpu").data)
+    return as_tensor(np.from_dlpack(x, device=device, copy=copy))
 
 
 def _holds_tensors(value: Any) -> bool:

@@ -19,7 +19,7 @@ from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["empty", "full", "full_like", "ones", "shape_of", "zeros"]
+__all__ = ["check_device", "empty", "full", "full_like", "ones", "shape_of", "zeros"]
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
@@ -28,6 +28,12 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     if any(n < 0 for n in whole):
         raise ValueError("negative dimensions are not allowed")
     return whole
+
+
+def check_device(device: Any) -> None:
+    """Raise ValueError for a device that NumPy does not know."""
+    if device not in (None, "cpu"):
+        raise ValueError(f'device={device!r} is not known; arrays are handed out on the "cpu"')
 
 
 def _filled(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
@@ -39,9 +45,8 @@ def _filled(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize
 
 
 @offers("ones")
-def ones(
-    shape: Any, dtype: Any = float, order: str = "C", *, chunk_size: ChunkSize = None, chunks: ChunkSize = None
-) -> Tensor:
+def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
+         chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.ones`, cut as `chunk_size` says.
 
     Examples
@@ -49,29 +54,31 @@ def ones(
     >>> ones(100, chunk_size=30).chunks
     ((30, 30, 30, 10),)
     """
+    check_device(device)
     return _filled("ones", shape, 1, dtype, chunk_size, chunks)
 
 
 @offers("zeros")
-def zeros(
-    shape: Any, dtype: Any = float, order: str = "C", *, chunk_size: ChunkSize = None, chunks: ChunkSize = None
-) -> Tensor:
+def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
+          chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.zeros`, cut as `chunk_size` says."""
+    check_device(device)
     return _filled("zeros", shape, 0, dtype, chunk_size, chunks)
 
 
 @offers("empty")
-def empty(
-    shape: Any, dtype: Any = float, order: str = "C", *, chunk_size: ChunkSize = None, chunks: ChunkSize = None
-) -> Tensor:
+def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
+          chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.empty`; here its elements are zeros, so that a run can be repeated."""
+    check_device(device)
     return _filled("empty", shape, 0, dtype, chunk_size, chunks)
 
 
 @offers("full")
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, chunk_size: ChunkSize = None,
-         chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None,
+         chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.full`, cut as `chunk_size` says; `fill_value` may be an array or tensor that broadcasts."""
+    check_device(device)
     if isinstance(fill_value, Tensor) or np.ndim(fill_value):
         value = as_tensor(fill_value)
         whole, dtype = shape_of(shape), value.dtype if dtype is None else np.dtype(dtype)
@@ -91,29 +98,33 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, chunk_size: Chu
 
 @offers("ones_like")
 def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
-              chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+              device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.ones_like`, cut like `a` if nothing else is said."""
+    check_device(device)
     return _like("ones", a, 1, dtype, shape, chunk_size, chunks)
 
 
 @offers("zeros_like")
 def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
-               chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+               device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.zeros_like`, cut like `a` if nothing else is said."""
+    check_device(device)
     return _like("zeros", a, 0, dtype, shape, chunk_size, chunks)
 
 
 @offers("empty_like")
 def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
-               chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+               device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.empty_like`, of zeros, cut like `prototype` if nothing else is said."""
+    check_device(device)
     return _like("empty", prototype, 0, dtype, shape, chunk_size, chunks)
 
 
 @offers("full_like")
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
-              chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+              device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.full_like`, cut like `a` if nothing else is said; `fill_value` is cast as an assignment would."""
+    check_device(device)
     x = as_tensor(a)
     kind = x.dtype if dtype is None else np.dtype(dtype)
     if isinstance(fill_value, Tensor) or np.ndim(fill_value):

@@ -14,6 +14,8 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import normal_axis
+from jmars.tensor.ops.creation import check_device
+from jmars.tensor.ops.elementwise import astype
 from jmars.tensor.ops.indexing import roll
 from jmars.tensor.ops.ranges import arange
 from jmars.tensor.ops.whole import along
@@ -178,18 +180,22 @@ def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None,
 
 
 @offers("fft.fftfreq")
-def fftfreq(n: int, d: float = 1.0, device: Any = None) -> Tensor:
-    """`np.fft.fftfreq`: the frequencies of what `fft` gives."""
+def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Tensor:
+    """`np.fft.fftfreq`: the frequencies of what `fft` gives; `dtype` is the array API standard's, None for float64."""
+    check_device(device)
     n, half = _count(n), (_count(n) - 1) // 2 + 1
     at = arange(n)
-    return FUNCTIONS["where"](at < half, at, at - n) * (1.0 / (n * d))  # type: ignore[no-any-return]
+    found: Tensor = FUNCTIONS["where"](at < half, at, at - n) * (1.0 / (n * d))
+    return found if dtype is None else astype(found, dtype)
 
 
 @offers("fft.rfftfreq")
-def rfftfreq(n: int, d: float = 1.0, device: Any = None) -> Tensor:
-    """`np.fft.rfftfreq`: the frequencies of what `rfft` gives."""
+def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Tensor:
+    """`np.fft.rfftfreq`: the frequencies of what `rfft` gives; `dtype` as `fftfreq` takes it."""
+    check_device(device)
     n = _count(n)
-    return arange(n // 2 + 1) * (1.0 / (n * d))  # type: ignore[no-any-return]
+    found: Tensor = arange(n // 2 + 1) * (1.0 / (n * d))
+    return found if dtype is None else astype(found, dtype)
 
 
 @offers("fft.fftshift")

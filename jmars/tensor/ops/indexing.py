@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.axes import moveaxis, normal_axis
+from jmars.tensor.ops.axes import expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.joining import concatenate, part_of_axis
 from jmars.tensor.ops.masking import mask_at, masked
 from jmars.tensor.ops.reshape import merged_axes, ravel, reshape
@@ -111,7 +111,7 @@ def _meant(entry: Any) -> list[Any]:
             raise ValueError("slice step cannot be zero")
         return [slice(*bounds)]
     if isinstance(entry, bool | np.bool_):
-        raise UnsupportedError("indexing with a single bool is not in jmars; use x[None] or x[:0]")
+        raise UnsupportedError("a bool beside other indices is not in jmars; use x[None] or x[:0]")
     array = entry.fetch() if isinstance(entry, Tensor) else np.asarray(entry)
     if array.dtype == bool and array.ndim:
         return [_Mask(at.astype(np.int64), n) for at, n in zip(np.nonzero(array), array.shape)]
@@ -130,6 +130,9 @@ def _meant(entry: Any) -> list[Any]:
 def getitem(x: Tensor, index: Any) -> Tensor:
     """`x[index]`."""
     entries = index if isinstance(index, tuple) else (index,)
+    if len(entries) == 1 and is_truth(entries[0]):  # x[None] or, of a false one, none of it
+        one, entry = expand_dims(x, 0), entries[0]
+        return masked(one, reshape(entry, (1,))) if isinstance(entry, Tensor) else one if entry else one[:0]
     masks = [i for i, entry in enumerate(entries) if isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim]
     if len(masks) == 1 and all(isinstance(e, _BASIC) or e is None or e is Ellipsis or is_mask(e) for e in entries):
         return _where_true(x, entries, masks[0])
@@ -145,6 +148,13 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     axes = [i - sum(isinstance(entry, int) for entry in meaning.entries[:i]) for i in at]
     first = advanced[0] - sum(isinstance(entry, int) for entry in meaning.entries[: advanced[0]]) if together else 0
     return _taken_together(result, arrays, axes, first)
+
+
+def is_truth(entry: Any) -> bool:
+    """Whether an entry of an index is one bool, or an array of one without axes."""
+    return isinstance(entry, bool | np.bool_) or (
+        isinstance(entry, Tensor | np.ndarray) and entry.dtype == np.dtype(bool) and not entry.ndim
+    )
 
 
 def is_mask(entry: Any) -> bool:

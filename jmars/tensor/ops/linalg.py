@@ -103,8 +103,8 @@ def vdot(a: Any, b: Any, /) -> Tensor:
 @offers("vecdot", "linalg.vecdot")
 def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Tensor:
     """`np.vecdot`: the products of vectors along an axis, the first conjugated."""
-    a, b, _ = _two("vecdot", x1, x2)
-    return sum_((a.conj() if a.dtype.kind == "c" else a) * b, axis)  # type: ignore[no-any-return]
+    a, b, dtype = _two("vecdot", x1, x2)
+    return sum_((a.conj() if a.dtype.kind == "c" else a) * b, axis, dtype)  # type: ignore[no-any-return]
 
 
 @offers("inner")

@@ -21,7 +21,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.axes import broadcast_to, expand_dims
-from jmars.tensor.ops.creation import shape_of
+from jmars.tensor.ops.creation import check_device, shape_of
 from jmars.tensor.ops.elementwise import astype, where
 from jmars.tensor.ops.indexing import diagonal
 from jmars.tensor.ops.joining import concatenate, stack
@@ -65,8 +65,8 @@ class Range(Operand):
 
 
 @offers("arange")
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, chunk_size: ChunkSize = None,
-           chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None,
+           chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.arange`, cut as `chunk_size` says.
 
     Examples
@@ -74,6 +74,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, ch
     >>> arange(10, chunk_size=4).chunks
     ((4, 4, 2),)
     """
+    check_device(device)
     if stop is None:
         start, stop = 0, start
     given = (start, stop, step)
@@ -112,7 +113,8 @@ def open_arange(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill
 
 @offers("linspace")
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-             axis: int = 0, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Any:  # fmt: skip
+             axis: int = 0, *, device: Any = None, chunk_size: ChunkSize = None,
+             chunks: ChunkSize = None) -> Any:  # fmt: skip
     """`np.linspace` between two numbers, cut as `chunk_size` says.
 
     Examples
@@ -120,6 +122,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     >>> linspace(0, 1, 5, chunk_size=2).fetch().tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
+    check_device(device)
     if np.ndim(start) or np.ndim(stop):
         raise UnsupportedError("linspace between arrays is not in jmars; use a + (b - a) * linspace(0, 1, n)[:, None]")
     num = operator.index(num)
@@ -177,9 +180,10 @@ def _compared(comparison: str, n: int, m: int, shift: int, splits: Splits) -> Te
 
 
 @offers("eye")
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C", *,
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None,
         chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.eye`: ones on a diagonal, cut as `chunk_size` says."""
+    check_device(device)
     n, m = shape_of((N, N if M is None else M))
     kind = check_dtype(dtype)
     return astype(_compared("__eq__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks)), kind)

@@ -20,7 +20,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.axes import expand_dims, reshaped, squeeze
 from jmars.tensor.ops.elementwise import astype, fitted, where
-from jmars.tensor.ops.indexing import Index
+from jmars.tensor.ops.indexing import Index, is_truth
 from jmars.tensor.ops.masking import put_true
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.reshape import ravel, reshape
@@ -54,6 +54,13 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
             written = as_tensor(written.real)
         written = astype(written, x.dtype)
     mask = index[0] if isinstance(index, tuple) and len(index) == 1 else index
+    if is_truth(mask):
+        mask = as_tensor(mask)
+        if isinstance(written, Tensor) and written.ndim == x.ndim + 1:
+            if len(written) != 1:
+                raise ValueError(f"{len(written)} values cannot be written to an array that one bool names")
+            written = squeeze(written, 0)
+        return fitted(where(mask, written, x), x.dtype, x.shape, x.chunks)
     if isinstance(mask, Tensor | np.ndarray) and mask.dtype == np.dtype(bool) and mask.ndim:
         result = _where_true(x, as_tensor(mask), written)
         if result is not None:

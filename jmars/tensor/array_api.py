@@ -1,0 +1,86 @@
+"""The Python array API standard (2024.12) on jmars: the names that it asks for, and no others.
+
+It is what `x.__array_namespace__()` gives and `jmars.array_api` names: libraries written for the standard call it
+without knowing jmars. NumPy 2's main namespace follows the standard, so these are the functions of `jmars.tensor`;
+what of arrays lies on the "cpu" is NumPy's answer too. Source: https://data-apis.org/array-api/2024.12/.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.methods import Methods
+from jmars.tensor.ops import fft, linalg
+from jmars.tensor.protocols import FUNCTIONS
+
+__all__ = ["argsort", "broadcast_arrays", "clip", "fft", "linalg", "meshgrid", "sort"]
+
+__array_api_version__ = "2024.12"
+__array_namespace_info__ = np.__array_namespace_info__  # dtypes, devices and capabilities are NumPy's
+
+_NUMPYS = """
+    e inf nan newaxis pi finfo iinfo isdtype
+    bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128
+""".split()  # noqa: SIM905
+_OURS = """
+    arange asarray empty empty_like eye from_dlpack full full_like linspace ones ones_like tril triu zeros
+    zeros_like astype can_cast result_type abs acos acosh add asin asinh atan atan2 atanh bitwise_and
+    bitwise_left_shift bitwise_invert bitwise_or bitwise_right_shift bitwise_xor ceil conj copysign cos cosh
+    divide equal exp expm1 floor floor_divide greater greater_equal hypot imag isfinite isinf isnan less less_equal log
+    log1p log2 log10 logaddexp logical_and logical_not logical_or logical_xor maximum minimum multiply negative
+    nextafter not_equal positive pow real reciprocal remainder round sign signbit sin sinh square sqrt subtract tan
+    tanh trunc take take_along_axis matmul matrix_transpose tensordot vecdot broadcast_to concat
+    expand_dims flip moveaxis permute_dims repeat reshape roll squeeze stack tile unstack argmax argmin count_nonzero
+    nonzero searchsorted where unique_all unique_counts unique_inverse unique_values cumulative_sum
+    cumulative_prod max mean min prod std sum var all any diff
+""".split()  # noqa: SIM905
+
+
+# What the standard spells or gives otherwise than NumPy
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
+    """Elements moved into [min, max]; either may be None."""
+    return FUNCTIONS["clip"](x, min, max)
+
+
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """Each line along `axis` in order."""
+    found = FUNCTIONS["sort"](x, axis, stable=stable)
+    return FUNCTIONS["flip"](found, axis) if descending else found
+
+
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """Positions that would sort each line along `axis`; equal elements keep their order if it is `stable`."""
+    if not descending:
+        return FUNCTIONS["argsort"](x, axis, stable=stable)
+    last = x.shape[axis] - 1  # the lines read backwards, so that of equal elements the first comes last, and then first
+    return FUNCTIONS["flip"](last - FUNCTIONS["argsort"](FUNCTIONS["flip"](x, axis), axis, stable=stable), axis)
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
+    """Grids of coordinates, one for each line."""
+    return list(FUNCTIONS["meshgrid"](*arrays, indexing=indexing))
+
+
+def broadcast_arrays(*arrays: Any) -> list[Any]:
+    """The arrays in the one shape that they broadcast to."""
+    return list(FUNCTIONS["broadcast_arrays"](*arrays))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OURS:
+        return FUNCTIONS[name]
+    if name in _NUMPYS:
+        return getattr(np, name)
+    raise AttributeError(f"the array API standard {__array_api_version__} knows no {name!r}; jmars.tensor may")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_OURS, *_NUMPYS, "__array_api_version__", "__array_namespace_info__"])
+
+
+Methods._namespace = sys.modules[__name__]

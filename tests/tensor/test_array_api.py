@@ -1,0 +1,84 @@
+"""The array API standard: its names, and where it differs from NumPy."""
+
+import numpy as np
+import pytest
+
+import jmars.array_api as xp
+import jmars.tensor as mt
+
+
+def test_a_tensor_tells_its_namespace():
+    assert mt.ones(3).__array_namespace__() is xp
+    assert mt.ones(3).__array_namespace__(api_version="2023.12") is xp
+    assert mt.ones(3).device == "cpu"
+    with pytest.raises(ValueError, match=r"2024\.12"):
+        mt.ones(3).__array_namespace__(api_version="1999.12")
+
+
+def test_every_name_is_there():
+    names = [name for name in dir(xp) if not name.startswith("_")]
+    assert all(getattr(xp, name) is not None or name == "newaxis" for name in names)
+    assert set(names) <= set(dir(np)), set(names) - set(dir(np))
+    with pytest.raises(AttributeError, match=r"jmars\.tensor"):
+        _ = xp.histogram
+
+
+def test_the_namespace_is_described_as_numpys():
+    assert xp.__array_namespace_info__().devices() == np.__array_namespace_info__().devices()
+    assert xp.__array_api_version__ == "2024.12"
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_sorting_may_go_down_and_keeps_the_order_of_equals(cluster, descending, axis):
+    values = np.random.default_rng(0).integers(0, 4, (7, 5))
+    x = xp.asarray(values, chunk_size=3)
+    sign = -1 if descending else 1
+    np.testing.assert_array_equal(xp.sort(x, axis=axis, descending=descending), sign * np.sort(sign * values, axis))
+    order = np.argsort(sign * values, axis, stable=True)
+    np.testing.assert_array_equal(xp.argsort(x, axis=axis, descending=descending), order)
+
+
+def test_lists_where_numpy_gives_tuples(cluster):
+    assert [g.shape for g in xp.meshgrid(xp.arange(3), xp.arange(2))] == [(2, 3), (2, 3)]
+    assert isinstance(xp.broadcast_arrays(xp.ones(3), xp.ones(1)), list)
+    np.testing.assert_array_equal(xp.clip(xp.arange(5), min=1, max=3), [1, 1, 2, 3, 3])
+
+
+def test_other_libraries_take_and_give_arrays(cluster):
+    x = xp.arange(6, chunk_size=4)
+    np.testing.assert_array_equal(np.from_dlpack(x), np.arange(6))
+    np.testing.assert_array_equal(xp.from_dlpack(np.arange(6)), np.arange(6))
+    assert x.__dlpack_device__() == np.arange(6).__dlpack_device__()
+    with pytest.raises(ValueError, match="cpu"):
+        x.to_device("gpu")
+    with pytest.raises(ValueError, match="cpu"):
+        xp.zeros(3, device="gpu")
+
+
+def test_frequencies_have_the_dtype_that_is_asked_for(cluster):
+    for name in ("fftfreq", "rfftfreq"):
+        found = getattr(xp.fft, name)(7, d=0.5, dtype=xp.float32)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, getattr(np.fft, name)(7, d=0.5).astype(np.float32))
+
+
+def test_a_copy_is_another_array(cluster):
+    x = xp.ones(3)
+    y = xp.asarray(x, copy=True)
+    y += 1
+    np.testing.assert_array_equal(x, np.ones(3))
+
+
+@pytest.mark.parametrize("truth", [True, False])
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
+def test_one_bool_as_an_index_is_all_or_nothing(cluster, truth, shape):
+    values = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    for index in (truth, np.bool_(truth), np.asarray(truth), mt.asarray(1) > (0 if truth else 1)):
+        x = mt.asarray(values, chunk_size=2)
+        plain = bool(index)
+        np.testing.assert_array_equal(x[index], values[plain])
+        expected, written = values.copy(), x.copy()
+        expected[plain] = 7
+        written[index] = 7
+        np.testing.assert_array_equal(written, expected)
