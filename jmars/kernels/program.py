@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -162,8 +163,9 @@ class Call:
     work: int = 0  # bytes of scratch that the function allocates
     cost: float = 0.0  # seconds that its user expects; 0 where nobody has said
     alone: bool = False  # never joined with others: its user looks for it by its own name
-    retries: int = -1  # how often it is tried again after it raised; -1 where its user has not said
     users: bool = False  # the user's code runs in it: nobody knows what memory it takes, nor what else it does
+    retries: int = -1  # how often it is tried again after it raised; -1 where its user has not said
+    gathers: bool = False  # reads a part of each input only: see `Program.gathers`
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)
@@ -217,14 +219,24 @@ class Program:
         return any(isinstance(step, Call) for step in self.steps)
 
     @property
-    def is_alone(self) -> bool:
-    @property
     def users(self) -> bool:
         """Whether the user's code runs in some step."""
         return any(isinstance(step, Call) and step.users for step in self.steps)
 
+    @property
+    def is_alone(self) -> bool:
         """Whether it is never joined with others."""
         return any(isinstance(step, Call) and step.alone for step in self.steps)
+
+    @cached_property
+    def gathers(self) -> bool:
+        """Whether it reads a part of each of its inputs, all of one axis.
+
+        The last thing in its argument says which: `int64` pairs (start, stop) of elements as bytes, one for each input.
+        It is one function, called either with all inputs as they are, or with one array in which these parts stand one
+        behind the other, and into which it may write, and empty ones instead of the other inputs.
+        """
+        return any(isinstance(step, Call) and step.gathers for step in self.steps)
 
     @property
     def is_loose(self) -> bool:

@@ -34,7 +34,8 @@ def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
     Returns
     -------
     PlanGraph
-        Chunks that are stored already cost nothing; give the planner their worker as `placed`.
+        Chunks that are stored already cost nothing; give the planner their worker as `placed`. What an operand that
+        `gathers` reads is its scratch: none of its inputs has to lie in memory for it, so there are no edges to it.
     """
     seconds = [program_seconds(program, profile) * profile.busy + profile.dispatch for program in graph.programs]
     kept = np.zeros(graph.n, np.bool_)
@@ -42,6 +43,12 @@ def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
         kept[ids.ravel()] = True
     # one more row, so that -1, a stored chunk, reads zero
     cost = np.array([*seconds, 0.0])[graph.program]
+    gathers = np.array([*(program.gathers for program in graph.programs), False])[graph.program]
+    if gathers.any():
+        degree = np.diff(graph.input_ptr)
+        reads = np.repeat(~gathers, degree)
+        pointers = np.concatenate([[0], np.cumsum(np.where(gathers, 0, degree))]).astype(np.int64)
+        dag = Dag.from_inputs(pointers, graph.input_idx[reads])
     return PlanGraph.build(dag, cost, graph.nbytes, work=graph.work, result=kept, op=graph.program)
 
 

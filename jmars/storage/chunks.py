@@ -19,7 +19,7 @@ class Place(NamedTuple):
     """A file that holds a chunk."""
 
     name: str
-    checksum: int
+    checksum: bytes  # one for each block, as `spill.write_chunk` gave them
     size: int  # bytes
 
 

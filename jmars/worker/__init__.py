@@ -11,6 +11,7 @@ estimate.py    how long an operand will run, learnt from those that ran; how man
 links.py       the control process's end of each child process
 crew.py        the executors: what each was sent, which programs it knows
 uses.py        when each chunk is read next
+gathering.py   pieces of many chunks put one behind the other in memory of one operand's own
 storing.py     brings inputs into memory and makes room for outputs
 ledger.py      what jobs took, for the view and for the profile of costs (Ledger)
 sizing.py      places for results whose size is known only after running

@@ -15,6 +15,7 @@ from jmars.model.messages import JobTable
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
 from jmars.worker.crew import Batch, Worker
+from jmars.worker.gathering import Piece, pieces_of
 from jmars.worker.queue import TaskQueue
 from jmars.worker.quota import Quota
 from jmars.worker.sizing import Sizing
@@ -76,6 +77,9 @@ class Admission:
 
     def admit_loose(self, table: JobTable, operand: int, program: int) -> int:
         """`admit` for an operand that reads or gives chunks whose size was not known; `program` is its number here."""
+        if table.programs[table.program[operand]].gathers:
+            self._prepare(table, operand, table.nbytes[operand], table.work[operand], (), pieces_of(table, operand))
+            return -1
         memory, moving = self._chunks.memory, self._chunks.moving
         chunks = [table.chunk[i] for i in table.inputs[operand]]
         try:
@@ -94,7 +98,15 @@ class Admission:
         self._prepare(table, operand, size, work, sizes)
         return -1
 
-    def _prepare(self, table: JobTable, operand: int, size: int | None, work: int, inputs: Sequence[int]) -> None:
+    def _prepare(
+        self,
+        table: JobTable,
+        operand: int,
+        size: int | None,
+        work: int,
+        inputs: Sequence[int],
+        gather: Sequence[Piece] = (),
+    ) -> None:
         """Let an operand stand in line for its memory: of its output, its scratch and its inputs, in bytes."""
         what = f"the operand {table.programs[table.program[operand]].name}"
 
@@ -112,8 +124,8 @@ class Admission:
             self._preparing.pop(request, None)
             self._refused(table.job, operand, error)
 
-        chunks = [table.chunk[i] for i in table.inputs[operand]]
-        request = Request(chunks, size, granted, refused, what, table.rank[operand], table.number, work)
+        chunks = [] if gather else [table.chunk[i] for i in table.inputs[operand]]
+        request = Request(chunks, size, granted, refused, what, table.rank[operand], table.number, work, gather)
         self._preparing[request] = (table, operand)
         try:
             self.storing.refuse_too_large([size or 0, work, *inputs], what)
@@ -168,9 +180,11 @@ class Admission:
         for batch in batches:
             table = batch.table
             for operand in batch.operands:
-                used.update(table.chunk[i] for i in table.inputs[operand])
+                if not table.programs[table.program[operand]].gathers:  # it has its own copy
+                    used.update(table.chunk[i] for i in table.inputs[operand])
         for table, operand, _ in self.staged:
-            used.update(table.chunk[i] for i in table.inputs[operand])
+            if not table.programs[table.program[operand]].gathers:
+                used.update(table.chunk[i] for i in table.inputs[operand])
         return used
 
     def idle(self) -> bool:

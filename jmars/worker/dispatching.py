@@ -12,6 +12,7 @@ from typing import Any
 from jmars.model.messages import JobTable
 from jmars.worker.crew import Batch, Worker
 from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS
+from jmars.worker.gathering import pieces_of
 from jmars.worker.hosted import Workplace
 
 __all__ = ["WINDOW", "Dispatching"]
@@ -109,9 +110,15 @@ class Dispatching:
         args = table.args[operand] if table.args is not None else ()
         if not loose:
             return (program, slot, [memory[chunk[i]] for i in table.inputs[operand]], args)
+        out = (slot, self.place.arena.size_of(slot) if slot else 0)
+        if table.programs[table.program[operand]].gathers:
+            pieces = pieces_of(table, operand)
+            itemsize = table.programs[table.program[operand]].inputs[0].dtype.itemsize
+            length = sum(stop - start for _, start, stop in pieces) // itemsize
+            return (program, out, [(self.place.admission.quota.slot(table.job, operand), (length,))], args)
         shapes = self.place.chunks.shapes
         known = [(memory[chunk[i]], shapes.get(chunk[i])) for i in table.inputs[operand]]
-        return (program, (slot, self.place.arena.size_of(slot) if slot else 0), known, args)
+        return (program, out, known, args)
 
     def _may_ask(self, table: JobTable, row: int, slot: int) -> bool:
         """Whether a loose operand may ask for a slot when it is computed."""

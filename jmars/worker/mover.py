@@ -1,8 +1,12 @@
 """The mover process: writes chunks to disk and reads them back, so that nobody else waits for a disk.
 
-Messages in: `("spill", chunk, offset, size)` and `("load", chunk, offset, size, name, checksum)` and
-`("delete", name)`. Messages out: `("spilled", chunk, name, checksum, error)` and `("loaded", chunk, error)`; `error` is
-"" or the text of what went wrong. Forked by the zygote when the first chunk must go.
+Messages in: `("spill", chunk, offset, size)`; `("load", chunk, offset, size, name, checksums)`; `("gather", ticket,
+offset, pieces)`, which puts pieces of chunks one behind the other, where a piece is `(offset, size)` of memory or
+`(name, start, size, checksums, skip, take)` of a file: bytes [start, start + size) are read and checked, and of these
+`take` are taken behind the first `skip`; and `("delete", name)`. Messages out: `("disk", direct)` once, whether the
+page cache is passed by; `("spilled", chunk, name, checksums, error)`, `("loaded", chunk, error)` and `("gathered",
+ticket, piece, error)`, where `error` is "" or the text of what went wrong, with which piece. Forked by the zygote when
+the first chunk must go.
 """
 
 from __future__ import annotations
@@ -10,38 +14,88 @@ from __future__ import annotations
 import mmap
 import os
 import socket
+from collections.abc import Sequence
+from typing import Any
 
 from jmars.actors.frames import pack, recv_message
 from jmars.errors import StorageError
-from jmars.storage.spill import delete_chunk, read_chunk, write_chunk
+from jmars.storage.spill import BLOCK, CHECKED, Span, delete_chunk, read_chunk, read_span, takes_direct, write_chunk
 
-__all__ = ["run_mover"]
+__all__ = ["Mover", "run_mover"]
+
+
+class Mover:
+    """Moves bytes between the arena and files of one folder."""
+
+    def __init__(self, memory: memoryview, folder: str) -> None:
+        self.memory, self.folder = memory, folder
+        self.direct = takes_direct(folder)
+        self._pages: mmap.mmap | None = None  # what is read of a file for a part lands here first, page-aligned
+
+    def spill(self, chunk: int, offset: int, size: int) -> tuple[Any, ...]:
+        """Write a chunk to a file of its own."""
+        name, sums, error = "", b"", ""
+        try:
+            name, sums = write_chunk(self.folder, self.memory[offset : offset + size], self.direct)
+        except StorageError as problem:
+            error = str(problem)
+        return ("spilled", chunk, name, sums, error)
+
+    def load(self, chunk: int, offset: int, size: int, name: str, sums: bytes) -> tuple[Any, ...]:
+        """Read a chunk back."""
+        try:
+            read_chunk(self.folder, name, sums, self.memory[offset : offset + size], self.direct)
+        except StorageError as problem:
+            return ("loaded", chunk, str(problem))
+        return ("loaded", chunk, "")
+
+    def gather(self, ticket: int, offset: int, pieces: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Put pieces of chunks one behind the other."""
+        for place, piece in enumerate(pieces):
+            if len(piece) == 2:
+                at, take = piece
+                self.memory[offset : offset + take] = self.memory[at : at + take]
+                offset += take
+                continue
+            try:
+                offset = self._gather_file(offset, *piece)
+            except StorageError as problem:
+                return ("gathered", ticket, place, str(problem))
+        return ("gathered", ticket, -1, "")
+
+    def _gather_file(self, offset: int, name: str, start: int, size: int, sums: bytes, skip: int, take: int) -> int:
+        """One piece of a file; returns where the next one goes."""
+        if self._pages is None:
+            self._pages = mmap.mmap(-1, BLOCK)
+        done = 0
+        end = start + size
+        while done < take:
+            span = Span(b"", end, start + skip + done, min(start + skip + take, start + skip + done + BLOCK // 2))
+            blocks = slice((span.start - start) * 8 // CHECKED, None)
+            span.sums = sums[blocks][: 8 * -(-span.nbytes // CHECKED)]
+            view = memoryview(self._pages)[: span.nbytes]
+            read_span(self.folder, name, span, view, self.direct)
+            first = start + skip + done - span.start
+            count = min(take - done, span.nbytes - first)
+            self.memory[offset : offset + count] = view[first : first + count]
+            offset, done = offset + count, done + count
+        return offset
+
+    def delete(self, name: str) -> None:
+        """Remove a file."""
+        delete_chunk(self.folder, name)
 
 
 def run_mover(link: socket.socket, arena_fd: int, arena_size: int, folder: str) -> None:
     """Serve until the control process hangs up."""
-    memory = memoryview(mmap.mmap(arena_fd, arena_size))
+    mover = Mover(memoryview(mmap.mmap(arena_fd, arena_size)), folder)
     read = link.makefile("rb").read
+    link.sendall(pack(("disk", mover.direct)))
     while True:
         try:
             message = recv_message(read)
         except (EOFError, ConnectionError):
             os._exit(0)
-        if message[0] == "spill":
-            _, chunk, offset, size = message
-            name, checksum, error = "", 0, ""
-            try:
-                name, checksum = write_chunk(folder, memory[offset : offset + size])
-            except StorageError as problem:
-                error = str(problem)
-            link.sendall(pack(("spilled", chunk, name, checksum, error)))
-        elif message[0] == "load":
-            _, chunk, offset, size, name, checksum = message
-            error = ""
-            try:
-                read_chunk(folder, name, checksum, memory[offset : offset + size])
-            except StorageError as problem:
-                error = str(problem)
-            link.sendall(pack(("loaded", chunk, error)))
-        else:
-            delete_chunk(folder, message[1])
+        answer = getattr(mover, message[0])(*message[1:])
+        if answer is not None:
+            link.sendall(pack(answer))

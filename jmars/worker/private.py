@@ -66,10 +66,16 @@ class Private:
             If the result is not wanted any more.
         """
         slot, room = out
-        views = [
-            np.ndarray(known.shape if shape is None else shape, known.dtype, self.chunks, at)
-            for known, (at, shape) in zip(program.inputs, ins, strict=True)
-        ]
+        if program.gathers:
+            ((at, shape),) = ins
+            assert shape is not None
+            line = np.ndarray(shape, program.inputs[0].dtype, self.memory, at)  # its own, so that it may write there
+            views = [line] + [line[:0]] * (len(program.inputs) - 1)
+        else:
+            views = [
+                np.ndarray(known.shape if shape is None else shape, known.dtype, self.chunks, at)
+                for known, (at, shape) in zip(program.inputs, ins, strict=True)
+            ]
         output = program.output
         if output.is_sized:
             kernel(np.ndarray(output.shape, output.dtype, self.memory, slot), views, args, stop)

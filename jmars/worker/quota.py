@@ -38,6 +38,10 @@ class Quota:
         """An operand got its promise in line."""
         self._slots[job, operand] = slot
 
+    def slot(self, job: str, operand: int) -> int:
+        """Where the memory lies that an operand was promised in one piece."""
+        return self._slots[job, operand]
+
     def adjust(self, job: str, operand: int, size: int) -> None:
         """What an operand takes is known now: it holds `size` bytes, in pieces if need be, or all that is free."""
         self.release(job, operand)

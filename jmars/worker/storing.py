@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +21,7 @@ from jmars.model.standing import DiskStanding
 from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks, Place
 from jmars.units import format_bytes
+from jmars.worker.gathering import Gathers
 from jmars.worker.links import ChildLink
 
 __all__ = ["Request", "Storing"]
@@ -37,6 +39,7 @@ class Request:
     rank: int = -1  # of the operand that asks; what is used sooner stays in memory as long as something runs
     job: int = 0  # number of its job
     scratch: int = 0  # bytes of process memory that must be left free beside them
+    gather: Sequence[tuple[int, int, int]] = ()  # (chunk, start, stop): bytes that are put into the scratch, in order
     slot: int = -1
     promised: int = -1  # the slot that stands for the scratch
     loading: set[int] = field(default_factory=set)
@@ -72,8 +75,10 @@ class Storing:
         self._in_use, self._idle, self._moved, self._disk_room = in_use, idle, moved, disk_room
         self._spills: set[int] = set()
         self._loads: dict[int, tuple[Place, int]] = {}  # chunk: its file and slot
+        self.gathers = Gathers(chunks, self._tell_mover, self.delete)
         self._full: StorageError | None = None  # the disk refused the last spill
         self._advancing = False
+        self.direct: bool | None = None  # whether the mover passes the page cache by; None before it has said so
         self.disk_seconds = 0.0  # in which the mover had something to write or read
         self._moves = 0  # that it has not reported yet
         self._since = 0.0  # when it got the first of them, or reported last
@@ -154,6 +159,8 @@ class Storing:
                 request = self.line[0]
                 try:
                     lacking = self._take_slots(request)
+                    if request.gather and not lacking:
+                        self.gathers.start(request.gather, request.promised, partial(self._gathered, request))
                 except StorageError as error:  # a chunk that it reads was lost, or dropped while it waited
                     self._drop_head(error)
                     continue
@@ -162,7 +169,7 @@ class Storing:
                         return
                     continue
                 self.line.popleft()
-                if request.loading:
+                if request.loading or request.gather:
                     self.loading.append(request)
                 else:
                     request.granted(request.slot)
@@ -171,8 +178,10 @@ class Storing:
 
     def _take_slots(self, request: Request) -> int:
         """Allocate what `request` misses; returns the bytes for which there is no room, 0 when it has all slots."""
-        if any(chunk in self._spills for chunk in request.chunks):
+        if self._spills and any(chunk in self._spills for chunk in request.chunks):
             return 1  # they must land before they can be read back; taking slots now would scatter them
+        if request.gather and any(self._spills and one in self._spills for one, *_ in request.gather):
+            return 1
         lacking = 0
         chunks, arena = self.chunks, self.arena
         if request.size is not None and request.slot < 0:
@@ -182,7 +191,7 @@ class Storing:
             else:
                 request.slot = slot
         if request.scratch and request.promised < 0:
-            promised = arena.reserve(request.scratch)
+            promised = arena.allocate(request.scratch) if request.gather else arena.reserve(request.scratch)
             if promised is None:
                 lacking += request.scratch
             else:
@@ -243,7 +252,7 @@ class Storing:
 
     def _give_back(self, request: Request) -> None:
         for slot in (request.slot, request.promised):
-            if slot >= 0:
+            if slot >= 0 and not (request.gather and self.gathers.leave(slot)):
                 self.arena.free(slot)
         request.slot = request.promised = -1
 
@@ -282,6 +291,9 @@ class Storing:
 
     def heard(self, link: ChildLink, message: Any) -> None:
         """The mover did something."""
+        if message[0] == "disk":
+            self.direct = message[1]
+            return
         self._moves -= 1
         now = perf_counter()
         self.disk_seconds += now - self._since
@@ -294,10 +306,38 @@ class Storing:
             self.delete(self.chunks.spill_done(chunk, place))
             if place is not None and chunk in self.chunks.disk:
                 self._moved(chunk, True)
+        elif message[0] == "gathered":
+            _, ticket, number, error = message
+            pieces, slot, done = self.gathers.ended(ticket)
+            if error:
+                self._bad_file(pieces[number][0], error)
+            if done is None:
+                self.arena.free(slot)
+            else:
+                done(error)
         else:
             _, chunk, error = message
             self._loaded(chunk, error)
         self.advance()
+
+    def _bad_file(self, chunk: int, error: str) -> None:
+        """A chunk's file cannot be read; one that lies in memory, or comes there just now, is no worse for it."""
+        if chunk in self.chunks.moving:
+            return
+        if chunk in self.chunks.memory:
+            self.delete(self.chunks.disk.pop(chunk, None))
+        elif chunk in self.chunks.disk:
+            self.delete(self.chunks.free(chunk))
+            self.lost(chunk, error)
+
+    def _gathered(self, request: Request, error: str) -> None:
+        """A request has all its pieces, or one of them cannot be read."""
+        self.loading.remove(request)
+        if error:
+            self._give_back(request)
+            request.refused(ChunkLostError(error))
+        else:
+            request.granted(request.slot)
 
     def _loaded(self, chunk: int, error: str) -> None:
         """A chunk was read back: who waited for it goes on, or hears why not. Each may withdraw the others."""
@@ -330,6 +370,8 @@ class Storing:
         for chunk in list(self._spills):
             self._spills.discard(chunk)
             self.chunks.spill_done(chunk, None)
+        for slot in self.gathers.again():
+            self.arena.free(slot)
         for chunk, (place, slot) in self._loads.items():
             self._tell_mover("load", chunk, slot, place.size, place.name, place.checksum)
         self.advance()

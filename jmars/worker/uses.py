@@ -24,6 +24,11 @@ class _Opened:
     def __init__(self, table: JobTable) -> None:
         self.table = table
         self.finished = bytearray(len(table.program))
+        rows = {row for row, program in enumerate(table.programs) if program.gathers}
+        if rows:  # these read parts of chunks, from wherever they lie: for them none must stay in memory
+            for operand, row in enumerate(table.program):
+                if row in rows:
+                    self.finished[operand] = 1
         self.given = {table.chunk[operand]: operand for operand in table.stored}
 
 

@@ -29,7 +29,7 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
 
 def test_a_missing_file_or_folder_is_a_clear_error(tmp_path):
     with pytest.raises(StorageError, match="cannot read"):
-        read_chunk(str(tmp_path), "gone", 0, memoryview(bytearray(8)))
+        read_chunk(str(tmp_path), "gone", b"", memoryview(bytearray(8)))
     with pytest.raises(StorageError, match="cannot spill 8 B"):
         write_chunk(str(tmp_path / "no"), memoryview(b"12345678"))
 

@@ -1,9 +1,11 @@
 """A line of many chunks in order, with no process holding more than a few chunks: sorting by samples.
 
-Each chunk is sorted; samples of all chunks give the values at which the line is cut; how many elements of each sorted
-chunk lie below each of these is known when the first stage ends. In the second stage each part of the result is
-merged from the pieces that belong to it, whose sizes are known then, and the parts are cut as the input was.
-Used by order.py. Source: Shi, Schaeffer 1992 (parallel sorting by regular sampling).
+Each chunk is sorted; samples of all chunks give values at which the line may be cut, several for each part of the
+result; how many elements of each sorted chunk lie below each of these is known when the first stage ends. In the second
+stage each chunk of the result is made from the pieces that hold its elements, and a few more at both ends: they are
+gathered from wherever the sorted chunks lie, sorted, and the ends are left out. So each element goes to disk once, and
+no chunk of the result waits for another. Used by order.py.
+Source: Shi, Schaeffer 1992 (parallel sorting by regular sampling); external merge sort with ranges instead of buffers.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.graph import TensorGraph
-from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.tensor import Tensor
@@ -27,7 +29,8 @@ from jmars.tensor.tensor import Tensor
 __all__ = ["sorted_line"]
 
 Array = np.ndarray[Any, Any]
-SAMPLES = 8  # of each chunk for each part
+FINE = 8  # values at which the line may be cut, for each part: what a part reads beside its own is about 1/8
+MOST_COUNTS = 2**18  # elements of all chunks below all cuts, about; where there are more chunks, cuts are fewer
 
 
 def sorted_line(x: Tensor) -> Tensor:
@@ -37,10 +40,11 @@ def sorted_line(x: Tensor) -> Tensor:
     if filled and filled != chunks[0]:  # an empty chunk has no samples
         return Tensor(rechunked(sorted_line(Tensor(rechunked(x.data, (filled,)))).data, chunks))
     parts = len(chunks[0])
+    fine = parts * max(2, min(FINE, MOST_COUNTS // parts**2))
     runs = blockwise("sort", _sorted, [x], chunks, x.dtype)
-    samples = blockwise("sort", _sampled, [runs], ((SAMPLES * parts,) * parts,), x.dtype, (SAMPLES * parts,), flat=True)
-    cuts = blockwise("sort", _cuts, [samples.rechunk(-1)], ((parts - 1,),), x.dtype, (parts,))
-    below = blockwise("sort", _below, [runs, cuts], ((parts - 1,) * parts,), np.intp, flat=True).rechunk(-1)
+    samples = blockwise("sort", _sampled, [runs], ((2 * fine,) * parts,), x.dtype, (2 * fine,), flat=True)
+    cuts = blockwise("sort", _cuts, [samples.rechunk(-1)], ((fine - 1,),), x.dtype, (fine,))
+    below = blockwise("sort", _below, [runs, cuts], ((fine - 1,) * parts,), np.intp, flat=True).rechunk(-1)
     op = Merged(group=new_group(), inputs=(runs.data, below.data))
     return Tensor(new_data(op, x.shape, x.dtype, chunks))
 
@@ -84,61 +88,63 @@ class Merged(Dynamic):
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
         """The parts, cut as the runs were."""
         runs = placeholders(inputs)[0]
-        lengths = inputs[0].chunks[0]
-        ends = np.asarray(values[1], np.int64).reshape(len(lengths), -1)
-        edges = np.column_stack([np.zeros(len(lengths), np.int64), ends, np.array(lengths, np.int64)])
-        sizes = np.diff(edges, axis=1).sum(axis=0)
-        splits: Splits = (tuple(int(n) for n in sizes if n),)
-        merge = MergeParts(tuple(map(tuple, edges.tolist())), inputs=(runs,))
-        merged = new_data(merge, runs.shape, runs.dtype, splits)
-        return fragment([rechunked(merged, inputs[0].chunks)])
+        lengths = np.array(inputs[0].chunks[0], np.int64)
+        below = np.asarray(values[1], np.int64).reshape(len(lengths), -1)
+        edges = np.column_stack([np.zeros(len(lengths), np.int64), below, lengths])
+        total = edges.sum(axis=0)  # elements below each cut, ascending
+        ends = np.cumsum(lengths)
+        first = np.searchsorted(total, ends - lengths, "right") - 1  # the last cut that is not behind a part's begin
+        last = np.searchsorted(total, ends, "left")  # the first that is not before its end
+        op = MergeParts(
+            edges[:, first].T.tobytes(),
+            edges[:, last].T.tobytes(),
+            tuple((ends - lengths - total[first]).tolist()),
+            inputs=(runs,),
+        )
+        return fragment([new_data(op, runs.shape, runs.dtype, inputs[0].chunks)])
 
 
 @dataclass(frozen=True, eq=False)
 class MergeParts(Operand):
-    """Part j of the result: elements [edges[i][j], edges[i][j + 1]) of each run i, in order."""
+    """Part j of the result: of elements [starts[j][i], stops[j][i]) of all runs i, in order, those behind `skip[j]`.
 
-    edges: tuple[tuple[int, ...], ...]
+    `starts` and `stops` are the bytes of `int64` arrays of shape (parts, runs).
+    """
+
+    starts: bytes
+    stops: bytes
+    skip: tuple[int, ...]
     name: ClassVar[str] = "merge"
 
     def token(self) -> Hashable:
-        """Equal edges of equal runs are equal."""
-        return ("merge", self.edges)
+        """Equal pieces of equal runs are equal."""
+        return ("merge", self.starts, self.stops, self.skip)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """The pieces that are not empty, then one merge for each part."""
+        """One merge for each part, that reads a piece of each run."""
         (runs,) = inputs
-        dtype = runs.dtype
-        edges = np.array(self.edges, np.int64)
-        sizes = np.diff(edges, axis=1)
-        run, part = np.nonzero(sizes)
-        # pieces of about one size share a program: their slots are taken for the largest of them
-        bound = 2 ** np.ceil(np.log2(sizes[run, part])).astype(np.int64)
-        kinds, which = np.unique(np.column_stack([np.array(runs.splits[0], np.int64)[run], bound]), axis=0,
-                                 return_inverse=True)  # fmt: skip
-        programs = []
-        for length, most in kinds.tolist():
-            piece = ChunkType((-1,), dtype, min(length, most) * dtype.itemsize)
-            step = Call(take_piece, (), (0,), piece, True)
-            programs.append(single("cut", (ChunkType((length,), dtype),), step))
-        bounds = zip(edges[run, part].tolist(), edges[run, part + 1].tolist())
-        pieces = builder.add_many(programs, which.reshape(-1), runs.ids[run].reshape(-1, 1), [(one,) for one in bounds])
-        ids = []
-        for j, length in zip(np.unique(part).tolist(), output.chunks[0]):
-            own = np.flatnonzero(part == j)
-            read = [ChunkType((-1,), dtype, programs[which.reshape(-1)[k]].output.most) for k in own.tolist()]
-            out = ChunkType((length,), dtype)
-            step = Call(merge_pieces, (), tuple(range(len(read))), out, False, out.nbytes)
-            ids.append(builder.add(single(self.name, read, step), pieces[own].tolist()))
-        return np.array(ids, np.int64)
+        kind = ChunkType((-1,), runs.dtype)
+        parts, ids = len(self.skip), runs.ids.reshape(-1)
+        starts, stops = (np.frombuffer(one, np.int64).reshape(parts, len(ids)) for one in (self.starts, self.stops))
+        most = int((stops - starts).sum(axis=1).max()) * runs.dtype.itemsize  # one size for all: parts share programs
+        merges = []
+        for j, length in enumerate(output.chunks[0]):
+            own = np.flatnonzero(stops[j] > starts[j])
+            bounds = np.column_stack([starts[j][own], stops[j][own]]).tobytes()
+            out = ChunkType((length,), runs.dtype)
+            step = Call(merge_pieces, (), tuple(range(len(own))), out, True, most, alone=True, gathers=True)
+            merges.append(builder.add(single(self.name, [kind] * len(own), step), ids[own].tolist(),
+                                      ((self.skip[j], bounds),)))  # fmt: skip
+        return np.array(merges, np.int64)
 
 
-def take_piece(out: Any, inputs: Sequence[Array], params: tuple[()], arg: tuple[int, int]) -> Array:
-    """A part of a run."""
-    return inputs[0][arg[0] : arg[1]]
-
-
-def merge_pieces(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
-    """Runs in one order."""
-    np.concatenate(inputs, out=out)
-    out.sort(kind="stable")  # which merges runs that are in order
+def merge_pieces(out: Array, inputs: Sequence[Array], params: tuple[()], arg: tuple[int, bytes]) -> None:
+    """Pieces of runs in one order, without what belongs to the parts before and behind."""
+    skip, bounds = arg
+    pieces = np.frombuffer(bounds, np.int64).reshape(-1, 2)
+    line = inputs[0]
+    gathered = line.flags.writeable and not any(map(len, inputs[1:]))
+    if not gathered or len(line) != (pieces[:, 1] - pieces[:, 0]).sum():
+        line = np.concatenate([run[start:stop] for run, (start, stop) in zip(inputs, pieces, strict=True)])
+    line.sort()
+    out[...] = line[skip : skip + len(out)]

@@ -1,0 +1,120 @@
+"""Pieces of many chunks put one behind the other in memory of one operand's own.
+
+An operand whose program `gathers` reads a part of each of its inputs, so none of them has to lie in memory as a whole:
+the mover copies what is there and reads the rest from the files, checked block by block. Nobody else sees the result,
+which stands in the scratch that the operand was promised: private memory, not a chunk. Used by `storing`.
+Source: seed 003, "内存管理" (what one operand alone reads is loaded to private memory, not to shared memory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import ChunkLostError
+from jmars.model.messages import JobTable
+from jmars.storage.chunks import Chunks, Place
+from jmars.storage.spill import Span
+
+__all__ = ["Gathers", "Piece", "pieces_of"]
+
+Piece = tuple[int, int, int]  # chunk, and where its bytes begin and end
+
+
+@dataclass
+class _Gather:
+    """One that is on its way."""
+
+    slot: int
+    pieces: Sequence[Piece]
+    message: tuple[Any, ...]
+    pinned: list[int] = field(default_factory=list)  # chunks that lie in memory, and must until they are copied
+    done: Callable[[str], None] | None = None  # None when nobody waits for it any more
+
+
+class Gathers:
+    """What the mover gathers.
+
+    Parameters
+    ----------
+    tell
+        Sends the mover a message.
+    delete
+        Removes a file that is no longer needed.
+    """
+
+    def __init__(self, chunks: Chunks, tell: Callable[..., None], delete: Callable[[Place | None], None]) -> None:
+        self.private = 0  # bytes so far that were read from files to private memory
+        self._chunks, self._tell, self._delete = chunks, tell, delete
+        self._running: dict[int, _Gather] = {}  # by ticket
+        self._tickets = 0
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, pieces: Sequence[Piece], slot: int, done: Callable[[str], None]) -> None:
+        """Have pieces put into `slot`; `done` hears "" or what went wrong.
+
+        Raises
+        ------
+        ChunkLostError
+            If a chunk is not here.
+        """
+        chunks = self._chunks
+        wire: list[tuple[Any, ...]] = []
+        pinned: list[int] = []
+        for chunk, start, stop in pieces:
+            place = chunks.disk.get(chunk)
+            if chunk in chunks.memory and chunk not in chunks.moving:
+                wire.append((chunks.memory[chunk] + start, stop - start))
+                pinned.append(chunk)
+            elif place is not None:
+                span = Span(place.checksum, place.size, start, stop)
+                self.private += stop - start
+                chunks.reloaded += span.nbytes
+                wire.append((place.name, span.start, span.nbytes, span.sums, start - span.start, stop - start))
+            else:
+                raise ChunkLostError(f"chunk {chunk} is not on this host; compute its tensor again")
+        for chunk in pinned:
+            chunks.pin(chunk)
+        self._tickets += 1
+        message = ("gather", self._tickets, slot, wire)
+        self._running[self._tickets] = _Gather(slot, pieces, message, pinned, done)
+        self._tell(*message)
+
+    def leave(self, slot: int) -> bool:
+        """Nobody waits any more for what is put into `slot`; whether that still goes on, so that it is not free yet."""
+        for gather in self._running.values():
+            if gather.slot == slot and gather.done is not None:
+                gather.done = None
+                return True
+        return False
+
+    def ended(self, ticket: int) -> tuple[Sequence[Piece], int, Callable[[str], None] | None]:
+        """The mover is done with one; returns its pieces, its slot, and whom to tell: None where the slot is free."""
+        gather = self._running.pop(ticket)
+        for chunk in gather.pinned:
+            self._delete(self._chunks.unpin(chunk))
+        return gather.pieces, gather.slot, gather.done
+
+    def again(self) -> list[int]:
+        """The mover died: another one does what is still wanted; returns slots to free of what is not."""
+        slots = []
+        for ticket, gather in list(self._running.items()):
+            if gather.done is None:
+                slots.append(self.ended(ticket)[1])
+            else:
+                self._tell(*gather.message)
+        return slots
+
+
+def pieces_of(table: JobTable, operand: int) -> list[Piece]:
+    """What an operand whose program `gathers` reads."""
+    assert table.args is not None
+    bounds = np.frombuffer(table.args[operand][-1][-1], np.int64).reshape(-1, 2)
+    size = table.programs[table.program[operand]].inputs[0].dtype.itemsize
+    chunks = [table.chunk[i] for i in table.inputs[operand]]
+    return [(chunk, start * size, stop * size) for chunk, (start, stop) in zip(chunks, bounds.tolist(), strict=True)]
