@@ -6,9 +6,8 @@ import pytest
 
 from jmars.errors import StorageError
 from tests.fault import injections
+from tests.fault.damage import WRITES
 from tests.fault.probes import need
-
-WRITES = "write,pwrite64,writev,pwritev,pwritev2"
 
 
 def clear(error, folder) -> None:
