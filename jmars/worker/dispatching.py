@@ -42,9 +42,9 @@ class Dispatching:
                 self._again = False
                 for depth in range(WINDOW):
                     for worker in workers:
-                        held = worker.batches
                         if worker.state or worker.returning:
                             continue  # its process does not run, or has not seen what was taken back from it
+                        held = worker.batches
                         if depth and slow and place.jobs.is_slow(worker.index):
                             continue  # what waits there would wait long
                         if len(held) > depth or (held and held[-1].ends_unsized):
@@ -135,6 +135,7 @@ class Dispatching:
         if not worker.batches:
             worker.since = monotonic()
         worker.batches.append(batch)
+        worker.link.offer()
         worker.link.send(("run", place.jobs.flags.word(table.number), wire))
         place.scheduler.started(table.job, list(batch.operands), worker.index)
 
@@ -142,7 +143,6 @@ class Dispatching:
         """(job number, operand) that a worker should run next.
 
         Where many wait for memory only what is more urgent joins them, so that those that become ready, and free what
-        worker.link.offer()
         the others need, do not stand behind all that was ready before.
         """
         place, jobs = self.place, self.place.jobs
