@@ -6,6 +6,7 @@ the events, the scheduler's rows against what lies at the host.
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -75,35 +76,39 @@ def check(world: World) -> None:
 
 def _check_slots(world: World) -> None:
     """Every slot of the arena has one holder, and every holder its slot."""
-    execution, arena = world.execution, world.arena
-    admission, storing, quota = execution.admission, execution.storing, execution.admission.quota
-    held = list(execution.chunks.memory.values())
-    batches = [batch for worker in execution.workers for batch in worker.batches]
-    for batch in batches:
-        held += [slot for slot in batch.outs if slot]
-    for worker in execution.workers:
-        held += [slot for slot in worker.debris if slot]
-    held += [slot for _, _, slot in admission.staged if slot]
-    for request in (*storing.line, *storing.loading):
-        held += [slot for slot in (request.slot, request.promised) if slot >= 0]
-    held += quota._slots.values()
-    for pieces in quota._pieces.values():
-        held += pieces
-    held += world.store._reserved.values()
+    arena = world.arena
+    held = [slot for slots in _holders(world).values() for slot in slots]
     if len(held) != len(arena._sizes) or set(held) != set(arena._sizes):
         count = Counter(held)
-        twice = [slot for slot, times in count.items() if times > 1]
-        raise Wrong(
-            f"slots: held twice {twice}, leaked {sorted(set(arena._sizes) - set(held))}, "
-            f"held and free {sorted(set(held) - set(arena._sizes))}"
-        )
+        odd = {slot for slot, times in count.items() if times > 1} | set(held) ^ set(arena._sizes)
+        who = {slot: [name for name, slots in _holders(world).items() if slot in slots] for slot in sorted(odd)}
+        raise Wrong(f"slots and who holds them: {who}; nobody: leaked, several: held twice, one: free already")
     if arena.used != sum(arena._sizes.values()) or arena.used > arena.capacity:
         raise Wrong(f"the arena counts {arena.used} bytes of {arena.capacity}, slots are {sum(arena._sizes.values())}")
 
 
+def _holders(world: World) -> dict[str, list[int]]:
+    """All who may hold slots, and the slots that each holds."""
+    execution = world.execution
+    admission, storing, quota = execution.admission, execution.storing, execution.admission.quota
+    requests = [*storing.line, *storing.loading]
+    dying = [child.gone for child in world.children.living.values() if child.gone is not None]
+    return {
+        "chunks": list(execution.chunks.memory.values()),
+        "batches": [slot for worker in execution.workers for batch in worker.batches for slot in batch.outs if slot],
+        "staged": [slot for _, _, slot in admission.staged if slot],
+        "requests": [slot for one in requests for slot in (one.slot, one.promised) if slot >= 0],
+        "promises": [*quota._slots.values(), *(slot for pieces in quota._pieces.values() for slot in pieces)],
+        "clients": list(world.store._reserved.values()),
+        "debris": [slot for worker in execution.workers for slot in worker.debris if slot],
+        "frozen": [slot for gone in dying for slot in inspect.getclosurevars(gone).nonlocals["debris"]],
+        "gathers": [one.slot for one in storing.gathers._running.values() if one.done is None],
+    }
+
+
 def _check_operands(world: World, graph: Any) -> None:
     """The scheduler's rows agree with one another, with the events and with the host."""
-    run = graph._run
+    run = graph.stage
     if run is None or run.ended:
         return
     rows, table, execution = run.operands, run.table, world.execution
@@ -136,7 +141,7 @@ def _check_operands(world: World, graph: Any) -> None:
     here = execution.chunks
     for operand in by_state[S.FINISHED]:
         chunk = table.chunk[operand]
-        if chunk not in here.memory and chunk not in here.disk:
+        if chunk not in here.memory and chunk not in here.disk and not run._stopping:
             raise Wrong(f"{graph.job}: chunk {chunk} of operand {operand} is needed and not there")
     for operand in by_state[S.FREED]:
         chunk = table.chunk[operand]
@@ -158,9 +163,9 @@ def _at_host(execution: Any, table: Any) -> tuple[list[int], list[int]]:
 
 def check_end(world: World) -> None:
     """Nothing runs, nothing is held, nothing is left."""
-    execution, arena = world.execution, world.arena
+    execution = world.execution
     left = {
-        "slots": len(arena._sizes),
+        "slots": {name: slots for name, slots in _holders(world).items() if slots},
         "chunks in memory": len(execution.chunks.memory),
         "chunks on disk": len(execution.chunks.disk),
         "files": world.disk.left,

@@ -13,7 +13,8 @@ from jmars.errors import ExecutionInterrupted, MemoryLimitError
 from jmars.kernels import Program, compile_program
 from jmars.kernels.unsized import detached, measured, write
 from jmars.storage.arena import HEADER, Arena
-from jmars.worker.executor import FAILED, INTERRUPTED, UNSIZED, describe
+from jmars.worker.executor import FAILED, INTERRUPTED, TAKEN_BACK, UNSIZED, describe
+from jmars.worker.health import Vital
 from tests.sim.processes import Child
 
 __all__ = ["Executor"]
@@ -45,6 +46,8 @@ class Executor:
                 programs[message[1]] = message[2]
             elif message[0] == "forget":
                 programs.clear()
+            elif not child.link.claims.take():  # type: ignore[union-attr]
+                child.say((0, [], 0, 0, (TAKEN_BACK,), []))
             else:
                 await _Batch(self, child, programs, message[1]).run(message[2])
 
@@ -73,7 +76,7 @@ class _Batch:
                 try:
                     await self._one(*_compiled(self.programs[number]), out, ins, args)
                 except ExecutionInterrupted:
-                    self.report((INTERRUPTED, "", "", "", b"", -1))
+                    self.report((INTERRUPTED, "", "", "", b"", -1, False))
                     return
                 except Exception as error:
                     self.report((FAILED, *describe(error)))
@@ -86,20 +89,11 @@ class _Batch:
 
     async def _one(self, program: Program, kernel: Any, out: Any, ins: Any, args: Any) -> None:
         memory = self.executor.arena.memory
-        loose = program.is_loose
-        slot, room = out if loose else (out, 0)
-        known = [
-            (one.shape if not loose or at[1] is None else at[1], at[0] if loose else at)
-            for one, at in zip(program.inputs, ins, strict=True)
-        ]
-        views = [
-            np.ndarray(shape, one.dtype, memory, at) for one, (shape, at) in zip(program.inputs, known, strict=True)
-        ]
-        for view in views:
-            view.flags.writeable = False
+        slot, room = out if program.is_loose else (out, 0)
+        views = _views(program, memory, ins)
         if self.executor.stopped(self.flag):
             raise ExecutionInterrupted("the job was told to stop")
-        seen = [_sum(view) for view in views]
+        seen = [_sum(view) for view in views if not view.flags.writeable]
         await self._busy()
         stop = lambda: False  # noqa: E731
         output = program.output
@@ -107,8 +101,7 @@ class _Batch:
             kernel(np.ndarray(output.shape, output.dtype, memory, slot), views, args, stop)
         else:
             result, shape = measured(kernel(None, views, args, stop), output, program.name)
-            if [_sum(view) for view in views] != seen:
-                self.executor.torn.append(f"inputs of {program.name} changed while it ran")
+            self._unchanged(program, views, seen)
             if not slot or result.nbytes > room:
                 result = detached(result, np.frombuffer(memory, np.uint8))
                 views.clear()
@@ -116,7 +109,10 @@ class _Batch:
                 slot = await self._ask(result.nbytes)
             write(result, np.ndarray(shape, output.dtype, memory, slot))
             self.shapes.append((len(self.elapsed), shape))
-        if [_sum(view) for view in views] != seen:
+        self._unchanged(program, views, seen)
+
+    def _unchanged(self, program: Program, views: list[Any], seen: list[int]) -> None:
+        if [_sum(view) for view in views if not view.flags.writeable] != seen:
             self.executor.torn.append(f"inputs of {program.name} changed while it ran")
 
     async def _busy(self) -> None:
@@ -125,6 +121,9 @@ class _Batch:
         random = child.random
         seconds = SECONDS * (100 if random.random() < faults.straggles else 1)
         deaf = random.random() < faults.ignores_stop
+        if faults.executor_stops and random.random() < faults.executor_stops:
+            vital = random.choice((Vital.STOPPED, Vital.FROZEN))
+            child.stop(vital, random.choice((0.1, 3.0, 20.0)))
         dies = faults.executor_deaths and random.random() < faults.executor_dies
         for block in range(3):
             await child.take(seconds * (100 if deaf and self.executor.stopped(self.flag) else 1) / 3)
@@ -143,6 +142,20 @@ class _Batch:
         if why:
             raise MemoryLimitError(why)
         raise ExecutionInterrupted("the operand was told to drop its result")
+
+
+def _views(program: Program, memory: Any, ins: Any) -> list[Any]:
+    """The inputs, read-only; what was gathered for this operand alone it may write to."""
+    if program.gathers:
+        ((at, shape),) = ins
+        line = np.ndarray(shape, program.inputs[0].dtype, memory, at)
+        return [line] + [line[:0]] * (len(program.inputs) - 1)
+    views = []
+    for one, told in zip(program.inputs, ins, strict=True):
+        at, shape = told if program.is_loose else (told, None)
+        views.append(np.ndarray(one.shape if shape is None else shape, one.dtype, memory, at))
+        views[-1].flags.writeable = False
+    return views
 
 
 def _sum(view: Any) -> int:

@@ -18,11 +18,13 @@ class Faults:
 
     executor_dies: float = 0.0  # share of operands during which the executor is killed
     executor_deaths: int = 2  # in all: fewer than an operand survives
+    executor_stops: float = 0.0  # share of operands during which a signal or a freezer stops the executor for a while
     ignores_stop: float = 0.0  # share of operands that do not look whether their job was stopped
     straggles: float = 0.0  # share of operands that take a hundred times as long
     mover_dies: float = 0.0  # share of the mover's orders
     mover_deaths: int = 3
     disk_refuses: float = 0.0  # share of writes that fail
+    disk_loses: float = 0.0  # share of reads before which something happens to a file
     disk_size: int = 2**40  # bytes
     disk_slow: float = 1.0
     cancels: float = 0.0  # share of jobs
@@ -35,10 +37,12 @@ class Faults:
         on = lambda share, value: value if random.random() < share else 0  # noqa: E731
         return cls(
             executor_dies=on(0.4, 0.05),
+            executor_stops=on(0.2, 0.02),
             ignores_stop=on(0.3, 0.3),
             straggles=on(0.2, 0.05),
             mover_dies=on(0.3, 0.1),
             disk_refuses=on(0.2, 0.1),
+            disk_loses=on(0.2, 0.1),
             disk_size=random.choice((2**40, 2**40, 2**40, 100_000)),
             disk_slow=random.choice((1.0, 1.0, 30.0)),
             cancels=on(0.4, 0.4),

@@ -44,6 +44,27 @@ class _Transport(asyncio.Transport):
         return not self._child.alive
 
 
+class Tokens:
+    """What `worker.claims.Claims` is, without a file."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def offer(self) -> None:
+        """One batch more may be begun."""
+        self._count += 1
+
+    def take(self) -> bool:
+        """Whether there was a token."""
+        if not self._count:
+            return False
+        self._count -= 1
+        return True
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
 class Child:
     """One child: a task that serves messages, and two streams that keep their order."""
 
@@ -58,16 +79,25 @@ class Child:
         self._flying: dict[bool, deque[Any]] = {True: deque(), False: deque()}  # by direction, in order
         self._arrives = {True: 0.0, False: 0.0}  # when the last of them arrives
         self._task: asyncio.Task[None] | None = None
+        self.vital = Vital.RUNS
+        self._goes_on: asyncio.Future[None] | None = None
+        self._dies_as = ""  # as soon as the freezer lets it
+        self.gone: Callable[[], None] | None = None  # called when it is gone, if it was given up before
 
     def start(self) -> None:
         """The zygote has forked it."""
         self.link.pid = self.pid
+        for _ in range(self.link.waiting_batches()):
+            self.link.offer()
         self.link.connection_made(_Transport(self))
         if self.alive:
             self._task = self.loop.create_task(self._run())
 
     async def _run(self) -> None:
-        await self.main(self)
+        try:
+            await self.main(self)
+        except Exception as error:
+            self.loop.failures.append({"message": f"the simulated {self.link.name} is wrong", "exception": error})
 
     # -- what the child does
     async def read(self) -> Any:
@@ -75,6 +105,7 @@ class Child:
         while not self._inbox:
             self._wakes = self.loop.create_future()
             await self._wakes
+        await self._runs()
         return self._inbox.popleft()
 
     def say(self, message: Any) -> None:
@@ -84,11 +115,35 @@ class Child:
     async def take(self, seconds: float) -> None:
         """Be busy for about so long."""
         await asyncio.sleep(self.random.expovariate(1 / seconds))
+        await self._runs()
+
+    async def _runs(self) -> None:
+        """Whoever is stopped goes on later."""
+        while self.vital is not Vital.RUNS:
+            if self._goes_on is None or self._goes_on.done():
+                self._goes_on = self.loop.create_future()
+            await self._goes_on
 
     # -- what happens to it
+    def stop(self, vital: Vital, seconds: float) -> None:
+        """A signal or a freezer stops it for so long."""
+        if self.alive and self.vital is Vital.RUNS:
+            self.children.trace(f"{self.link.name} ({self.pid}) is {vital.value} for {seconds:.1f} s")
+            self.vital = vital
+            self.loop.call_later(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        self.vital = Vital.RUNS
+        if self._dies_as:
+            self.die(self._dies_as)
+        elif self._goes_on is not None and not self._goes_on.done():
+            self._goes_on.set_result(None)
+
     def die(self, why: str) -> None:
-        """It ends at once; that is known a little later, after all that it said."""
-        if self.alive:
+        """It ends at once; that is known a little later, after all that it said. What is frozen dies when it thaws."""
+        if self.alive and self.vital is Vital.FROZEN:
+            self._dies_as = why
+        elif self.alive:
             self.alive = False
             self.children.trace(f"{self.link.name} ({self.pid}) ends: {why}")
             if self._task is not None:
@@ -102,10 +157,11 @@ class Child:
                 self._wakes.set_result(None)
 
     def hung_up(self) -> None:
-        if self.alive:
-            self.alive = False
-            if self._task is not None:
-                self._task.cancel()
+        """The control process has closed its end: the child ends itself, as soon as it runs."""
+        if self.vital is Vital.RUNS:
+            self.die("hung up")
+        else:
+            self._dies_as = self._dies_as or "hung up"
 
     def later(self, call: Callable[..., None], *args: Any, out: bool = False) -> None:
         """In order with all that goes the same way."""
@@ -121,8 +177,12 @@ class Child:
         self.link.data_received(data)
 
     def _ended(self, why: str) -> None:
-        self.link.ended(why)
         self.children.living.pop(self.pid, None)
+        if self.gone is not None:
+            self.gone()
+            return
+        self.link.how = self.link.how or "signal"
+        self.link.ended(why)
 
 
 class SimChildren:
@@ -152,16 +212,33 @@ class SimChildren:
         self._pid += 1
         main = self._mains[role]
         child = self.living[self._pid] = Child(self, link, self._pid, lambda child: main(child, *args))
-        link.kill = lambda how="": child.die("killed by SIGKILL")  # type: ignore[method-assign]
+        if role == "executor":
+            link.claims = Tokens()  # type: ignore[assignment]
+
+        def kill(how: str = "") -> None:
+            if link.pid and link.alive:
+                link.how = link.how or how
+                child.die(f"killed by SIGKILL {how}")
+
+        link.kill = kill  # type: ignore[method-assign]
         self.loop.call_later(self.loop.random.expovariate(1 / 0.003), child.start)
 
     def pids(self) -> dict[str, int]:
         """Process ids by name."""
-        return {child.link.name: pid for pid, child in self.living.items() if child.link.pid}
+        return {child.link.name: pid for pid, child in self.living.items() if child.link.pid and child.link.alive}
 
     def vitals(self, pids: Iterable[int]) -> dict[int, Vital]:
-        """How these processes are: they run, for as long as they live."""
-        return {pid: Vital.RUNS if pid in self.living else Vital.GONE for pid in pids}
+        """How these processes are."""
+        return {pid: self.living[pid].vital if pid in self.living else Vital.GONE for pid in pids}
+
+    def wake_zygote(self) -> None:
+        """It is never stopped here."""
+
+    def give_up(self, link: ChildLink, why: str, gone: Callable[[], None]) -> None:
+        """A process cannot die: go on as if it had; `gone` is called when it is really gone."""
+        child = self.living[link.pid]
+        child.gone = gone
+        link.ended(why)
 
     def close(self) -> None:
         """Hang up on all."""
