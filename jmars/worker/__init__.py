@@ -3,6 +3,7 @@
 zygote.py      a single-threaded child that forks executors, so that a new one takes milliseconds
 executor.py    the executor process: runs kernels on shared memory, batch by batch
 private.py     operands whose chunks have no known size, as an executor runs them
+granted.py     the cap on what a user's function may take in its executor (Granted)
 meter.py       what an executor's time was spent on beside computing (Meter)
 mover.py       the mover process: writes chunks to disk and reads them back
 queue.py       operands that wait, by rank (TaskQueue)
@@ -15,6 +16,7 @@ gathering.py   pieces of many chunks put one behind the other in memory of one o
 storing.py     brings inputs into memory and makes room for outputs
 ledger.py      what jobs took, for the view and for the profile of costs (Ledger)
 sizing.py      places for results whose size is known only after running
+grants.py      how much memory users' functions are granted (Grants)
 admission.py   who may run next: inputs in memory, room for output and scratch
 standing.py    how this host stands at one moment, for who asks why nothing moves
 told.py        what storage finds out, told to the scheduler as facts of operands

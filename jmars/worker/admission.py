@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 
 from jmars.errors import MemoryLimitError
 from jmars.model.messages import JobTable
-from jmars.storage.arena import Arena
+from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks
 from jmars.worker.crew import Batch, Worker
 from jmars.worker.gathering import Piece, pieces_of
+from jmars.worker.grants import Grants
 from jmars.worker.queue import TaskQueue
 from jmars.worker.quota import Quota
 from jmars.worker.sizing import Sizing
@@ -48,6 +49,7 @@ class Admission:
     ) -> None:
         self.quota = Quota(arena)
         self.sizing = Sizing(arena, self.quota, workers)
+        self.grants = Grants(arena.capacity, len(workers))
         self.storing: Storing
         self.staged: deque[tuple[JobTable, int, int]] = deque()  # (job, operand, slot) with all memory at hand
         self.building: Batch | None = None  # the batch that is being filled: its inputs are in use already
@@ -76,7 +78,10 @@ class Admission:
         return -1
 
     def admit_loose(self, table: JobTable, operand: int, program: int) -> int:
-        """`admit` for an operand that reads or gives chunks whose size was not known; `program` is its number here."""
+        """`admit` for one that reads or gives chunks whose size was not known, or calls a function of the user's.
+
+        `program` is its program's number here.
+        """
         if table.programs[table.program[operand]].gathers:
             self._prepare(table, operand, table.nbytes[operand], table.work[operand], (), pieces_of(table, operand))
             return -1
@@ -88,15 +93,31 @@ class Admission:
             self._refused(table.job, operand, error)
             return -1
         size, work = self.sizing.demand(table, operand, program, sum(sizes))
+        wish = work
+        if table.programs[table.program[operand]].users:
+            wish, work = self._grant(table, operand, program, work, sum(map(_pages, [*sizes, size or 0])))
         if not self.storing.blocked and all(one in memory and one not in moving for one in chunks):
             slot = 0 if size is None else self._arena.allocate(size)
             if slot is not None:
-                if not work or self.quota.request(table.job, operand, work):
+                if not wish or self.quota.request(table.job, operand, wish):
+                    return slot
+                if wish > work and (not work or self.quota.request(table.job, operand, work)):
                     return slot
                 if slot:
                     self._arena.free(slot)
         self._prepare(table, operand, size, work, sizes)
         return -1
+
+    def _grant(self, table: JobTable, operand: int, program: int, work: int, others: int) -> tuple[int, int]:
+        """What a user's function is promised: (bytes if they are there, bytes to wait for)."""
+        pinned = sum(_pages(self._chunks.size(chunk)) for chunk in self._chunks.pins)
+        resident = self._arena.resident
+        return self.grants.demand(table.number, operand, program, work, others + pinned, resident)
+
+    def cap(self, table: JobTable, operand: int) -> tuple[int, bool]:
+        """Bytes that a user's function may take in its process, and whether what it takes is to be measured."""
+        promised = self.quota.promised(table.job, operand)
+        return promised + self.grants.slack, self.grants.gets_all(table.number, operand)
 
     def _prepare(
         self,
@@ -192,3 +213,8 @@ class Admission:
         if self.staged or self.clients or self.building is not None:
             return False
         return not any(batch.asking is None for worker in self._workers for batch in worker.batches)
+
+
+def _pages(size: int) -> int:
+    """Bytes of the pages that so many bytes take."""
+    return -(-size // PAGE) * PAGE

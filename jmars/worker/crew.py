@@ -27,7 +27,7 @@ REMEMBERED_BYTES = 2**24  # of their pickles: functions of users may bring array
 class Batch:
     """Operands of one job that one executor was sent, in order, and the slots of their outputs; 0 for none yet."""
 
-    __slots__ = ("asking", "ends_unsized", "is_copy", "operands", "outs", "table", "twin")
+    __slots__ = ("asking", "capped", "ends_unsized", "is_copy", "operands", "outs", "table", "twin")
 
     def __init__(self, table: JobTable) -> None:
         self.table = table
@@ -36,6 +36,7 @@ class Batch:
         self.ends_unsized = False  # its last operand may ask for a slot; nothing is sent behind it until it has one
         self.asking: Request | None = None  # the first operand is computed and waits for a slot
         self.twin: Batch | None = None  # the same operands on another worker: who is first with one of them counts
+        self.capped = False  # some of it are functions of the user's, held to what they were granted
         self.is_copy = False  # the second of the two: the scheduler does not know of it
 
 
@@ -100,19 +101,22 @@ class Programs:
         self.known: list[Any] = []  # by number
         self._of_job: dict[int, list[int]] = {}  # job number: numbers of its table's programs
         self._sizes: dict[int, int] = {}  # bytes of the pickles of those that were sent
-        self._loose: dict[int, list[bool]] = {}  # job number: for each of them whether sizes are known only by running
+        self._rows: dict[int, list[tuple[int, bool, bool]]] = {}  # job number: what `rows` gives
 
     def open_job(self, table: JobTable) -> None:
         """Number the programs of a job; raises what a user's object raises that it hashes."""
         numbers = self._numbers
         self._of_job[table.number] = [numbers.setdefault(program, len(numbers)) for program in table.programs]
-        self._loose[table.number] = [program.is_loose for program in table.programs]
+        self._rows[table.number] = [
+            (number, program.is_loose, program.users)
+            for number, program in zip(self._of_job[table.number], table.programs, strict=True)
+        ]
         if len(numbers) > len(self.known):
             self.known = list(numbers)
 
     def close_job(self, table: JobTable) -> bool:
         """Let go of a job; returns whether all numbers were forgotten, so that executors must forget too."""
-        del self._of_job[table.number], self._loose[table.number]
+        del self._of_job[table.number], self._rows[table.number]
         few = len(self._numbers) <= REMEMBERED and sum(self._sizes.values()) <= REMEMBERED_BYTES
         if self._of_job or few:
             return False
@@ -125,9 +129,12 @@ class Programs:
         """The number of each row of the job's programs."""
         return self._of_job[table.number]
 
-    def loose(self, table: JobTable) -> list[bool]:
-        """For each row of the job's programs, whether it reads or gives chunks whose size is known only by running."""
-        return self._loose[table.number]
+    def rows(self, table: JobTable) -> list[tuple[int, bool, bool]]:
+        """For each row of the job's programs its number, whether it is loose, and whether it calls a user's function.
+
+        Loose is what reads or gives chunks whose size is known only by running.
+        """
+        return self._rows[table.number]
 
     def make_known(self, worker: Worker, number: int, table: JobTable, row: int) -> None:
         """Send a program to an executor that has not got it."""

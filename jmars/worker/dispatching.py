@@ -70,7 +70,7 @@ class Dispatching:
                     staged.appendleft((table, operand, slot))
                     break
                 row = table.program[operand]
-                program, loose = programs.numbers(table)[row], programs.loose(table)[row]
+                program, loose, users = programs.rows(table)[row]
             else:
                 taken = self._take(worker)
                 if taken is None:
@@ -81,8 +81,9 @@ class Dispatching:
                     place.queue.push(worker.index, number, table.rank[operand], operand)
                     break
                 row = table.program[operand]
-                program, loose = programs.numbers(table)[row], programs.loose(table)[row]
-                slot = admission.admit_loose(table, operand, program) if loose else admission.admit(table, operand)
+                program, loose, users = programs.rows(table)[row]
+                loosely = loose or users
+                slot = admission.admit_loose(table, operand, program) if loosely else admission.admit(table, operand)
                 if slot < 0:
                     continue
             try:
@@ -95,6 +96,7 @@ class Dispatching:
                 batch = admission.building = Batch(table)
             batch.operands.append(operand)
             batch.outs.append(slot)
+            batch.capped |= users
             seconds += BATCH_SECONDS if (table.number, operand) in suspects else seconds_of(program)
             wire.append(self._order(table, operand, slot, program, loose))
             if loose and self._may_ask(table, row, slot):
@@ -136,8 +138,15 @@ class Dispatching:
             worker.since = monotonic()
         worker.batches.append(batch)
         worker.link.offer()
-        worker.link.send(("run", place.jobs.flags.word(table.number), wire))
+        caps = self._caps(batch) if batch.capped else None
+        worker.link.send(("run", place.jobs.flags.word(table.number), wire, caps))
         place.scheduler.started(table.job, list(batch.operands), worker.index)
+
+    def _caps(self, batch: Batch) -> list[tuple[int, bool] | None]:
+        """What each operand that calls a function of the user's may take; None for the others."""
+        table, cap = batch.table, self.place.admission.cap
+        rows = self.place.programs.rows(table)
+        return [cap(table, operand) if rows[table.program[operand]][2] else None for operand in batch.operands]
 
     def _take(self, worker: Worker) -> tuple[int, int] | None:
         """(job number, operand) that a worker should run next.

@@ -153,9 +153,11 @@ class ExecutionActor(Workplace):
             return
         measured = self.ledger.close_job(table, self.programs.known)
         self.admission.sizing.close_job(table.number)
+        self.admission.grants.close_job(table.number)
         if self.jobs.close(table):
             self.ledger.estimate = Estimate()
             self.admission.sizing.forget()
+            self.admission.grants.forget()
             self.rescue.stragglers.forget()
             signature.cache_clear()
             for worker in self.workers:

@@ -3,15 +3,18 @@
 It is forked by the zygote, speaks with the control process over one socket and ends when that closes.
 
 Messages in: `("program", number, pickle)` makes a program known, `("forget",)` forgets them all; `("run", flag,
-operands)` runs a batch, where an operand is `(program, output offset, input offsets, args)` and `flag` is the word of
-the arena's header that tells this job to stop; `private` tells how operands travel whose chunks have no known size, and
-what `("place", slot, why)` answers.
+operands, caps)` runs a batch, where an operand is `(program, output offset, input offsets, args)` and `flag` is the
+word of the arena's header that tells this job to stop; `caps` is None, or for each operand that calls a function of the
+user's `(bytes that it may take, whether what it takes is measured)` and None for the others; `private` tells how
+operands travel whose chunks have no known size, and what `("place", slot, why)` answers.
 
 Message out: `(count, microseconds, fresh, waited, error, shapes)`: so many more operands of the oldest batch are done;
 `microseconds`, `fresh` and `waited` are what `meter` reads of them; `error` is None, `(UNSIZED, bytes)` where the next
 one is computed and has no slot, or `(kind, class name, text, traceback, pickle, which fused operand, whether it may
-pass by itself)` of the next one, and then the rest of the batch is dropped, or `(TAKEN_BACK,)` where a whole batch was not begun because `claims` had no
-token for it; `shapes` holds (place in the report, shape) of chunks whose size was not known.
+pass by itself)` of the next one, and then the rest of the batch is dropped, or `(TAKEN_BACK,)` where a whole batch was
+not begun because `claims` had no token for it; a kind MEMORY, of a function that wanted more than its cap, has behind
+that the bytes that it had and the cap. `shapes` holds (place in the report, shape) of chunks whose size was not known;
+where memory was measured, (place, bytes) stand behind it.
 Source: seed 003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
 """
 
@@ -26,7 +29,7 @@ import pickle
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -41,14 +44,16 @@ from jmars.model.messages import Raised
 from jmars.storage.arena import HEADER
 from jmars.tensor.ops.mapping import opened
 from jmars.worker.claims import Claims
+from jmars.worker.granted import Granted, for_memory
 from jmars.worker.meter import Meter
 from jmars.worker.private import Private
 
-__all__ = ["FAILED", "INTERRUPTED", "TAKEN_BACK", "UNSIZED", "run_executor"]
+__all__ = ["FAILED", "INTERRUPTED", "MEMORY", "TAKEN_BACK", "UNSIZED", "run_executor"]
 
-FAILED, INTERRUPTED, UNSIZED, TAKEN_BACK = "failed", "interrupted", "unsized", "taken back"
+FAILED, INTERRUPTED, UNSIZED, TAKEN_BACK, MEMORY = "failed", "interrupted", "unsized", "taken back", "memory"
 PACKAGE = str(Path(__file__).parents[1])
 REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
+TRIM_ALWAYS = 1 << 62
 TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch
 
 
@@ -93,7 +98,7 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, claims: Cl
     programs: dict[int, _Ready | _Broken] = {}
     read = link.makefile("rb", 1 << 16).read
     private = Private(read, memory, chunks)
-    meter = Meter()
+    meter, granted = Meter(), Granted()
     np.seterr(all="ignore")  # a chunk's warning would be printed where nobody looks
     gc.freeze()
     trim_from = max(TRIM_BYTES, arena_size // 64)  # where memory is ample it stays with the process, faulted
@@ -117,11 +122,11 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, claims: Cl
             compile_program.cache_clear()
             opened.cache_clear()
             continue
-        _, flag, operands = message
+        _, flag, operands, caps = message
         if not claims.take():
             link.sendall(pack((0, [], 0, 0, (TAKEN_BACK,), [])))
             continue
-        trim = trim_from < _run_batch(link, programs, private, meter, flags, flag, operands)
+        trim = trim_from < _run_batch(link, programs, private, meter, granted, flags, flag, operands, caps)
 
 
 def _run_batch(
@@ -129,13 +134,16 @@ def _run_batch(
     programs: dict[int, _Ready | _Broken],
     private: Private,
     meter: Meter,
+    granted: Granted,
     flags: memoryview,
     flag: int,
     operands: tuple[Any, ...],
+    caps: Sequence[tuple[int, bool] | None] | None,
 ) -> int:
     """Run one batch and report it; returns the most scratch that an operand used."""
     elapsed: list[int] = []
     shapes: list[tuple[int, tuple[int, ...]]] = []  # place in `elapsed` and shape of chunks whose size was not known
+    peaks: list[tuple[int, int]] = []  # place in `elapsed` and bytes that functions took whose memory is measured
     array, memory, chunks = np.ndarray, private.memory, private.chunks
     scratch = 0
     stop: Callable[[], bool] = lambda: bool(flags[flag])  # noqa: E731  (a closure over two locals, called between blocks)
@@ -143,11 +151,12 @@ def _run_batch(
     meter.start()
 
     def report(error: Any) -> None:
-        nonlocal operands, elapsed, shapes, reported
+        nonlocal operands, elapsed, shapes, peaks, reported
         reported = perf_counter()
         computed, fresh, waited = meter.read(elapsed)
-        link.sendall(pack((len(elapsed), computed, fresh, waited, error, shapes)))
-        operands, elapsed, shapes = operands[len(elapsed) :], [], []
+        told = (len(elapsed), computed, fresh, waited, error, shapes)
+        link.sendall(pack((*told, peaks) if peaks else told))
+        operands, elapsed, shapes, peaks = operands[len(elapsed) :], [], [], []
 
     def ask(size: int) -> int:
         """Where a chunk of `size` bytes may go; waiting for that is no time of the operand's."""
@@ -160,9 +169,14 @@ def _run_batch(
 
     for number, out, ins, args in operands:
         program = programs[number]
+        cap = None
+        if caps is not None:
+            cap, caps = caps[0], caps[1:]
         try:
             if flags[flag]:
                 raise ExecutionInterrupted("the job was told to stop")
+            if cap is not None:
+                granted.begin(*cap)
             if program.loose is not None:
                 shape = private.run(program.kernel, program.loose, out, ins, args, stop, ask)
                 if shape is not None:
@@ -171,10 +185,20 @@ def _run_batch(
             else:
                 views = [array(shape, dtype, chunks, at) for (shape, dtype), at in zip(program.inputs, ins)]
                 program.kernel(array(program.shape, program.dtype, memory, out), views, args, stop)
+            if cap is not None:
+                granted.end()
+                if cap[1]:
+                    peaks.append((len(elapsed), granted.peak()))
+                    scratch = TRIM_ALWAYS
         except ExecutionInterrupted:
+            granted.end()
             report((INTERRUPTED, "", "", "", b"", -1, False))
             return scratch
         except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
+            taken = granted.end()
+            if cap is not None and for_memory(error):
+                report((MEMORY, *describe(error), taken, cap[0]))
+                return TRIM_ALWAYS
             report((FAILED, *describe(error)))
             return scratch
         scratch = max(scratch, program.work)

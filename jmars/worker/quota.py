@@ -38,6 +38,11 @@ class Quota:
         """An operand got its promise in line."""
         self._slots[job, operand] = slot
 
+    def promised(self, job: str, operand: int) -> int:
+        """Bytes that an operand was promised in one piece; 0 for none."""
+        slot = self._slots.get((job, operand))
+        return 0 if slot is None else self._arena.size_of(slot)
+
     def slot(self, job: str, operand: int) -> int:
         """Where the memory lies that an operand was promised in one piece."""
         return self._slots[job, operand]

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
+import cloudpickle
+
 from jmars.model.messages import JobTable
 from jmars.worker.crew import Batch, Worker
 from jmars.worker.dispatching import Dispatching
-from jmars.worker.executor import INTERRUPTED, TAKEN_BACK, UNSIZED
+from jmars.worker.executor import INTERRUPTED, MEMORY, TAKEN_BACK, UNSIZED
 from jmars.worker.hosted import Workplace
 from jmars.worker.rescue import Rescue
 from jmars.worker.stragglers import LONG
@@ -23,7 +25,7 @@ from jmars.worker.stragglers import LONG
 __all__ = ["Reporting"]
 
 LONG_MICROSECONDS = int(1e6 * LONG)
-Failure = tuple[str, str, str, str, bytes, int, bool]  # kind, then what `Raised` has
+Failure = tuple[Any, ...]  # kind, class name, text, traceback, pickle, fused operand, transient; more by kind
 
 
 class Reporting:
@@ -43,7 +45,7 @@ class Reporting:
     def reported(self, worker: Worker, message: Any) -> None:
         """More operands of a worker's oldest batch are done, or it stopped short, or its result needs a slot."""
         place = self._place
-        count, elapsed, fresh, waited, error, shapes = message
+        count, elapsed, fresh, waited, error, shapes, *peaks = message
         if error is not None and error[0] == TAKEN_BACK:
             worker.returning = False
             self._dispatching.dispatch()
@@ -66,6 +68,9 @@ class Reporting:
             if elapsed[-1] >= LONG_MICROSECONDS:
                 self._rescue.stragglers.learn(place.programs.numbers(table)[table.program[done[-1]]], elapsed[-1:])
             sizes = self._sized(table, done, shapes) if shapes else None
+            for number, peak in peaks[0] if peaks else ():
+                row = table.program[done[number]]
+                place.admission.grants.took(table.number, done[number], place.programs.numbers(table)[row], peak)
         if error is not None and error[0] == UNSIZED:
             if table.number in place.jobs.stopping:
                 place.admission.sizing.refuse(worker)
@@ -99,7 +104,7 @@ class Reporting:
             operand = operands.popleft()
             memory[chunk[operand]] = outs.popleft()
             learn(ids[program[operand]], microseconds * 1e-6, fresh)
-            if work[operand]:
+            if work[operand] or batch.capped:
                 release(table.job, operand)
             done.append(operand)
         worker.done += len(done)
@@ -126,9 +131,24 @@ class Reporting:
         table, operands = batch.table, list(batch.operands)
         self._place.give_back(table, operands, batch.outs)
         scheduler = self._place.scheduler
-        if error[0] == INTERRUPTED:
+        if error[0] == MEMORY and table.number not in self._place.jobs.stopping:
+            again, error = self._wants_more(table, operands[0], error)
+        else:
+            again = error[0] == INTERRUPTED
+        if again:
             scheduler.interrupted(table.job, operands, worker.index)
         else:
             scheduler.failed(table.job, operands[0], worker.index, error[1:])
             if len(operands) > 1:
                 scheduler.interrupted(table.job, operands[1:], worker.index)
+
+    def _wants_more(self, table: JobTable, operand: int, error: Failure) -> tuple[bool, Failure]:
+        """A user's function wanted more memory than it was granted: whether it runs again with all, or the error."""
+        jobs, grants = self._place.jobs, self._place.admission.grants
+        if grants.wants_all(table.number, operand, jobs.programs.numbers(table)[table.program[operand]]):
+            jobs.suspects.add((table.number, operand))  # it runs alone
+            return True, error
+        _, _, text, trace, _, member, _, peak, cap = error
+        what = f"the operand {table.programs[table.program[operand]].name}"
+        told = grants.too_much(what, peak, cap, text)
+        return False, (error[0], type(told).__name__, str(told), trace, cloudpickle.dumps(told), member, False)

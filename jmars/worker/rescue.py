@@ -98,7 +98,7 @@ class Rescue:
         idle.since = monotonic()
         idle.batches.append(copy)
         idle.link.offer()
-        idle.link.send(("run", place.jobs.flags.word(table.number), wire))
+        idle.link.send(("run", place.jobs.flags.word(table.number), wire, None))
 
     def first(self, batch: Batch) -> None:
         """A batch is the first of two to have done something: the other one does not count any more."""

@@ -1,0 +1,95 @@
+"""The memory that a user's function may take in its executor: a cap on what the process has for itself.
+
+While the function runs the system refuses private memory beyond the cap, so the function gets a MemoryError at the line
+that asks for too much, and no other process loses memory to it. What the chunks lie in does not count, nor what the
+process had before. Used by `executor`. Source: RELIABILITY 4.2, row 9; setrlimit(2), RLIMIT_DATA: since Linux 4.7 all
+private writable memory counts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from resource import RLIMIT_DATA, getrlimit, setrlimit
+
+from jmars.errors import JmarsError
+from jmars.storage.arena import PAGE
+
+__all__ = ["Granted", "for_memory"]
+
+RETAINED = 2**25  # bytes of heap beyond what it was at the start from which on free parts of it are counted
+_WORDS = ("cannot allocate memory", "failed to map segment", "can't start new thread")
+
+
+class Granted:
+    """The cap of one process."""
+
+    def __init__(self) -> None:
+        self.cap = -1  # bytes that may be taken now; -1 for any number
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self._soft, self._hard = getrlimit(RLIMIT_DATA)
+        self._start = self._pages()[5] * PAGE
+        self._before = 0  # bytes that the process had for itself when the cap began
+        self._resident = 0  # and bytes of all kinds, where the peak is measured
+
+    def begin(self, cap: int, measured: bool = False) -> None:
+        """From now on this process may take `cap` bytes more than it has; `measured` where `peak` is asked later."""
+        pages = self._pages()
+        data = pages[5] * PAGE
+        if data > self._start + RETAINED:
+            data -= min(_free_heap(), data)  # the function may use that first
+        self.cap, self._before, self._resident = cap, (pages[1] - pages[2]) * PAGE, 0
+        if measured:
+            self._resident = pages[1] * PAGE
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")  # the most that was resident counts from now on
+        setrlimit(RLIMIT_DATA, (data + cap, self._hard))
+
+    def end(self) -> int:
+        """Any number again; returns the bytes that the process has now beyond what it had when the cap began."""
+        if self.cap < 0:
+            return 0
+        setrlimit(RLIMIT_DATA, (self._soft, self._hard))
+        self.cap = -1
+        pages = self._pages()
+        return max(0, (pages[1] - pages[2]) * PAGE - self._before)
+
+    def peak(self) -> int:
+        """The most bytes that were resident beyond what was when the cap began; asked where that was measured."""
+        with open("/proc/self/status", "rb") as status:
+            for line in status:
+                if line.startswith(b"VmHWM:"):
+                    return max(0, int(line.split()[1]) * 1024 - self._resident)
+        return 0
+
+    def _pages(self) -> list[int]:
+        return list(map(int, os.pread(self._statm, 128, 0).split()))
+
+
+def for_memory(error: BaseException) -> bool:
+    """Whether an exception says that there was no memory: as itself, or as what imports and threads make of it."""
+    if isinstance(error, JmarsError):
+        return False
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    return isinstance(error, ImportError | RuntimeError | OSError) and any(
+        word in str(error).lower() for word in _WORDS
+    )
+
+
+class _Mallinfo(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks")
+    ] + [("keepcost", ctypes.c_size_t)]
+
+
+def _free_heap() -> int:
+    """Bytes of the heap that are free, and count as the process's still."""
+    try:
+        ask = ctypes.CDLL(None).mallinfo2
+    except AttributeError:  # a C library that does not tell
+        return 0
+    ask.restype = _Mallinfo
+    return int(ask().fordblks)

@@ -1,0 +1,104 @@
+"""Functions of users that want more memory than there is: they fail alone, by name, and nobody else is harmed."""
+
+import os
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+import jmars.tensor as mt
+from jmars.client import Cluster
+from jmars.errors import MemoryLimitError
+from jmars.remote import spawn
+
+MiB = 2**20
+LIMIT = 400 * MiB
+
+
+def test_a_function_that_wants_six_gigabytes_fails_by_name_and_no_process_dies():
+    def grab(block):
+        return block + np.ones(6 * 2**30, np.uint8)[: len(block)]
+
+    with Cluster(n_workers=2, memory_limit=LIMIT) as cluster:
+        before = [worker["pid"] for worker in cluster.info()["workers"]]
+        good = cluster.submit(mt.map_blocks(lambda block: block + 1, mt.arange(40, chunk_size=1), dtype=int))
+        job = cluster.submit(mt.map_blocks(grab, mt.arange(4.0, chunk_size=2), dtype=float))
+        begun = time.monotonic()
+        with pytest.raises(MemoryLimitError) as caught:
+            job.result(30)
+        assert time.monotonic() - begun < 10
+        for part in ("grab", "it ran alone", "6.00 GiB", "the memory limit leaves", "chunk_size"):
+            assert part in str(caught.value), str(caught.value)
+        assert good.result(30).tolist() == list(range(1, 41))
+        assert [worker["pid"] for worker in cluster.info()["workers"]] == before
+
+
+def test_one_that_takes_ever_more_in_pieces_is_held_and_the_cluster_stays_within_its_limit_and_a_tenth():
+    def hoard(block):
+        kept = [np.ones(2**20, np.uint8)]
+        while len(kept) < 6 * 1024:
+            kept.append(np.ones(2**20, np.uint8))
+        return block
+
+    with Cluster(n_workers=2, memory_limit=LIMIT) as cluster:
+        job = cluster.submit(mt.map_blocks(hoard, mt.arange(4, chunk_size=2), dtype=int))
+        peak = 0
+        while job.state in ("preparing", "running", "cancelling"):
+            peak = max(peak, cluster.info()["memory"]["resident"])
+            time.sleep(0.02)
+        with pytest.raises(MemoryLimitError, match="hoard wants more memory than there is"):
+            job.result(30)
+        assert max(peak, cluster.info()["memory"]["peak"]) <= 1.1 * LIMIT
+        assert all(worker["restarts"] == 0 for worker in cluster.info()["workers"])
+
+
+def test_one_that_takes_much_runs_again_alone_with_all_there_is_and_the_next_ones_are_promised_as_much(tmp_path):
+    def much(block, folder):
+        import os
+        import uuid
+
+        import numpy as np
+
+        open(os.path.join(folder, uuid.uuid4().hex), "w").close()
+        return block + np.ones(150 * 2**20, np.uint8)[0]
+
+    with Cluster(n_workers=2, memory_limit=LIMIT) as cluster:
+        x = mt.arange(6, chunk_size=1)
+        job = cluster.submit(mt.map_blocks(much, x, dtype=int, folder=str(tmp_path)))
+        assert job.result(60).tolist() == list(range(1, 7))
+        runs = len(os.listdir(tmp_path))
+        assert 7 <= runs <= 10, runs  # those that ran before it was known, at most, ran twice
+        assert all(worker["restarts"] == 0 for worker in cluster.info()["workers"])
+
+
+def test_a_spawned_function_and_one_for_lines_are_held_too():
+    def large(*_):
+        return np.ones(2**33, np.uint8)[:2]
+
+    with Cluster(n_workers=1, memory_limit=LIMIT) as cluster:
+        with pytest.raises(MemoryLimitError, match="large"):
+            cluster.submit(
+                mt.apply_gufunc(large, "(n)->()", mt.ones((4, 4), chunk_size=(2, 4)), output_dtypes=float)
+            ).result(30)
+        with pytest.raises(MemoryLimitError, match="large"):
+            cluster.submit(spawn(large)).result(30)
+
+
+def test_a_memory_error_of_the_users_own_comes_back_as_one():
+    def refuse(block):
+        raise MemoryError("I do not want to")
+
+    with Cluster(n_workers=1, memory_limit=LIMIT) as cluster, pytest.raises(MemoryError, match="I do not want to"):
+        cluster.submit(mt.map_blocks(refuse, mt.arange(2, chunk_size=2), dtype=int)).result(30)
+
+
+def test_the_cap_ends_with_the_function():
+    def fail(block):
+        raise ValueError("mine")
+
+    with Cluster(n_workers=1, memory_limit=LIMIT) as cluster:
+        with pytest.raises(ValueError, match="mine"):
+            cluster.submit(mt.map_blocks(fail, mt.arange(2, chunk_size=2), dtype=int)).result(30)
+        pid = cluster.info()["workers"][0]["pid"]
+        assert psutil.Process(pid).rlimit(psutil.RLIMIT_DATA)[0] == psutil.RLIM_INFINITY

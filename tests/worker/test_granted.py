@@ -1,0 +1,92 @@
+"""The cap on a process's own memory: held in a process of the test's own, so that a mistake harms nobody."""
+
+import errno
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from jmars.errors import MemoryLimitError
+from jmars.worker.granted import Granted, for_memory
+
+MiB = 2**20
+
+
+def apart(function):
+    """What `function` gives in a child."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            answer = pickle.dumps(function())
+        except BaseException as error:
+            answer = pickle.dumps(error)
+        os.write(write, answer)
+        os._exit(0)
+    os.close(write)
+    with open(read, "rb") as file:
+        answer = pickle.loads(file.read())
+    os.waitpid(child, 0)
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def grab(cap, size):
+    """Whether an array of `size` bytes is refused under a cap, what was taken when it was, and whether it is later."""
+    granted = Granted()
+    granted.begin(cap)
+    try:
+        kept = np.ones(20 * MiB, np.uint8)
+        np.ones(size, np.uint8)
+        refused = False
+    except MemoryError:
+        refused = True
+    taken = granted.end()
+    after = np.ones(size, np.uint8).nbytes == size
+    return refused, taken, after, kept.nbytes
+
+
+def test_what_goes_beyond_the_cap_is_refused_and_what_was_taken_told_and_after_it_all_is_as_before():
+    refused, taken, after, _ = apart(lambda: grab(60 * MiB, 100 * MiB))
+    assert refused and 20 * MiB <= taken < 60 * MiB and after
+
+
+def test_what_stays_below_the_cap_is_not_refused():
+    assert not apart(lambda: grab(200 * MiB, 100 * MiB))[0]
+
+
+def test_the_peak_is_measured_where_that_is_asked():
+    def work():
+        granted = Granted()
+        granted.begin(300 * MiB, measured=True)
+        np.ones(100 * MiB, np.uint8)
+        granted.end()
+        return granted.peak()
+
+    assert 100 * MiB <= apart(work) < 130 * MiB
+
+
+def test_no_cap_costs_nothing_to_end():
+    assert apart(lambda: Granted().end()) == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libx.so: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_errors_that_say_that_there_was_no_memory(error):
+    assert for_memory(error)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("cannot allocate memory"), OSError(errno.ENOSPC, "x"), MemoryLimitError("ours")]
+)
+def test_errors_that_say_something_else(error):
+    assert not for_memory(error)
