@@ -82,10 +82,10 @@ class Guard:
         kind, _, token = (authorization or "").partition(" ")
         if kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self.token.encode()):
             return
-        now = self._now()
-        if len(self._failures) == FAILURES and now - self._failures[0] < 1.0:
-            raise Refusal(429, "too many wrong tokens", "wait a second")
         if authorization is not None:  # who forgot it guesses nothing
+            now = self._now()
+            if len(self._failures) == FAILURES and now - self._failures[0] < 1.0:
+                raise Refusal(429, "too many wrong tokens", "wait a second")
             self._failures.append(now)
         raise Refusal(401, "no token, or not that of this door", "send the header that the door's header file holds")
 

@@ -80,5 +80,8 @@ class _Jobs:
         """A job has ended."""
         self._told(report)
 
+    def stalled(self, told: dict[str, Any]) -> None:
+        """Nothing moves; who listens to events is told there."""
+
     def broken(self, why: str) -> None:
         """The control process ends; the connection will."""

@@ -123,6 +123,7 @@ def _content(kind: str | None) -> dict[str, Any]:
 
 
 def _name(path: str, verb: str) -> str:
-    """Such as get_session_graph_result."""
-    words = re.findall(r"\w+", path.removeprefix("/api").replace(".json", ""))
-    return "_".join([verb, *(word for i, word in enumerate(words) if f"{{{word}}}" not in path or i == len(words) - 1)])
+    """Such as get_result, get_sessions."""
+    last = path.rsplit("/", 1)[1].removesuffix(".json")
+    many = any(other.startswith(f"{path}/{{") for other, _ in ROWS)
+    return f"{verb}_{last.strip('{}')}{'s' if many else ''}"
