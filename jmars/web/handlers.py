@@ -25,6 +25,7 @@ __all__ = ["Base", "ClusterHandler", "FunctionsHandler", "JsonBody", "MetricsHan
 
 log = logging.getLogger("jmars.web")
 LARGEST_DOCUMENT = 8 * 2**20  # bytes
+DRAINED = 256 * 2**20  # bytes of a body that is read though it is refused
 
 
 class Base(web.RequestHandler):
@@ -86,6 +87,17 @@ class Base(web.RequestHandler):
         """Count."""
         self.door.counts["requests", str(self.request.method), str(self.get_status())] += 1
 
+    @property
+    def announced(self) -> int:
+        """Bytes of the body, as its header says; 0 where it does not."""
+        text = self.request.headers.get("Content-Length", "")
+        return int(text) if text.isdecimal() else 0
+
+    def drain(self) -> None:
+        """Let a body that will be refused be read and dropped where it is not very long: its sender hears why."""
+        if LARGEST_DOCUMENT < self.announced <= DRAINED:
+            self.request.connection.set_max_body_size(DRAINED)  # type: ignore[union-attr]
+
     @classmethod
     def verbs(cls) -> set[str]:
         """The HTTP methods that are answered."""
@@ -130,7 +142,8 @@ class JsonBody(Base):
         super().prepare()
         self._body = bytearray()
         if self.request.method == "POST":
-            self._check_size(int(self.request.headers.get("Content-Length") or 0))
+            self.drain()
+            self._check_size(self.announced)
             kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
             if kind != "application/json" and (kind or not self.allows_empty):
                 raise Problem(
@@ -138,12 +151,13 @@ class JsonBody(Base):
                 )
 
     def data_received(self, chunk: bytes) -> None:
-        """A part of the body."""
-        self._body += chunk
-        self._check_size(len(self._body))
+        """A part of the body; what is over the limit is read and dropped, so that the refusal is heard."""
+        if len(self._body) <= LARGEST_DOCUMENT:
+            self._body += chunk
 
     def body(self) -> dict[str, Any]:
         """The object; raises Problem."""
+        self._check_size(len(self._body))
         if not self._body and self.allows_empty:
             return {}
         try:

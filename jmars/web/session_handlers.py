@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 from tornado import web
 
-from jmars.web.handlers import Base, JsonBody
+from jmars.web.handlers import DRAINED, Base, JsonBody
 from jmars.web.npy import Receiver, row_splits
 from jmars.web.problems import Problem
 from jmars.web.sessions import Array, named_dtype
@@ -74,6 +74,7 @@ class ArrayHandler(Base):
     """One array of a session: sent as .npy, straight to the cluster's memory, part by part."""
 
     _task: asyncio.Task[None] | None = None
+    _refused: Exception | None = None
 
     def prepare(self) -> None:
         """Check who asks and what is announced, before a byte of it is read."""
@@ -91,35 +92,40 @@ class ArrayHandler(Base):
         if len(found.arrays) >= ARRAYS:
             raise Problem(429, "TooManyArrays", f"session {session} has {ARRAYS} arrays", "DELETE those that are done")
         largest = self.settings["largest_upload"]
-        announced = int(self.request.headers.get("Content-Length") or 0)
-        if announced > largest:
+        self.drain()
+        if self.announced > largest:
             raise Problem(
-                413, "TooLarge", f"{announced} bytes are more than the {largest} that chunks may take in memory",
+                413, "TooLarge", f"{self.announced} bytes are more than the {largest} that chunks may take in memory",
                 "send it in parts, or start the cluster with a larger memory_limit",
             )  # fmt: skip
-        self.request.connection.set_max_body_size(largest)  # type: ignore[union-attr]
+        self.request.connection.set_max_body_size(max(largest, DRAINED))  # type: ignore[union-attr]
         self._receiver = Receiver()
         self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=4)
         self._key = f"web-{secrets.token_hex(12)}"
 
     async def data_received(self, chunk: bytes) -> None:
-        """A part of the file; returns when there is room for the next."""
-        if self.request.method != "PUT" or self._finished:
+        """A part of the file; returns when there is room for the next. What is wrong is told at the end."""
+        if self.request.method != "PUT" or self._refused is not None:
             return
-        elements = self._receiver.feed(chunk)
-        self.door.counts["bytes", "in"] += len(elements)
-        if self._task is None and self._receiver.is_begun:
-            self._begin()
-        if self._task is not None and elements:
-            adding = asyncio.ensure_future(self._arrived.put(elements))
-            await asyncio.wait({adding, self._task}, return_when=asyncio.FIRST_COMPLETED)
-            if self._task.done():  # it failed: nobody takes more
-                adding.cancel()
-                self._task.result()
+        try:
+            elements = self._receiver.feed(chunk)
+            self.door.counts["bytes", "in"] += len(elements)
+            if self._task is None and self._receiver.is_begun:
+                self._begin()
+            if self._task is not None and elements:
+                adding = asyncio.ensure_future(self._arrived.put(elements))
+                await asyncio.wait({adding, self._task}, return_when=asyncio.FIRST_COMPLETED)
+                if self._task.done():  # it failed: nobody takes more
+                    adding.cancel()
+                    self._task.result()
+        except Exception as error:
+            self._refused = error
 
     async def put(self, session: str, name: str) -> None:
         """All has arrived: keep it under its name."""
         receiver = self._receiver
+        if self._refused is not None:
+            raise self._refused
         if not receiver.is_begun or receiver.left:
             raise Problem(400, "BadArray", "the file ends early", "send all of what np.save wrote")
         assert self._task is not None
