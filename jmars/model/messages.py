@@ -96,6 +96,12 @@ class SchedulerPort(Protocol):
         `sizes` are the shapes of those that were not known before, by operand.
         """
 
+    def timed(self, job: str, operands: list[int], worker: int, microseconds: Sequence[bytes]) -> None:
+        """How long these were in each of a worker's four states, right before they are told as finished.
+
+        ALLOCATING, PREPARING_INPUTS, CALCULATING and STORING, each uint32 little-endian, b"" where all are 0.
+        """
+
     def failed(self, job: str, operand: int, worker: int, error: Raised) -> None:
         """An operand raised."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -159,6 +160,11 @@ class SessionActor:
         """Their chunks are stored."""
         for stage in self._stage(job):
             stage.finished(operands, worker, sizes, microseconds)
+
+    def timed(self, job: str, operands: list[int], worker: int, microseconds: Sequence[bytes]) -> None:
+        """How long these were in each of a worker's four states."""
+        ids = array("I", operands).tobytes()
+        self.log.append(events.OPERANDS_TIMED, job, {"ids": ids, "worker": worker, "microseconds": list(microseconds)})
 
     def failed(self, job: str, operand: int, worker: int, error: Raised) -> None:
         """An operand raised."""

@@ -17,6 +17,7 @@ storing.py     brings inputs into memory and makes room for outputs
 ledger.py      what jobs took, for the view and for the profile of costs (Ledger)
 sizing.py      places for results whose size is known only after running
 grants.py      how much memory users' functions are granted (Grants)
+states.py      how long operands were in the four states of a worker (States)
 admission.py   who may run next: inputs in memory, room for output and scratch
 standing.py    how this host stands at one moment, for who asks why nothing moves
 told.py        what storage finds out, told to the scheduler as facts of operands

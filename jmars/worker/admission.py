@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import perf_counter
 
 from jmars.errors import MemoryLimitError
 from jmars.model.messages import JobTable
@@ -20,6 +21,7 @@ from jmars.worker.grants import Grants
 from jmars.worker.queue import TaskQueue
 from jmars.worker.quota import Quota
 from jmars.worker.sizing import Sizing
+from jmars.worker.states import States
 from jmars.worker.storing import Request, Storing
 
 __all__ = ["Admission"]
@@ -50,6 +52,7 @@ class Admission:
         self.quota = Quota(arena)
         self.sizing = Sizing(arena, self.quota, workers)
         self.grants = Grants(arena.capacity, len(workers))
+        self.states = States()
         self.storing: Storing
         self.staged: deque[tuple[JobTable, int, int]] = deque()  # (job, operand, slot) with all memory at hand
         self.building: Batch | None = None  # the batch that is being filled: its inputs are in use already
@@ -131,8 +134,11 @@ class Admission:
         """Let an operand stand in line for its memory: of its output, its scratch and its inputs, in bytes."""
         what = f"the operand {table.programs[table.program[operand]].name}"
 
+        asked = perf_counter()
+
         def granted(slot: int) -> None:
             self._preparing.pop(request, None)
+            self.states.waited(table.number, operand, request.left - asked, perf_counter() - request.left)
             if work:
                 self.quota.take(table.job, operand, request.promised)
             self.staged.append((table, operand, max(slot, 0)))

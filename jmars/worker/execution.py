@@ -154,6 +154,7 @@ class ExecutionActor(Workplace):
         measured = self.ledger.close_job(table, self.programs.known)
         self.admission.sizing.close_job(table.number)
         self.admission.grants.close_job(table.number)
+        self.admission.states.close_job(table.number)
         if self.jobs.close(table):
             self.ledger.estimate = Estimate()
             self.admission.sizing.forget()

@@ -14,7 +14,8 @@ one is computed and has no slot, or `(kind, class name, text, traceback, pickle,
 pass by itself)` of the next one, and then the rest of the batch is dropped, or `(TAKEN_BACK,)` where a whole batch was
 not begun because `claims` had no token for it; a kind MEMORY, of a function that wanted more than its cap, has behind
 that the bytes that it had and the cap. `shapes` holds (place in the report, shape) of chunks whose size was not known;
-where memory was measured, (place, bytes) stand behind it.
+where memory was measured or results were stored, (place, bytes) and (place, microseconds with the wait for a slot,
+microseconds without) stand behind it.
 Source: seed 003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
 """
 
@@ -144,6 +145,7 @@ def _run_batch(
     elapsed: list[int] = []
     shapes: list[tuple[int, tuple[int, ...]]] = []  # place in `elapsed` and shape of chunks whose size was not known
     peaks: list[tuple[int, int]] = []  # place in `elapsed` and bytes that functions took whose memory is measured
+    stored: list[tuple[int, int, int]] = []  # place in `elapsed`, µs that storing took with the wait, and without
     array, memory, chunks = np.ndarray, private.memory, private.chunks
     scratch = 0
     stop: Callable[[], bool] = lambda: bool(flags[flag])  # noqa: E731  (a closure over two locals, called between blocks)
@@ -151,12 +153,12 @@ def _run_batch(
     meter.start()
 
     def report(error: Any) -> None:
-        nonlocal operands, elapsed, shapes, peaks, reported
+        nonlocal operands, elapsed, shapes, peaks, stored, reported
         reported = perf_counter()
         computed, fresh, waited = meter.read(elapsed)
         told = (len(elapsed), computed, fresh, waited, error, shapes)
-        link.sendall(pack((*told, peaks) if peaks else told))
-        operands, elapsed, shapes, peaks = operands[len(elapsed) :], [], [], []
+        link.sendall(pack((*told, peaks, stored) if peaks or stored else told))
+        operands, elapsed, shapes, peaks, stored = operands[len(elapsed) :], [], [], [], []
 
     def ask(size: int) -> int:
         """Where a chunk of `size` bytes may go; waiting for that is no time of the operand's."""
@@ -164,7 +166,8 @@ def _run_batch(
         asked = perf_counter()
         report((UNSIZED, size))
         slot = private.slot()
-        before += perf_counter() - asked
+        private.waited = perf_counter() - asked
+        before += private.waited
         return slot
 
     for number, out, ins, args in operands:
@@ -181,6 +184,8 @@ def _run_batch(
                 shape = private.run(program.kernel, program.loose, out, ins, args, stop, ask)
                 if shape is not None:
                     shapes.append((len(elapsed), shape))
+                    storing, waiting = int(1e6 * private.storing), int(1e6 * private.waited)
+                    stored.append((len(elapsed), storing + waiting, storing))
                     scratch = max(scratch, math.prod(shape) * program.dtype.itemsize)
             else:
                 views = [array(shape, dtype, chunks, at) for (shape, dtype), at in zip(program.inputs, ins)]

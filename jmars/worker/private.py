@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class Private:
 
     def __init__(self, read: Any, memory: mmap.mmap, chunks: mmap.mmap) -> None:
         self.memory, self.chunks = memory, chunks
+        self.storing = self.waited = 0.0  # seconds that the last result took to be stored, and waited for its slot
         self._read = read
         self._whole = np.frombuffer(chunks, np.uint8)
 
@@ -66,6 +68,7 @@ class Private:
             If the result is not wanted any more.
         """
         slot, room = out
+        self.storing = self.waited = 0.0
         if program.gathers:
             ((at, shape),) = ins
             assert shape is not None
@@ -84,7 +87,9 @@ class Private:
         if not slot or result.nbytes > room:
             result = detached(result, self._whole)  # from here on, chunks that it read may go
             slot = ask(result.nbytes)
+        before = perf_counter()
         write(result, np.ndarray(shape, output.dtype, self.memory, slot))
+        self.storing = perf_counter() - before
         return shape
 
     def slot(self) -> int:

@@ -45,7 +45,8 @@ class Reporting:
     def reported(self, worker: Worker, message: Any) -> None:
         """More operands of a worker's oldest batch are done, or it stopped short, or its result needs a slot."""
         place = self._place
-        count, elapsed, fresh, waited, error, shapes, *peaks = message
+        count, elapsed, fresh, waited, error, shapes, *more = message
+        peaks, stored = more or ((), ())
         if error is not None and error[0] == TAKEN_BACK:
             worker.returning = False
             self._dispatching.dispatch()
@@ -68,7 +69,7 @@ class Reporting:
             if elapsed[-1] >= LONG_MICROSECONDS:
                 self._rescue.stragglers.learn(place.programs.numbers(table)[table.program[done[-1]]], elapsed[-1:])
             sizes = self._sized(table, done, shapes) if shapes else None
-            for number, peak in peaks[0] if peaks else ():
+            for number, peak in peaks:
                 row = table.program[done[number]]
                 place.admission.grants.took(table.number, done[number], place.programs.numbers(table)[row], peak)
         if error is not None and error[0] == UNSIZED:
@@ -82,6 +83,8 @@ class Reporting:
         self._dispatching.held = True  # the scheduler's answer comes before the next batch is made
         try:
             if count:
+                micros = place.admission.states.packed(table.number, done, elapsed, stored)
+                place.scheduler.timed(table.job, done, worker.index, micros)
                 place.scheduler.finished(table.job, done, worker.index, sizes, elapsed)
             if error is not None:
                 self._stopped_short(worker, batch, error)

@@ -44,6 +44,7 @@ class Request:
     promised: int = -1  # the slot that stands for the scratch
     loading: set[int] = field(default_factory=set)
     first: bool = False  # goes before all who read chunks: it comes from an operand that runs
+    left: float = 0.0  # by perf_counter, when it had its slots and left the line
     restarted: bool = False  # gave everything back once, because free memory lay in pieces between its own slots
 
     @property
@@ -169,6 +170,7 @@ class Storing:
                         return
                     continue
                 self.line.popleft()
+                request.left = perf_counter()
                 if request.loading or request.gather:
                     self.loading.append(request)
                 else:
