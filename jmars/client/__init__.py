@@ -3,6 +3,7 @@
 connection.py   a channel to a cluster, used from any thread
 shared.py       arrays to and from the cluster's shared memory
 job.py          a submitted graph (Job)
+trace.py        a run as a Chrome trace
 reports.py      who waits for the end of which job
 recovery.py     chunks that a cluster has lost, computed again
 sending.py      arrays from outside, sent for each job or once for a cell (Sending)

@@ -6,14 +6,17 @@ Made by `Cluster.submit`. Source: seed 003, "作业提交" and "取消作业".
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import threading
 from collections.abc import Callable, Sequence, Set
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jmars.client import plans
 from jmars.client.recovery import RECOVERIES, recover
+from jmars.client.trace import write_trace
 from jmars.errors import ChunkLostError, ClusterError, ClusterLostError, JobCancelledError, OperandError
 from jmars.model.events import Event
 from jmars.model.states import JobState
@@ -152,6 +155,13 @@ class Job:
         docs/reference/events.md lists the fields.
         """
         return self.cluster.events(since, self.id)[0]
+
+    def trace(self, path: str | os.PathLike[str]) -> Path:
+        """Write what happened so far as a Chrome trace, which https://ui.perfetto.dev draws; returns the path.
+
+        Workers are threads, operands are slices with the four states of a worker, memory and spill are counters.
+        """
+        return write_trace(self.cluster, self.id, path)
 
     def plan(self) -> PlannedRun:
         """What the same run would cost if it began now, in the order that the settings say; it starts nothing."""

@@ -16,7 +16,7 @@ __all__ = ["USAGE", "Flags"]
 USAGE = """Run a cell of plain NumPy as one graph on a local cluster.
 
     %%jmars [-w WORKERS] [--memory LIMIT] [--chunk SIZE] [-b] [-o NAME] [--lazy] [--plan]
-    %jmars [status | why | stop | plan EXPRESSION]
+    %jmars [status | why | stop | plan EXPRESSION | trace FILE]
 
 -w, --workers WORKERS
     Worker processes; the cores of this machine when the flag is absent.
@@ -35,8 +35,9 @@ USAGE = """Run a cell of plain NumPy as one graph on a local cluster.
 
 Flags other than those of the running cluster start another one, which is the default from then on. `np` and whatever
 was imported from NumPy mean jmars.tensor inside the cell; names that the cell assigns are tensors afterwards.
-`%jmars` shows the clusters of this kernel, `%jmars stop` closes them, `%jmars plan (x + 1).sum()` plans an expression
-as `%%jmars --plan` plans a cell.
+`%jmars` shows the clusters of this kernel, `%jmars why` says what their jobs wait for, `%jmars stop` closes them,
+`%jmars plan (x + 1).sum()` plans an expression as `%%jmars --plan` plans a cell, `%jmars trace run.json` writes what
+the newest job did as a file that https://ui.perfetto.dev draws.
 """
 
 

@@ -15,6 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from jmars.client.cluster import Cluster, default_cluster, make_default, open_clusters
+from jmars.client.trace import write_trace
 from jmars.config import config
 from jmars.notebook import kernel_access
 from jmars.notebook.cell import run_cell
@@ -106,7 +107,7 @@ def _open_cluster(flags: Flags) -> Cluster | None:
 
 def run_magic_line(shell: InteractiveShell, line: str) -> Any:
     """`%jmars` or `%jmars status` shows the clusters of this process, `%jmars why` says what their jobs wait for,
-    `%jmars stop` closes them, `%jmars plan` plans.
+    `%jmars trace FILE` writes what the newest job did, `%jmars stop` closes them, `%jmars plan` plans.
 
     Raises
     ------
@@ -117,8 +118,13 @@ def run_magic_line(shell: InteractiveShell, line: str) -> Any:
     word, _, rest = (line.strip() or "status").partition(" ")
     if word == "plan" and rest.strip():
         return run_magic_cell(shell, "--plan", rest)
+    if word == "trace" and rest.strip():
+        return trace_newest(rest.strip())
     if word not in ("status", "why", "stop") or rest:
-        usage = "`%jmars status`, `%jmars why`, `%jmars stop`, `%jmars plan EXPRESSION`, or `%%jmars` above a cell"
+        usage = (
+            "`%jmars status`, `%jmars why`, `%jmars stop`, `%jmars plan EXPRESSION`, `%jmars trace FILE`, or `%%jmars` "
+            "above a cell"
+        )
         raise UsageError(f"%jmars {line.strip()}: use {usage}")
     clusters = open_clusters()
     if not clusters:
@@ -132,6 +138,23 @@ def run_magic_line(shell: InteractiveShell, line: str) -> Any:
         else:
             print(describe(cluster))  # noqa: T201
     return None
+
+
+def trace_newest(path: str) -> None:
+    """Write the newest job of the newest cluster that had one as a Chrome trace.
+
+    Raises
+    ------
+    UsageError
+        If there was no job.
+    """
+    for cluster in reversed(open_clusters()):
+        jobs = cluster.jobs()
+        if jobs:
+            written = write_trace(cluster, jobs[-1]["id"], path)
+            print(f"jmars: {jobs[-1]['name']} is in {written}; open it at https://ui.perfetto.dev")  # noqa: T201
+            return
+    raise UsageError("%jmars trace: there is no job yet; run a %%jmars cell first")
 
 
 def describe(cluster: Cluster) -> str:
