@@ -17,7 +17,7 @@ from time import monotonic
 
 from jmars.errors import ClusterError
 from jmars.model.messages import JobTable
-from jmars.worker.crew import Batch, Death, Worker
+from jmars.worker.crew import CALM, Batch, Death, Worker
 from jmars.worker.dispatching import Dispatching
 from jmars.worker.health import LOOK_SECONDS, Health, Step
 from jmars.worker.hosted import Workplace
@@ -98,7 +98,7 @@ class Care:
         """End executors that still run an operand of a job that was stopped."""
         for worker in self._place.workers:
             if table.number in self._place.jobs.stopping and worker.batches and worker.batches[0].table is table:
-                worker.link.kill(CANCELLED)
+                self._children.kill_all(worker.link, CANCELLED)
 
     # -- looking
     def wake(self) -> None:
@@ -123,6 +123,7 @@ class Care:
         pids = [*links, *[pid for pid in (self._children.zygote,) if pid]]
         for pid, step in self._health.look(monotonic(), self._children.vitals(pids)):
             self._take(step, pid, links.get(pid))
+        self._weigh()
         self._without_processes()
         if self._rescue.look():
             self._dispatching.dispatch()
@@ -138,7 +139,7 @@ class Care:
         worker = next((one for one in self._place.workers if one.link is link), None)
         log.warning("%s (pid %d): %s", link.name, pid, step.value)
         if step is Step.FENCE:
-            link.kill("stopped")
+            self._children.kill_all(link, "stopped")
         elif step is Step.GIVE_UP:
             self._give_up(worker, link)
             return
@@ -168,6 +169,19 @@ class Care:
         self._children.give_up(
             link, "ended because it did not run any more, and it cannot even die: it is frozen", gone
         )
+
+    def _weigh(self) -> None:
+        """End who takes far more memory than it was granted in a way that the system does not refuse: by children."""
+        for worker in self._place.workers:
+            batch = worker.batches[0] if worker.batches else None
+            if not worker.link.pid or (batch is not None and not batch.capped):
+                continue
+            private = self._children.private(worker.link.pid)
+            if batch is None:
+                worker.calm = max(private, CALM)
+            elif private > worker.calm + 2 * batch.cap:
+                log.warning("%s has %d bytes for itself and was granted %d", worker.name, private, batch.cap)
+                self._children.kill_all(worker.link, "memory")
 
     def _without_processes(self) -> None:
         """What was sent to executors that cannot be started waits for others; without any for long, jobs are told."""
@@ -225,6 +239,10 @@ class Care:
         place.scheduler.worker_moved(worker.index, worker.name, link.pid, "replaced")
         for batch in lost:
             place.admission.sizing.withdraw(batch)
+        if link.how == "memory" and lost and lost[0].capped and lost[0].operands:
+            table, operand = lost[0].table, lost[0].operands[0]
+            number = place.programs.numbers(table)[table.program[operand]]
+            place.admission.grants.wants_all(table.number, operand, number)
         for number, batch in enumerate(lost):
             self._lost(worker, batch, why, link.how, running=not number)
         for table in {batch.table.number: batch.table for batch in lost}.values():
@@ -254,5 +272,6 @@ class Care:
         if batch is not None and batch.operands:
             job, operand = batch.table.job, batch.operands[0]
             what = batch.table.programs[batch.table.program[operand]].name
-        death = Death(worker.name, link.pid, job, operand, what, link.how or "signal", why, link.peak, 0, monotonic())
+        cap = batch.cap if batch is not None else 0
+        death = Death(worker.name, link.pid, job, operand, what, link.how or "signal", why, link.peak, cap, monotonic())
         self.deaths.append(death)

@@ -20,6 +20,7 @@ from jmars.worker.storing import Request
 
 __all__ = ["Batch", "Flags", "Programs", "Worker"]
 
+CALM = 2**26  # bytes that a process may have for itself before anybody has looked
 REMEMBERED = 1000  # programs that are kept between jobs
 REMEMBERED_BYTES = 2**24  # of their pickles: functions of users may bring arrays along
 
@@ -27,7 +28,7 @@ REMEMBERED_BYTES = 2**24  # of their pickles: functions of users may bring array
 class Batch:
     """Operands of one job that one executor was sent, in order, and the slots of their outputs; 0 for none yet."""
 
-    __slots__ = ("asking", "capped", "ends_unsized", "is_copy", "operands", "outs", "table", "twin")
+    __slots__ = ("asking", "cap", "capped", "ends_unsized", "is_copy", "operands", "outs", "table", "twin")
 
     def __init__(self, table: JobTable) -> None:
         self.table = table
@@ -37,6 +38,7 @@ class Batch:
         self.asking: Request | None = None  # the first operand is computed and waits for a slot
         self.twin: Batch | None = None  # the same operands on another worker: who is first with one of them counts
         self.capped = False  # some of it are functions of the user's, held to what they were granted
+        self.cap = 0  # bytes that one of them may take at most
         self.is_copy = False  # the second of the two: the scheduler does not know of it
 
 
@@ -54,6 +56,7 @@ class Worker:
         self.since = 0.0  # monotonic: when it last reported, or was sent what it runs
         self.state = ""  # what is wrong with it, as WorkerMoved tells it: suspect, stopped, fenced; it is sent nothing
         self.returning = False  # a batch was taken back and the process has not seen that yet; it is sent nothing
+        self.calm = CALM  # bytes that the process had for itself when it ran no function of a user's
         self.debris: list[int] = []  # slots that the process may still write, free when it is gone
 
     @property

@@ -146,7 +146,9 @@ class Dispatching:
         """What each operand that calls a function of the user's may take; None for the others."""
         table, cap = batch.table, self.place.admission.cap
         rows = self.place.programs.rows(table)
-        return [cap(table, operand) if rows[table.program[operand]][2] else None for operand in batch.operands]
+        caps = [cap(table, operand) if rows[table.program[operand]][2] else None for operand in batch.operands]
+        batch.cap = max(one[0] for one in caps if one is not None)
+        return caps
 
     def _take(self, worker: Worker) -> tuple[int, int] | None:
         """(job number, operand) that a worker should run next.

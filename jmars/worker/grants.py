@@ -30,6 +30,11 @@ class Grants:
     workers
         Executors that may run functions at once.
 
+    Attributes
+    ----------
+    limit
+        The user's memory_limit, for errors; 0 where there is none.
+
     Examples
     --------
     >>> grants = Grants(capacity=2**30, workers=2)
@@ -40,7 +45,7 @@ class Grants:
     """
 
     def __init__(self, capacity: int, workers: int) -> None:
-        self.capacity, self.workers = capacity, workers
+        self.capacity, self.workers, self.limit = capacity, workers, 0
         self.slack = max(LEAST_SLACK, capacity // SLACK_PART // workers)
         self._peaks: dict[int, int] = {}  # bytes by program, of those that got all
         self._all: dict[tuple[int, int], int] = {}  # (job number, operand) that get all there is: their programs
@@ -96,10 +101,11 @@ class Grants:
             What its own error said.
         """
         said = f" ({text})" if text else ""
+        limit = f"memory_limit {format_bytes(self.limit)}" if self.limit else "the memory limit"
         return MemoryLimitError(
             f"{what} wants more memory than there is: it ran alone, could take {format_bytes(cap)}, had taken "
-            f"{format_bytes(peak)} and asked for more{said}; the memory limit leaves {format_bytes(self.capacity)} in "
-            "all. Use a smaller chunk_size, do it in parts, or raise memory_limit"
+            f"{format_bytes(peak)} and asked for more{said}; {limit} leaves {format_bytes(self.capacity)} for arrays "
+            "and functions together. Use a smaller chunk_size, do it in parts, or raise memory_limit"
         )
 
     def close_job(self, number: int) -> None:

@@ -20,7 +20,7 @@ from jmars.errors import ProtocolError
 from jmars.units import format_bytes
 from jmars.worker.claims import Claims
 from jmars.worker.health import Vital
-from jmars.worker.vitals import kills_for_memory, vitals
+from jmars.worker.vitals import descendants, kills_for_memory, private_now, vitals
 from jmars.worker.zygote import Zygote
 
 __all__ = ["ChildLink", "Children", "ending"]
@@ -267,6 +267,20 @@ class Children:
     def vitals(self, pids: Iterable[int]) -> dict[int, Vital]:
         """How these processes are."""
         return vitals(pids)
+
+    def private(self, pid: int) -> int:
+        """Bytes that a process and all that it has started have for themselves."""
+        return sum(map(private_now, [pid, *descendants(pid)]))
+
+    def kill_all(self, link: ChildLink, how: str) -> None:
+        """End a process and all that it has started."""
+        started = descendants(link.pid)
+        link.kill(how)
+        for pid in started:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
 
     def wake_zygote(self) -> None:
         """Let the zygote go on, if a signal has stopped it."""

@@ -139,7 +139,7 @@ class Rescue:
 
 def _repeatable(batch: Batch, operand: int) -> bool:
     program = batch.table.programs[batch.table.program[operand]]
-    return not program.is_loose and not program.users
+    return not (program.is_loose or program.users or program.gathers)
 
 
 def _copies(job: str) -> str:

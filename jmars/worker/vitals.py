@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jmars.worker.health import Vital
 
-__all__ = ["kills_for_memory", "private_now", "vitals"]
+__all__ = ["descendants", "kills_for_memory", "private_now", "vitals"]
 
 _FROZEN = ("__refrigerator", "do_freezer_trap")
 _UNTOLD = ("", "0")  # what wchan holds where the system hides it, or where a process waits for nothing
@@ -72,6 +72,16 @@ def private_now(pid: int) -> int:
     except OSError:
         return 0
     return (int(fields[1]) - int(fields[2])) * 4096 if len(fields) > 2 else 0
+
+
+def descendants(pid: int) -> list[int]:
+    """What a process has started, and what these have; nobody where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            children = [int(child) for child in file.read().split()]
+    except OSError:
+        return []
+    return children + [one for child in children for one in descendants(child)]
 
 
 def kills_for_memory() -> int:

@@ -28,7 +28,7 @@ def test_a_function_that_wants_six_gigabytes_fails_by_name_and_no_process_dies()
         with pytest.raises(MemoryLimitError) as caught:
             job.result(30)
         assert time.monotonic() - begun < 10
-        for part in ("grab", "it ran alone", "6.00 GiB", "the memory limit leaves", "chunk_size"):
+        for part in ("grab", "it ran alone", "6.00 GiB", "leaves", "chunk_size"):
             assert part in str(caught.value), str(caught.value)
         assert good.result(30).tolist() == list(range(1, 41))
         assert [worker["pid"] for worker in cluster.info()["workers"]] == before
@@ -83,6 +83,26 @@ def test_a_spawned_function_and_one_for_lines_are_held_too():
             ).result(30)
         with pytest.raises(MemoryLimitError, match="large"):
             cluster.submit(spawn(large)).result(30)
+
+
+def test_one_that_takes_memory_by_its_children_is_ended_and_named():
+    def breed(block):
+        import subprocess
+        import sys
+
+        code = "import time; x = bytearray(60 * 2**20); time.sleep(30)"
+        children = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(20)]
+        try:
+            for child in children:
+                child.wait()
+        finally:
+            for child in children:
+                child.kill()
+        return block
+
+    match = "breed of line .* took more memory than there is and was ended"
+    with Cluster(n_workers=1, memory_limit=LIMIT) as cluster, pytest.raises(MemoryLimitError, match=match):
+        cluster.submit(mt.map_blocks(breed, mt.arange(2, chunk_size=2), dtype=int)).result(60)
 
 
 def test_a_memory_error_of_the_users_own_comes_back_as_one():

@@ -227,6 +227,14 @@ class SimChildren:
         """Process ids by name."""
         return {child.link.name: pid for pid, child in self.living.items() if child.link.pid and child.link.alive}
 
+    def kill_all(self, link: ChildLink, how: str) -> None:
+        """End a process, which has no children here."""
+        link.kill(how)
+
+    def private(self, pid: int) -> int:
+        """Bytes that a process has for itself: nobody takes any."""
+        return 0
+
     def vitals(self, pids: Iterable[int]) -> dict[int, Vital]:
         """How these processes are."""
         return {pid: self.living[pid].vital if pid in self.living else Vital.GONE for pid in pids}

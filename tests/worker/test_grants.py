@@ -72,7 +72,9 @@ def test_a_closed_job_is_forgotten():
 
 
 def test_the_error_names_operand_peak_and_limit():
-    error = grants().too_much("the operand grab", 12 * MiB, 400 * MiB, "Unable to allocate 5.59 GiB")
+    one = grants()
+    one.limit = 700 * MiB
+    error = one.too_much("the operand grab", 12 * MiB, 400 * MiB, "Unable to allocate 5.59 GiB")
     assert isinstance(error, MemoryLimitError)
-    for part in ("grab", "12.0 MiB", "400.0 MiB", "512.0 MiB", "5.59 GiB", "chunk_size"):
+    for part in ("grab", "12.0 MiB", "400.0 MiB", "512.0 MiB", "700.0 MiB", "5.59 GiB", "chunk_size"):
         assert part in str(error)
