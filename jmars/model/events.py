@@ -18,6 +18,7 @@ __all__ = [
     "JOB_SUBMITTED",
     "MEMORY_CHANGED",
     "OPERANDS_MOVED",
+    "OPERANDS_SPREAD",
     "OPERANDS_TIMED",
     "REPLANNED",
     "SCHEDULER_MOVED",
@@ -33,6 +34,7 @@ JOB_MOVED = "JobMoved"  # {state, error, elapsed}, and {measured} when it has en
 JOB_PREPARED = "JobPrepared"  # {phases: (name, seconds) of compile, rank, place, rows}; not where a plan is used again
 GRAPH_BUILT = "GraphBuilt"  # the graph before and after fusion, once per job
 OPERANDS_MOVED = "OperandsMoved"  # {state, ids: uint32 little-endian bytes, worker}
+OPERANDS_SPREAD = "OperandsSpread"  # {operands: how many each shard of the scheduler has}; where there are several
 CHUNKS_LOST = "ChunksLost"  # {chunks, operands that run again therefore, why}
 SCHEDULER_MOVED = "SchedulerMoved"  # {state, pid}: of a detached cluster's scheduler: "running", or "restarted"
 WORKER_MOVED = "WorkerMoved"  # {worker, name, pid, state}

@@ -105,6 +105,8 @@ class GraphActor:
         number = 1 if self._stages is None else self._stages.number
         self._run, self._picture = run, prepared.shown(bound, number)
         self._progress.begin(len(run.given), last=self._stages is None or self._stages.is_last)
+        if prepared.made >= self.submitted:  # for this job, and not taken from an earlier one
+            self._log.append(events.JOB_PREPARED, self.job, {"phases": prepared.phases})
         self._log.append(events.GRAPH_BUILT, self.job, self._picture, prepared.weight)
         if self.state is not JobState.RUNNING:
             self._move(JobState.RUNNING)

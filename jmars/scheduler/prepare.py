@@ -8,8 +8,10 @@ Source: seed 003, "准备执行图" and "初始 Worker 分配"; seed 002, "Execu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +36,7 @@ LEAST_SECONDS = 0.1  # of a run that is worth it
 TOLERANCE = 1.25  # how far a prediction may be off
 PATIENCE = 4.0  # a plan that is used again may take longer to make
 
+PHASES = ("compile", "rank", "place", "rows")  # seed 003's: tile and analyse, priorities, first workers, operand rows
 TRANSIENT_RETRIES = 3  # of an operand that raised an OSError
 
 _AT_ONCE = 1 << 20  # instances of one structure; the words by which jobs are stopped are fewer
@@ -73,6 +76,8 @@ class Prepared:
     size: int
     watched: Watched | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)  # with which it was planned
+    made: float = 0.0  # monotonic
+    phases: tuple[tuple[str, float], ...] = ()  # what making it took, in seconds
     refined: int = 0  # how often it was planned again with what its runs taught
     _shown: list[tuple[Bindings, int, dict[str, Any]]] = field(default_factory=list)  # the last picture, and whose
 
@@ -199,13 +204,17 @@ def prepare(
         The host, to plan for; without one nothing is predicted.
     """
     room = None if machine is None else machine.memory // (2 * len(workers))
+    laps = [time.monotonic()]
     compiled = compile_graph(graph, settings, check, room, len(workers))
     after = compiled.after
+    laps.append(time.monotonic())
     check()
     ranked = rank_operands(compiled, settings, len(workers), machine)
+    laps.append(time.monotonic())
     check()
     stored = after.program < 0
     plan = make_plan(compiled.dag, ranked.rank, [1] * len(workers), stored, settings.get("assigner", "bfs"))
+    laps.append(time.monotonic())
     check()
     kept = np.unique(np.concatenate([np.zeros(0, np.int64), *(ids.ravel() for ids in after.results.values())]))
     flow = FlowGraph(plan.dag, given=np.flatnonzero(stored), kept=kept)
@@ -231,6 +240,7 @@ def prepare(
     for operand, (name, index) in after.stored.items():
         stored_chunks.setdefault(name, []).append((operand, index))
     picture = graph_built(compiled, plan, workers) | {"predicted": ranked.predicted}
+    laps.append(time.monotonic())
     return Prepared(
         compiled,
         plan,
@@ -245,6 +255,8 @@ def prepare(
         _size(compiled) + (60 * after.n if ranked.graph is not None else 0),
         _watched(ranked, settings, len(workers), machine),
         dict(settings),
+        made=laps[-1],
+        phases=tuple((name, after - before) for name, (before, after) in zip(PHASES, pairwise(laps), strict=True)),
     )
 
 
