@@ -1,5 +1,6 @@
 """Rows 25, 26 and 29: cancelled at any point. It ends in time, the slots are free, and the next answer is right."""
 
+import gc
 import os
 import signal
 import threading
@@ -12,7 +13,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import JobCancelledError
 from tests.fault import program
-from tests.fault.harness import PATIENCE
+from tests.fault.harness import PATIENCE, until
 from tests.notebook.kernels import running_kernel
 
 RETURNS = 0.3  # seconds in which `cancel` gives the prompt back
@@ -42,7 +43,9 @@ def test_row_25_twenty_cancels_at_random_points_then_a_run(scene, seed):
         assert job.state in ("cancelled", "succeeded")
     scene.now()
     scene.equal(scene.run(), 1, 3)
-    assert not scene.memory()["spilled"] and not scene.memory()["arena"]["used"]
+    del job  # of one that ended before its cancel the values lie there still
+    gc.collect()
+    until(lambda: not scene.memory()["spilled"] + scene.memory()["arena"]["used"], 5, "chunks are left")
 
 
 def test_row_25_two_hundred_cancels_leave_no_memory_behind(stage, seed):

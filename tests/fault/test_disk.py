@@ -1,12 +1,13 @@
-"""Rows 10 and 12: a disk that is full, slow or broken. Equal, or an error that names disk, path and bytes."""
+"""Rows 10 to 12: a disk that is full, lies, is slow or broken. Equal, or an error that names disk, path and bytes."""
 
 import os
+import shutil
 
 import pytest
 
 from jmars.errors import StorageError
-from tests.fault import injections
-from tests.fault.damage import WRITES
+from tests.fault import damage, injections
+from tests.fault.harness import until
 from tests.fault.probes import need
 
 
@@ -17,9 +18,10 @@ def clear(error, folder) -> None:
 
 
 @pytest.mark.root
-def test_row_10_a_disk_without_room(stage, seed, tmp_path):
+@pytest.mark.parametrize("options", ["size=8m", "size=64m,nr_inodes=5"], ids=["bytes", "inodes"])
+def test_row_10_a_disk_without_room(stage, seed, tmp_path, options):
     need("mount")
-    with injections.tmpfs(tmp_path / "disk", "size=8m") as disk:
+    with injections.tmpfs(tmp_path / "disk", options) as disk:
         scene = stage(spill_dir=disk)
         job = scene.run()
         error = scene.equal_or_error(job, 2, 10, StorageError)
@@ -30,14 +32,50 @@ def test_row_10_a_disk_without_room(stage, seed, tmp_path):
 
 
 @pytest.mark.root
+def test_row_10_a_disk_that_is_full_for_a_while(stage, seed, tmp_path):
+    """Once there is room again the same cluster computes the same program."""
+    need("mount")
+    with injections.tmpfs(tmp_path / "disk", "size=256m") as disk:
+        scene = stage(spill_dir=disk)
+        job = scene.spilling()
+        scene.now()
+        ballast = disk / "ballast"
+        with open(ballast, "wb") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free)
+            except OSError:
+                pass  # the mover was faster
+        job.wait(1)
+        ballast.unlink()
+        error = scene.equal_or_error(job, 2, 10, StorageError)
+        if error is not None:
+            clear(error, disk)
+        scene.now()
+        scene.equal(scene.run(), 2, 10)
+        scene.close()
+        scene.ended = True
+
+
+@pytest.mark.root
 def test_row_10_a_quota_on_the_disk(scene, seed):
     need("strace")
     job = scene.spilling()
     scene.now()
-    with injections.traced(scene.movers(), f"{WRITES}:error=EDQUOT"):
+    with injections.traced(scene.movers(), f"{damage.WRITES}:error=EDQUOT"):
         error = scene.equal_or_error(job, 2, 10, StorageError)
     if error is not None:
         clear(error, os.environ["TMPDIR"])
+
+
+@pytest.mark.parametrize("kind", damage.KINDS)
+def test_row_11_spill_files_that_are_damaged(stage, seed, tmp_path, kind):
+    """What was lost is computed again."""
+    scene = stage(spill_dir=tmp_path)
+    job = scene.spilling()
+    until(lambda: job.wait(0) or damage.spill_files(tmp_path), 30, "there is no spill file")
+    scene.now()
+    damage.all_files(tmp_path, kind)
+    scene.equal(job, 2, 5)
 
 
 @pytest.mark.root
@@ -47,7 +85,7 @@ def test_row_12_a_slow_disk(scene, seed):
     job = scene.spilling()
     pids, movers = scene.workers(), scene.movers()
     scene.now()
-    with injections.traced(movers, f"{WRITES}:delay_enter=50000"):
+    with injections.traced(movers, f"{damage.WRITES}:delay_enter=50000"):
         scene.equal(job, 1, 60)
     assert scene.workers() == pids and scene.movers() == movers
 
@@ -57,8 +95,19 @@ def test_row_12_a_disk_that_takes_no_writes(scene, seed):
     need("strace")
     job = scene.spilling()
     scene.now()
-    with injections.traced(scene.movers(), f"{WRITES}:error=EIO"):
+    with injections.traced(scene.movers(), f"{damage.WRITES}:error=EIO"):
         job.wait(0.5)
     error = scene.equal_or_error(job, 2, 10, StorageError)
     if error is not None:
         clear(error, os.environ["TMPDIR"])
+
+
+@pytest.mark.root
+def test_row_12_a_disk_that_cannot_be_read(scene, seed):
+    """EIO: a chunk that cannot be read is computed again."""
+    need("strace")
+    job = scene.spilling()
+    scene.now()
+    with injections.traced(scene.movers(), f"{damage.READS}:error=EIO"):
+        job.wait(0.5)
+    scene.equal(job, 2, 10)

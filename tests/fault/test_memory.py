@@ -1,4 +1,4 @@
-"""Rows 8 and 13: the system's own limits. A worker that it kills costs what ran there; no shared memory is a SIGBUS."""
+"""Rows 8, 9 and 13: memory that there is not. What it ended runs again or is named, and nothing is a SIGBUS."""
 
 import json
 import os
@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import jmars.tensor as mt
+from jmars.errors import MemoryLimitError
 from tests.fault import injections
 from tests.fault.probes import need
 
@@ -24,6 +27,32 @@ def test_row_08_a_worker_killed_for_its_memory(scene, seed):
         scene.equal(job, 1, 3)
         if victim not in scene.workers():  # else the job had ended before it wrote anything
             assert int(small.get("memory.failcnt")) > 0
+
+
+def at_once(block):
+    return block + len(np.ones(6 * 2**30, dtype=np.uint8)[:1])
+
+
+def bit_by_bit(block):
+    held = []
+    while len(held) < 1000:
+        held.append(np.ones(2**20, dtype=np.int64))
+    return block + len(held)
+
+
+@pytest.mark.parametrize("function", [at_once, bit_by_bit])
+def test_row_09_a_block_takes_far_more_memory_than_there_is(scene, seed, function):
+    """More than is there in one piece, or in a thousand: the error names the function, its line and the limit."""
+
+    def greedy(block):
+        return function(block)
+
+    scene.now()
+    job = scene.cluster.submit(mt.map_blocks(greedy, mt.arange(8, chunk_size=1), dtype=np.int64))
+    error = scene.error(job, 0, 10, MemoryLimitError)
+    text = "\n".join([str(error), *error.__notes__])
+    assert "greedy" in text and function.__name__ in text and "memory limit" in text and "memory_limit" in text, text
+    assert scene.memory()["peak"] <= 1.1 * scene.cluster.memory_limit
 
 
 FULL = """

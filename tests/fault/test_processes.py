@@ -1,15 +1,62 @@
-"""Rows 16 and 20: too few cores, and links that are slow. An answer all the same, and nobody is taken for dead."""
+"""Rows 14, 16 and 20: too few files, processes or cores, and links that are slow. An answer all the same."""
 
+import os
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
+import psutil
 import pytest
 
+from jmars.errors import JmarsError
 from tests.fault import injections
+from tests.fault.harness import until
 from tests.fault.probes import need
 
 HOGS = 6
+
+
+@contextmanager
+def no_more_files(pid):
+    """The process can open no further file."""
+    process = psutil.Process(pid)
+    before = process.rlimit(psutil.RLIMIT_NOFILE)
+    process.rlimit(psutil.RLIMIT_NOFILE, (max(map(int, os.listdir(f"/proc/{pid}/fd"))) + 1, before[1]))
+    try:
+        yield
+    finally:
+        process.rlimit(psutil.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("who", ["control", "zygote"])
+def test_row_14_no_more_open_files(scene, seed, who):
+    """A worker dies and its successor needs descriptors that there are not, until there are again."""
+    need("root")
+    job = scene.compute()
+    pid = getattr(scene, who)()
+    victim = scene.worker()
+    scene.now()
+    with no_more_files(pid):
+        injections.kill(victim)
+        job.wait(3)
+    scene.equal_or_error(job, 2, 5, JmarsError)
+
+
+@pytest.mark.root
+def test_row_14_no_more_processes(scene, seed):
+    """A worker dies and fork says EAGAIN, until it does not."""
+    need("pids")
+    job = scene.compute()
+    victim = scene.worker()
+    with injections.group("pids") as few:
+        few.add(scene.zygote(), *scene.workers(), *scene.movers())
+        few.set("pids.max", 1)
+        scene.now()
+        injections.kill(victim)
+        until(lambda: few.get("pids.events") != "max 0", 5, "nothing was forked")
+        job.wait(1)
+    scene.equal_or_error(job, 2, 5, JmarsError)
 
 
 @pytest.mark.root
