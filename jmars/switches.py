@@ -25,6 +25,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "prefer": ("lean", "fast", "memory"),
     "replan": (True, False),
     "retries": tuple(range(11)),
+    "shards": tuple(range(1, 17)),
     "assigner": ("bfs", "dfs", "random", "bfs-v1", "ncd"),
 }
 TASK_DEFAULTS: dict[str, Any] = {name: values[0] for name, values in SWITCHES.items()}

@@ -188,6 +188,22 @@ class Counters:
                 released.append(operand)
         return released
 
+    def hold(self, ids: Iterable[int]) -> None:
+        """Chunks must outlive their readers from now on: what `drop` takes back.
+
+        Raises
+        ------
+        GraphError
+            If an operand is kept already.
+        """
+        if not self.lent:
+            raise _not_lent()
+        for operand in ids:
+            if self.held[operand]:
+                raise GraphError(f"operand {operand} is kept already; hold it once")
+            self.held[operand] = 1
+            self.consumers[operand] += 1
+
     def reset(self) -> None:
         """Back to the start of a run, without building anything. No report of the last run may still be under way."""
         graph = self.graph

@@ -4,6 +4,9 @@ lifecycle.py   the legal moves of an operand from state to state
 assigner.py    which worker runs an operand whose inputs are there (AssignerActor)
 blame.py       which operand ends workers
 operand.py     OperandActor: the operands of one job as rows of lists
+rendezvous.py  which scheduler holds which operand, hashed over all at once
+shard.py       one shard of a job's operands: an OperandActor with ghosts of what it reads from others
+shards.py      a job's operands spread over several shards, which exchange only what crosses
 picture.py     what the live view is told of a graph
 ranking.py     the order that a job runs in (Machine, rank_operands)
 prepare.py     a submitted graph compiled, planned and laid out for workers

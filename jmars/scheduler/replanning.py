@@ -20,6 +20,7 @@ from jmars.plan import DriftReport
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.operand import OperandActor
 from jmars.scheduler.prepare import Watched
+from jmars.scheduler.shards import Shards
 from jmars.scheduler.watching import NewPlan, Standing, Watch, plan_anew
 
 __all__ = ["Replanning", "watch_over"]
@@ -34,7 +35,13 @@ class Replanning:
     """The watch over one stage of a job."""
 
     def __init__(
-        self, job: str, watch: Watch, operands: OperandActor, rank: Sequence[int], port: WorkerPort, log: EventLog
+        self,
+        job: str,
+        watch: Watch,
+        operands: OperandActor | Shards,
+        rank: Sequence[int],
+        port: WorkerPort,
+        log: EventLog,
     ) -> None:
         self._job, self._watch, self._operands = job, watch, operands
         self._rank = rank
@@ -85,7 +92,7 @@ class Replanning:
 def watch_over(
     watched: Watched | None,
     job: str,
-    operands: OperandActor,
+    operands: OperandActor | Shards,
     rank: Sequence[int],
     port: WorkerPort,
     log: EventLog,

@@ -20,9 +20,10 @@ from jmars.model import events
 from jmars.model.messages import JobTable, Raised
 from jmars.model.states import OperandState as S
 from jmars.scheduler.eta import Eta
-from jmars.scheduler.operand import Moved, OperandActor
+from jmars.scheduler.operand import Moved
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.replanning import watch_over
+from jmars.scheduler.shards import Shards, make_rows
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
 from jmars.scheduler.telling import ended_workers, lost_too_often, packed_error
@@ -71,7 +72,8 @@ class StageRun:
     ) -> None:
         prepared = ready.prepared
         self.ready, self.table, self.given = ready, table, given
-        self.operands = OperandActor(prepared.pool.acquire(), table.nbytes, prepared.assign, len(around.workers))
+        shards, workers = prepared.settings.get("shards", 1), len(around.workers)
+        self.operands = make_rows(prepared.pool.acquire(), table.nbytes, prepared.assign, workers, shards)
         watched, told = prepared.watched, prepared.picture.get("predicted")
         planned = None if watched is None else watched.graph.cost
         makespan = None if told is None else told["makespan"]
@@ -86,6 +88,9 @@ class StageRun:
 
     def start(self) -> None:
         """Hand out the first operands."""
+        if isinstance(self.operands, Shards):
+            told = {"operands": [shard.own for shard in self.operands.shards]}
+            self._log.append(events.OPERANDS_SPREAD, self._job, told)
         if self.operands.is_done:
             self._over(succeeded=True)
             return

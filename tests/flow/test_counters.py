@@ -205,3 +205,12 @@ def test_a_result_is_dropped_once():
     assert run.finish([0, 1, 2, 3])[1] == [0, 1, 2, 3]
     with pytest.raises(GraphError, match="operand 3 is not kept"):
         run.drop([3])
+
+
+def test_what_is_held_outlives_its_readers_until_it_is_dropped():
+    run = diamond(kept=[3])
+    run.hold([0])
+    with pytest.raises(GraphError, match="operand 0 is kept already"):
+        run.hold([0])
+    assert run.finish([0, 1, 2, 3])[1] == [1, 2]
+    assert run.drop([0]) == [0]

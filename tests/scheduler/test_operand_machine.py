@@ -17,6 +17,7 @@ from jmars.graph import Dag
 from jmars.model.states import OperandState as S
 from jmars.scheduler.lifecycle import LEGAL
 from jmars.scheduler.operand import MOST_LOSSES, OperandActor
+from jmars.scheduler.shards import Shards
 
 WORKERS = 3
 SIZE = 10
@@ -32,13 +33,16 @@ class Machine(RuleBasedStateMachine):
         given = [i for i in sources if data.draw(st.integers(0, 3)) == 0]
         kept = [i for i in range(n) if data.draw(st.booleans())] or [n - 1]
         dag = Dag.from_edges(n, [a for a, _ in edges], [b for _, b in edges])
-        self.rows = OperandActor(Counters(FlowGraph(dag, given=given, kept=kept)), [SIZE] * n, [-1] * n, WORKERS)
+        self.rows = self.made(Counters(FlowGraph(dag, given=given, kept=kept)), n, data)
         self.n, self.given, self.kept = n, set(given), set(kept)
         self.at: dict[int, int] = {}
         self.chunks: set[int] = set(given)
         self.before = bytes(self.rows.state)
         self.stopped = self.hopeless = False
         self.submitted(*self.rows.start())
+
+    def made(self, counters: Counters, n: int, data: st.DataObject) -> Any:
+        return OperandActor(counters, [SIZE] * n, [-1] * n, WORKERS)
 
     # -- what the scheduler orders
     def submitted(self, ready: Any, workers: Any) -> None:
@@ -237,5 +241,16 @@ def reached(state: int) -> set[int]:
     return found
 
 
+class Spread(Machine):
+    """The same over several shards: nobody can tell the difference."""
+
+    def made(self, counters: Counters, n: int, data: st.DataObject) -> Any:
+        home = [data.draw(st.integers(0, 2)) for _ in range(n)]
+        home = [sorted(set(home)).index(shard) for shard in home]
+        return Shards(counters, [SIZE] * n, [-1] * n, WORKERS, home)
+
+
 Machine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestAnyOrder = Machine.TestCase
+Spread.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestOverShards = Spread.TestCase

@@ -148,6 +148,7 @@ class Client:
             "combine_size": random.choice((2, 4)),
             "fuse_enabled": random.random() < 0.6,
             "order": random.choice(("auto", "mars", "dfs")),
+            "shards": random.choice((1, 1, 2, 3)),
         }
         ticket = str(next(self._tickets))
         if outline.unfolds:
