@@ -7,11 +7,16 @@ references.py  whose tensors are kept
 clients.py   what each client reaches, and what is let go of when it is gone
 janitor.py   a process that removes what SIGKILL leaves
 watch.py     why nothing moves, asked or told before anybody asks
-host.py      the control process: scheduler, workers and their store in one event loop
+served.py    actors of the host that hand on to what it has
+together.py  the scheduler in the control process
+apart.py     the scheduler as another process: started, heard, relayed to, started again
+scheduler_process.py  that process: `python -m jmars scheduler`
+host.py      the control process: workers, their store, and the scheduler or the way to it
 ending.py    waiting for processes that are no children of ours
 local.py     starts a control process from this one
 attached.py  a cluster that somebody else started
 commands.py  clusters listed and ended from a shell
+operand.py   runs one operand apart from any cluster
 slurm.py     a batch script for one node of a SLURM cluster
 """
 

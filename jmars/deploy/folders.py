@@ -61,6 +61,11 @@ class Folders:
         """What the cluster's processes print."""
         return Path(self.folder) / "log"
 
+    @property
+    def journal(self) -> Path:
+        """What a scheduler apart must not forget."""
+        return Path(self.folder) / "journal"
+
     def disk_room(self) -> int:
         """Bytes that may be spilled; see `spill_room`."""
         return spill_room(os.path.dirname(self.spill))

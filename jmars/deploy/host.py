@@ -14,21 +14,25 @@ import math
 import os
 import sys
 import traceback
+from collections.abc import Awaitable
 from typing import Any
 
 import numexpr
 
 from jmars.actors import Channel, Mailbox, serve
 from jmars.actors.descriptors import Descriptor
+from jmars.deploy.apart import Apart
 from jmars.deploy.clients import Client, Clients
 from jmars.deploy.folders import Folders
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.lease import Lease
 from jmars.deploy.memory import plan_bytes, private_bytes, room_for_chunks
+from jmars.deploy.served import ClientHost, ClusterActor, answered
+from jmars.deploy.together import Together
 from jmars.deploy.watch import Watch
 from jmars.errors import MemoryLimitError, text_of
 from jmars.model import events
-from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
+from jmars.scheduler import Machine
 from jmars.storage import Arena
 from jmars.tensor.engine import Limits, set_engine
 from jmars.worker import ExecutionActor, Zygote, start_zygote
@@ -44,17 +48,10 @@ WATCH_SECONDS = 0.2  # between two readings of the memory while a job runs
 
 
 class Host:
-    """All that the control process serves; clients reach it as the actor "host".
-
-    Parameters
-    ----------
-    orders
-        What `LocalHost` wrote: id, name, token, workers, threads, limit, arena, kernel, folders.
-    """
+    """All that the control process serves; clients reach it as the actor "host". `orders` are LocalHost's."""
 
     def __init__(self, orders: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena):
         self.orders, self.folders, self.arena = orders, folders, arena
-        self.log = EventLog()
         self.peak = 0
         self.ended = asyncio.Event()
         self.children = Children(zygote, self.ended.set)
@@ -63,22 +60,20 @@ class Host:
         self.execution = ExecutionActor(
             arena, self.children, workers, orders["threads"], folders.make_spill, folders.disk_room
         )
+        self.execution.admission.grants.limit = orders["limit"]
         names = [worker.name for worker in self.execution.workers]
-        self.session = SessionActor(self.execution, names, self.log, self._job_ended, plan_bytes(orders["limit"]))
-        self.execution.scheduler = self.session
-        self.watch = Watch(self.execution, WhyActor(self.session), self._stalled)
         store = StoreActor(self.execution)
-        self.clients = Clients(self.session, store, orders["detach"])
+        passing = PassingActor(store, arena.memory)
+        self.scheduler = self._make_scheduler(names, passing)
+        self.watch = Watch(self.execution, self.scheduler.reasons, self._stalled)
+        self.clients = Clients(self.scheduler.session, store, orders["detach"])
         self._actors = {
-            "events": self.session,
-            "tasks": TaskManagerActor(self.session),
+            "events": self.scheduler.events,
+            "tasks": self.scheduler.tasks,
             "cluster": ClusterActor(self),
             "why": self.watch,
+            "passing": passing,
         }
-        self.session.around.machine = self._machine
-        passing = PassingActor(store, arena.memory)
-        self.session.around.read_chunk = lambda chunk, size: passing.read(chunk, 0, size)
-        self._actors["passing"] = passing
         self._channels: dict[Channel, Client] = {}
         self._knocking: dict[Channel, Client] = {}  # connections that have proven nothing yet
         self._lease: Lease | None = None
@@ -86,9 +81,32 @@ class Host:
         self._watching: asyncio.Task[None] | None = None
         self._private: dict[str, int] = {}
 
+    def _make_scheduler(self, workers: list[str], passing: PassingActor) -> Together | Apart:
+        """One in this process; where the cluster is detached one of its own, which may die without harm."""
+        plans = plan_bytes(self.orders["limit"])
+
+        def read_chunk(chunk: int, size: int) -> Awaitable[bytes]:
+            return passing.read(chunk, 0, size)
+
+        if not self.orders["detach"]:
+            return Together(self.execution, workers, plans, self._job_ended, self._machine, read_chunk)
+        return Apart(
+            self.orders,
+            str(self.folders.journal),
+            self.execution,
+            workers,
+            plans,
+            self._job_ended,
+            self._machine,
+            read_chunk,
+            self._uploads,
+            self._give_up,
+        )
+
     # -- for clients
-    def info(self) -> dict[str, Any]:
+    async def info(self) -> dict[str, Any]:
         """Processes, memory and limits; see Cluster.info."""
+        plans = await answered(self.scheduler.plans())  # first: what was dropped before is freed by then
         pids = self.children.pids()
         private = {name: private_bytes(pid) for name, pid in self._all_pids().items()}
         workers = [
@@ -107,7 +125,12 @@ class Host:
         return {
             "id": self.orders["id"],
             "name": self.orders["name"],
-            "scheduler": {"pid": os.getpid(), "state": "running", "memory": private["control"]},
+            "host": {"pid": os.getpid(), "memory": private["control"]},
+            "scheduler": {
+                "pid": self.scheduler.pid,
+                "state": self.scheduler.state,
+                "memory": private.get("scheduler", private["control"]),
+            },
             "workers": workers,
             "janitor": {"pid": self.janitor},
             "memory": {
@@ -121,7 +144,7 @@ class Host:
                 "reloaded_total": self.execution.chunks.reloaded,
                 "chunks": len(self.execution.chunks.memory) + len(self.execution.chunks.disk),
             },
-            "plans": self.session.plans.counts(),
+            "plans": plans,
         }
 
     async def ready(self) -> dict[str, Any]:
@@ -163,10 +186,11 @@ class Host:
         else:
             loop.add_reader(kernel_end, self._kernel_spoke, kernel_end)
         server = await serve(self.folders.socket, self._mailbox, self.orders["token"], self._came, self._left)
+        self.scheduler.start()
         self.execution.start()
         self.execution.ledger.load()
         for worker in self.execution.workers:
-            self.session.worker_moved(worker.index, worker.name, 0, "starting")
+            self.execution.scheduler.worker_moved(worker.index, worker.name, 0, "starting")
         self.folders.register(
             {
                 "id": self.orders["id"],
@@ -183,6 +207,7 @@ class Host:
         self._watching.cancel()
         await asyncio.to_thread(self.execution.ledger.save)
         server.close()
+        self.scheduler.close()
         self.execution.close()
         self.children.close()
         for channel in list(self._channels):
@@ -223,7 +248,7 @@ class Host:
         if self._lease is None:
             return
         loop = asyncio.get_running_loop()
-        ends = self._lease.update(self.kernels, self.session.active, loop.time())
+        ends = self._lease.update(self.kernels, self.scheduler.active, loop.time())
         if self._lease_timer is not None:
             self._lease_timer.cancel()
         if self._lease.is_over(loop.time()):
@@ -245,10 +270,18 @@ class Host:
             return  # out of files: the loop accepts again in a second
         where = traceback.extract_tb(error.__traceback__)[-1:]
         place = f" in {os.path.basename(where[0].filename)}, line {where[0].lineno}" if where else ""
-        why = f"its control process failed with {type(error).__name__}: {text_of(error)}{place}; please report that"
+        what = f"{type(error).__name__}: {text_of(error)}{place}"
+        self._give_up(f"its control process failed with {what}; please report that")
+
+    def _give_up(self, why: str) -> None:
+        """The cluster cannot go on."""
         for channel in self._channels:
             channel.tell("jobs", "broken", why)
         self.ended.set()
+
+    def _uploads(self) -> list[tuple[int, int]]:
+        """(First, count) of the chunks that clients are bringing."""
+        return [chunks for client in self._channels.values() for chunks in client.chunks.items()]
 
     def _machine(self) -> Machine:
         arena = self.arena
@@ -273,25 +306,31 @@ class Host:
             self._private = await asyncio.to_thread(_private, pids)
             for worker in self.execution.workers:
                 if pids.get(worker.name) != known.get(worker.name):
-                    self.session.worker_moved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
+                    self.execution.scheduler.worker_moved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
             known = pids
             self._log_memory()
             await self.watch.look()
-            if self.session.active:
+            if self.scheduler.active:
                 await asyncio.sleep(WATCH_SECONDS)
             else:
-                self.session.submitted.clear()
-                await self.session.submitted.wait()
+                self.scheduler.submitted.clear()
+                await self.scheduler.submitted.wait()
 
     def _all_pids(self) -> dict[str, int]:
-        return {"control": os.getpid(), "zygote": self._zygote.pid, "janitor": self.janitor, **self.children.pids()}
+        return {
+            "control": os.getpid(),
+            "zygote": self._zygote.pid,
+            "janitor": self.janitor,
+            **self.scheduler.pids,
+            **self.children.pids(),
+        }
 
     def _log_memory(self) -> None:
         resident = sum(self._private.values()) + self.arena.resident
         self.peak = max(self.peak, resident)
         pids = self.children.pids()
         chunks = self.execution.chunks
-        held = self.session.held()
+        held = self.scheduler.held()
         workers = [
             {
                 "name": worker.name,
@@ -303,7 +342,7 @@ class Host:
             }
             for worker in self.execution.workers
         ]
-        self.log.append(
+        self.scheduler.note(
             events.MEMORY_CHANGED,
             "",
             {
@@ -321,59 +360,6 @@ class Host:
 
 def _private(pids: dict[str, int]) -> dict[str, int]:
     return {name: private_bytes(pid) for name, pid in pids.items()}
-
-
-class ClientHost:
-    """The host, as one client reaches it."""
-
-    def __init__(self, host: Host, client: Client) -> None:
-        self._host, self._client = host, client
-
-    def __getattr__(self, method: str) -> Any:
-        if method.startswith("_") or method == "run":
-            raise AttributeError(method)
-        return getattr(self._host, method)
-
-    def ready(self) -> Any:
-        """As the host's; who asks for this is a client for whom a detached cluster lives on."""
-        self._client.is_kernel = True
-        self._host.look_at_lease()
-        return self._host.ready()
-
-
-class ClusterActor:
-    """What lists of clusters ask: a summary, the jobs, cancel."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def summary(self) -> dict[str, Any]:
-        """Name, workers, jobs and memory in a few numbers."""
-        jobs = self._host.session.jobs()
-        return {
-            "id": self._host.orders["id"],
-            "name": self._host.orders["name"],
-            "workers": len(self._host.execution.workers),
-            "jobs": len(jobs),
-            "active": sum(job["state"] in ("preparing", "running", "cancelling") for job in jobs),
-            "limit": self._host.orders["limit"],
-            "peak": self._host.peak,
-            "pid": os.getpid(),
-            "detached": self._host.orders["detach"],
-            "clients": self._host.kernels,
-        }
-
-    def processes(self) -> dict[str, int]:
-        """The two processes that end last."""
-        return {"pid": os.getpid(), "janitor": self._host.janitor}
-
-    def jobs(self) -> list[dict[str, Any]]:
-        """All remembered jobs."""
-        return self._host.session.jobs()
-
-    def cancel(self, job: str) -> None:
-        """Stop a job."""
-        self._host.session.cancel(job)
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ telling.py     what a job tells of its operands and errors, as plain data
 phases.py      what a job's preparation is at
 why.py         why a job stands as it does, in one sentence
 reasons.py     what that sentence is made from (WhyActor)
+executables.py one operand as a document that runs apart
 watchdog.py    when to say that nothing moves (Watchdog)
 stages.py      the stages of one job, for graphs that unfold while they run
 eta.py         how many seconds a stage may still need (Eta)
@@ -28,6 +29,10 @@ preparing.py   what was submitted, ready to run for the first time
 stage_run.py   the operands of one stage while they run on the workers
 graph.py       GraphActor: one job from submission to its end
 service.py     SessionActor: jobs of a cluster, and the port that workers report to
+remote_workers.py  workers in another process: each order a message (RemoteWorkers)
+journal.py     what a scheduler must know to go on where another stopped, in a file (Journal)
+journaled.py   a session whose life is written there
+resuming.py    a scheduler that goes on by it
 tasks.py       TaskManagerActor: jobs as Mars shows tasks
 """
 

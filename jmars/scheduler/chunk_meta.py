@@ -43,6 +43,10 @@ class ChunkMetaActor:
             raise ChunkLostError(f"a chunk of tensor {key} was lost; compute it again", [key])
         return known
 
+    def held(self) -> list[int]:
+        """All chunks that somebody needs."""
+        return list(self._holders)
+
     def is_held(self, chunk: int) -> bool:
         """Whether a chunk is here, and somebody needs it."""
         return chunk in self._holders and chunk not in self._lost

@@ -50,6 +50,7 @@ class GraphActor:
         self.measured: dict[str, Any] | None = None  # what it took, once it has ended
         self.results: list[str] = []  # keys of the tensors that it left here and that were not here before
         self.settled: dict[str, Any] = {}  # chunks of results whose lengths were not known when they were submitted
+        self.newest: Ready | None = None  # the newest stage, also after its end, as long as the picture is kept
         self.phases = Phases()  # what its preparation is at
         self._around = around
         self._port, self._meta, self._log = around.port, around.meta, around.log
@@ -103,7 +104,7 @@ class GraphActor:
         """A stage was opened on the workers: start it."""
         prepared, bound = run.ready
         number = 1 if self._stages is None else self._stages.number
-        self._run, self._picture = run, prepared.shown(bound, number)
+        self._run, self._picture, self.newest = run, prepared.shown(bound, number), run.ready
         self._progress.begin(len(run.given), last=self._stages is None or self._stages.is_last)
         if prepared.made >= self.submitted:  # for this job, and not taken from an earlier one
             self._log.append(events.JOB_PREPARED, self.job, {"phases": prepared.phases})
@@ -198,7 +199,20 @@ class GraphActor:
 
     def forget_picture(self) -> None:
         """Keep of an ended job only what `describe` tells."""
-        self._picture = None
+        self._picture = self.newest = None
+
+    # -- for a scheduler that comes after this one
+    def over(self) -> dict[str, Any]:
+        """What is told of an ended job, beside its report."""
+        return {"elapsed": self.elapsed, "measured": self.measured, "counts": self._earlier}
+
+    def restore(self, report: Mapping[str, Any], over: Mapping[str, Any]) -> None:
+        """It has ended before, with this report and what `over` told; its picture is gone."""
+        self.state, self.error = JobState(report["state"]), report["error"]
+        self.line = SourceLine(*report["line"]) if report["line"] else None
+        self.results, self.settled = list(report["results"]), report["settled"]
+        self.elapsed, self.measured, self._earlier = over["elapsed"], over["measured"], list(over["counts"])
+        self._log.append(events.JOB_MOVED, self.job, self._job_data())
 
     # -- telling
     @property

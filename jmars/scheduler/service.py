@@ -73,10 +73,7 @@ class SessionActor:
         With `structure` and `bound`, a digest and bindings (tensor/structure.py), the graph is canonical.
         """
         graph = self._new_job(name, ticket)
-        bindings = None if bound is None else Bindings(*bound)
-        task = asyncio.ensure_future(graph.submit(blob, settings, structure, bindings))
-        self._tasks.add(task)
-        task.add_done_callback(self._prepared)
+        self.prepare(graph, blob, settings, structure, bound)
         return graph.job
 
     def again(self, structure: bytes, bound: Sequence[Any], name: str, ticket: str = "") -> str:
@@ -213,6 +210,39 @@ class SessionActor:
         """A worker process came, went or was replaced."""
         self.log.append(events.WORKER_MOVED, "", {"worker": worker, "name": name, "pid": pid, "state": state})
 
+    # -- for a scheduler that goes on where another one stopped
+    def revived(self, job: str, number: int, name: str, ticket: str) -> GraphActor:
+        """A job of that id, perhaps one that another scheduler began."""
+        self._number = max(self._number, number)
+        graph = self._jobs[job] = GraphActor(job, number, name or job, self.around)
+        if ticket:
+            self._tickets[ticket] = job
+        self.submitted.set()
+        self.idle_since = None
+        return graph
+
+    def prepare(
+        self, graph: GraphActor, blob: bytes, settings: dict[str, Any], structure: bytes, bound: Sequence[Any] | None
+    ) -> None:
+        """Begin to compile a job's graph, and run it then."""
+        bindings = None if bound is None else Bindings(*bound)
+        task = asyncio.ensure_future(graph.submit(blob, settings, structure, bindings))
+        self._tasks.add(task)
+        task.add_done_callback(self._prepared)
+
+    def remembers(self, job: str) -> GraphActor | None:
+        """A job, if it is remembered."""
+        return self._jobs.get(job)
+
+    @property
+    def number(self) -> int:
+        """Of the newest job."""
+        return self._number
+
+    def begin_chunks(self, first: int) -> None:
+        """Fresh chunk numbers begin there."""
+        self._chunk = first
+
     # -- own
     def _stage(self, job: str) -> Iterator[StageRun]:
         """What runs of a job; nothing where a report comes too late."""
@@ -221,14 +251,7 @@ class SessionActor:
             yield graph.stage
 
     def _new_job(self, name: str, ticket: str) -> GraphActor:
-        self._number += 1
-        job = f"job-{self._number}"
-        graph = self._jobs[job] = GraphActor(job, self._number, name or job, self.around)
-        if ticket:
-            self._tickets[ticket] = job
-        self.submitted.set()
-        self.idle_since = None
-        return graph
+        return self.revived(f"job-{self._number + 1}", self._number + 1, name, ticket)
 
     @property
     def active(self) -> bool:

@@ -12,6 +12,7 @@ estimate.py    how long an operand will run, learnt from those that ran; how man
 links.py       the control process's end of each child process
 crew.py        the executors: what each was sent, which programs it knows
 uses.py        when each chunk is read next
+requests.py    what stands in the line for memory, and a disk that refuses, as plain records
 gathering.py   pieces of many chunks put one behind the other in memory of one operand's own
 storing.py     brings inputs into memory and makes room for outputs
 ledger.py      what jobs took, for the view and for the profile of costs (Ledger)
@@ -32,6 +33,8 @@ rescue.py      has them run elsewhere (Rescue)
 care.py        the processes of a host: started, looked after, found dead or stopped, and replaced
 execution.py   ExecutionActor: coordinates the above for every operand
 store.py       StoreActor: chunks that the client writes and reads in place
+announcing.py  what a host tells a new scheduler (Announcement)
+remote_scheduler.py  a scheduler in another process: each report a message (RemoteScheduler)
 passing.py     PassingActor: chunks that a client reads and writes by messages
 """
 

@@ -1,0 +1,343 @@
+"""The scheduler as a process of its own, seen from the host: started, heard, relayed to, started again when it dies.
+
+Clients stay connected to the host, which hands their calls on; what was not answered when the scheduler died is asked
+of the next one. The workers go on meanwhile. A scheduler that is stopped is waited for; one that stays so is ended.
+Source: docs/decisions/0021-scheduler-apart.md; RELIABILITY 4.2, rows 7 and 27; RUNTIME 5, "who started it restarts it".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from jmars.actors import Channel, Mailbox, new_token
+from jmars.deploy.ending import ended_within
+from jmars.errors import ClusterLostError
+from jmars.scheduler import Machine
+from jmars.worker import ExecutionActor
+from jmars.worker.announcing import Announcement
+from jmars.worker.remote_scheduler import Orders, RemoteScheduler
+
+__all__ = ["Apart"]
+
+log = logging.getLogger("jmars.host")
+
+RESTARTS, WITHIN = 5, 60.0  # so many ends of a scheduler in so many seconds are one too many
+PING_SECONDS = 1.0
+FENCE_SECONDS = 10.0  # for which a scheduler may stand still, stopped by a signal, before it is ended
+MACHINE_SECONDS = 2.0  # between two tellings of what operands cost here
+
+
+class Apart:
+    """A scheduler that is another process; to the host the same as `Together`, with answers that are awaited.
+
+    Parameters
+    ----------
+    orders
+        Of the host: limit, workers, threads, path.
+    journal
+        Path of the file that a next scheduler reads.
+    besides
+        Gives (first, count) of the chunks that clients are bringing.
+    hopeless
+        Called with the reason when schedulers die one after the other.
+    """
+
+    def __init__(
+        self,
+        orders: dict[str, Any],
+        journal: str,
+        execution: ExecutionActor,
+        workers: Sequence[str],
+        plan_bytes: int,
+        job_ended: Callable[[dict[str, Any]], None],
+        machine: Callable[[], Machine],
+        read_chunk: Callable[[int, int], Awaitable[bytes]],
+        besides: Callable[[], list[tuple[int, int]]],
+        hopeless: Callable[[str], None],
+    ) -> None:
+        self._orders = {
+            "limit": orders["limit"],
+            "workers": orders["workers"],
+            "names": list(workers),
+            "path": orders["path"],
+            "journal": journal,
+            "plan_bytes": plan_bytes,
+        }
+        self._job_ended, self._machine, self._besides, self._hopeless = job_ended, machine, besides, hopeless
+        self.submitted = asyncio.Event()
+        self.session = _Session(self)
+        self.events, self.tasks, self.reasons = (
+            _Relayed(self, "session"),
+            _Relayed(self, "tasks"),
+            _Relayed(self, "why"),
+        )
+        self._known = Announcement(execution.chunks)
+        self._reports = RemoteScheduler(self._report, self._known)
+        execution.scheduler = self._reports
+        self._mailbox = Mailbox()
+        self._mailbox.add("workers", Orders(execution, self._reports, self._known))
+        self._mailbox.add("host", _ForScheduler(self, read_chunk))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._hearing: Channel | None = None  # takes reports
+        self._channel: Channel | None = None  # takes all
+        self._up = asyncio.Event()
+        self._ends: deque[float] = deque(maxlen=RESTARTS)
+        self._incarnation = 0
+        self._told_machine = 0.0
+        self._running: set[str] = set()  # jobs that have not ended
+        self._over: deque[str] = deque(maxlen=100)  # that have
+        self._submitting = 0
+        self._closed = False
+        self._task: asyncio.Task[None] | None = None
+
+    # -- for the host
+    def start(self) -> None:
+        """Start the process."""
+        self._task = asyncio.ensure_future(self._live())
+
+    def close(self) -> None:
+        """End the process."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        """The process that schedules, 0 between two."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Processes of its own."""
+        return {"scheduler": self.pid} if self.pid else {}
+
+    @property
+    def state(self) -> str:
+        """For `Cluster.info`."""
+        return "running" if self._up.is_set() else "starting"
+
+    @property
+    def active(self) -> bool:
+        """Whether a job has not ended."""
+        return bool(self._running or self._submitting)
+
+    def held(self) -> list[int]:
+        """The scheduler itself adds these to what `note` brings."""
+        return [0] * len(self._orders["names"])
+
+    def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
+        """Something happened on the host."""
+        if self._hearing is not None:
+            self._hearing.tell("scheduler", "note", kind, job, data)
+
+    def plans(self) -> Awaitable[dict[str, int]]:
+        """How many structures are kept, and how often they served."""
+        return self.ask("scheduler", "plans")
+
+    async def ask(self, actor: str, method: str, *args: Any) -> Any:
+        """What the scheduler answers, or the next one if it dies before; in the order of the calls.
+
+        Raises
+        ------
+        ClusterLostError
+            If there will be none.
+        """
+        while True:
+            await self._up.wait()
+            if self._closed or self._channel is None:
+                raise ClusterLostError("the scheduler ended again and again; start a new cluster")
+            channel = self._channel
+            try:
+                return await channel.ask(actor, method, *args)
+            except ClusterLostError:
+                if not channel.closed:
+                    raise  # the scheduler's own answer
+                await asyncio.sleep(0)  # its end is acted on first
+
+    async def submit(self, method: str, *args: Any) -> str:
+        """A submission: the cluster is in use until its job has ended."""
+        self._submitting += 1
+        self.submitted.set()
+        try:
+            job: str = await self.ask("session", method, *args)
+        finally:
+            self._submitting -= 1
+        if job and job not in self._over:
+            self._running.add(job)
+        return job
+
+    def job_ended(self, report: dict[str, Any]) -> None:
+        """A job has ended; told twice perhaps, by two schedulers."""
+        self._running.discard(report["job"])
+        if report["job"] not in self._over:
+            self._over.append(report["job"])
+            self._job_ended(report)
+
+    # -- the life of the process
+    async def _live(self) -> None:
+        while not self._closed:
+            gone = asyncio.Event()
+            try:
+                self._process, channel = await self._started(gone)
+                await self._resume(channel)
+                log.info("scheduler %d is up, process %d", self._incarnation, self.pid)
+                watching = asyncio.ensure_future(self._watch(channel))
+                await gone.wait()
+                watching.cancel()
+            except (ClusterLostError, OSError) as error:
+                log.warning("the scheduler did not come up: %s", error)
+            await self._bury()
+            self._ends.append(time.monotonic())
+            if len(self._ends) == RESTARTS and self._ends[-1] - self._ends[0] < WITHIN:
+                self._closed = True
+                self._up.set()
+                self._hopeless(f"its scheduler ended {RESTARTS} times within {WITHIN:g} s")
+
+    async def _started(self, gone: asyncio.Event) -> tuple[subprocess.Popen[bytes], Channel]:
+        self._incarnation += 1
+        token = new_token()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            orders = {**self._orders, "incarnation": self._incarnation, "socket": theirs.fileno(), "token": token}
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "jmars", "scheduler"],
+                stdin=subprocess.PIPE,
+                pass_fds=[theirs.fileno()],
+                env=os.environ | {"PYTHONHASHSEED": "0"},  # what is compiled again is the same, sets and all
+            )
+        self._process = process
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(orders).encode() + b"\n")
+        process.stdin.close()
+        ours.setblocking(False)
+        _, channel = await asyncio.get_running_loop().create_unix_connection(
+            lambda: Channel(self._mailbox, token, False, lambda _: self._lost(gone)), sock=ours
+        )
+        await channel.ready
+        return process, channel
+
+    async def _resume(self, channel: Channel) -> None:
+        """Tell the new scheduler how this host stands; from then on it hears the reports."""
+        asked = asyncio.ensure_future(channel.ask("scheduler", "resume", self._known.as_data(self._besides())))
+        await asyncio.sleep(0)  # the announcement is sent
+        self._hearing = channel
+        self._tell_machine()
+        for report in await asked:
+            self.job_ended(report)
+        self._channel = channel
+        self._up.set()
+
+    def _lost(self, gone: asyncio.Event) -> None:
+        self._hearing = self._channel = None
+        self._up.clear()
+        gone.set()
+
+    async def _bury(self) -> None:
+        """See the process end; one that only hung up is ended."""
+        self._hearing = self._channel = None
+        self._up.clear()
+        process = self._process
+        if process is not None:
+            process.kill()
+            await asyncio.to_thread(ended_within, process.pid, 5.0)
+            log.warning("scheduler %d has ended: %s", self._incarnation, process.poll())
+            self._process = None
+
+    async def _watch(self, channel: Channel) -> None:
+        """End a scheduler that stays stopped; one that is only busy is waited for."""
+        heard = time.monotonic()
+        while not channel.closed:
+            await asyncio.sleep(PING_SECONDS)
+            asked = asyncio.ensure_future(channel.ask("scheduler", "ping"))
+            while not asked.done():
+                await asyncio.wait([asked], timeout=PING_SECONDS)
+                if not asked.done() and time.monotonic() - heard > FENCE_SECONDS and _is_stopped(self.pid):
+                    log.warning("the scheduler has been stopped for %g s: it is ended and started again", FENCE_SECONDS)
+                    os.kill(self.pid, signal.SIGKILL)
+            if asked.cancelled() or asked.exception() is not None:
+                return
+            heard = time.monotonic()
+
+    # -- to the process
+    def _report(self, method: str, args: tuple[Any, ...]) -> None:
+        if self._hearing is None:
+            return
+        if method == "closed" and time.monotonic() - self._told_machine > MACHINE_SECONDS:
+            self._tell_machine()
+        self._hearing.tell("reports", method, *args)
+
+    def _tell_machine(self) -> None:
+        self._told_machine = time.monotonic()
+        machine = self._machine()
+        if self._hearing is not None:
+            told = machine.profile.as_data(), machine.memory, machine.fresh
+            self._hearing.tell("scheduler", "machine", *told)
+
+
+class _Relayed:
+    """An actor of the scheduler, as the host reaches it: each method gives an awaitable."""
+
+    def __init__(self, apart: Apart, actor: str) -> None:
+        self._apart, self._actor = apart, actor
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return lambda *args: self._apart.ask(self._actor, method, *args)
+
+
+class _Session(_Relayed):
+    """The actor "session"."""
+
+    def __init__(self, apart: Apart) -> None:
+        super().__init__(apart, "session")
+
+    def submit(self, *args: Any) -> Awaitable[str]:
+        """As SessionActor's."""
+        return self._apart.submit("submit", *args)
+
+    def again(self, *args: Any) -> Awaitable[str]:
+        """As SessionActor's."""
+        return self._apart.submit("again", *args)
+
+    def drop(self, keys: Sequence[str]) -> Any:
+        """As SessionActor's; whoever tells this need not wait."""
+        return asyncio.ensure_future(self._apart.ask("session", "drop", list(keys)))
+
+
+class _ForScheduler:
+    """The actor "host": what a scheduler tells and asks beside its orders."""
+
+    def __init__(self, apart: Apart, read_chunk: Callable[[int, int], Awaitable[bytes]]) -> None:
+        self._apart, self._read_chunk = apart, read_chunk
+
+    def job_ended(self, report: dict[str, Any]) -> None:
+        """A job has ended."""
+        self._apart.job_ended(report)
+
+    def read_chunk(self, chunk: int, size: int) -> Awaitable[bytes]:
+        """The first bytes of a chunk, for what is decided by a value."""
+        return self._read_chunk(chunk, size)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process is stopped by a signal or a debugger."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return stat.read().rpartition(b") ")[2][:1] in (b"T", b"t")
+    except (FileNotFoundError, ProcessLookupError):
+        return False

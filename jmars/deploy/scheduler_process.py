@@ -1,0 +1,166 @@
+"""The scheduler as a process of its own: what `python -m jmars scheduler` runs.
+
+A child of a detached cluster's host, which writes its orders as one JSON line to standard input and talks over a socket
+that is handed down. It ends with that socket. What it must not forget stands in the journal.
+Source: docs/decisions/0021-scheduler-apart.md; seed 003, "架构" (scheduler, worker and web apart).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import pickle
+import socket
+import sys
+from typing import Any
+
+import numexpr
+
+from jmars.actors import Channel, Mailbox
+from jmars.model import events
+from jmars.plan import Profile
+from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
+from jmars.scheduler.journal import Journal, read_journal
+from jmars.scheduler.journaled import JournaledSession
+from jmars.scheduler.remote_workers import RemoteWorkers
+from jmars.scheduler.resuming import Resuming
+from jmars.tensor.engine import Limits, set_engine
+
+__all__ = ["SchedulerProcess", "main"]
+
+log = logging.getLogger("jmars.scheduler")
+
+CHUNKS, EVENTS = 40, 32  # bits of the numbers that one incarnation gives: none gives those of another
+
+
+class SchedulerProcess:
+    """All that the process serves to its host; itself the actor "scheduler".
+
+    Parameters
+    ----------
+    orders
+        What `Apart` wrote: names of the workers, journal, incarnation, plan_bytes.
+    """
+
+    def __init__(self, orders: dict[str, Any]) -> None:
+        self._orders = orders
+        self.mailbox = Mailbox()
+        self.channel: Channel
+        self._log = EventLog()
+        self._log.last = (orders["incarnation"] - 1) << EVENTS
+        self._workers = RemoteWorkers(lambda method, args: self.channel.tell("workers", method, *args))
+        self._session = SessionActor(self._workers, orders["names"], self._log, self._job_ended, orders["plan_bytes"])
+        self._session.begin_chunks((orders["incarnation"] - 1) << CHUNKS)
+        self._session.around.read_chunk = self._read_chunk
+        self._records = list(read_journal(orders["journal"]))
+        self._journal = Journal(orders["journal"], asyncio.get_running_loop().call_soon)
+        self._noted = JournaledSession(self._session, self._journal)
+        self._workers.opening = self._noted.opening
+        self._reports = Reports(self._noted)
+        self.mailbox.add("scheduler", self)
+        self.mailbox.add("session", self._noted)
+        self.mailbox.add("reports", self._reports)
+        self.mailbox.add("tasks", TaskManagerActor(self._session))
+        self.mailbox.add("why", WhyActor(self._session))
+
+    # -- what the host says
+    async def resume(self, host: dict[str, Any]) -> list[dict[str, Any]]:
+        """Go on where the scheduler before stopped; returns reports of jobs that had ended."""
+        resuming = Resuming(self._session, self._noted, self._workers, self._give_up)
+        await resuming.run(self._records, host)
+        self._records = []
+        state = "running" if self._orders["incarnation"] == 1 else "restarted"
+        self._log.append(events.SCHEDULER_MOVED, "", {"state": state, "pid": os.getpid()})
+        self._reports.go_on()
+        return resuming.reports
+
+    def machine(self, profile: dict[str, Any], memory: int, fresh: int) -> None:
+        """What operands cost on the host, and its memory in bytes."""
+        machine = Machine(Profile.of(profile), memory, fresh)
+        self._session.around.machine = lambda: machine
+
+    def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
+        """Something happened on the host."""
+        if kind == events.MEMORY_CHANGED:
+            held = self._session.held()
+            data["workers"] = [{**told, "bytes": held[index]} for index, told in enumerate(data["workers"])]
+        self._log.append(kind, job, data)
+
+    def plans(self) -> dict[str, int]:
+        """How many structures are kept, and how often they served."""
+        return self._session.plans.counts()
+
+    def ping(self) -> None:
+        """Answered while this process runs."""
+
+    # -- own
+    def _job_ended(self, report: dict[str, Any]) -> None:
+        self._noted.ended(report)
+        self.channel.tell("host", "job_ended", report)
+
+    async def _read_chunk(self, chunk: int, size: int) -> bytes:
+        found: bytes = await self.channel.ask("host", "read_chunk", chunk, size)
+        return found
+
+    async def _give_up(self, job: str) -> None:
+        await self.channel.ask("workers", "give_up", job)
+
+
+class Reports:
+    """The actor "reports": what the host's workers report. Until the scheduler has resumed, they wait here."""
+
+    def __init__(self, session: JournaledSession) -> None:
+        self._session = session
+        self._waiting: list[tuple[str, tuple[Any, ...]]] | None = []
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return lambda *args: self._heard(method, args)
+
+    def go_on(self) -> None:
+        """Report what has waited, and from now on at once."""
+        waiting, self._waiting = self._waiting or [], None
+        for method, args in waiting:
+            self._heard(method, args)
+
+    def _heard(self, method: str, args: tuple[Any, ...]) -> None:
+        if self._waiting is not None:
+            self._waiting.append((method, args))
+            return
+        if method == "refused":
+            args = (*args[:2], pickle.loads(args[2]))
+        if method != "failed":
+            args = tuple(list(arg) if type(arg) is tuple else arg for arg in args)  # as reports are within a process
+        getattr(self._session, method)(*args)
+
+
+def main() -> None:
+    """Be a scheduler until the host hangs up."""
+    orders = json.loads(sys.stdin.buffer.readline())
+    sys.path[:] = orders["path"]
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    numexpr.set_num_threads(1)
+    set_engine(Limits(orders["limit"], orders["workers"]))  # tensors are built here where a graph unfolds
+    asyncio.run(_serve(orders))
+
+
+async def _serve(orders: dict[str, Any]) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_broken)
+    process = SchedulerProcess(orders)
+    theirs = socket.socket(fileno=orders["socket"])
+    theirs.setblocking(False)
+    _, process.channel = await loop.create_unix_connection(
+        lambda: Channel(process.mailbox, orders["token"], True, lambda _: os._exit(0)), sock=theirs
+    )
+    await asyncio.Event().wait()
+
+
+def _broken(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A callback raised: what it left undone is unknown, so the next scheduler begins from the journal."""
+    log.error("%s", context["message"], exc_info=context.get("exception"))
+    if context.get("exception") is not None:
+        os._exit(1)

@@ -1,0 +1,116 @@
+"""What a scheduler must know to go on where a dead one stopped, appended to a file.
+
+A record is msgpack behind its length and a checksum, so that one that was being written when the process died is left
+out. Records are written with the turn of the event loop in which they were made, at once where somebody is answered.
+Nothing is forced to the disk: the file need only outlive the process, since all that it tells of dies with the machine.
+Source: RUNTIME 5, the append-only journal (0.3 to 0.4 µs an operand, measured).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgpack
+
+from jmars.errors import StorageError
+
+__all__ = ["Journal", "read_journal"]
+
+_HEAD = struct.Struct("<II")  # bytes of the record, and their CRC-32
+
+
+class Journal:
+    """The end of a journal.
+
+    Parameters
+    ----------
+    path
+        Its file, made with mode 0600 if it is not there.
+    later
+        Calls a function soon, when what happens now has happened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "journal")
+    >>> journal = Journal(path, later=lambda call: None)
+    >>> journal.note("drop", ["t-1"])
+    >>> journal.flush()
+    >>> list(read_journal(path))
+    [('drop', ('t-1',))]
+    """
+
+    def __init__(self, path: str, later: Callable[[Callable[[], None]], Any]) -> None:
+        self._later = later
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        _cut_torn_end(path, self._fd)
+        self._waiting: list[bytes] = []
+
+    def note(self, *record: Any) -> None:
+        """Append a record, soon."""
+        body: bytes = msgpack.packb(record, use_bin_type=True, unicode_errors="surrogatepass")
+        if not self._waiting:
+            self._later(self.flush)
+        self._waiting.append(_HEAD.pack(len(body), zlib.crc32(body)))
+        self._waiting.append(body)
+
+    def flush(self) -> None:
+        """Append what was noted, now.
+
+        Raises
+        ------
+        StorageError
+            If it cannot be written.
+        """
+        if not self._waiting:
+            return
+        data = b"".join(self._waiting)
+        self._waiting.clear()
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+        except OSError as error:
+            raise StorageError(f"the journal cannot be written ({error.strerror}); make room in {_folder()}") from error
+
+    def close(self) -> None:
+        """Append what was noted, and let go."""
+        self.flush()
+        os.close(self._fd)
+
+
+def read_journal(path: str) -> Iterator[tuple[Any, ...]]:
+    """The records of a journal, up to one that was not written whole; nothing where there is no file."""
+    try:
+        with open(path, "rb") as file:
+            for body, _ in _bodies(file.read()):
+                yield msgpack.unpackb(body, use_list=False, strict_map_key=False, unicode_errors="surrogatepass")
+    except FileNotFoundError:
+        return
+
+
+def _bodies(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Each whole record and where it ends."""
+    at = 0
+    while len(data) - at >= _HEAD.size:
+        size, checksum = _HEAD.unpack_from(data, at)
+        end = at + _HEAD.size + size
+        body = data[at + _HEAD.size : end]
+        if len(body) < size or zlib.crc32(body) != checksum:
+            return
+        yield body, end
+        at = end
+
+
+def _cut_torn_end(path: str, fd: int) -> None:
+    """What comes next must not stand behind half a record."""
+    with open(path, "rb") as file:
+        ends = [end for _, end in _bodies(file.read())]
+    os.ftruncate(fd, ends[-1] if ends else 0)
+
+
+def _folder() -> str:
+    return os.environ.get("TMPDIR", "/tmp")

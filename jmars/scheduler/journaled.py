@@ -1,0 +1,176 @@
+"""A session whose life is written to a journal, so that another process can go on with it.
+
+Wraps SessionActor: what clients do and what workers report is noted as it happens, jobs as they are submitted, opened
+and ended. Asks may come twice, when a scheduler died before it answered: tickets tell. `resuming` reads it all back.
+Source: docs/decisions/0021-scheduler-apart.md; seed 003, "未来工作" (fail-over of the scheduler).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.model.messages import JobTable
+from jmars.scheduler.graph import GraphActor
+from jmars.scheduler.journal import Journal
+from jmars.scheduler.service import SessionActor
+
+__all__ = ["JournaledSession", "digest_of_table"]
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+class JournaledSession:
+    """What a host reaches of a scheduler apart, under the name "session"; other methods are SessionActor's own."""
+
+    def __init__(self, session: SessionActor, journal: Journal) -> None:
+        self._session, self._journal = session, journal
+        self.tickets: dict[str, str] = {}  # of submissions: their jobs
+        self._held: dict[str, list[int]] = {}  # by jobs that began anew
+        self.structures: set[bytes] = set()  # whose graphs are in the journal
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return getattr(self._session, method)
+
+    # -- what clients do
+    def submit(
+        self,
+        blob: bytes,
+        name: str,
+        settings: dict[str, Any],
+        ticket: str = "",
+        structure: bytes = b"",
+        bound: Sequence[Any] | None = None,
+    ) -> str:
+        """As SessionActor's; the same ticket gives the same job."""
+        if ticket in self.tickets:
+            return self.tickets[ticket]
+        job = self._session.submit(blob, name, settings, ticket, structure, bound)
+        if bound is not None and structure not in self.structures:
+            self.structures.add(structure)
+            self._journal.note("structure", structure, blob, settings)
+        whole = (blob, settings) if bound is None else None
+        self._note_job(job, ticket, structure, bound, whole)
+        return job
+
+    def again(self, structure: bytes, bound: Sequence[Any], name: str, ticket: str = "") -> str:
+        """As SessionActor's; the same ticket gives the same job."""
+        if ticket in self.tickets:
+            return self.tickets[ticket]
+        if structure not in self.structures:
+            return ""  # it could not be run again by who comes after us
+        job = self._session.again(structure, bound, name, ticket)
+        if job:
+            self._note_job(job, ticket, structure, bound, None)
+        return job
+
+    def cancel(self, job: str) -> None:
+        """As SessionActor's."""
+        self._journal.note("cancel", job)
+        self._session.cancel(job)
+
+    def withdraw(self, ticket: str) -> None:
+        """As SessionActor's."""
+        self._journal.note("withdraw", ticket)
+        self._session.withdraw(ticket)
+
+    def keep(self, key: str, first: int, count: int) -> None:
+        """As SessionActor's; the same chunks may come twice."""
+        if self._session.meta.tensors.get(key) == list(range(first, first + count)):
+            return
+        self._journal.note("keep", key, first, count)
+        self._journal.flush()
+        self._session.keep(key, first, count)
+
+    def drop(self, keys: Sequence[str]) -> None:
+        """As SessionActor's."""
+        self._journal.note("drop", list(keys))
+        self._session.drop(keys)
+
+    # -- what workers report
+    def finished(
+        self,
+        job: str,
+        operands: list[int],
+        worker: int,
+        sizes: Mapping[int, tuple[int, ...]] | None = None,
+        microseconds: Sequence[int] = (),
+    ) -> None:
+        """As SessionActor's."""
+        self._journal.note("finished", job, _packed(operands), worker, sizes, _packed(microseconds))
+        self._session.finished(job, operands, worker, sizes, microseconds)
+
+    def chunks_lost(self, chunks: list[int], why: str) -> None:
+        """As SessionActor's."""
+        self._journal.note("chunks_lost", list(chunks), why)
+        self._session.chunks_lost(chunks, why)
+
+    def missing(self, job: str, operands: list[int], chunks: list[int], why: str) -> None:
+        """As SessionActor's."""
+        self._journal.note("chunks_lost", list(chunks), why)
+        self._session.missing(job, operands, chunks, why)
+
+    # -- what happens here
+    def opening(self, table: JobTable) -> None:
+        """A job, or its next stage, is about to be opened on the workers."""
+        self._journal.note("open", table.job, table.number, table.base, len(table.program), digest_of_table(table))
+
+    def ended(self, report: dict[str, Any]) -> None:
+        """A job has ended; written before anybody hears of it."""
+        graph = self._session.graph(report["job"])
+        self._journal.note("end", report, *_left(graph, self._session))
+        self._journal.flush()
+        meta = self._session.meta
+        self._session.around.port.free_chunks(meta.release(self._held.pop(graph.job, [])))
+
+    def begin_anew(
+        self,
+        job: str,
+        name: str,
+        ticket: str,
+        blob: bytes,
+        settings: dict[str, Any],
+        structure: bytes,
+        bound: Sequence[Any] | None,
+        held: list[int],
+    ) -> None:
+        """Run a job from its beginning under its old id; `held` are chunks to be let go of at its end."""
+        graph = self._session.revived(job, self._session.number + 1, name, ticket)
+        self._held[job] = held
+        self._note_job(job, ticket, structure, bound, (blob, settings) if bound is None else None)
+        self._session.prepare(graph, blob, settings, structure, bound)
+
+    def _note_job(
+        self, job: str, ticket: str, structure: bytes, bound: Sequence[Any] | None, whole: tuple[bytes, Any] | None
+    ) -> None:
+        graph = self._session.graph(job)
+        self._journal.note("job", job, graph.number, graph.name, ticket, structure, bound, whole)
+        self._journal.flush()
+        if ticket:
+            self.tickets[ticket] = job
+
+
+def digest_of_table(table: JobTable) -> bytes:
+    """16 bytes that are equal where a graph was compiled to the same operands under the same numbers."""
+    programs = [_ADDRESS.sub("", repr(program)) for program in table.programs]
+    rows = [programs, list(table.program), [list(row) for row in table.inputs], list(table.nbytes), list(table.stored)]
+    return hashlib.blake2b(marshal.dumps(rows, 2), digest_size=16).digest()
+
+
+def _left(graph: GraphActor, session: SessionActor) -> tuple[dict[str, Any], dict[str, list[int]], dict[int, Any]]:
+    """What an ended job tells of itself, the tensors that it left by key, and shapes of their chunks."""
+    meta = session.meta
+    tensors = {key: meta.tensors[key] for key in graph.results if key in meta.tensors}
+    shapes = {chunk: meta.shapes[chunk] for chunks in tensors.values() for chunk in chunks if chunk in meta.shapes}
+    return graph.over(), tensors, shapes
+
+
+def _packed(numbers: Sequence[int]) -> bytes:
+    return np.array(numbers, "<u4").tobytes()

@@ -1,0 +1,286 @@
+"""A scheduler that goes on where a dead one stopped: by its journal, and by what the workers' host announces.
+
+The journal is lived through once more, with orders muted: the graph of each job that has not ended is compiled again,
+and what was reported of it is reported again. Then what the host has done meanwhile is added, and what is left to order
+is ordered: ready operands that the host does not have, chunks that nobody needs, chunks that are not there. So nothing
+that has finished runs again. A job whose compiled graph is not the one that was journaled, one of several stages, and
+one that the host never got begin anew. Source: docs/decisions/0021-scheduler-apart.md; RUNTIME 5.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from jmars.errors import ClusterError
+from jmars.model.messages import JobTable
+from jmars.model.states import OperandState as S
+from jmars.scheduler.graph import GraphActor
+from jmars.scheduler.journaled import JournaledSession, digest_of_table
+from jmars.scheduler.remote_workers import RemoteWorkers
+from jmars.scheduler.service import SessionActor
+from jmars.scheduler.stage_run import StageRun
+from jmars.tensor.graph import Stored
+from jmars.tensor.structure import Bindings
+
+__all__ = ["Resuming"]
+
+log = logging.getLogger("jmars.scheduler")
+
+WHY = "it was gone when the scheduler was started again"
+
+
+class Resuming:
+    """One resumption.
+
+    Parameters
+    ----------
+    session
+        A fresh one, whose workers are `workers`.
+    noted
+        The journaled session around it, which learns tickets and structures.
+    give_up
+        Has the host stop and forget a job.
+    """
+
+    def __init__(
+        self,
+        session: SessionActor,
+        noted: JournaledSession,
+        workers: RemoteWorkers,
+        give_up: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._session, self._noted, self._workers, self._give_up = session, noted, workers, give_up
+        self.reports: list[dict[str, Any]] = []  # of jobs that had ended
+        self._structures: dict[bytes, tuple[bytes, dict[str, Any]]] = {}
+        self._told: dict[str, tuple[Any, ...]] = {}  # job: its last record
+        self._ended: set[str] = set()
+        self._anew: set[str] = set()
+        self._stopped: set[str] = set()  # jobs that were cancelled
+        self._withdrawn: list[str] = []  # tickets
+        self._base: dict[str, int] = {}
+        self._held: dict[str, list[int]] = {}  # of jobs that begin anew: what they read
+
+    async def run(self, records: Iterable[tuple[Any, ...]], host: Mapping[str, Any]) -> None:
+        """Take up what `records` tell; `host` is what the workers' host announces."""
+        story = list(records)
+        for record in story:
+            if record[0] == "job":
+                self._told[record[1]] = record
+                self._ended.discard(record[1])
+            elif record[0] == "end":
+                self._ended.add(record[1]["job"])
+        self._workers.muted = True
+        try:
+            for record in story:
+                await self._live(*record)
+            running = self._add_what_the_host_did(host)
+        finally:
+            self._workers.muted = False
+        for job in [job for job in host["jobs"] if job not in running]:
+            await self._give_up(job)
+        self._settle_chunks(host, running)
+        self._order_the_rest(host, running)
+        self._begin_anew()
+        for ticket in self._withdrawn:
+            self._session.withdraw(ticket)
+        for job in self._stopped:
+            self._session.graph(job).cancel()
+
+    # -- living through the journal
+    async def _live(self, kind: str, *told: Any) -> None:
+        session = self._session
+        match kind, told:
+            case "structure", (structure, blob, settings):
+                self._structures[structure] = blob, settings
+                self._noted.structures.add(structure)
+            case "job", (job, number, *_):
+                if self._told[job][2] == number and job not in self._ended:
+                    self._begin(job)
+            case "open", (job, number, base, count, digest):
+                if job in self._told and self._told[job][2] == number and job not in self._ended:
+                    await self._open(job, base, count, digest)
+            case "finished", (job, operands, worker, sizes, microseconds):
+                stage = self._stage(job)
+                if stage is not None:
+                    _feed(stage, _unpacked(operands), worker, sizes, _unpacked(microseconds))
+            case "chunks_lost", (chunks, why):
+                session.chunks_lost(list(chunks), why)
+            case "keep", (key, first, count):
+                session.keep(key, first, count)
+            case "drop", (keys,):
+                session.drop(keys)
+            case "cancel", (job,):
+                if job in self._told and job not in self._ended:
+                    self._stopped.add(job)
+            case "withdraw", (ticket,):
+                self._withdraw(ticket)
+            case "end", (report, over, tensors, shapes):
+                if report["job"] in self._ended:
+                    self._end(report, over, tensors, shapes)
+            case _:
+                raise ClusterError(f"the journal has a record {kind!r} that this version does not know")
+
+    def _begin(self, job: str) -> GraphActor:
+        """A job that has not ended; an `open` may stand before its own record."""
+        _, _, number, name, ticket, _, _, whole = self._told[job]
+        known = self._session.remembers(job)
+        if known is not None:
+            return known
+        graph = self._session.revived(job, number, name, ticket)
+        if ticket:
+            self._noted.tickets[ticket] = job
+        if whole is not None:  # of several stages, perhaps: it begins anew
+            self._anew.add(job)
+            leaves = cloudpickle.loads(whole[0])
+            self._hold(job, [m.key for op, m in zip(leaves.operands, leaves.metas) if isinstance(op, Stored)])
+        return graph
+
+    async def _open(self, job: str, base: int, count: int, digest: bytes) -> None:
+        graph = self._begin(job)
+        if job in self._anew:
+            return
+        _, _, _, _, _, structure, bound, _ = self._told[job]
+        blob, settings = self._structures[structure]
+        around, bindings = self._session.around, Bindings(*bound)
+        take = around.take_chunks
+        same: list[bool] = []
+
+        def compare(table: JobTable) -> None:
+            same.append(len(table.program) == count and digest_of_table(table) == digest)
+            if not same[0]:
+                raise ClusterError(f"the graph of {job} was compiled otherwise than before")
+
+        around.take_chunks, self._workers.opening = lambda _: base, compare
+        jobs_ended, around.ended = around.ended, lambda graph: None
+        try:
+            await graph.submit(blob, settings, structure, bindings)
+        finally:
+            around.take_chunks, around.ended, self._workers.opening = take, jobs_ended, self._noted.opening
+        self._base[job] = base
+        if not same or not same[0]:
+            log.warning("%s begins anew: its graph could not be compiled as before", job)
+            self._anew.add(job)
+            self._hold(job, [bindings.key(name) for name in _names_of_leaves(blob)])
+
+    def _withdraw(self, ticket: str) -> None:
+        job = self._noted.tickets.get(ticket, "")
+        if job and job not in self._ended:
+            self._withdrawn.append(ticket)
+        else:
+            self._session.withdraw(ticket)
+
+    def _end(self, report: dict[str, Any], over: Any, tensors: Mapping[str, Any], shapes: Mapping[int, Any]) -> None:
+        job = report["job"]
+        _, _, number, name, ticket, *_ = self._told[job]
+        graph = self._session.revived(job, number, name, ticket)
+        graph.restore(report, over)
+        if ticket:
+            self._noted.tickets[ticket] = job
+        for key, chunks in tensors.items():
+            self._session.meta.keep(key, chunks)
+        for chunk, shape in shapes.items():
+            self._session.meta.told(chunk, shape)
+        self.reports.append(report)
+
+    def _hold(self, job: str, keys: Iterable[str]) -> None:
+        """What a job that begins anew reads must stay until then."""
+        meta = self._session.meta
+        held = self._held.setdefault(job, [])
+        for key in keys:
+            chunks = meta.tensors.get(key, [])
+            meta.hold(chunks)
+            held += chunks
+
+    def _stage(self, job: str) -> StageRun | None:
+        graph = self._session.remembers(job)
+        return None if graph is None or job in self._anew else graph.stage
+
+    # -- what the host did meanwhile
+    def _add_what_the_host_did(self, host: Mapping[str, Any]) -> dict[str, StageRun]:
+        """Reports that nobody heard; returns what goes on, by job."""
+        going: dict[str, StageRun] = {}
+        for job in [job for job in self._told if job not in self._ended]:
+            stage, here = self._stage(job), host["jobs"].get(job)
+            if stage is None:
+                self._anew.add(job)
+            elif here is not None and here["base"] == self._base[job]:
+                _catch_up(stage, here)
+                going[job] = stage
+            elif stage.ended and job in host["closed"]:
+                stage.closed(host["closed"][job])
+            else:
+                self._anew.add(job)
+        return going
+
+    def _settle_chunks(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> None:
+        """Free what nobody needs, and compute again what is gone."""
+        here = set(np.frombuffer(host["chunks"], "<i8").tolist())
+        needed = set(self._session.meta.held())
+        for stage in going.values():
+            program, chunk = stage.table.program, stage.table.chunk
+            needed |= {chunk[one] for one in stage.operands.those_in(S.FINISHED) if program[one] >= 0}
+        gone_jobs = [host["jobs"][job] for job in host["jobs"] if job not in going]
+        self._workers.free_chunks(sorted(here - needed))
+        log.info("%d jobs go on, %d were given up, %d chunks are here", len(going), len(gone_jobs), len(here))
+        gone = sorted(needed - here)
+        if gone:
+            self._noted.chunks_lost(gone, WHY)
+
+    def _order_the_rest(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> None:
+        for job, stage in going.items():
+            if stage.ended:
+                self._workers.close_job(job)
+                continue
+            rows, here = stage.operands, host["jobs"][job]
+            taken = set(_unpacked(here["queued"])).union(one for one, _ in here["running"])
+            ready = [one for one in rows.those_in(S.READY) if one not in taken]
+            if ready:
+                self._workers.enqueue_graph(job, ready, [rows.chosen[one] for one in ready])
+
+    def _begin_anew(self) -> None:
+        for job in self._anew:
+            _, _, _, name, ticket, structure, bound, whole = self._told[job]
+            blob, settings = self._structures[structure] if whole is None else whole
+            self._noted.begin_anew(job, name, ticket, blob, settings, structure, bound, self._held.pop(job, []))
+
+
+def _feed(
+    stage: StageRun, operands: list[int], worker: int, sizes: Mapping[int, Any] | None, microseconds: list[int]
+) -> None:
+    """A report once more: what was taken has ended."""
+    stage.started(operands, worker)
+    stage.finished(operands, worker, sizes, microseconds)
+
+
+def _catch_up(stage: StageRun, here: Mapping[str, Any]) -> None:
+    """Chunks that are stored and operands that run, which no journal tells of."""
+    rows = stage.operands
+    left: dict[int, int] = {}
+    for worker, operands in here["stored"]:
+        left |= {one: worker for one in _unpacked(operands) if rows.state[one] not in (S.FINISHED, S.FREED)}
+    while not stage.ended:
+        ready = [one for one in left if rows.state[one] == S.READY]
+        if not ready:
+            break
+        for one in ready:
+            size = here["sizes"].get(one)
+            _feed(stage, [one], left.pop(one), None if size is None else {one: size}, [0])
+    for one, worker in here["running"]:
+        if rows.state[one] == S.READY:
+            stage.started([one], worker)
+
+
+def _names_of_leaves(blob: bytes) -> Sequence[str]:
+    """What a canonical graph calls the tensors that were there before."""
+    graph = cloudpickle.loads(blob)
+    return [m.key for op, m in zip(graph.operands, graph.metas) if isinstance(op, Stored)]
+
+
+def _unpacked(numbers: bytes) -> list[int]:
+    found: list[int] = np.frombuffer(numbers, "<u4").tolist()
+    return found
