@@ -18,6 +18,7 @@ In reading order:
 - temporaries.py: values that only the running statement holds
 - methods.py, tensor.py: `Tensor`, the handle
 - ops: the operands
+- files: arrays in files of other formats
 - array_api.py: the names of the array API standard
 - deferring.py: functions of arrays of unknown length, put off to a later stage
 - spawn: any function as an operand, any object as a chunk
@@ -27,7 +28,7 @@ from typing import Any
 
 import numpy as _np
 
-from jmars.tensor import array_api, deferring, ops
+from jmars.tensor import array_api, deferring, files, ops
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.graph import TensorGraph
@@ -53,6 +54,7 @@ __all__ = [
     "as_tensor",
     "deferring",
     "fft",
+    "files",
     "get_engine",
     "linalg",
     "ops",

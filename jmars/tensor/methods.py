@@ -217,6 +217,10 @@ class Methods:
         """Compute and write to an `.npy` file."""
         call("method.to_npy", self, path)
 
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
+        """Compute and write the elements to a file in C order, chunk by chunk, without passing through here."""
+        call("method.tofile", self, fid, sep, format)
+
     # The array API standard
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,11 +23,11 @@ from jmars.tensor.engine import get_engine
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.tiling import add_classes, boxes, corners
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["load", "save", "to_npy"]
+__all__ = ["Layout", "LoadNpy", "filled_file", "load", "load_at", "save", "to_npy"]
 
 Array = np.ndarray[Any, Any]
 DROP_BYTES = 4 * 2**20  # read through the mapping before its pages are let go: they count as this process's memory
@@ -57,8 +57,8 @@ def _stamp(descriptor: int) -> tuple[int, int]:
 
 @offers("load", "load_npy")
 def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_size: ChunkSize = None,
-         chunks: ChunkSize = None, **kwargs: Any) -> Tensor:  # fmt: skip
-    """`np.load` of an .npy file: lazily, each chunk read where it is needed.
+         chunks: ChunkSize = None, **kwargs: Any) -> Any:  # fmt: skip
+    """`np.load` of an .npy file: lazily, each chunk read where it is needed; of an .npz file, its arrays by name.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
     FileNotFoundError, ValueError
         As NumPy raises them, for files that are missing or no .npy.
     UnsupportedError
-        For objects, text and records, for .npz, and for open files.
+        For objects, text and records, for what is compressed in an .npz, and for open files.
     StorageError
         When a chunk is read, if the file has changed since.
     """
@@ -84,19 +84,25 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
         raise UnsupportedError(f"mmap_mode={mmap_mode!r} would write to the file; load it with 'r' and save the result")
     if allow_pickle:
         raise UnsupportedError("objects are not loaded: their bytes could run any code; save numbers instead")
-    layout = _read_header(os.path.abspath(os.fspath(file)))
+    path = os.path.abspath(os.fspath(file))
+    with open(path, "rb") as stream:
+        if stream.read(4) == b"PK\x03\x04":
+            return call("load_npz", path, chunk_size=chunk_size, chunks=chunks)
+    return load_at(path, 0, chunk_size, chunks)
+
+
+def load_at(path: str, start: int, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
+    """The array of what is an .npy file from byte `start` on; see `load`."""
+    layout = _read_header(path, start)
     kind = check_dtype(np.dtype(layout.dtype).newbyteorder("="))
     splits = decide_splits(layout.shape, kind, chunk_size, chunks)
     return Tensor(new_data(LoadNpy(layout, splits), layout.shape, kind, splits))
 
 
-def _read_header(path: str) -> Layout:
+def _read_header(path: str, start: int = 0) -> Layout:
     """Where the elements of a file are; checks that the file is as long as its header says."""
     with open(path, "rb") as stream:
-        start = stream.read(4)
-        if start == b"PK\x03\x04":
-            raise UnsupportedError(f"{path} is an .npz archive, which is not in jmars; save its arrays as .npy files")
-        stream.seek(0)
+        stream.seek(start)
         version = np.lib.format.read_magic(stream)  # raises ValueError for what is no .npy
         if version == (1, 0):
             shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
@@ -194,10 +200,22 @@ def save(file: Any, arr: Any, allow_pickle: bool = False, **kwargs: Any) -> None
     path = os.path.abspath(os.fspath(file))
     path = path if path.endswith(".npy") else f"{path}.npy"
     x = as_tensor(arr)
+
+    def begin(part: str) -> Layout:
+        np.lib.format.open_memmap(part, "w+", x.dtype, x.shape).flush()
+        return _read_header(part)
+
+    filled_file(x, path, begin)
+
+
+def filled_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
+    """Compute a tensor and have the workers write its chunks to a file, which appears when it is complete.
+
+    `begin` makes a file of the full length under the name that it is given, and tells where the elements go.
+    """
     part = f"{path}.{os.getpid()}-{x.data.key}.part"
     try:
-        np.lib.format.open_memmap(part, "w+", x.dtype, x.shape).flush()
-        layout = _read_header(part)
+        layout = begin(part)
         _claim(part)
         ones = tuple((1,) * len(axis) for axis in x.chunks)
         written = new_data(SaveNpy(layout, inputs=(x.data,)), tuple(map(sum, ones)), np.dtype(bool), ones)
@@ -213,7 +231,7 @@ def _claim(path: str) -> None:
     """Have the file's blocks on the disk now, so that a full disk is an error here and not a signal in an executor."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        if hasattr(os, "posix_fallocate"):
+        if hasattr(os, "posix_fallocate") and os.fstat(descriptor).st_size:
             os.posix_fallocate(descriptor, 0, os.fstat(descriptor).st_size)
     finally:
         os.close(descriptor)

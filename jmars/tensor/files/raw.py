@@ -1,0 +1,91 @@
+"""Files of plain bytes: elements one after the other, without a header. `fromfile` and `x.tofile`, as in NumPy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import new_data
+from jmars.tensor.ops.npy import Layout, LoadNpy, filled_file
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["fromfile", "tofile"]
+
+
+@offers("fromfile")
+def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0, *, shape: Any = None,
+             chunk_size: ChunkSize = None, chunks: ChunkSize = None, **kwargs: Any) -> Tensor:  # fmt: skip
+    """`np.fromfile` of binary data: lazily, each chunk read where it is needed.
+
+    Parameters
+    ----------
+    file
+        A path that all workers can read. It must not change as long as the tensor is used.
+    dtype
+        Of the elements; in the file they may have the other byte order.
+    count
+        Elements to read; -1 for all.
+    offset
+        Bytes before the first element.
+    shape
+        Of the array, in C order; None for one axis.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is too short, or `shape` has another number of elements.
+    UnsupportedError
+        For text (`sep`), open files, objects and records.
+    """
+    if sep:
+        raise UnsupportedError("np.fromfile of text is not in jmars; read it with numpy.fromfile and give the array")
+    if not isinstance(file, str | os.PathLike):
+        raise UnsupportedError("jmars reads files by path, so that workers can open them; give the path")
+    path, given = os.path.abspath(os.fspath(file)), np.dtype(dtype)
+    kind = check_dtype(given.newbyteorder("="))
+    status = os.stat(path)
+    there = max(0, status.st_size - offset) // given.itemsize
+    wanted = there if count < 0 else min(int(count), there)  # as NumPy: as many as there are
+    whole = (wanted,) if shape is None else tuple(int(n) for n in np.atleast_1d(shape))
+    if -1 in whole:
+        whole = np.empty(0).reshape(0, *whole).shape[1:] if not wanted else _completed(whole, wanted)
+    if np.prod(whole, dtype=object) > wanted:
+        raise ValueError(f"{path} has {wanted} elements of {given} from byte {offset} on, and shape {whole} takes more")
+    layout = Layout(path, whole, given.str, False, offset, (status.st_size, status.st_mtime_ns))
+    splits = decide_splits(whole, kind, chunk_size, chunks)
+    return Tensor(new_data(LoadNpy(layout, splits), whole, kind, splits))
+
+
+def _completed(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """`shape` with its one -1 filled in."""
+    others = int(-np.prod(shape))
+    if shape.count(-1) > 1 or not others or count % others:
+        raise ValueError(f"cannot arrange {count} elements as {shape}")
+    return tuple(count // others if n == -1 else n for n in shape)
+
+
+@offers("method.tofile")
+def tofile(x: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
+    """`x.tofile`: compute a tensor and write its elements to a file in C order, chunk by chunk, from the workers."""
+    if sep:
+        raise UnsupportedError("tofile as text is not in jmars; write x.fetch() with numpy's tofile")
+    if not isinstance(fid, str | os.PathLike):
+        raise UnsupportedError("jmars writes files by path, so that workers can open them; give the path")
+    tensor: Tensor = as_tensor(x)
+
+    def begin(part: str) -> Layout:
+        Path(part).touch()
+        os.truncate(part, tensor.nbytes)
+        status = os.stat(part)
+        return Layout(part, tensor.shape, tensor.dtype.str, False, 0, (status.st_size, status.st_mtime_ns))
+
+    filled_file(tensor, os.path.abspath(os.fspath(fid)), begin)

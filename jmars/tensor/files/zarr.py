@@ -1,0 +1,132 @@
+"""Zarr arrays, versions 2 and 3 of the format, by the `zarr` library (extra `io`).
+
+The client opens or makes the array; workers read and write its pieces by themselves, side by side: a chunk is a whole
+number of pieces. Objects are refused: nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.files.aligned import aligned_splits, regular_size
+from jmars.tensor.files.to_blocks import to_blocks
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.ops.reading import from_blocks
+from jmars.tensor.ops.rechunk import rechunk
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import ChunkSize
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["from_zarr", "to_zarr"]
+
+
+def library() -> Any:
+    """The `zarr` module; ImportError with what to install."""
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError("Zarr arrays need the package zarr: pip install 'jmars[io]'") from error
+    return zarr
+
+
+@functools.lru_cache(maxsize=32)
+def opened_array(store: str, path: str | None, mode: str, described: str) -> Any:
+    """An array of a store, opened once in each process for each description."""
+    return library().open_array(store, path=path or "", mode=mode)
+
+
+def description(array: Any) -> str:
+    """What an array says of itself: shape, dtype, pieces, codecs."""
+    return repr(array.metadata.to_dict())
+
+
+def read_box(store: str, path: str | None, described: str, box: tuple[slice, ...]) -> Any:
+    """Elements of a box, on a worker."""
+    return opened_array(store, path, "r", described)[box]
+
+
+def write_box(store: str, path: str | None, described: str, box: tuple[slice, ...], block: Any) -> None:
+    """Elements of a box written, on a worker."""
+    opened_array(store, path, "r+", described)[box] = block
+
+
+def _place(url: Any) -> str:
+    if not isinstance(url, str | os.PathLike):
+        raise UnsupportedError("jmars opens Zarr stores by path or URL, so that workers can open them; give the path")
+    text = os.fspath(url)
+    return text if "://" in text else os.path.abspath(text)
+
+
+@offers("from_zarr")
+def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = None, *,
+              chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """A Zarr array, lazily: each chunk is read by the worker that needs it.
+
+    Parameters
+    ----------
+    url
+        Path of the store, or a URL that zarr knows, which all workers can open. It must not change while it is used.
+    component
+        Path of the array within a group.
+    chunk_size, chunks
+        How to cut it; by default whole pieces of the array, as many as make a chunk of the usual size.
+
+    Raises
+    ------
+    ImportError
+        If zarr is not installed.
+    FileNotFoundError
+        If there is no array.
+    UnsupportedError
+        For objects and text.
+    """
+    store = _place(url)
+    array = library().open_array(store, path=component or "", mode="r")
+    kind, shape = check_dtype(array.dtype), tuple(int(n) for n in array.shape)
+    own = getattr(array, "shards", None) or array.chunks
+    splits = aligned_splits(shape, kind, own, chunk_size, chunks)
+    read = functools.partial(read_box, store, component, description(array))
+    return from_blocks(read, shape, kind, splits, name="from_zarr")
+
+
+@offers("to_zarr")
+def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool = False, **options: Any) -> None:
+    """Compute a tensor and write it to a Zarr array, chunk by chunk, from the workers; returns when it is there.
+
+    Parameters
+    ----------
+    x
+        A tensor, or an array. Where its chunks differ in size it is cut anew, so that each piece has one writer.
+    url, component
+        Where; see `from_zarr`.
+    overwrite
+        Whether an array that is there already is replaced.
+    **options
+        For `zarr.create_array`: `zarr_format=2`, `compressors=...`, `fill_value=...`, `attributes=...`.
+
+    Raises
+    ------
+    ImportError
+        If zarr is not installed.
+    zarr.errors.ContainsArrayError, ValueError
+        If there is an array already and `overwrite` is false, and as zarr raises them.
+    """
+    zarr, store = library(), _place(url)
+    tensor: Tensor = as_tensor(x)
+    size = regular_size(tensor.chunks)
+    tensor = rechunk(tensor, size)
+    array = zarr.create_array(
+        store=store,
+        name=component,
+        shape=tensor.shape,
+        dtype=tensor.dtype,
+        chunks=size if tensor.ndim else (),
+        overwrite=overwrite,
+        **options,
+    )
+    write: Callable[..., None] = functools.partial(write_box, store, component, description(array))
+    to_blocks(tensor, write, name="to_zarr")

@@ -1,0 +1,180 @@
+"""Arrays in files: read where they are needed, written where they lie, equal to what NumPy and the libraries say."""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError
+
+
+@pytest.fixture(autouse=True)
+def _threads_of_zarr():
+    """Zarr keeps threads of its own in this process."""
+    yield
+    if "zarr" in sys.modules:
+        sys.modules["zarr.core.sync"].cleanup_resources()
+
+
+VALUES = np.random.default_rng(3).integers(-1000, 1000, (23, 17)).astype("f8")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_goes_there_and_back(cluster, tmp_path, version):
+    zarr = pytest.importorskip("zarr")
+    x = mt.asarray(VALUES, chunk_size=(5, 6))
+    mt.to_zarr(x * 2, tmp_path / "a", zarr_format=version)
+    written = zarr.open_array(tmp_path / "a", mode="r")
+    assert written.chunks == (5, 6) and written.metadata.zarr_format == version
+    np.testing.assert_array_equal(written[:], VALUES * 2)
+    back = mt.from_zarr(tmp_path / "a")
+    assert (back.shape, back.dtype) == (VALUES.shape, VALUES.dtype)
+    np.testing.assert_array_equal(back.sum(axis=0), (VALUES * 2).sum(axis=0))
+    np.testing.assert_array_equal(mt.from_zarr(tmp_path / "a", chunk_size=4)[3:9, 2], VALUES[3:9, 2] * 2)
+
+
+def test_zarr_in_groups_without_axes_and_empty(cluster, tmp_path):
+    pytest.importorskip("zarr")
+    for name, value in (("g/number", np.float32(4)), ("g/none", np.zeros((0, 3), "i4")), ("line", np.arange(9))):
+        mt.to_zarr(mt.asarray(value), tmp_path / "s", name)
+        found = mt.from_zarr(tmp_path / "s", name)
+        assert found.dtype == value.dtype
+        np.testing.assert_array_equal(found, value)
+    with pytest.raises(Exception, match=r"exist|contains"):
+        mt.to_zarr(mt.ones(3), tmp_path / "s", "line")
+    mt.to_zarr(mt.ones(3), tmp_path / "s", "line", overwrite=True)
+    np.testing.assert_array_equal(mt.from_zarr(tmp_path / "s", "line"), np.ones(3))
+
+
+def test_chunks_are_whole_pieces_of_the_file(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(store=tmp_path / "a", shape=(100, 90), dtype="f8", chunks=(7, 45))
+    for n, lengths in zip((7, 45), mt.from_zarr(tmp_path / "a").chunks):
+        assert all(length % n == 0 for length in lengths[:-1])
+
+
+def test_uneven_chunks_become_even_ones(cluster, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=((3, 11, 9), (17,))), tmp_path / "a")
+    assert zarr.open_array(tmp_path / "a", mode="r").chunks == (11, 17)
+    np.testing.assert_array_equal(mt.from_zarr(tmp_path / "a"), VALUES)
+
+
+def test_hdf5_goes_there_and_back(cluster, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["other"] = np.arange(3)
+        file.create_dataset("big", data=VALUES.astype(">f4"), chunks=(4, 17))
+    mt.to_hdf5(mt.asarray(VALUES, chunk_size=(5, 6)), path, "g/x", compression="gzip")
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["g/x"], VALUES)
+        np.testing.assert_array_equal(file["other"], np.arange(3))
+    np.testing.assert_array_equal(mt.from_hdf5(path, "g/x"), VALUES)
+    big = mt.from_hdf5(path, "big")
+    assert big.dtype == np.dtype("f4")
+    np.testing.assert_array_equal(big, VALUES.astype("f4"))
+    mt.to_hdf5(mt.float64(7) + mt.zeros(()), path, "g/x")
+    np.testing.assert_array_equal(mt.from_hdf5(path, "g/x"), 7)
+    assert os.listdir(tmp_path) == ["a.h5"]
+    with pytest.raises(UnsupportedError, match="group"):
+        mt.from_hdf5(path, "g")
+    with pytest.raises(KeyError):
+        mt.from_hdf5(path, "nothing")
+
+
+def test_a_failed_write_leaves_the_file_as_it_was(cluster, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(3)
+    before = path.read_bytes()
+
+    def fail(block):
+        raise ArithmeticError("no")
+
+    with pytest.raises(ArithmeticError, match="no"):
+        mt.to_hdf5(mt.map_blocks(fail, mt.ones(4, chunk_size=2), dtype=float), path, "y")
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.h5"]
+
+
+@pytest.mark.parametrize("dtype", ["f8", ">i4", "u1"])
+def test_plain_bytes_go_there_and_back(cluster, tmp_path, dtype):
+    values = VALUES.astype(dtype)
+    (tmp_path / "in").write_bytes(b"12345" + values.tobytes() + b"rest"[: values.itemsize - 1])
+    whole = mt.fromfile(tmp_path / "in", dtype, offset=5, chunk_size=50)
+    np.testing.assert_array_equal(whole, np.fromfile(tmp_path / "in", dtype, offset=5))
+    shaped = mt.fromfile(tmp_path / "in", dtype, offset=5, shape=(-1, 17), chunk_size=6)
+    np.testing.assert_array_equal(shaped, values)
+    np.testing.assert_array_equal(mt.fromfile(tmp_path / "in", dtype, 7, offset=5), values.ravel()[:7])
+    shaped.tofile(tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == values.astype(shaped.dtype).tobytes()
+    (mt.zeros(0)).tofile(tmp_path / "none")
+    assert (tmp_path / "none").read_bytes() == b""
+
+
+def test_plain_bytes_that_are_too_few_are_refused(tmp_path):
+    (tmp_path / "in").write_bytes(bytes(80))
+    with pytest.raises(ValueError, match="takes more"):
+        mt.fromfile(tmp_path / "in", shape=(3, 4))
+    with pytest.raises(ValueError, match="arrange"):
+        mt.fromfile(tmp_path / "in", shape=(3, -1))
+    with pytest.raises(UnsupportedError, match="text"):
+        mt.fromfile(tmp_path / "in", sep=" ")
+    with pytest.raises(FileNotFoundError):
+        mt.fromfile(tmp_path / "nothing")
+
+
+def test_archives_are_read_one_array_at_a_time(cluster, tmp_path):
+    np.savez(tmp_path / "a.npz", VALUES, line=np.arange(5))
+    found = mt.load(tmp_path / "a.npz", chunk_size=4)
+    assert sorted(found) == ["arr_0", "line"] == sorted(found.files) and len(found) == 2
+    np.testing.assert_array_equal(found["arr_0"][2:9], VALUES[2:9])
+    np.testing.assert_array_equal(found["line"], np.arange(5))
+    with pytest.raises(KeyError, match="there are"):
+        found["other"]
+    np.savez_compressed(tmp_path / "b.npz", x=VALUES)
+    with pytest.raises(UnsupportedError, match="compressed"):
+        mt.load(tmp_path / "b.npz")["x"]
+    np.savez(tmp_path / "c.npz", x=np.array([object()]))
+    with pytest.raises(UnsupportedError):
+        mt.load(tmp_path / "c.npz")["x"]
+
+
+def test_images_are_one_array(cluster, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(1).integers(0, 255, (4, 6, 5, 3), np.uint8)
+    for number, one in enumerate(pixels):
+        image.fromarray(one).save(tmp_path / f"{number}.png")
+    found = mt.from_images(str(tmp_path / "*.png"), chunk_size=(3, -1, -1, -1))
+    np.testing.assert_array_equal(found, pixels)
+    np.testing.assert_array_equal(found[1:, 2], pixels[1:, 2])
+    image.fromarray(pixels[0, :2]).save(tmp_path / "9.png")
+    with pytest.raises(ValueError, match="of one kind"):
+        mt.from_images(str(tmp_path / "*.png")).fetch()
+    with pytest.raises(FileNotFoundError, match="pattern"):
+        mt.from_images(str(tmp_path / "*.gif"))
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of a library that rasterio stands on
+def test_rasters_are_read_by_their_blocks(cluster, tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    bands = np.random.default_rng(1).integers(0, 255, (2, 64, 48), np.uint8)
+    profile = {"driver": "GTiff", "count": 2, "height": 64, "width": 48, "dtype": "uint8", "tiled": True}
+    transform = rasterio.transform.from_origin(0, 64, 1, 1)
+    with rasterio.open(tmp_path / "a.tif", "w", blockxsize=16, blockysize=16, transform=transform, **profile) as file:
+        file.write(bands)
+    found = mt.from_geotiff(tmp_path / "a.tif", chunk_size=(1, 32, 16))
+    np.testing.assert_array_equal(found, bands)
+    np.testing.assert_array_equal(mt.from_geotiff(tmp_path / "a.tif").max(axis=(1, 2)), bands.max(axis=(1, 2)))
+
+
+def test_blocks_are_handed_out_where_they_stand(cluster, tmp_path):
+    def write(at, block):
+        np.save(tmp_path / f"{at[0].start}-{at[1].start}.npy", block)
+
+    mt.to_blocks(mt.asarray(VALUES, chunk_size=10), write)
+    assert len(os.listdir(tmp_path)) == 6
+    np.testing.assert_array_equal(np.load(tmp_path / "10-10.npy"), VALUES[10:20, 10:])
