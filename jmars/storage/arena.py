@@ -12,6 +12,7 @@ from __future__ import annotations
 import mmap
 import os
 from bisect import bisect_left, insort
+from heapq import heappop, heappush
 
 __all__ = ["HEADER", "PAGE", "Allocator", "Arena"]
 
@@ -41,7 +42,7 @@ class Allocator:
         self.used = 0  # bytes in slots given out
         self.peak = 0  # the most that it was; whoever asks may set it back
         self._sizes: dict[int, int] = {}  # offset of a slot given out: its bytes
-        self._small: dict[int, list[int]] = {}  # slot bytes: offsets of free small slots
+        self._small: dict[int, list[int]] = {}  # slot bytes: offsets of free small slots, a heap
         self._slabs: dict[int, int] = {}  # offset of a slab: slots of it in use
         self._runs: list[tuple[int, int]] = []  # (bytes, offset) of free runs of pages, sorted
         self._ends: dict[int, int] = {}  # end of a free run: its offset
@@ -69,7 +70,7 @@ class Allocator:
         slot = self._sizes.pop(offset)
         self.used -= slot
         if slot < PAGE:
-            self._small[slot].append(offset)
+            heappush(self._small[slot], offset)
             self._slabs[(offset - self.base) // SLAB * SLAB + self.base] -= 1
         else:
             self._add_run(offset, slot)
@@ -93,9 +94,9 @@ class Allocator:
             slab = self._take_slab()
             if slab is None:
                 return None
-            free.extend(range(slab + SLAB - slot, slab - 1, -slot))
+            free.extend(range(slab, slab + SLAB, slot))
             self._slabs[slab] = 0
-        offset = free.pop()
+        offset = heappop(free)  # the first: what is in use stays together, and other slabs become empty
         self._slabs[(offset - self.base) // SLAB * SLAB + self.base] += 1
         return offset
 
@@ -130,7 +131,7 @@ class Allocator:
         if not empty:
             return
         for slot, free in self._small.items():
-            self._small[slot] = [o for o in free if (o - self.base) // SLAB * SLAB + self.base not in empty]
+            self._small[slot] = [o for o in sorted(free) if (o - self.base) // SLAB * SLAB + self.base not in empty]
         for slab in empty:
             del self._slabs[slab]
             self._add_run(slab, SLAB)

@@ -23,7 +23,18 @@ from jmars.errors import ChecksumError, StorageError
 from jmars.storage.arena import PAGE
 from jmars.units import format_bytes
 
-__all__ = ["CHECKED", "Span", "delete_chunk", "read_chunk", "read_span", "spill_room", "takes_direct", "write_chunk"]
+__all__ = [
+    "BLOCK",
+    "CHECKED",
+    "Span",
+    "delete_chunk",
+    "is_chunk_name",
+    "read_chunk",
+    "read_span",
+    "spill_room",
+    "takes_direct",
+    "write_chunk",
+]
 
 BLOCK = 4 * 2**20  # bytes of one write or read
 CHECKED = 2**15  # bytes under one checksum: what a part costs more than its own bytes
@@ -166,6 +177,11 @@ def delete_chunk(folder: str, name: str) -> None:
         os.unlink(os.path.join(folder, name))
     except FileNotFoundError:
         pass
+
+
+def is_chunk_name(name: str) -> bool:
+    """Whether a file may be one that `write_chunk` made."""
+    return len(name) == 32 and not name.strip("0123456789abcdef")
 
 
 def _sums(data: memoryview) -> list[int]:

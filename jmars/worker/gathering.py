@@ -100,15 +100,24 @@ class Gathers:
             self._delete(self._chunks.unpin(chunk))
         return gather.pieces, gather.slot, gather.done
 
-    def again(self) -> list[int]:
-        """The mover died: another one does what is still wanted; returns slots to free of what is not."""
-        slots = []
+    def again(self, free: Callable[[int], None]) -> None:
+        """The mover died: another one does what is still wanted; slots of what is not are freed."""
         for ticket, gather in list(self._running.items()):
             if gather.done is None:
-                slots.append(self.ended(ticket)[1])
+                free(self.ended(ticket)[1])
             else:
                 self._tell(*gather.message)
-        return slots
+
+    def give_up(self, free: Callable[[int], None]) -> list[Callable[[str], None]]:
+        """No mover does it; returns whom to tell."""
+        told = []
+        for ticket in list(self._running):
+            _, slot, done = self.ended(ticket)
+            if done is None:
+                free(slot)
+            else:
+                told.append(done)
+        return told
 
 
 def pieces_of(table: JobTable, operand: int) -> list[Piece]:

@@ -3,7 +3,8 @@
 Messages in: `("spill", chunk, offset, size)`; `("load", chunk, offset, size, name, checksums)`; `("gather", ticket,
 offset, pieces)`, which puts pieces of chunks one behind the other, where a piece is `(offset, size)` of memory or
 `(name, start, size, checksums, skip, take)` of a file: bytes [start, start + size) are read and checked, and of these
-`take` are taken behind the first `skip`; and `("delete", name)`. Messages out: `("disk", direct)` once, whether the
+`take` are taken behind the first `skip`; `("delete", name)`; and `("sweep",
+names)`, which deletes all files but these. Messages out: `("disk", direct)` once, whether the
 page cache is passed by; `("spilled", chunk, name, checksums, error)`, `("loaded", chunk, error)` and `("gathered",
 ticket, piece, error)`, where `error` is "" or the text of what went wrong, with which piece. Forked by the zygote when
 the first chunk must go.
@@ -19,7 +20,17 @@ from typing import Any
 
 from jmars.actors.frames import pack, recv_message
 from jmars.errors import StorageError
-from jmars.storage.spill import BLOCK, CHECKED, Span, delete_chunk, read_chunk, read_span, takes_direct, write_chunk
+from jmars.storage.spill import (
+    BLOCK,
+    CHECKED,
+    Span,
+    delete_chunk,
+    is_chunk_name,
+    read_chunk,
+    read_span,
+    takes_direct,
+    write_chunk,
+)
 
 __all__ = ["Mover", "run_mover"]
 
@@ -84,6 +95,13 @@ class Mover:
     def delete(self, name: str) -> None:
         """Remove a file."""
         delete_chunk(self.folder, name)
+
+    def sweep(self, names: Sequence[str]) -> None:
+        """Remove files of chunks that a mover before this one left, and nobody knows."""
+        known = set(names)
+        for name in os.listdir(self.folder):
+            if name not in known and is_chunk_name(name):
+                delete_chunk(self.folder, name)
 
 
 def run_mover(link: socket.socket, arena_fd: int, arena_size: int, folder: str) -> None:

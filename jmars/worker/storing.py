@@ -9,9 +9,9 @@ ALLOCATING and PREPARING_INPUTS.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -23,34 +23,11 @@ from jmars.storage.chunks import Chunks, Place
 from jmars.units import format_bytes
 from jmars.worker.gathering import Gathers
 from jmars.worker.links import ChildLink
+from jmars.worker.requests import DiskTrouble, Request
 
 __all__ = ["Request", "Storing"]
 
-
-@dataclass(eq=False)
-class Request:
-    """Chunks that must lie in memory, and perhaps a new slot, together."""
-
-    chunks: Sequence[int]
-    size: int | None  # bytes of the new slot; None for none
-    granted: Callable[[int], None]  # called with the slot's offset, or -1
-    refused: Callable[[Exception], None]
-    what: str  # for errors: "the operand add"
-    rank: int = -1  # of the operand that asks; what is used sooner stays in memory as long as something runs
-    job: int = 0  # number of its job
-    scratch: int = 0  # bytes of process memory that must be left free beside them
-    gather: Sequence[tuple[int, int, int]] = ()  # (chunk, start, stop): bytes that are put into the scratch, in order
-    slot: int = -1
-    promised: int = -1  # the slot that stands for the scratch
-    loading: set[int] = field(default_factory=set)
-    first: bool = False  # goes before all who read chunks: it comes from an operand that runs
-    left: float = 0.0  # by perf_counter, when it had its slots and left the line
-    restarted: bool = False  # gave everything back once, because free memory lay in pieces between its own slots
-
-    @property
-    def urgency(self) -> tuple[int, int]:
-        """Operands of earlier jobs first, then by rank; a client's request before all who come after it."""
-        return (self.job, self.rank)
+DEATHS = 3  # of movers in a row over the same orders
 
 
 class Storing:
@@ -77,7 +54,9 @@ class Storing:
         self._spills: set[int] = set()
         self._loads: dict[int, tuple[Place, int]] = {}  # chunk: its file and slot
         self.gathers = Gathers(chunks, self._tell_mover, self.delete)
-        self._full: StorageError | None = None  # the disk refused the last spill
+        self.trouble = DiskTrouble()
+        self.later = _later  # calls something in so many seconds
+        self._deaths = 0  # of movers since one did something
         self._advancing = False
         self.direct: bool | None = None  # whether the mover passes the page cache by; None before it has said so
         self.disk_seconds = 0.0  # in which the mover had something to write or read
@@ -97,7 +76,7 @@ class Storing:
             "reads": len(self._loads),
             "nbytes": sum(map(self.chunks.size, chunks)),
             "seconds": perf_counter() - self._since if self._moves else 0.0,
-            "full": str(self._full) if self._full is not None else "",
+            "full": str(self.trouble.error or ""),
         }
 
     def refuse_too_large(self, sizes: Sequence[int], what: str) -> None:
@@ -175,6 +154,7 @@ class Storing:
                     self.loading.append(request)
                 else:
                     request.granted(request.slot)
+            self.trouble.over()
         finally:
             self._advancing = False
 
@@ -220,20 +200,25 @@ class Storing:
         in_use = self._in_use() | set(request.chunks)
         for other in self.loading:
             in_use.update(other.chunks)
-        victims = [] if self._full else self.chunks.victims(lacking, in_use, request.rank)
+        tries = self.trouble.may_try
+        victims = self.chunks.victims(lacking, in_use, request.rank) if tries else []
         if victims:
             return self._spill(victims)
         if not self._idle() or self.loading or request.loading:
             return False  # something will end and free memory
-        victims = [] if self._full else self.chunks.victims(lacking, in_use)
+        victims = self.chunks.victims(lacking, in_use) if tries else []
         if victims:
             return self._spill(victims)
-        if self._full:
-            error, self._full = self._full, None
-            self._drop_head(error)
-            return True
-        if not request.restarted:  # free memory may lie in pieces between its own slots: start from nothing, once
-            request.restarted = True
+        if self.trouble.error is not None:
+            seconds = self.trouble.wait()
+            if seconds is None:
+                self._drop_head(self.trouble.error)
+                return True
+            self.later(seconds, self.advance)
+            return False
+        others = self.arena.used - self._held(request)
+        if others < request.restarted:  # free memory may lie in pieces between its own slots: start from nothing
+            request.restarted = others
             self._give_back(request)
             own = [c for c in request.chunks if c in self.chunks.memory and c not in self.chunks.pins]
             return self._spill(own) or not own
@@ -246,6 +231,12 @@ class Storing:
             )
         )
         return True
+
+    def _held(self, request: Request) -> int:
+        """Bytes that a request has taken already, its inputs included."""
+        slots = [slot for slot in (request.slot, request.promised) if slot >= 0]
+        slots += [self.chunks.memory[chunk] for chunk in request.chunks if chunk in self.chunks.memory]
+        return sum(map(self.arena.size_of, slots))
 
     def _drop_head(self, error: Exception) -> None:
         request = self.line.popleft()
@@ -264,7 +255,7 @@ class Storing:
             try:
                 self._mover = self._start_mover(self)
             except StorageError as error:  # there is no folder for them
-                self._full = error
+                self.trouble.refused(error)
                 return True
         at_once = False
         for chunk in victims:
@@ -281,7 +272,7 @@ class Storing:
     def _tell_mover(self, *message: Any) -> None:
         if self._mover is None:
             self._mover = self._start_mover(self)
-        if message[0] != "delete":
+        if message[0] not in ("delete", "sweep"):
             self._since = self._since if self._moves else perf_counter()
             self._moves += 1
         self._mover.send(message)
@@ -297,6 +288,7 @@ class Storing:
             self.direct = message[1]
             return
         self._moves -= 1
+        self._deaths = 0
         now = perf_counter()
         self.disk_seconds += now - self._since
         self._since = now
@@ -304,7 +296,10 @@ class Storing:
             _, chunk, name, checksum, error = message
             self._spills.discard(chunk)
             place = None if error else Place(name, checksum, self.arena.size_of(self.chunks.memory[chunk]))
-            self._full = StorageError(error) if error else None
+            if error:
+                self.trouble.refused(StorageError(error))
+            else:
+                self.trouble.worked()
             self.delete(self.chunks.spill_done(chunk, place))
             if place is not None and chunk in self.chunks.disk:
                 self._moved(chunk, True)
@@ -366,14 +361,32 @@ class Storing:
                     request.refused(ChunkLostError(error or f"chunk {chunk} was dropped while it was read back"))
 
     def mover_gone(self, link: ChildLink, why: str) -> None:
-        """The mover process ended: another one does its work anew; files it may have left go with the folder."""
+        """The mover process ended: another one does its work anew, and removes the files that nobody knows.
+
+        Where movers end again and again over what they are told, that is given up.
+        """
         self._mover = None
         self._moves = 0
-        for chunk in list(self._spills):
-            self._spills.discard(chunk)
-            self.chunks.spill_done(chunk, None)
-        for slot in self.gathers.again():
-            self.arena.free(slot)
-        for chunk, (place, slot) in self._loads.items():
-            self._tell_mover("load", chunk, slot, place.size, place.name, place.checksum)
+        self._deaths += 1
+        spills, self._spills = self._spills, set()
+        for chunk in spills:
+            self.delete(self.chunks.spill_done(chunk, None))
+        if self._deaths >= DEATHS:
+            self._deaths = 0
+            error = f"the process that writes and reads spilled chunks ended {DEATHS} times ({why}); see the log"
+            self.trouble.refused(StorageError(f"cannot spill: {error}"))
+            for done in self.gathers.give_up(self.arena.free):
+                done(error)
+            for chunk in list(self._loads):
+                self._loaded(chunk, error)
+        else:
+            if self.chunks.disk or spills:
+                self._tell_mover("sweep", [place.name for place in self.chunks.disk.values()])
+            self.gathers.again(self.arena.free)
+            for chunk, (place, slot) in self._loads.items():
+                self._tell_mover("load", chunk, slot, place.size, place.name, place.checksum)
         self.advance()
+
+
+def _later(seconds: float, call: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(seconds, call)

@@ -5,7 +5,7 @@ import os
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jmars.storage.arena import HEADER, PAGE, Allocator, Arena
+from jmars.storage.arena import HEADER, PAGE, SLAB, Allocator, Arena
 
 
 @settings(max_examples=60, deadline=None)
@@ -54,3 +54,13 @@ def test_the_arena_is_memory_that_two_mappings_share():
     assert arena.size == HEADER + 16 * PAGE
     arena.close()
     os.close(fd)
+
+
+def test_small_slots_stand_together_so_that_other_slabs_become_empty():
+    allocator = Allocator(4 * SLAB)
+    slots = [allocator.allocate(64) for _ in range(3 * SLAB // 64)]
+    for slot in slots:
+        allocator.free(slot)
+    few = [allocator.allocate(64) for _ in range(3)]
+    assert len({slot // SLAB for slot in few}) == 1
+    assert allocator.allocate(3 * SLAB) is not None  # the slabs beside theirs are one run again

@@ -19,6 +19,8 @@ class Host:
         self.said: list[Any] = []  # who was granted which slot, or refused why
         self.storing = Storing(self.arena, self.chunks, lambda _: self, set, lambda: True, lambda *_: None, lambda: 0)
 
+        self.storing.trouble.patience = 0.0
+
     def send(self, message: tuple[Any, ...]) -> None:
         self.told.append(message)
 
@@ -28,7 +30,7 @@ class Host:
 
     def spilled(self, *chunks: int) -> None:
         for chunk in chunks:
-            self.chunks.disk[chunk] = Place(f"file-{chunk}", 0, SLAB)
+            self.chunks.disk[chunk] = Place(f"file-{chunk}", b"", SLAB)
 
     def ask(self, name: str, chunks: Any = (), slots: int = 0) -> Request:
         def refused(error: Exception) -> None:
@@ -42,6 +44,6 @@ class Host:
         while self.told:
             what, chunk, *_ = self.told.pop(0)
             if what == "spill":
-                self.storing.heard(self, ("spilled", chunk, f"file-{chunk}", 0, error))
+                self.storing.heard(self, ("spilled", chunk, f"file-{chunk}", b"", error))
             elif what == "load":
                 self.storing.heard(self, ("loaded", chunk, error))

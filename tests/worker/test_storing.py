@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
 from jmars.storage.arena import SLAB
+from jmars.storage.chunks import Place
 from jmars.worker.links import ChildLink
 from jmars.worker.storing import Request, Storing
 from tests.worker.storing_host import Host
@@ -111,3 +112,109 @@ def test_operands_wait_by_rank_behind_the_head_and_behind_clients():
         host.chunks.free(chunk)
     host.storing.advance()
     assert host.said == ["a", "b", "client", "d"]
+
+
+def test_a_disk_that_refuses_is_tried_again_and_nobody_is_refused_when_it_takes_more():
+    host = Host()
+    host.storing.trouble.patience = 9.0
+    tried_again = []
+    host.storing.later = lambda seconds, call: tried_again.append(call)
+    host.store(0, 1, 2, 3)
+    host.ask("first", slots=1)
+    host.move(error="cannot spill: No space left on device")
+    assert host.said == [] and set(host.chunks.memory) == {0, 1, 2, 3} and not host.chunks.moving
+    host.storing.trouble._retry = 0.0  # a quarter of a second later
+    tried_again.pop()()
+    host.move()
+    assert host.said == [("first", 3 * SLAB)] and host.storing.trouble.error is None
+
+
+def test_a_disk_that_refused_an_earlier_job_is_tried_for_the_next_one():
+    host = Host()
+    host.store(0, 1, 2, 3)
+    host.ask("first", slots=1)
+    host.move(error="full")
+    assert host.said == [("first", StorageError)]
+    host.storing.trouble._retry = 0.0
+    host.ask("second", slots=1)
+    host.move()
+    assert host.said[1:] == [("second", 3 * SLAB)]
+
+
+def test_orders_over_which_movers_die_again_and_again_are_given_up():
+    host = Host()
+    lost: list[int] = []
+    host.storing.lost = lambda chunk, why: lost.append(chunk)
+    host.spilled(7)
+    host.ask("reader", [7])
+    for _ in range(2):
+        host.storing.mover_gone(host, "killed")
+    assert host.said == [] and [message[0] for message in host.told] == ["load", "sweep", "load", "sweep", "load"]
+    host.storing.mover_gone(host, "killed")
+    assert host.said == [("reader", ChunkLostError)] and lost == [7]
+    assert host.arena.used == 0 and not host.storing.moving()["reads"]
+
+
+def gatherer(host, name, *pieces):
+    """Asks for pieces of chunks and no slot beside them."""
+
+    def refused(error: Exception) -> None:
+        host.said.append((name, type(error)))
+
+    size = sum(stop - start for _, start, stop in pieces)
+    request = Request((), None, lambda _: host.said.append((name, request.promised)), refused, name)
+    request.scratch, request.gather = size, pieces
+    host.storing.ask(request)
+    return request
+
+
+def test_pieces_are_gathered_from_memory_and_files_and_what_lies_in_memory_stays_until_then():
+    host = Host()
+    host.store(0)
+    host.chunks.disk[7] = Place("file-7", bytes(range(64)), 8 * 2**15)
+    gatherer(host, "merge", (0, 8, 16), (7, 2**15 + 8, 2**15 + 24))
+    ((word, ticket, slot, pieces),) = host.told
+    assert (word, slot) == ("gather", SLAB)
+    assert pieces == [(8, 8), ("file-7", 2**15, 2**15, bytes(range(8, 16)), 8, 16)]
+    host.chunks.free(0)  # it waits: the mover still reads it
+    assert 0 in host.chunks.memory and host.said == []
+    host.storing.heard(host, ("gathered", ticket, -1, ""))
+    assert host.said == [("merge", SLAB)] and 0 not in host.chunks.memory
+    assert host.storing.gathers.private == 16 and host.chunks.reloaded == 2**15
+
+
+def test_a_gather_that_is_withdrawn_keeps_its_memory_until_the_mover_is_done_with_it():
+    host = Host()
+    host.spilled(7)
+    request = gatherer(host, "merge", (7, 0, 16))
+    ((_, ticket, *_),) = host.told
+    host.storing.withdraw(lambda one: one is request)
+    assert host.arena.used > 0
+    host.storing.heard(host, ("gathered", ticket, -1, ""))
+    assert host.arena.used == 0 and host.said == []
+
+
+def test_a_file_that_is_bad_loses_its_chunk_and_who_gathers_is_told():
+    host = Host()
+    lost: list[int] = []
+    host.storing.lost = lambda chunk, why: lost.append(chunk)
+    host.spilled(7)
+    host.store(8)
+    gatherer(host, "merge", (8, 0, 8), (7, 0, 16))
+    host.storing.heard(host, ("gathered", host.told[0][1], 1, "damaged"))
+    assert host.said == [("merge", ChunkLostError)] and lost == [7]
+    assert 7 not in host.chunks.disk and 8 in host.chunks.memory and not host.chunks.pins
+
+
+def test_a_bad_file_of_a_chunk_that_is_in_memory_loses_nothing():
+    host = Host()
+    lost: list[int] = []
+    host.storing.lost = lambda chunk, why: lost.append(chunk)
+    host.spilled(7)
+    gatherer(host, "merge", (7, 0, 16))
+    host.ask("reader", [7])
+    ticket = host.told.pop(0)[1]
+    host.move()  # it was read back meanwhile
+    host.storing.heard(host, ("gathered", ticket, 0, "damaged"))
+    assert host.said == [("reader", -1), ("merge", ChunkLostError)]
+    assert lost == [] and 7 in host.chunks.memory and 7 not in host.chunks.disk
