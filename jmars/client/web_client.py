@@ -71,7 +71,7 @@ class WebClient:
             text = answer.read(_LONGEST + 1)
             if len(text) > _LONGEST:
                 raise ProtocolError(f"an answer of more than {_LONGEST} bytes; {self.address} may be no jmars")
-            return json.loads(text) if text else None
+            return _json(text) if text else None
 
     def fetch(self, path: str, query: Mapping[str, Any] | None = None) -> np.ndarray[Any, Any]:
         """An array that the door sends as .npy."""
@@ -90,7 +90,7 @@ class WebClient:
         )
         size = len(head.getvalue()) + array.nbytes
         with self._answer("PUT", path, None, _pieces(head.getvalue(), array, order), _NPY, size) as answer:
-            return json.loads(answer.read(_LONGEST))
+            return _json(answer.read(_LONGEST))
 
     def _answer(
         self, method: str, path: str, query: Mapping[str, Any] | None, data: Any = None, kind: str = "", size: int = -1
@@ -165,6 +165,13 @@ def _pieces(head: bytes, array: np.ndarray[Any, Any], order: str) -> Iterator[by
             yield np.ascontiguousarray(rows[start : start + step]).tobytes()
 
 
+def _json(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"what came is no JSON ({error}); what answers may be no jmars") from error
+
+
 def _told(status: int, body: bytes) -> Exception:
     """The exception that a refusal stands for; its class is one of ours or Python's own."""
     try:
@@ -176,7 +183,7 @@ def _told(status: int, body: bytes) -> Exception:
     return exception_of(name, f"{message}; {hint}" if hint else message, line, status)
 
 
-def exception_of(name: str, text: str, line: Mapping[str, Any] | None, status: int = 0) -> Exception:
+def exception_of(name: str, text: str, line: Any, status: int = 0) -> Exception:
     """An exception of ours or a builtin one by name; others are named in an OperandError."""
     if status in (401, 403):
         return AuthenticationError(text)
@@ -185,10 +192,10 @@ def exception_of(name: str, text: str, line: Mapping[str, Any] | None, status: i
     if not (isinstance(found, type) and issubclass(found, Exception)):
         found, text = OperandError, f"{name}: {text}"
     try:
-        error = found(text)
+        error: Exception = found(text)
     except TypeError:  # a builtin that wants more than a text, as UnicodeDecodeError
         error = OperandError(f"{name}: {text}")
-    if line:
+    if isinstance(line, Mapping):
         error.add_note(f"in {line.get('file')}, line {line.get('line')}: {line.get('text')}")
     return error
 

@@ -19,6 +19,7 @@ from jmars.config import config
 from jmars.errors import UnsupportedError
 from jmars.model.states import TERMINAL, JobState
 from jmars.switches import with_extra
+from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 from jmars.web.operands import document_of
 
@@ -100,7 +101,7 @@ class WebTaskAPI:
         UnsupportedError
             If the graph holds something that does not travel as JSON: a function of the user's, a file; it is named.
         """
-        tensors = [graph] if isinstance(graph, Tensor) else list(graph)
+        tensors = [graph] if isinstance(graph, Tensor | Spawned | Output) else list(graph)
         for one in tensors:
             if not isinstance(one, Tensor):
                 raise UnsupportedError(
