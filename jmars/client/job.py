@@ -59,6 +59,7 @@ class Job:
         self.shown = False  # whether a view shows how it goes on, so that nobody need be told otherwise
         self._report: dict[str, Any] | None = None
         self._recoveries = 0  # how often it was submitted again
+        self._again: list[Callable[[Job], None]] = []  # told of that
         self._cancelled = False  # somebody asked for that
         self._done = threading.Event()
         self._callbacks: list[Callable[[Job], None]] = []
@@ -156,6 +157,15 @@ class Job:
         """
         return self.cluster.events(since, self.id)[0]
 
+    def operand(self, number: int) -> dict[str, Any]:
+        """An operand of the newest stage as a document of its own: what it fetches and what it does, as JSON.
+
+        `jmars.kernels.run_executable(document, inputs)` runs it on given chunks, and so does `python -m jmars operand`:
+        to look for what is wrong with one chunk without the rest. It holds a pickle: run only what you made.
+        """
+        found: dict[str, Any] = self.cluster.ask("why", "operand", self.id, number)
+        return found
+
     def trace(self, path: str | os.PathLike[str]) -> Path:
         """Write what happened so far as a Chrome trace, which https://ui.perfetto.dev draws; returns the path.
 
@@ -200,6 +210,7 @@ class Job:
                 self.cluster.hold(self._data)
             self._done.set()
             callbacks, self._callbacks = self._callbacks, []
+            self._again = []
         for call in callbacks:
             try:
                 call(self)
@@ -215,9 +226,15 @@ class Job:
         recover(self, self._data, revive(report["error"]), lambda: self._gave_up(report))
         return True
 
+    def when_again(self, call: Callable[[Job], None]) -> None:
+        """Call `call(job)`, from another thread, each time it is submitted again, because what it reads was lost."""
+        self._again.append(call)
+
     def resubmitted(self, job: str) -> None:
-        """It runs under another id from now on."""
+        """It runs under another id from now on (called by the cluster)."""
         self.id = job
+        for call in self._again:
+            call(self)
         if self._cancelled:
             self.cluster.tell("session", "cancel", job)
 

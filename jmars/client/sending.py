@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from jmars.client import opened
 from jmars.client.job import Job
 from jmars.client.shared import SharedMemory
+from jmars.errors import ChunkLostError
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.graph import Outline
 from jmars.tensor.operand import TensorData
@@ -120,5 +121,10 @@ def bring_here(cluster: Cluster, shared: SharedMemory, data: Sequence[TensorData
         if owner is None:
             stack += node.op.inputs
         else:
-            shared.move(node.key, owner.shared, node.dtype, node.chunks)
-            cluster.hold([node])
+            try:
+                shared.move(node.key, owner.shared, node.dtype, node.chunks)
+            except ChunkLostError:  # it is computed here then
+                owner.forget(node.key)
+                stack += node.op.inputs
+            else:
+                cluster.hold([node])

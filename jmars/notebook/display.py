@@ -77,7 +77,8 @@ class TextDisplay:
 
     def follow(self, job: Job) -> None:
         """Show `job` from now on."""
-        self._jobs.append(job)
+        if job not in self._jobs:
+            self._jobs.append(job)
 
     def background(self) -> None:
         """The line then says only that the job goes on."""

@@ -150,6 +150,11 @@ class CellEngine:
         __tracebackhide__ = True
         self._compute([tensor.data for tensor in results], may_leave=True)
 
+    def _follow(self, job: Job) -> None:
+        """Show a job from now on, under the id that it has now."""
+        _jobs[job.id], _displays[job.id] = job, self._display
+        self._display.follow(job)
+
     def _compute(self, data: Sequence[TensorData], may_leave: bool) -> None:
         """Submit what is not held, show it, wait for it.
 
@@ -170,8 +175,8 @@ class CellEngine:
         job = self.job = self._cluster.submit_data(missing, self._name, single=len(missing) == 1)
         _running.add(job)
         job.when_done(_running.discard)
-        _jobs[job.id], _displays[job.id] = job, self._display
-        self._display.follow(job)
+        self._follow(job)
+        job.when_again(self._follow)
         if (may_leave and self._background) or not wait_for(job, self._display, may_leave):
             self._display.background()
         elif job.state == JobState.CANCELLED:

@@ -10,7 +10,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.errors import StorageError
+from jmars.errors import ChunkLostError, StorageError
 from tests.cluster.operands import apply, numbers, total
 
 COUNT, SIZE = 60, 2**20  # 480 MiB
@@ -105,6 +105,42 @@ def test_an_array_from_the_notebook_that_was_lost_is_sent_again(tmp_path):
             path.unlink(missing_ok=True)
         more, twice = job.result(60)
         assert (more == array + 1).all() and twice == 2 * array.sum()
+
+
+def test_what_another_cluster_has_lost_is_computed_where_it_is_needed(tmp_path):
+    with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as one:
+        node = numbers(COUNT, SIZE)
+        assert one.submit_data([node]).wait(60)
+        with Cluster(n_workers=1, memory_limit="400MiB") as other:
+            for path in tmp_path.glob("*/*"):
+                path.unlink()
+            assert run(other, total(node)) == SIZE * sum(range(COUNT))
+            assert not one.holds(node)
+
+
+def test_a_job_of_several_stages_whose_chunks_are_damaged_between_them_ends_well(tmp_path):
+    with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
+        x = mt.arange(30 * SIZE, chunk_size=SIZE, dtype=np.float64)
+        job = cluster.submit((x[x % 2 == 0] * 2).sum(), x[x > 5].max())
+        gone = 0
+        while not job.wait(0.01):
+            for path in list(tmp_path.glob("*/*"))[: 3 if gone < 6 else 0]:
+                path.unlink(missing_ok=True)
+                gone += 1
+        assert gone and job.result() == [2.0 * (15 * SIZE) * (15 * SIZE - 1), 30 * SIZE - 1]
+
+
+def test_a_job_whose_array_has_changed_since_is_not_submitted_again(tmp_path):
+    with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
+        array = np.ones(40 * SIZE)
+        x = mt.asarray(array, chunk_size=SIZE)
+        cluster.submit(x).wait(60)
+        for path in tmp_path.glob("*/*"):
+            path.unlink()
+        array[0] = 5  # what was sent is lost, and what it was sent from is something else now
+        with pytest.raises(ChunkLostError, match=r"run it again|compute it again"):
+            cluster.submit((x * 2).sum()).result(60)
+        assert run(cluster, total(numbers(3))) == 30
 
 
 def test_a_disk_that_takes_no_more_is_a_clear_error_and_the_next_job_runs(tmp_path):

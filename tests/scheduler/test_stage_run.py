@@ -1,0 +1,276 @@
+"""A stage on the workers: reports that cross orders, come twice or too late, and what is lost from outside."""
+
+import asyncio
+
+import cloudpickle
+import pytest
+
+import jmars.tensor as mt
+from jmars.errors import ChunkLostError, ClusterError, MemoryLimitError, StorageError, WorkerLostError
+from jmars.model.states import JobState
+from jmars.model.states import OperandState as S
+from jmars.scheduler import EventLog, SessionActor, stage_run
+from jmars.scheduler.operand import MOST_LOSSES
+from jmars.tensor.graph import TensorGraph
+from tests.scheduler.test_plans import Workers
+
+SETTINGS = {"fuse_enabled": False, "fuse_tileable": False}
+
+
+class Apart(Workers):
+    """Workers whose answer to `close_job` comes when it is asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.closing = []
+
+    def close_job(self, job):
+        self.closing.append(job)
+
+
+def told(story, port=None):
+    """Run a story on a session with made-up workers."""
+
+    async def run():
+        workers, ended = port or Workers(), []
+        workers.scheduler = one = SessionActor(workers, ["a", "b"], EventLog(), ended.append)
+        await story(one, workers, ended)
+
+    asyncio.run(run())
+
+
+async def submitted(one, *tensors, held=()):
+    graph = TensorGraph.of([tensor.data for tensor in tensors], held)
+    job = one.submit(cloudpickle.dumps(graph), "", SETTINGS)
+    await asyncio.gather(*one._tasks)
+    return job
+
+
+def chain(n=3):
+    x = mt.ones(4, chunk_size=4)
+    for _ in range(n - 1):
+        x = mt.cumsum(x)
+    return x
+
+
+def states(one, job):
+    return [S(state) for state in one.graph(job).stage.operands.state]
+
+
+def ran(one, port, job):
+    """One operand that is ready runs to its end."""
+    operand, worker = port.queued[job].pop(0)
+    one.started(job, [operand], worker)
+    one.finished(job, [operand], worker)
+    return operand
+
+
+def test_reports_of_jobs_that_have_ended_or_never_were_change_nothing():
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        port.run(one, job)
+        for name in (job, "job-99"):
+            one.started(name, [0], 0)
+            one.finished(name, [0], 0)
+            one.failed(name, 0, 0, ("ValueError", "", "", b"", -1, False))
+            one.interrupted(name, [0], 0)
+            one.lost(name, [0], 0, "killed")
+            one.missing(name, [0], [0], "gone")
+            one.refused(name, 0, ValueError())
+            one.spilled(name, [0], True)
+            one.closed(name, {})
+        assert [report["state"] for report in ended] == [JobState.SUCCEEDED]
+
+    told(story)
+
+
+def test_a_job_ends_when_the_workers_have_closed_it_and_a_cancel_comes_too_late_then():
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        port.run(one, job)
+        assert port.closing == [job] and not ended and one.graph(job).state is JobState.RUNNING
+        one.cancel(job)
+        one.closed(job, {"makespan": 1.0, "peak": 5, "spilled": 0, "moved": 0})
+        one.closed(job, {"makespan": 9.0, "peak": 5, "spilled": 0, "moved": 0})  # told twice
+        assert [report["state"] for report in ended] == [JobState.SUCCEEDED]
+        assert one.graph(job).measured["makespan"] == 1.0
+
+    told(story, Apart())
+
+
+def test_a_worker_that_took_an_operand_before_it_heard_of_the_cancel_leaves_no_chunk():
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        (operand, worker) = port.queued[job][0]
+        one.cancel(job)
+        assert port.closing == [job] and not ended
+        one.started(job, [operand], worker)  # it was on its way
+        one.finished(job, [operand], worker)
+        assert port.tables[job].chunk[operand] in port.freed
+        one.closed(job, {"makespan": 1.0, "peak": 5, "spilled": 0, "moved": 0})
+        assert [report["state"] for report in ended] == [JobState.CANCELLED]
+
+    told(story, Apart())
+
+
+def test_workers_that_cannot_open_a_job_are_not_asked_to_close_it():
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        one.refused(job, -1, ClusterError("too many jobs"))
+        assert port.closing == [] and [report["state"] for report in ended] == [JobState.FAILED]
+        assert ended[0]["error"][:2] == ("ClusterError", "too many jobs")
+        assert one.graph(job).stage is None
+
+    told(story, Apart())
+
+
+def test_what_is_lost_runs_again_with_what_was_freed_before_it_and_nothing_else():
+    async def story(one, port, ended):
+        job = await submitted(one, chain(4))
+        first, second = ran(one, port, job), ran(one, port, job)
+        assert states(one, job)[first] == S.FREED
+        chunk = port.tables[job].chunk[second]
+        (reader,) = [operand for operand, _ in port.queued[job]]
+        one.chunks_lost([chunk], "a bad file")
+        one.chunks_lost([chunk], "a bad file")  # told twice
+        assert [operand for operand, _ in port.queued[job]] == [reader, first]
+        port.queued[job].pop(0)
+        one.missing(job, [reader], [chunk], "a bad file")
+        assert states(one, job)[reader] == S.UNSCHEDULED
+        port.run(one, job)
+        assert ended[0]["state"] == JobState.SUCCEEDED
+        (lost,) = [event[4] for event in one.read(0, job)[0] if event[2] == "ChunksLost"]
+        assert lost == {
+            "chunks": [chunk, port.tables[job].chunk[first]],
+            "operands": [second, first],
+            "why": "a bad file",
+        }
+
+    told(story)
+
+
+def test_a_stored_tensor_that_was_read_already_is_held_again_for_what_runs_again():
+    async def story(one, port, ended):
+        x = mt.ones(4, chunk_size=4)
+        port.run(one, await submitted(one, x))
+        y = mt.cumsum(mt.cumsum(x))
+        job = await submitted(one, y, held={x.data.key})
+        lost = ran(one, port, job)
+        (source,) = one.graph(job).stage.table.stored
+        assert states(one, job)[source] == S.FREED and not one.graph(job).stage.given
+        one.chunks_lost([port.tables[job].chunk[lost]], "a bad file")
+        assert states(one, job)[source] == S.FINISHED and one.graph(job).stage.given
+        one.drop([x.data.key])  # the client lets go of it now; the job reads it still
+        assert not set(port.tables[job].chunk[source : source + 1]) & set(port.freed)
+        port.queued[job] = [item for item in port.queued[job] if item[0] == lost]
+        ran(one, port, job)
+        assert set(port.tables[job].chunk[source : source + 1]) <= set(port.freed)
+
+    told(story)
+
+
+@pytest.mark.parametrize("when", ["before", "while it runs", "when it was let go of"])
+def test_a_tensor_of_an_earlier_job_that_is_lost_is_told_by_its_key(when):
+    async def story(one, port, ended):
+        x = mt.ones(4, chunk_size=4)
+        port.run(one, await submitted(one, x))
+        (chunk,) = one.chunks(x.data.key)
+        if when == "before":
+            one.chunks_lost([chunk], "a bad file")
+        job = await submitted(one, mt.cumsum(mt.cumsum(x)), held={x.data.key})
+        if when == "while it runs":
+            one.chunks_lost([chunk], "a bad file")
+        elif when == "when it was let go of":
+            lost = ran(one, port, job)
+            one.drop([x.data.key])
+            one.chunks_lost([port.tables[job].chunk[lost]], "a bad file")
+        if one.graph(job).stage is not None:
+            one.interrupted(job, [operand for operand, _ in port.queued[job]], -1)
+        error = cloudpickle.loads(ended[-1]["error"][3])
+        assert isinstance(error, ChunkLostError) and ended[-1]["state"] == JobState.FAILED
+        if when != "when it was let go of":
+            assert error.keys == [x.data.key]
+            with pytest.raises(ChunkLostError, match="was lost; compute it again"):
+                one.chunks(x.data.key)
+        one.drop([x.data.key])
+        port.run(one, await submitted(one, x))
+        assert one.chunks(x.data.key) != [chunk]
+
+    told(story)
+
+
+def test_a_chunk_that_is_lost_again_and_again_ends_the_job():
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        for _ in range(MOST_LOSSES + 1):
+            operand = ran(one, port, job)
+            port.queued[job].clear()
+            assert not ended
+            one.chunks_lost([port.tables[job].chunk[operand]], "a bad disk")
+            one.interrupted(job, [1], -1)
+        error = cloudpickle.loads(ended[0]["error"][3])
+        assert type(error) is StorageError and f"was lost {MOST_LOSSES + 1} times" in str(error)
+
+    told(story)
+
+
+@pytest.mark.parametrize(("how", "kind", "says"), [
+    ("signal", WorkerLostError, r"ended 3 workers, the last one killed"),
+    ("memory", MemoryLimitError, r"took more memory than there is and was ended 3 times"),
+])  # fmt: skip
+def test_an_operand_that_ends_its_workers_is_fatal_and_what_ran_beside_it_is_cancelled(how, kind, says):
+    async def story(one, port, ended):
+        job = await submitted(one, mt.ones(8, chunk_size=2) + 1)
+        operands = sorted(operand for operand, _ in port.queued[job])
+        first, beside = operands[0], operands[1]
+        for batch in ([first], [first], [first, beside]):
+            one.started(job, batch, 0)
+            one.lost(job, batch, 0, "killed", how)
+        assert ended[0]["state"] == JobState.FAILED
+        error = cloudpickle.loads(ended[0]["error"][3])
+        assert type(error) is kind
+        with pytest.raises(kind, match=says):
+            raise error
+        counts = one.describe(job)["counts"]
+        assert counts["running"] == counts["cancelling"] == 0 and counts["fatal"] >= 1
+
+    told(story)
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_an_operand_that_raises_an_os_error_is_tried_four_times(monkeypatch, comes_back):
+    monkeypatch.setattr(stage_run, "RETRY_SECONDS", 0.0)
+
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        for tries in range(4):
+            while not port.queued[job]:
+                await asyncio.sleep(0)
+            (operand, worker) = port.queued[job].pop()
+            one.started(job, [operand], worker)
+            if tries == 3 and comes_back:
+                one.finished(job, [operand], worker)
+                port.run(one, job)
+            else:
+                one.failed(job, operand, worker, ("OSError", f"try {tries + 1}", "", b"", -1, True))
+        assert ended[0]["state"] == (JobState.SUCCEEDED if comes_back else JobState.FAILED)
+        assert comes_back or ended[0]["error"][:2] == ("OSError", "try 4")
+
+    told(story)
+
+
+def test_a_cancel_while_an_operand_waits_for_its_next_try_ends_at_once(monkeypatch):
+    monkeypatch.setattr(stage_run, "RETRY_SECONDS", 0.0)
+
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        (operand, worker) = port.queued[job].pop()
+        one.started(job, [operand], worker)
+        one.failed(job, operand, worker, ("OSError", "no", "", b"", -1, True))
+        one.cancel(job)
+        assert ended[0]["state"] == JobState.CANCELLED
+        for _ in range(3):
+            await asyncio.sleep(0)  # the try that was planned finds nothing to do
+        assert not port.queued[job]
+
+    told(story)
