@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -42,11 +43,16 @@ class Folders:
         Raises
         ------
         StorageError
-            If `spill_dir` is no folder that we may write to.
+            If `spill_dir` is no folder that we may write to, or one that another user may change.
         """
         parent = Path(spill_dir) if spill_dir is not None else Path(tempfile.gettempdir())
         if not parent.is_dir() or not os.access(parent, os.W_OK):
             raise StorageError(f"spill_dir {parent} is no folder that can be written to; make it, or give another")
+        if (owner := parent.stat().st_uid) not in (0, os.getuid()):  # who may put another folder in the place of ours
+            raise StorageError(
+                f"spill_dir {parent} belongs to another user (uid {owner}), who could change what is spilled there; "
+                "make a folder of your own in it, and give that"
+            )
         folder = tempfile.mkdtemp(prefix="jmars-")  # 0700
         spill = parent.resolve() / f"jmars-{cluster}-{secrets.token_hex(8)}"
         return cls(str(runtime_dir() / f"{cluster}.json"), folder, str(spill))
@@ -78,6 +84,12 @@ class Folders:
             raise StorageError(
                 f"cannot make the spill folder {self.spill}: {error.strerror}; give another spill_dir"
             ) from error
+        found = os.lstat(self.spill)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise StorageError(
+                f"the spill folder {self.spill} was put there by somebody else, as a link or open to others; "
+                "give a spill_dir that only you can write to"
+            )
         return self.spill
 
     def register(self, entry: dict[str, Any]) -> None:
