@@ -110,6 +110,7 @@ class Rescue:
         loser.debris += twin.outs
         self._release(twin)
         self._stay(batch)
+        loser.state = BEATEN  # it is sent nothing more
         loser.link.silence()
         loser.link.kill(BEATEN)
 

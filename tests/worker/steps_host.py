@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.actors.frames import pack
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.model.messages import JobTable
 from jmars.storage.arena import Arena
@@ -130,8 +131,7 @@ class Host:
 
     def say(self, *message: Any, worker: int = 0) -> None:
         """An executor reports."""
-        link = self.children.links[f"worker-{worker}"]
-        link._heard(link, message)
+        self.children.links[f"worker-{worker}"].data_received(pack(message))
 
     def batches(self, worker: int = 0) -> list[Any]:
         """What an executor was sent to run."""
