@@ -14,9 +14,11 @@ In reading order:
 - reduction_kernel.py: leaves and combines of a tree reduction
 - pipeline.py: generator, expression and reduction in one pass over blocks
 - compile.py: `compile_program`, the door of this floor
+- executable.py: one operand as a document that runs apart from any cluster
 """
 
 from jmars.kernels.compile import Kernel, compile_program, take_member
+from jmars.kernels.executable import executable, run_executable
 from jmars.kernels.fusing import compose, fuse, share_inputs
 from jmars.kernels.program import ChunkType, Program
 from jmars.kernels.unsized import Pieces
@@ -28,7 +30,9 @@ __all__ = [
     "Program",
     "compile_program",
     "compose",
+    "executable",
     "fuse",
+    "run_executable",
     "share_inputs",
     "take_member",
 ]
