@@ -51,6 +51,10 @@ class Watch:
         """The same of all jobs, line by line."""
         return str(await _here(self._reasons.cluster(standing(self._execution))))
 
+    async def operand(self, job: str, operand: int) -> Any:
+        """The executable graph of an operand, as JSON."""
+        return await _here(self._reasons.operand(job, operand))
+
     async def look(self, now: float | None = None) -> None:
         """Say how long jobs may still take and which do not move, if it is time to look."""
         now = time.monotonic() if now is None else now

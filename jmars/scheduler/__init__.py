@@ -9,6 +9,7 @@ shard.py       one shard of a job's operands: an OperandActor with ghosts of wha
 shards.py      a job's operands spread over several shards, which exchange only what crosses
 picture.py     what the live view is told of a graph
 ranking.py     the order that a job runs in (Machine, rank_operands)
+fitting.py     whether each operand fits in memory at all
 prepare.py     a submitted graph compiled, planned and laid out for workers
 plans.py       what was prepared, by structure, to be run again
 event_log.py   what happened, numbered and bounded (EventLog)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from jmars.errors import UnknownTaskError
 from jmars.model import events
 from jmars.model.standing import HostStanding, JobStanding, Verdict
 from jmars.model.states import TERMINAL
+from jmars.scheduler.executables import document
 from jmars.scheduler.graph import GraphActor
 from jmars.scheduler.service import SessionActor
 from jmars.scheduler.watchdog import CALM
@@ -37,6 +39,21 @@ class WhyActor:
         """The same of all jobs that have not ended, line by line, and which workers ended of late."""
         found = [self._session.graph(told["id"]) for told in self._session.jobs()]
         return of_cluster([_stands(graph) for graph in found], named(host, self._words))
+
+    def operand(self, job: str, operand: int) -> dict[str, Any]:
+        """The executable graph of an operand of the job's newest stage, as JSON: what it fetches, and what it does.
+
+        Raises
+        ------
+        UnknownTaskError
+            If the job, its graph or the operand is not here any more.
+        """
+        ready = self._session.graph(job).newest
+        n = 0 if ready is None else len(ready.prepared.table.program)
+        if ready is None or not 0 <= operand < n:
+            has = f"it has {n}, from 0" if n else "its graph is not here; the last few jobs keep theirs"
+            raise UnknownTaskError(f"{job} has no operand {operand}: {has}")
+        return document(ready, job, operand)
 
     def pulses(self) -> dict[str, list[Any]]:
         """Of each job that has not ended something that differs as soon as it has moved."""

@@ -145,10 +145,10 @@ def _stopped(job: JobStanding, host: HostStanding) -> Verdict | None:
 
 
 def _preparing(job: JobStanding, host: HostStanding) -> Verdict | None:
-    if not job["phase"]:
+    if not job["phase"] and job["state"] != "preparing":
         return None
     what = "is prepared" if job["state"] == "preparing" else "prepares its next stage"
-    return Verdict(kind="preparing", text=f"{_label(job)} {what}: {job['phase']}")
+    return Verdict(kind="preparing", text=f"{_label(job)} {what}: {job['phase'] or 'it is begun'}")
 
 
 def _runs(job: JobStanding, host: HostStanding) -> Verdict | None:
@@ -190,7 +190,8 @@ def _disk(job: JobStanding, host: HostStanding) -> Verdict | None:
     reading = next((one for one in host["reading"] if one["job"] == job["id"]), None)
     if not (disk["writes"] or disk["reads"]) or not (waits or reading):
         return None
-    moves = [f"{n} chunks are being {how}" for n, how in ((disk["writes"], "written"), (disk["reads"], "read")) if n]
+    ways = ((disk["writes"], "written"), (disk["reads"], "read"))
+    moves = [f"{n} chunk{'s are' if n > 1 else ' is'} being {how}" for n, how in ways if n]
     who = reading or next((one for one in host["line"] if one["job"] == job["id"]), None)
     first = f"{who['what']}, which needs {format_bytes(who['needs'])}, and " if who is not None else ""
     slow = "; the disk is slow or hangs" if disk["seconds"] > SLOW_DISK else ""

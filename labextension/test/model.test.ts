@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { bytes as size, count, plural, seconds } from '../src/model/format';
 import { boxAt, geometry, neighbour } from '../src/model/geometry';
 import { layered } from '../src/model/layout';
-import { boxes, fromJson, partners, PRUNED, story } from '../src/model/picture';
+import { boxes, fromJson, partners, PRUNED, sourcesOf, standing, story } from '../src/model/picture';
 import { done, sentence } from '../src/model/states';
 import { bytes, picture } from './pictures';
 
@@ -88,6 +88,25 @@ describe('geometry', () => {
   });
 });
 
+describe('the executable graph of an operand', () => {
+  // 0 and 1 are read by 2, that and 1 by 3
+  const layer = { n: 4, src: [0, 1, 2, 1], dst: [2, 2, 3, 3], label: [0, 0, 0, 0], labels: ['add'], size: [1, 1, 1, 1] };
+  test('is what it fetches and itself', () => {
+    expect([0, 2, 3].map(at => sourcesOf(layer, at))).toEqual([[], [0, 1], [2, 1]]);
+    const shown = picture();
+    const facts = new Map(story(shown, 'after', 4, size)!.facts);
+    expect(facts.get('fetches')).toBe('rand+add #0 (64 B), rand+add #1 (64 B), rand+add #2 (64 B), rand+add #3 (64 B)');
+    expect([facts.get('depth'), facts.get('read by'), facts.get('hangs on it')]).toEqual(['1', '0', '1']);
+  });
+  test('stands in the graph as the first Mars saw it', () => {
+    const numbers = [0, 1, 2, 3].map(at => standing(layer, at).map(([, value]) => value));
+    expect(numbers).toEqual([['0', '1', '3'], ['0', '2', '4'], ['1', '1', '2'], ['2', '0', '1']]);
+  });
+  test('ends on a graph with a cycle too', () => {
+    expect(standing({ ...layer, src: [0, 1, 2], dst: [1, 2, 0] }, 0).length).toBe(3);
+  });
+});
+
 describe('picture', () => {
   test('a box before fusion has the state of what it was fused into', () => {
     const both = boxes(picture());
@@ -124,6 +143,10 @@ describe('picture', () => {
       ['state', 'running'],
       ['worker', 'worker-0'],
       ['output', '64 B'],
+      ['depth', '0'],
+      ['read by', '1'],
+      ['hangs on it', '2'],
+      ['fetches', 'nothing'],
       ['operands fused', '2']
     ]);
     expect(story(picture(), 'after', 99, size)).toBeNull();

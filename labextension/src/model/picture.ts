@@ -1,6 +1,6 @@
 // What follows from a picture: states of boxes, the story of one operand.
 import { N_STATES } from './states';
-import { Graph, Picture, StageRow, STATE_NAMES } from './view';
+import { Graph, Layer, Picture, StageRow, STATE_NAMES } from './view';
 
 /** Colours of a layer's boxes: a state each, or counts by state each. */
 export interface Boxes {
@@ -78,6 +78,13 @@ export function story(picture: Picture, side: Side, at: number, format: (bytes: 
   if (side === 'after' && graph.nbytes.length === layer.n) {
     facts.push(['output', format(graph.nbytes[at])]);
   }
+  if (!graph.aggregated) {
+    facts.push(...standing(layer, at));
+    const reads = sourcesOf(layer, at);
+    const sized = side === 'after' && graph.nbytes.length === layer.n;
+    const name = (box: number) => `${layer.labels[layer.label[box]] || 'operand'} #${box}${sized ? ` (${format(graph.nbytes[box])})` : ''}`;
+    facts.push(['fetches', reads.length ? [...reads.slice(0, FETCHES).map(name), reads.length > FETCHES ? `and ${reads.length - FETCHES} more` : ''].filter(Boolean).join(', ') : 'nothing']);
+  }
   if (side === 'after') {
     facts.push([graph.aggregated ? 'operands' : 'operands fused', String(layer.size[at])]);
   } else if (!graph.aggregated && graph.group[at] >= 0) {
@@ -85,6 +92,52 @@ export function story(picture: Picture, side: Side, at: number, format: (bytes: 
     facts.push(['runs in', into.labels[into.label[graph.group[at]]]]);
   }
   return { title: layer.labels[layer.label[at]] || 'operand', facts, lines: sources(graph, side, at) };
+}
+
+const FETCHES = 6; // inputs that are named
+
+/** Boxes that box `at` reads: with it, its executable graph. */
+export function sourcesOf(layer: Layer, at: number): number[] {
+  return [...new Set(layer.src.filter((_, i) => layer.dst[i] === at))];
+}
+
+/** What the first Mars looked at: how deep a box lies, how many read it, and it with all that follows, each counted once per path. */
+export function standing(layer: Layer, at: number): [string, string][] {
+  const readers = [...new Set(layer.dst.filter((_, i) => layer.src[i] === at))].length;
+  const depth = walk(layer.dst, layer.src, at, (below: number[]) => (below.length ? 1 + Math.max(...below) : 0));
+  const follows = walk(layer.src, layer.dst, at, (above: number[]) => 1 + above.reduce((sum, one) => sum + one, 0));
+  return [
+    ['depth', String(depth)],
+    ['read by', String(readers)],
+    ['hangs on it', follows > 1e9 ? follows.toExponential(1) : String(follows)]
+  ];
+}
+
+/** A number of a box made of those of the boxes that `to` leads to; each is made once, without recursion. */
+function walk(from: number[], to: number[], start: number, make: (others: number[]) => number): number {
+  const next = new Map<number, number[]>();
+  from.forEach((box, i) => {
+    const known = next.get(box) || [];
+    if (!known.includes(to[i])) {
+      next.set(box, [...known, to[i]]);
+    }
+  });
+  const made = new Map<number, number>();
+  const stack = [start];
+  const open = new Set<number>();
+  while (stack.length) {
+    const box = stack[stack.length - 1];
+    const others = (next.get(box) || []).filter(one => one !== box);
+    const missing = others.filter(one => !made.has(one) && !open.has(one)); // a graph that a page was sent may hold a cycle
+    open.add(box);
+    if (missing.length) {
+      stack.push(...missing);
+    } else {
+      made.set(box, make(others.map(one => made.get(one) ?? 0)));
+      stack.pop();
+    }
+  }
+  return made.get(start) ?? 0;
 }
 
 /** Boxes of the other side that box `at` stands for. */
