@@ -138,17 +138,14 @@ class Care:
             return
         worker = next((one for one in self._place.workers if one.link is link), None)
         log.warning("%s (pid %d): %s", link.name, pid, step.value)
-        if step is Step.FENCE:
-            self._children.kill_all(link, "stopped")
-        elif step is Step.GIVE_UP:
+        if step is Step.GIVE_UP:
             self._give_up(worker, link)
             return
-        if worker is None:
-            return
-        worker.state = {Step.SUSPECT: "suspect", Step.WELL: "", Step.FENCE: "fenced"}[step]
-        self._place.scheduler.worker_moved(worker.index, worker.name, pid, worker.state or "idle")
-        if step is Step.SUSPECT and worker.batches and worker.batches[0].asking is not None:
-            return
+        if worker is not None:
+            worker.state = {Step.SUSPECT: "suspect", Step.WELL: "", Step.FENCE: "fenced"}[step]
+            self._place.scheduler.worker_moved(worker.index, worker.name, pid, worker.state or "idle")
+        if step is Step.FENCE:
+            self._children.kill_all(link, "stopped")
         self._dispatching.dispatch()
 
     def _give_up(self, worker: Worker | None, link: ChildLink) -> None:

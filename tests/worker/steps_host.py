@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from typing import Any
 
@@ -152,11 +153,11 @@ class Host:
 def in_loop(function: Any) -> Any:
     """A test that runs in an event loop."""
 
+    @functools.wraps(function)
     def test(*args: Any, **kwargs: Any) -> None:
         async def run() -> None:
             function(*args, **kwargs)
 
         asyncio.run(run())
 
-    test.__name__, test.__doc__ = function.__name__, function.__doc__
     return test
