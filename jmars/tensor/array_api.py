@@ -1,8 +1,8 @@
-"""The Python array API standard (2024.12) on jmars: the names that it asks for, and no others.
+"""The Python array API standard (2024.12) on jmars.
 
 It is what `x.__array_namespace__()` gives and `jmars.array_api` names: libraries written for the standard call it
 without knowing jmars. NumPy 2's main namespace follows the standard, so these are the functions of `jmars.tensor`;
-what of arrays lies on the "cpu" is NumPy's answer too. Source: https://data-apis.org/array-api/2024.12/.
+what of arrays lies on the "cpu" is NumPy's answer too. `dir` lists what the standard asks for. Source: https://data-apis.org/array-api/2024.12/.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ def broadcast_arrays(*arrays: Any) -> list[Any]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OURS:
-        return FUNCTIONS[name]
-    if name in _NUMPYS:
+    if name in _NUMPYS or name == "lib":  # np.lib's functions find ours by NumPy's protocols
         return getattr(np, name)
-    raise AttributeError(f"the array API standard {__array_api_version__} knows no {name!r}; jmars.tensor may")
+    if name in FUNCTIONS:  # beside the standard's also what else there is, as NumPy does it: xarray asks for einsum
+        return FUNCTIONS[name]
+    raise AttributeError(f"neither the array API standard {__array_api_version__} nor jmars.tensor knows {name!r}")
 
 
 def __dir__() -> list[str]:
