@@ -136,7 +136,9 @@ class Job:
             If it failed for a reason of ours; a user's own exception is raised as itself, with a note about where.
         """
         if not self.wait(timeout):
-            raise TimeoutError(f"{self.name} has not ended within {timeout} s; it runs on, ask again or cancel it")
+            raise TimeoutError(
+                f"{self.name} has not ended within {timeout} s; it runs on, ask again or cancel it ({self.why()})"
+            )
         error = self.error
         if error is not None:
             raise error
