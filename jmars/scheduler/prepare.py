@@ -22,6 +22,7 @@ from jmars.model.messages import JobTable
 from jmars.optimize import Compiled, compile_graph
 from jmars.plan import Plan, PlanGraph, make_plan
 from jmars.scheduler.event_log import weight
+from jmars.scheduler.fitting import Hungriest, hungriest
 from jmars.scheduler.picture import graph_built, with_lines
 from jmars.scheduler.ranking import Machine, Ranked, rank_operands
 from jmars.scheduler.watching import Watch
@@ -76,6 +77,7 @@ class Prepared:
     size: int
     watched: Watched | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)  # with which it was planned
+    hungriest: Hungriest | None = None  # the operand that needs most memory at once
     made: float = 0.0  # monotonic
     phases: tuple[tuple[str, float], ...] = ()  # what making it took, in seconds
     refined: int = 0  # how often it was planned again with what its runs taught
@@ -255,6 +257,7 @@ def prepare(
         _size(compiled) + (60 * after.n if ranked.graph is not None else 0),
         _watched(ranked, settings, len(workers), machine),
         dict(settings),
+        hungriest=hungriest(after),
         made=laps[-1],
         phases=tuple((name, after - before) for name, (before, after) in zip(PHASES, pairwise(laps), strict=True)),
     )

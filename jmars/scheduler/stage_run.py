@@ -20,6 +20,7 @@ from jmars.model import events
 from jmars.model.messages import JobTable, Raised
 from jmars.model.states import OperandState as S
 from jmars.scheduler.eta import Eta
+from jmars.scheduler.fitting import refuse_unfit
 from jmars.scheduler.operand import Moved
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.replanning import watch_over
@@ -348,8 +349,13 @@ def open_stage(
         If a tensor that it reads was dropped, or too many jobs are open.
     ChunkLostError
         If chunks of it were lost.
+    MemoryLimitError
+        If one of its operands does not fit in memory by itself.
     """
     prepared, bound = ready
+    most = prepared.hungriest
+    if most is not None and around.machine is not None and most.nbytes > (room := around.machine().memory):
+        refuse_unfit(most, room, prepared.blame(most.operand, bound)[0])
     meta, port = around.meta, around.port
     table = prepared.open(job, number, around.take_chunks(prepared.plan.dag.n), bound)
     given: dict[int, int] = {}

@@ -1,0 +1,83 @@
+"""Whether each operand of a job fits in memory at all: who does not is refused before anything runs.
+
+An operand holds its inputs, its output and its scratch at once. Where that is more than the memory limit leaves for
+chunks, no order of the run helps, only other chunks; the error says how large they may be.
+Used by prepare.py and stage_run.py. Source: seed 003, "内存管理"; the issue's "Memory is a guarantee".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jmars.errors import MemoryLimitError
+from jmars.tensor.chunk import ChunkGraph
+from jmars.units import format_bytes
+
+__all__ = ["Hungriest", "hungriest", "refuse_unfit"]
+
+PAGE = 4096  # bytes: what a chunk takes is rounded up to them
+SPARE = 0.97  # of the room that a proposed chunk would need
+
+
+class Hungriest(NamedTuple):
+    """The operand that needs most at once."""
+
+    operand: int
+    nbytes: int  # that it needs
+    shape: tuple[int, ...]  # of the largest chunk that it reads or writes; () where that is not known
+
+
+def hungriest(graph: ChunkGraph) -> Hungriest | None:
+    """The operand that needs most memory at once; chunks whose size only the run tells do not count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jmars.kernels.program import Call, ChunkType, single
+    >>> from jmars.tensor.chunk import ChunkGraphBuilder
+    >>> builder, chunk = ChunkGraphBuilder(), ChunkType((1024,), np.dtype("f8"))
+    >>> one = builder.add(single("make", (), Call(print, (), (), chunk)))
+    >>> two = builder.add(single("double", (chunk,), Call(print, (), (0,), chunk)), [one])
+    >>> hungriest(builder.finish({}))
+    Hungriest(operand=1, nbytes=16384, shape=(1024,))
+    """
+    if not graph.n:
+        return None
+    sizes = np.where(graph.unsized, 0, -(-graph.nbytes // PAGE) * PAGE)
+    gathers = np.array([*(program.gathers for program in graph.programs), False], np.bool_)[graph.program]
+    before = np.concatenate([[0], np.cumsum(sizes[graph.input_idx])])
+    inputs = before[graph.input_ptr[1:]] - before[graph.input_ptr[:-1]]
+    needs = np.where(graph.program < 0, 0, sizes + graph.work + np.where(gathers, 0, inputs))
+    operand = int(needs.argmax())
+    held = [operand] if gathers[operand] else [operand, *graph.inputs(operand).tolist()]
+    largest = max(held, key=lambda chunk: int(sizes[chunk]))
+    row = int(graph.program[largest])
+    shape = graph.programs[row].output.shape if row >= 0 else ()
+    return Hungriest(operand, int(needs[operand]), shape)
+
+
+def refuse_unfit(most: Hungriest, room: int, what: str) -> None:
+    """Raise MemoryLimitError where the operand that needs most cannot run.
+
+    Parameters
+    ----------
+    room
+        Bytes that the memory limit leaves for chunks and scratch.
+    what
+        The operand in words, for the error.
+    """
+    if most.nbytes <= room:
+        return
+    # each axis shorter by the whole factor: a product reads whole lines of chunks, which shrink by one axis alone
+    part = SPARE * room / most.nbytes
+    fitting = tuple(max(1, int(n * part)) if n > 1 else n for n in most.shape)
+    said = f", one of {fitting if len(fitting) > 1 else fitting[0]} fits" if fitting else ""
+    error = MemoryLimitError(
+        f"{what} needs {format_bytes(most.nbytes)} in memory at once (inputs, output and scratch) and the memory limit "
+        f"leaves {format_bytes(room)}; use a smaller chunk_size{said}, or raise memory_limit by "
+        f"{format_bytes(most.nbytes - room)}"
+    )
+    error.operand = most.operand
+    raise error

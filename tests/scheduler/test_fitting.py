@@ -1,0 +1,71 @@
+"""What cannot fit is refused before anything runs, with the numbers and the chunk size that fits."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import jmars.tensor as mt
+from jmars.client import Cluster
+from jmars.errors import MemoryLimitError
+from jmars.optimize import compile_graph
+from jmars.scheduler.fitting import Hungriest, hungriest, refuse_unfit
+from jmars.tensor.graph import TensorGraph
+
+
+def compiled(*tensors):
+    return compile_graph(TensorGraph.of([t.data for t in tensors], {}), {"fuse_enabled": False}).after
+
+
+def test_the_operand_that_needs_most_is_found():
+    x = mt.ones((100, 512), chunk_size=(100, 512))
+    graph = compiled((x + 1) @ mt.ones((512, 8), chunk_size=(512, 8)))
+    most = hungriest(graph)
+    assert graph.programs[graph.program[most.operand]].name == "add"
+    assert most.nbytes == 2 * 100 * 512 * 8 + int(graph.work[most.operand]) and most.shape == (100, 512)
+
+
+def test_chunks_of_unknown_size_do_not_count():
+    x = mt.arange(100_000, chunk_size=100_000)
+    most = hungriest(compiled(x[x % 2 == 0] + 1))
+    assert most.nbytes <= 4 * 800_000
+
+
+def test_an_empty_graph_needs_nothing():
+    assert hungriest(compiled()) is None
+
+
+def test_what_fits_is_not_refused():
+    refuse_unfit(Hungriest(0, 100, (5,)), 100, "operand add")
+
+
+@pytest.mark.parametrize("shape", [(10_000_000,), (1, 10_000_000), (4000, 2500), ()])
+def test_the_error_says_the_numbers_and_a_chunk_that_fits(shape):
+    need = 3 * 80_000_000
+    with pytest.raises(MemoryLimitError) as caught:
+        refuse_unfit(Hungriest(0, need, shape), 2**26, "operand add of line 3 (c = a + b)")
+    text = str(caught.value)
+    assert text.startswith("operand add of line 3 (c = a + b) needs 228.9 MiB in memory at once")
+    assert "the memory limit leaves 64.0 MiB" in text and "raise memory_limit by 164.9 MiB" in text
+    said = re.search(r"one of (.*) fits", text)
+    if not shape:
+        assert said is None
+        return
+    lengths = [int(n) for n in re.findall(r"\d+", said[1])]
+    assert 0.9 * 2**26 < need * max(lengths) / max(shape) <= 2**26
+
+
+def test_a_plan_that_cannot_fit_is_refused_before_it_starts_and_the_proposed_chunks_do_fit():
+    with Cluster(n_workers=1, memory_limit="200MiB") as cluster:
+
+        def work(chunk):
+            x = mt.random.default_rng(1).random((6000, 6000), chunk_size=chunk)
+            return abs(x - x.T @ mt.ones((6000, 6), chunk_size=chunk) @ mt.ones((6, 6000), chunk_size=chunk)).sum()
+
+        job = cluster.submit(work(3000))
+        assert job.wait(60) and isinstance(job.error, MemoryLimitError)
+        assert not [event for event in job.events() if event[2] == "OperandsMoved"]
+        rows, columns = map(int, re.search(r"one of \((\d+), (\d+)\) fits", str(job.error)).groups())
+        again = cluster.submit(work((rows, columns)))
+        assert again.wait(60) and again.error is None
