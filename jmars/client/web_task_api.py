@@ -21,6 +21,7 @@ from jmars.model.states import TERMINAL, JobState
 from jmars.switches import with_extra
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
+from jmars.web.npy import dtype_of
 from jmars.web.operands import document_of
 
 __all__ = ["WebResult", "WebTaskAPI"]
@@ -40,7 +41,7 @@ class WebResult:
     def __init__(self, client: WebClient, path: str, told: Mapping[str, Any]) -> None:
         self._client, self._path = client, path
         self.shape = None if told["shape"] is None else tuple(told["shape"])
-        self.dtype = np.dtype(told["dtype"]) if isinstance(told["dtype"], str) else None
+        self.dtype = dtype_of(told["dtype"])
 
     def fetch(self) -> Any:
         """The whole array; a NumPy scalar where it has no axes, as `Tensor.fetch`."""

@@ -30,10 +30,11 @@ from jmars.tensor.unknown import is_known
 from jmars.web.document import build
 from jmars.web.guard import Guard
 from jmars.web.link import PATIENCE, Link
+from jmars.web.npy import dtype_of, named_dtype
 from jmars.web.operands import OPERANDS, graph_of
 from jmars.web.problems import Problem, of_report
-from jmars.web.sessions import Array, Graph, Result, Session, Sessions, dtype_of, named_dtype
-from jmars.web.slices import Selection, pieces, reads
+from jmars.web.sessions import Array, Graph, Result, Session, Sessions
+from jmars.web.slices import Read, Selection, pieces, reads
 
 __all__ = ["Door"]
 
@@ -210,16 +211,35 @@ class Door:
     async def read(self, key: str, dtype: np.dtype[Any], splits: Splits, selection: Selection) -> AsyncIterator[bytes]:
         """The elements of a selection in C order, as bytes, piece by piece."""
         chunks = await self.link.ask("session", "chunks", key)
-        for box in pieces(selection.ranges, dtype.itemsize):
-            piece = np.empty([len(one) for one in box], dtype)
-            for one in reads(box, splits, dtype.itemsize):
-                data = await self.link.ask("passing", "read", chunks[one.chunk], one.start, one.stop, patience=MOVING)
-                target: Any = (*one.target, ...)
-                piece[target] = np.ndarray(one.shape, dtype, data, 0, one.strides)
-            self.counts["bytes", "out"] += piece.nbytes
-            yield piece.tobytes()
+        coming: asyncio.Task[bytes] | None = None  # the next piece is read while the last one is sent
+        try:
+            for box in pieces(selection.ranges, dtype.itemsize):
+                before, coming = coming, asyncio.ensure_future(self._piece(box, chunks, dtype, splits))
+                if before is not None:
+                    yield await before
+            if coming is not None:
+                yield await coming
+        finally:
+            if coming is not None:
+                coming.cancel()
 
     # -- own
+    async def _piece(self, box: Sequence[range], chunks: Sequence[int], dtype: np.dtype[Any], splits: Splits) -> bytes:
+        """The elements of a box, from all chunks that it meets."""
+        piece = np.empty([len(one) for one in box], dtype)
+        parts = list(reads(box, splits, dtype.itemsize))
+        answers = [self._part(chunks[one.chunk], one, dtype.itemsize) for one in parts]
+        for one, data in zip(parts, await asyncio.gather(*answers)):
+            target: Any = (*one.target, ...)
+            piece[target] = np.frombuffer(data, dtype).reshape(one.shape)
+        self.counts["bytes", "out"] += piece.nbytes
+        return piece.tobytes()
+
+    async def _part(self, chunk: int, part: Read, itemsize: int) -> bytes:
+        asked = chunk, part.start, itemsize, part.shape, part.strides
+        found: bytes = await self.link.ask("passing", "gather", *asked, patience=MOVING)
+        return found
+
     def _tensor(self, session: Session, name: str) -> Tensor | None:
         """What lies on the cluster as a tensor: an uploaded array, or GRAPH/NAME, a result of the session."""
         graph, _, result = name.rpartition("/")

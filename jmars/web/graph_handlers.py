@@ -8,9 +8,9 @@ from __future__ import annotations
 from tornado.iostream import StreamClosedError
 
 from jmars.web.handlers import Base, JsonBody
-from jmars.web.npy import header
+from jmars.web.npy import dtype_of, header
 from jmars.web.problems import Problem
-from jmars.web.sessions import Graph, Session, dtype_of
+from jmars.web.sessions import Graph, Session
 from jmars.web.slices import chunk_of, chunks_met, parse
 
 __all__ = ["DetailHandler", "GraphBase", "GraphHandler", "GraphsHandler", "ResultHandler"]
@@ -64,8 +64,11 @@ class DetailHandler(GraphBase):
     """What a graph is made of, as `TaskAPI` tells it."""
 
     async def get(self, session: str, graph: str, what: str) -> None:
-        """Its tensor operands, how each of them stands, or the operands on chunks of one (?tileable=, ?io=1)."""
+        """Tensor operands, how each of them stands, the operands on chunks of one (?tileable=, ?io=1), why it waits."""
         _, one = self.find(session, graph)
+        if what == "why":
+            self.answer(await self.door.link.ask("why", "job", one.id))
+            return
         args: tuple[object, ...] = ()
         if what == "subtasks":
             args = (self.get_query_argument("tileable", ""), self.get_query_argument("io", "") == "1")

@@ -15,10 +15,37 @@ from numpy.lib import format as npy_format
 
 from jmars.web.problems import Problem
 
-__all__ = ["Receiver", "header", "row_splits"]
+__all__ = ["Receiver", "dtype_of", "header", "named_dtype", "row_splits"]
 
 MAGIC = b"\x93NUMPY"
 LONGEST = 64 * 1024  # bytes of a header
+
+
+def named_dtype(dtype: np.dtype[Any]) -> Any:
+    """A dtype as .npy headers name it, fit for JSON: a text, or lists for records.
+
+    Examples
+    --------
+    >>> named_dtype(np.dtype("i4")), named_dtype(np.dtype([("a", "f8", (2,))]))
+    ('<i4', [['a', '<f8', [2]]])
+    """
+    return _lists(npy_format.dtype_to_descr(dtype))
+
+
+def dtype_of(name: Any) -> np.dtype[Any]:
+    """The dtype that `named_dtype` named; raises ValueError or TypeError for what names none."""
+    return npy_format.descr_to_dtype(_descr(name))
+
+
+def _lists(descr: Any) -> Any:
+    return [_lists(one) for one in descr] if isinstance(descr, list | tuple) else descr
+
+
+def _descr(name: Any) -> Any:
+    """With tuples where a dtype's description has them: for each field, and for its shape."""
+    if isinstance(name, list):
+        return [tuple(tuple(part) if i == 2 else _descr(part) for i, part in enumerate(field)) for field in name]
+    return name
 
 
 def header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:

@@ -48,7 +48,7 @@ ROWS: dict[tuple[str, str], tuple[str, dict[int, str | None], dict[str, tuple[st
     ),
     (f"{_G}/stream", "get"): ("the same as a websocket, to the graph's end", {101: None}, _SINCE, None),
     (f"{_G}/detail/{{what}}", "get"): (
-        "tileable_graph, tileable_details, or subtasks of one tileable", {200: "Any"},
+        "tileable_graph, tileable_details, subtasks of one tileable, or why it stands as it does", {200: "Any"},
         {"tileable": ("string", "of subtasks: which"), "io": ("string", "of subtasks: 1 for those beside them too")},
         None,
     ),

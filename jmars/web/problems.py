@@ -16,6 +16,7 @@ __all__ = ["Problem", "as_line", "of_exception", "of_report"]
 
 _STATUS: dict[type[Exception], int] = {  # the first that fits
     errors.UnknownTaskError: 404,
+    errors.ChunkLostError: 410,
     errors.ClusterLostError: 503,
     errors.ClusterError: 409,
     errors.StorageError: 507,
@@ -25,6 +26,7 @@ _STATUS: dict[type[Exception], int] = {  # the first that fits
 }
 _HINTS = {
     404: "GET /api/session and …/graph list what there is",
+    410: "what was stored is lost; send the graph again",
     503: "ask again; when the cluster has ended, so has this door",
     507: "free memory or disk: delete results and sessions that are done",
 }

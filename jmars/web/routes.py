@@ -32,7 +32,7 @@ ROUTES: dict[str, type[Base]] = {
     "/api/session/{session}/graph/{graph}/result/{result}": ResultHandler,
     "/metrics": MetricsHandler,
 }
-_PARTS = {"what": "(tileable_graph|tileable_details|subtasks)"}
+_PARTS = {"what": "(tileable_graph|tileable_details|subtasks|why)"}
 
 
 def handlers() -> list[tuple[str, Any]]:

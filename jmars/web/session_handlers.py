@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator
 from tornado import web
 
 from jmars.web.handlers import DRAINED, Base, JsonBody
-from jmars.web.npy import Receiver, row_splits
+from jmars.web.npy import Receiver, named_dtype, row_splits
 from jmars.web.problems import Problem
-from jmars.web.sessions import Array, named_dtype
+from jmars.web.sessions import Array
 
 __all__ = ["ArrayHandler", "ArraysHandler", "SessionHandler", "SessionsHandler"]
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy_format
 
 from jmars.model.states import TERMINAL, JobState
+from jmars.web.npy import dtype_of
 from jmars.web.problems import Problem
 
-__all__ = ["Array", "Graph", "Result", "Session", "Sessions", "dtype_of", "named_dtype", "new_file"]
+__all__ = ["Array", "Graph", "Result", "Session", "Sessions", "new_file"]
 
 Lengths = tuple[tuple[int, ...], ...]
 
@@ -190,29 +190,11 @@ def new_file(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def named_dtype(dtype: np.dtype[Any]) -> Any:
-    """A dtype as .npy headers name it: a text, or a list for records."""
-    return npy_format.dtype_to_descr(dtype)
-
-
-def dtype_of(name: Any) -> np.dtype[Any]:
-    """The dtype that `named_dtype` named; JSON has lists where it had tuples."""
-    return npy_format.descr_to_dtype(_tuples(name) if isinstance(name, list) else name)
-
-
 def shown(dtype: Any, chunks: Sequence[Sequence[int]] | None) -> dict[str, Any]:
     """Shape, dtype, bytes and chunks as JSON; null where not known."""
     shape = None if chunks is None else [sum(axis) for axis in chunks]
     size = None if shape is None else int(np.prod(shape, dtype=object)) * dtype_of(dtype).itemsize
     return {"shape": shape, "dtype": dtype, "nbytes": size, "chunks": chunks}
-
-
-def _tuples(fields: list[Any]) -> list[Any]:
-    return [
-        tuple(_tuples(one) if isinstance(one, list) and i == 1 else tuple(one) if isinstance(one, list) else one
-              for i, one in enumerate(field))
-        for field in fields
-    ]  # fmt: skip
 
 
 def _session(given: dict[str, Any]) -> Session:

@@ -114,7 +114,7 @@ def pieces(ranges: Sequence[range], itemsize: int, most: int = PIECE) -> Iterato
     if axis == 0:
         yield tuple(ranges)
         return
-    cut, step = ranges[axis - 1], max(1, most // inner)
+    cut, step = ranges[axis - 1], max(1, most // max(1, inner))
     for lead in product(*ranges[: axis - 1]):
         for at in range(0, len(cut), step):
             yield (*(range(i, i + 1) for i in lead), cut[at : at + step], *ranges[axis:])

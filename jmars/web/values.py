@@ -20,7 +20,6 @@ from types import EllipsisType
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy_format
 
 from jmars.errors import UnsupportedError
 from jmars.kernels.expression import Expression, Node
@@ -31,6 +30,7 @@ from jmars.tensor.ops.distributions import DISTRIBUTIONS
 from jmars.tensor.ops.random_chunks import Stream
 from jmars.tensor.unknown import Origin, Unknown
 from jmars.web.names import MODULES, find
+from jmars.web.npy import dtype_of, named_dtype
 
 __all__ = ["VALUES", "decoded", "encoded", "made", "parts"]
 
@@ -127,7 +127,7 @@ def _array(value: Any) -> dict[str, Any]:
 def _named(dtype: np.dtype[Any]) -> Any:
     if dtype.hasobject:
         raise UnsupportedError("Python objects do not travel as JSON")
-    return npy_format.dtype_to_descr(dtype)
+    return named_dtype(dtype)
 
 
 # -- from JSON
@@ -169,13 +169,19 @@ def made(kind: type[Any], given: Any, depth: int = 0, **more: Any) -> Any:
     return kind(**{name: decoded(given[name], depth + 1) for name in names}, **more)
 
 
+def _listed(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise TypeError("it holds no list")
+    return value
+
+
 def _read_slice(value: Any, depth: int) -> slice:
-    start, stop, step = (decoded(one, depth) for one in value["slice"])
+    start, stop, step = (decoded(one, depth) for one in _listed(value["slice"]))
     return slice(start, stop, step)
 
 
 def _read_dict(value: Any, depth: int) -> dict[Any, Any]:
-    return {decoded(key, depth): decoded(one, depth) for key, one in value["dict"]}
+    return {decoded(key, depth): decoded(one, depth) for key, one in _listed(value["dict"])}
 
 
 def _read_bytes(value: Any, depth: int) -> bytes:
@@ -189,7 +195,7 @@ def _read_array(value: Any, depth: int) -> Any:
 
 
 def _read_unknown(value: Any, depth: int) -> Unknown:
-    key, number, most = value["unknown"]
+    key, number, most = _listed(value["unknown"])
     if not isinstance(key, str) or not _WORD.fullmatch(key):
         raise ValueError("a length's origin is a short text")
     return Unknown(Origin.of(key), *(None if one is None else int(one) for one in (number, most)))
@@ -211,11 +217,11 @@ def _read_new(value: Any, depth: int) -> Any:
 
 _READERS: dict[str, Callable[[Any, int], Any]] = {
     "float": lambda value, _: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[value["float"]],
-    "list": lambda value, depth: [decoded(one, depth) for one in value["list"]],
+    "list": lambda value, depth: [decoded(one, depth) for one in _listed(value["list"])],
     "dict": _read_dict,
     "slice": _read_slice,
     "ellipsis": lambda value, _: Ellipsis,
-    "complex": lambda value, depth: complex(*(decoded(one, depth) for one in value["complex"])),
+    "complex": lambda value, depth: complex(*(decoded(one, depth) for one in _listed(value["complex"]))),
     "bytes": _read_bytes,
     "dtype": lambda value, _: _dtype(value["dtype"]),
     "unknown": _read_unknown,
@@ -227,18 +233,11 @@ _READERS: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
-def _dtype(descr: Any) -> np.dtype[Any]:
-    found = npy_format.descr_to_dtype(_as_descr(descr))
+def _dtype(name: Any) -> np.dtype[Any]:
+    found = dtype_of(name)
     if found.hasobject:
         raise ValueError("Python objects do not travel")
     return found
-
-
-def _as_descr(descr: Any) -> Any:
-    """JSON has lists where a dtype's description has tuples."""
-    if isinstance(descr, list):
-        return [tuple(tuple(part) if i == 2 else _as_descr(part) for i, part in enumerate(field)) for field in descr]
-    return descr
 
 
 # -- names

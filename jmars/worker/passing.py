@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import mmap
 import secrets
+from collections.abc import Sequence
+
+import numpy as np
 
 from jmars.worker.store import StoreActor
 
@@ -29,11 +32,25 @@ class PassingActor:
         self._store, self._memory = store, memory
 
     async def read(self, chunk: int, start: int, stop: int) -> bytes:
-        """Bytes `start` to `stop` of a chunk, which comes back from disk for it if need be; ask for some MiB at a time."""
+        """Bytes `start` to `stop` of a chunk, which comes back from disk for it if need be; ask for a few MiB."""
         ticket = f"read-{secrets.token_hex(8)}"
         try:
             (offset,) = await self._store.pin(ticket, [chunk])
             return self._memory[offset + start : offset + stop]
+        finally:
+            self._store.unpin(ticket)
+
+    async def gather(
+        self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
+    ) -> bytes:
+        """Elements of a chunk in C order: those at `strides` bytes from each other, the first at byte `start`.
+
+        So of a chunk of which every tenth column is wanted, a tenth is sent.
+        """
+        ticket = f"gather-{secrets.token_hex(8)}"
+        try:
+            (offset,) = await self._store.pin(ticket, [chunk])
+            return np.ndarray(shape, f"V{itemsize}", self._memory, offset + start, strides).tobytes()
         finally:
             self._store.unpin(ticket)
 

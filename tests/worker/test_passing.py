@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import mmap
 
+import numpy as np
 import pytest
 
 from jmars.errors import StorageError
@@ -24,6 +25,9 @@ def test_what_is_put_is_read_in_parts_and_nothing_stays_held():
             await passing.put(3, data)
             assert await passing.read(3, 0, SLAB) == data
             assert await passing.read(3, 250, 300) == data[250:300]
+            table = np.frombuffer(data, "<u2").reshape(-1, 64)
+            told = await passing.gather(3, 2 * 64 * 2 + 8, 2, (5, 3), (2 * 128, 20))
+            assert np.array_equal(np.frombuffer(told, "<u2").reshape(5, 3), table[2:12:2, 4:34:10])
         assert execution.admission.clients == 0 and not host.chunks.pins
 
     asyncio.run(through())

@@ -1,0 +1,143 @@
+"""Plain parts of the door: metrics as documented, sessions as a file holds them, refusals by exception."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jmars import errors
+from jmars.web.metrics import METRICS, exposition
+from jmars.web.npy import dtype_of, named_dtype
+from jmars.web.problems import Problem, of_exception, of_report
+from jmars.web.sessions import Array, Graph, Result, Sessions
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "rest.md"
+
+
+def test_metrics_are_those_of_the_reference(web):
+    answer = web.ask("GET", "/metrics")
+    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    lines = answer.body.decode().splitlines()
+    told = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE")}
+    listed = dict(re.findall(r"^\| `(jmars_\w+)`[^|]*\| (\w+) \|", REFERENCE.read_text(), flags=re.MULTILINE))
+    assert told == listed == {name: kind for name, (kind, _) in METRICS.items()}
+    for line in lines:
+        assert re.fullmatch(
+            r'# (HELP|TYPE) jmars_\w+ .+|jmars_\w+(\{\w+="[^"\n]*"(,\w+="[^"\n]*")*\})? [\d.e+]+', line
+        ), line
+    samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert sum(int(n) for name, n in samples.items() if name.startswith("jmars_workers{")) == 2
+    assert int(samples["jmars_memory_limit_bytes"]) == 512 * 2**20
+    assert all(float(n) >= 0 for n in samples.values())
+
+
+def test_labels_are_escaped():
+    info = {"workers": [{"state": 'a"b\\c\nd', "restarts": 0, "done": 0}], "memory": dict.fromkeys(
+        ["limit", "resident", "peak", "chunks", "spilled", "spilled_total", "reloaded_total"], 0) | {
+        "arena": {"capacity": 0, "used": 0}}}  # fmt: skip
+    assert 'jmars_workers{state="a\\"b\\\\c\\nd"} 1' in exposition(info, [], {}, 0).splitlines()
+
+
+def test_sessions_are_found_again_in_their_file(tmp_path):
+    path = tmp_path / "sessions.json"
+    before = Sessions(path)
+    made = before.create("mine")
+    records = np.dtype([("a", "<f8"), ("b", "<i4", (2,)), ("c", [("d", "<i2")])])
+    made.arrays["a"] = Array("k1", named_dtype(records), ((2, 1), (4,)), fortran=True)
+    results = {"y": Result("k2", "<f8", None), "z": Result("k3", "<i8", ((3,), (1, 1)), borrowed=True)}
+    made.graphs["job-1"] = Graph("job-1", "g", results, ["k4"], error={"error": "E", "message": "m"})
+    before.save()
+    assert path.stat().st_mode & 0o777 == 0o600 and [one.name for one in tmp_path.iterdir()] == ["sessions.json"]
+    after = Sessions(path)
+    assert after.known == before.known
+    found = after.find(made.id)
+    assert dtype_of(found.array("a").dtype) == records and found.array("a").chunks == ((2, 1), (4,))
+    assert found.array("a").described("a")["shape"] == [4, 3]
+    assert found.graph("job-1").results == results
+    assert sorted(found.kept()) == ["k1", "k2", "k4"]
+    assert after.graph("job-1") is found.graphs["job-1"] and after.graph("job-2") is None
+    json.dumps(found.described())
+
+
+def test_a_thousand_sessions_are_enough(tmp_path):
+    sessions = Sessions(None)
+    sessions.MOST = 2
+    sessions.create("a"), sessions.create("b")
+    with pytest.raises(Problem) as caught:
+        sessions.create("c")
+    assert caught.value.status == 429
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.UnknownTaskError("x"), 404),
+        (errors.ChunkLostError("x"), 410),
+        (errors.ClusterLostError("x"), 503),
+        (errors.ClusterError("x"), 409),
+        (errors.StorageError("x"), 507),
+        (errors.SettingError("x"), 422),
+        (errors.MemoryLimitError("x"), 422),
+        (errors.NotReadyError("x"), 500),
+        (RuntimeError("a secret of ours"), 500),
+        (Problem(418, "Teapot", "x"), 418),
+    ],
+)
+def test_each_error_has_its_status_and_a_foreign_one_says_nothing(error, status):
+    told = of_exception(error)
+    assert told.status == status and set(told.as_json()) == {"error", "message", "hint", "line"}
+    assert "secret" not in told.message
+
+
+def test_why_a_job_failed_has_no_pickle_and_no_traceback():
+    told = of_report(("ValueError", "bad", "Traceback …", b"\x80pickle", "operand add"), ("graph", 2, "y = add(x)"))
+    assert told == {"error": "ValueError", "message": "bad (in operand add)",
+                    "hint": "correct the node that the line names",
+                    "line": {"file": "graph", "line": 2, "text": "y = add(x)"}}  # fmt: skip
+    assert of_report(None, None) is None
+
+
+def test_it_listens_on_this_machine_alone(door):
+    """S1: one listening socket, of 127.0.0.1."""
+    port = int(door.url.rsplit(":", 1)[1])
+    inodes = {os_link.split("[")[1][:-1] for os_link in links(door.pid) if os_link.startswith("socket:")}
+    listening = []
+    for family in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{door.pid}/net/{family}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                listening.append(fields[1])
+    assert listening == [f"0100007F:{port:04X}"]
+
+
+def links(pid):
+    return [str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir() if one.is_symlink()]
+
+
+BOMBS = {
+    "very many chunks": {"call": "ones", "args": [[10**10]], "kwargs": {"chunk_size": 1}},
+    "very many positions": {"call": "repeat", "args": [{"ref": "x"}, 10**11]},
+    "a very long window": {"call": "bartlett", "args": [10**12]},
+}
+
+
+@pytest.mark.parametrize("what", list(BOMBS))
+def test_what_would_fill_the_memory_is_refused_and_the_door_lives(web, session, door, what):
+    nodes = {"x": {"call": "ones", "args": [[3]]}, "y": BOMBS[what]}
+    answer = web.ask("POST", f"{session}/graph", {"nodes": nodes, "results": ["y"]})
+    if answer.code == 201:  # it is lazy: then the cluster refuses it, or it is cancelled with the session
+        return
+    assert answer.code == 422, answer.body
+    assert web.json("GET", session)["graphs"] == []
+    status = Path(f"/proc/{door.pid}/status").read_text()
+    assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) < 4.5 * 2**20  # kB: the limit on data holds
+
+
+def test_why_a_graph_stands_as_it_does(web, session):
+    graph = web.json("POST", f"{session}/graph", {"nodes": {"x": {"call": "ones", "args": [3]}}, "results": ["x"]}, 201)
+    web.json("GET", f"{session}/graph/{graph['id']}?wait=30")
+    assert web.json("GET", f"{session}/graph/{graph['id']}/detail/why")["text"]
