@@ -26,7 +26,7 @@ from jmars.deploy.clients import Client, Clients
 from jmars.deploy.folders import Folders
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.lease import Lease
-from jmars.deploy.memory import plan_bytes, private_bytes, room_for_chunks
+from jmars.deploy.memory import SCHEDULER_BYTES, plan_bytes, private_bytes, room_for_chunks
 from jmars.deploy.served import ClientHost, ClusterActor, answered
 from jmars.deploy.together import Together
 from jmars.deploy.watch import Watch
@@ -380,7 +380,8 @@ def main() -> None:
     folders = Folders(**orders["folders"])
     arena_fd = orders["arena"]
     try:
-        capacity = room_for_chunks(orders["limit"], orders["workers"], private_bytes(os.getpid()))
+        control = private_bytes(os.getpid()) + (SCHEDULER_BYTES if orders["detach"] else 0)
+        capacity = room_for_chunks(orders["limit"], orders["workers"], control)
     except MemoryLimitError as error:
         os.write(answer, json.dumps({"error": str(error)}).encode() + b"\n")
         return

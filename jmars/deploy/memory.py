@@ -15,11 +15,20 @@ import psutil
 from jmars.errors import MemoryLimitError
 from jmars.units import format_bytes, parse_bytes
 
-__all__ = ["available", "default_limit", "plan_bytes", "private_bytes", "room_for_chunks", "usable_cores"]
+__all__ = [
+    "SCHEDULER_BYTES",
+    "available",
+    "default_limit",
+    "plan_bytes",
+    "private_bytes",
+    "room_for_chunks",
+    "usable_cores",
+]
 
 MB = 2**20
 CONTROL_START = 32 * MB  # that the control process takes when it starts, about
 CONTROL_BYTES = 24 * MB  # that it grows by while it compiles and runs
+SCHEDULER_BYTES = CONTROL_START + CONTROL_BYTES  # of a scheduler that is a process of its own
 WORKER_BYTES = 10 * MB  # that an executor, the zygote, the mover or the janitor takes for itself
 FEW_PLANS, MANY_PLANS = 4 * MB, 32 * MB  # of plans that are kept to be run again, under small and large limits
 LEAST_BYTES = 64 * MB  # that a limit must leave for chunks and scratch

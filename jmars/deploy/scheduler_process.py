@@ -99,6 +99,7 @@ class SchedulerProcess:
     def _job_ended(self, report: dict[str, Any]) -> None:
         self._noted.ended(report)
         self.channel.tell("host", "job_ended", report)
+        asyncio.get_running_loop().call_soon(self._noted.compact)
 
     async def _read_chunk(self, chunk: int, size: int) -> bytes:
         found: bytes = await self.channel.ask("host", "read_chunk", chunk, size)

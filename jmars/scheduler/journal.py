@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgpack
@@ -45,9 +45,9 @@ class Journal:
     """
 
     def __init__(self, path: str, later: Callable[[Callable[[], None]], Any]) -> None:
-        self._later = later
+        self._path, self._later = path, later
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        _cut_torn_end(path, self._fd)
+        self.size = _cut_torn_end(path, self._fd)  # bytes
         self._waiting: list[bytes] = []
 
     def note(self, *record: Any) -> None:
@@ -70,11 +70,27 @@ class Journal:
             return
         data = b"".join(self._waiting)
         self._waiting.clear()
+        self.size += len(data)
         try:
             while data:
                 data = data[os.write(self._fd, data) :]
         except OSError as error:
-            raise StorageError(f"the journal cannot be written ({error.strerror}); make room in {_folder()}") from error
+            folder = os.path.dirname(self._path)
+            raise StorageError(f"the journal cannot be written ({error.strerror}); make room in {folder}") from error
+
+    def begin_again(self, records: Iterable[tuple[Any, ...]]) -> None:
+        """Have the file tell these records instead of all before; whoever dies meanwhile leaves the old ones."""
+        self.flush()
+        beside = f"{self._path}.new"
+        if os.path.exists(beside):
+            os.unlink(beside)
+        fresh = Journal(beside, lambda call: None)
+        for record in records:
+            fresh.note(*record)
+        fresh.flush()
+        os.replace(beside, self._path)
+        os.close(self._fd)
+        self._fd, self.size = fresh._fd, fresh.size
 
     def close(self) -> None:
         """Append what was noted, and let go."""
@@ -105,12 +121,10 @@ def _bodies(data: bytes) -> Iterator[tuple[bytes, int]]:
         at = end
 
 
-def _cut_torn_end(path: str, fd: int) -> None:
-    """What comes next must not stand behind half a record."""
+def _cut_torn_end(path: str, fd: int) -> int:
+    """What comes next must not stand behind half a record; returns the bytes that are left."""
     with open(path, "rb") as file:
         ends = [end for _, end in _bodies(file.read())]
-    os.ftruncate(fd, ends[-1] if ends else 0)
-
-
-def _folder() -> str:
-    return os.environ.get("TMPDIR", "/tmp")
+    size = ends[-1] if ends else 0
+    os.ftruncate(fd, size)
+    return size

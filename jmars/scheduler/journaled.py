@@ -22,6 +22,8 @@ from jmars.scheduler.service import SessionActor
 
 __all__ = ["JournaledSession", "digest_of_table"]
 
+LONGEST = 64 * 2**20  # bytes of a journal that is not made shorter
+
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -31,6 +33,8 @@ class JournaledSession:
     def __init__(self, session: SessionActor, journal: Journal) -> None:
         self._session, self._journal = session, journal
         self.tickets: dict[str, str] = {}  # of submissions: their jobs
+        self.longest = LONGEST
+        self._reports: dict[str, dict[str, Any]] = {}  # of ended jobs
         self._held: dict[str, list[int]] = {}  # by jobs that began anew
         self.structures: set[bytes] = set()  # whose graphs are in the journal
 
@@ -129,6 +133,34 @@ class JournaledSession:
         self._journal.flush()
         meta = self._session.meta
         self._session.around.port.free_chunks(meta.release(self._held.pop(graph.job, [])))
+        self._reports[graph.job] = report
+
+    def known_end(self, report: dict[str, Any]) -> None:
+        """A job had ended with this report before we were there."""
+        self._reports[report["job"]] = report
+
+    def compact(self) -> None:
+        """Where nothing runs and the journal is long, let it tell only what still matters.
+
+        Graphs are not among that: who runs one again is asked to send it once more.
+        """
+        if self._journal.size < self.longest or self._session.active:
+            return
+        self._reports = {job: one for job, one in self._reports.items() if self._session.remembers(job) is not None}
+        ticket_of = {job: ticket for ticket, job in self.tickets.items() if job in self._reports}
+        self.tickets = {ticket: job for job, ticket in ticket_of.items()}
+        meta = self._session.meta
+        told: list[tuple[Any, ...]] = []
+        for job, report in self._reports.items():
+            graph = self._session.graph(job)
+            told.append(("job", job, graph.number, graph.name, ticket_of.get(job, ""), b"", None, None))
+            told.append(("end", report, graph.over(), {}, {}))
+        shapes = {
+            chunk: meta.shapes[chunk] for chunks in meta.tensors.values() for chunk in chunks if chunk in meta.shapes
+        }
+        told += [("tensors", dict(meta.tensors), shapes)]
+        self.structures.clear()
+        self._journal.begin_again(told)
 
     def begin_anew(
         self,

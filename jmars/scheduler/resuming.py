@@ -121,7 +121,10 @@ class Resuming:
                 self._withdraw(ticket)
             case "end", (report, over, tensors, shapes):
                 if report["job"] in self._ended:
-                    self._end(report, over, tensors, shapes)
+                    self._end(report, over)
+                    self._keep(tensors, shapes)
+            case "tensors", (tensors, shapes):
+                self._keep(tensors, shapes)
             case _:
                 raise ClusterError(f"the journal has a record {kind!r} that this version does not know")
 
@@ -174,18 +177,22 @@ class Resuming:
         else:
             self._session.withdraw(ticket)
 
-    def _end(self, report: dict[str, Any], over: Any, tensors: Mapping[str, Any], shapes: Mapping[int, Any]) -> None:
+    def _end(self, report: dict[str, Any], over: Any) -> None:
         job = report["job"]
         _, _, number, name, ticket, *_ = self._told[job]
         graph = self._session.revived(job, number, name, ticket)
         graph.restore(report, over)
         if ticket:
             self._noted.tickets[ticket] = job
-        for key, chunks in tensors.items():
-            self._session.meta.keep(key, chunks)
-        for chunk, shape in shapes.items():
-            self._session.meta.told(chunk, shape)
+        self._noted.known_end(report)
         self.reports.append(report)
+
+    def _keep(self, tensors: Mapping[str, Sequence[int]], shapes: Mapping[int, tuple[int, ...]]) -> None:
+        meta = self._session.meta
+        for key, chunks in tensors.items():
+            meta.keep(key, chunks)
+        for chunk, shape in shapes.items():
+            meta.told(chunk, shape)
 
     def _hold(self, job: str, keys: Iterable[str]) -> None:
         """What a job that begins anew reads must stay until then."""

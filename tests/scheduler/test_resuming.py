@@ -1,0 +1,273 @@
+"""Resuming: a scheduler that reads the journal of a dead one orders what is left, and nothing else."""
+
+import asyncio
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.scheduler import EventLog, SessionActor
+from jmars.scheduler.journal import Journal, read_journal
+from jmars.scheduler.journaled import JournaledSession
+from jmars.scheduler.remote_workers import RemoteWorkers
+from jmars.scheduler.resuming import Resuming
+from jmars.switches import TASK_DEFAULTS
+from jmars.tensor.graph import Outline, TensorGraph
+from jmars.tensor.structure import bindings, canonical, digest
+
+MEASURED = {"makespan": 1.0, "peak": 1, "spilled": 0, "moved": 0}
+
+
+class Life:
+    """One scheduler with its journal, and a host that is only a list of orders."""
+
+    def __init__(self, path, incarnation):
+        self.orders, self.reports, self.given_up = [], [], []
+        self.workers = RemoteWorkers(lambda method, args: self.orders.append((method, *args)))
+        self.session = SessionActor(self.workers, ["w0", "w1"], EventLog(), self.ended)
+        self.session.begin_chunks(incarnation * 1000)
+        self.records = list(read_journal(path))
+        self.journal = Journal(path, asyncio.get_running_loop().call_soon)
+        self.noted = JournaledSession(self.session, self.journal)
+        self.workers.opening = self.noted.opening
+
+    def ended(self, report):
+        self.noted.ended(report)
+        self.reports.append(report)
+
+    async def give_up(self, job):
+        self.given_up.append(job)
+
+    async def resume(self, host):
+        resuming = Resuming(self.session, self.noted, self.workers, self.give_up)
+        await resuming.run(self.records, host)
+        return resuming.reports
+
+    async def submit(self, data, name="", ticket="t"):
+        """Submit as a client does; returns the job's table as the host got it."""
+        settings = {**TASK_DEFAULTS, "combine_size": 4, "fuse_enabled": False}
+        outline = Outline.of([data])
+        keys = [node.key for node in outline.nodes]
+        structure = digest(outline.operands, outline.nodes, outline.inputs, outline.results, settings)
+        blob = cloudpickle.dumps(canonical(TensorGraph.from_outline(outline, keys)))
+        self.noted.submit(blob, name, settings, ticket, structure, list(bindings(outline.operands, keys)))
+        return await self.opened()
+
+    async def opened(self):
+        """The table of the job that is opened next."""
+        while not any(order[0] == "open_job" for order in self.orders):
+            await asyncio.sleep(0.001)  # a thread prepares it
+        await asyncio.sleep(0)
+        return cloudpickle.loads(next(order[1] for order in self.orders if order[0] == "open_job"))
+
+    def enqueued(self):
+        return sorted(one for order in self.orders if order[0] == "enqueue_graph" for one in order[2])
+
+    def ran(self, table, operands):
+        self.noted.started(table.job, operands, 0)
+        self.noted.finished(table.job, operands, 0, None, [10] * len(operands))
+
+
+def ids(operands, kind="<u4"):
+    return np.array(operands, kind).tobytes()
+
+
+def standing(tables=(), chunks=(), closed=(), **job):
+    """What a host announces of the jobs of these tables."""
+    nothing = {"queued": b"", "running": [], "stored": [], "sizes": {}}
+    jobs = {one.job: {"number": one.number, "base": one.base, **nothing, **job} for one in tables}
+    return {"jobs": jobs, "closed": dict(closed), "chunks": ids(sorted(chunks), "<i8")}
+
+
+def lives(tmp_path, test):
+    """Run `test(life)`, where `life()` begins the next scheduler on the same journal."""
+    path, made = str(tmp_path / "journal"), []
+
+    def life():
+        if made:
+            made[-1].journal.flush()
+        made.append(Life(path, len(made)))
+        return made[-1]
+
+    async def run():
+        try:
+            await test(life)
+        finally:
+            for one in made:
+                one.journal.close()
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+
+
+def tree():
+    return (mt.arange(64, chunk_size=8) * 2).sum().data
+
+
+def test_what_had_finished_is_not_ordered_again_and_the_rest_is(tmp_path):
+    async def test(life):
+        first = life()
+        table = await first.submit(tree(), "tree")
+        initial = first.enqueued()
+        first.ran(table, initial[:3])
+        second = life()
+        chunks = [table.chunk[one] for one in initial[:3]]
+        host = standing([table], chunks, queued=ids(initial[3:5]), running=[(initial[5], 1)])
+        assert await second.resume(host) == []
+        assert [order[0] for order in second.orders].count("open_job") == 0
+        again = set(second.enqueued())
+        assert not again & set(initial[:6])
+        assert again >= set(initial[6:])
+        assert second.session.graph("job-1").describe()["name"] == "tree"
+        assert "free_chunks" not in [order[0] for order in second.orders]
+
+    lives(tmp_path, test)
+
+
+def test_what_the_host_did_meanwhile_counts(tmp_path):
+    async def test(life):
+        first = life()
+        table = await first.submit(tree())
+        initial = first.enqueued()
+        second = life()
+        stored = [(0, ids(initial[:4])), (1, ids(initial[4:]))]
+        await second.resume(standing([table], [table.chunk[one] for one in initial], stored=stored))
+        again = second.enqueued()
+        assert again and not set(again) & set(initial)
+        readers = {reader for one in initial for reader in table.readers[one]}
+        assert set(again) <= readers
+
+    lives(tmp_path, test)
+
+
+def test_chunks_that_nobody_needs_are_freed_and_those_that_are_gone_are_made_again(tmp_path):
+    async def test(life):
+        first = life()
+        table = await first.submit(tree())
+        initial = first.enqueued()
+        first.ran(table, initial[:3])
+        second = life()
+        await second.resume(standing([table], [table.chunk[initial[0]], table.chunk[initial[1]], 77]))
+        assert ("free_chunks", [77]) in second.orders
+        assert initial[2] in second.enqueued()
+        assert not set(initial[:2]) & set(second.enqueued())
+
+    lives(tmp_path, test)
+
+
+def test_a_job_that_was_over_on_the_host_ends(tmp_path):
+    async def test(life):
+        first = life()
+        table = await first.submit(tree(), "tree")
+        done = set()
+        while len(done) < len(table.program):
+            now = [one for one in first.enqueued() if one not in done]
+            first.ran(table, now)
+            done.update(now)
+        assert first.orders[-1] == ("close_job", table.job)
+        result = table.chunk[-1]
+        second = life()
+        (_, key) = "", first.session.graph("job-1").results[0]
+        await second.resume(standing([], [result], closed=[("job-1", MEASURED)]))
+        assert [report["state"] for report in second.reports] == ["succeeded"]
+        assert second.session.chunks(key) == [result]
+        third = life()  # and now it is written that it has
+        assert [report["job"] for report in await third.resume(standing([], [result]))] == ["job-1"]
+        assert third.session.chunks(key) == [result]
+        third.noted.drop([key])
+        assert ("free_chunks", [result]) in third.orders
+
+    lives(tmp_path, test)
+
+
+def test_a_graph_that_is_compiled_otherwise_begins_anew(tmp_path):
+    async def test(life):
+        first = life()
+        table = await first.submit(tree())
+        initial = first.enqueued()
+        first.ran(table, initial[:3])
+        second = life()
+        second.records = [(*one[:5], b"another digest..") if one[0] == "open" else one for one in second.records]
+        await second.resume(standing([table], [table.chunk[0]]))
+        assert second.given_up == ["job-1"]
+        fresh = await second.opened()
+        assert fresh.job == "job-1" and fresh.number == 2
+        assert second.enqueued() == initial
+        third = life()  # which finds the job as it began the second time
+        await third.resume(standing([fresh]))
+        assert third.given_up == [] and third.enqueued() == initial
+
+    lives(tmp_path, test)
+
+
+def test_a_job_that_never_came_to_the_host_begins_anew(tmp_path):
+    async def test(life):
+        await life().submit(tree(), "tree")
+        second = life()
+        await second.resume(standing())
+        table = await second.opened()
+        assert second.given_up == [] and table.job == "job-1"
+
+    lives(tmp_path, test)
+
+
+def test_asks_that_come_twice_are_one(tmp_path):
+    async def test(life):
+        first = life()
+        table = await first.submit(tree(), ticket="mine")
+        assert first.noted.submit(b"", "", {}, "mine", b"s", []) == "job-1"
+        second = life()
+        await second.resume(standing([table]))
+        assert second.noted.submit(b"", "", {}, "mine", b"s", []) == "job-1"
+        assert second.noted.again(b"s", [], "", "mine") == "job-1"
+        first_chunk = second.session.take_chunks(2)
+        second.noted.keep("key", first_chunk, 2)
+        second.noted.keep("key", first_chunk, 2)
+        assert second.session.chunks("key") == [first_chunk, first_chunk + 1]
+        assert not [order for order in second.orders if order[0] == "free_chunks"]
+
+    lives(tmp_path, test)
+
+
+def test_a_cancel_is_not_forgotten(tmp_path):
+    async def test(life):
+        first = life()
+        table = await first.submit(tree())
+        first.noted.cancel("job-1")
+        second = life()
+        await second.resume(standing([table]))
+        assert ("stop_execution", "job-1") in second.orders
+
+    lives(tmp_path, test)
+
+
+def test_a_long_journal_is_made_short_when_nothing_runs(tmp_path):
+    async def test(life):
+        first = life()
+        first.noted.longest = 1
+        table = await first.submit(tree(), "tree")
+        first.noted.compact()
+        assert len(list(read_journal(str(tmp_path / "journal")))) > 2  # a job runs
+        first.noted.cancel("job-1")
+        first.noted.interrupted("job-1", first.enqueued(), -1)
+        first.noted.closed("job-1", MEASURED)
+        first.noted.keep("key", 500, 2)
+        first.noted.compact()
+        assert [one[0] for one in read_journal(str(tmp_path / "journal"))] == ["job", "end", "tensors"]
+        assert first.noted.again(b"s", [], "") == ""
+        second = life()
+        await second.resume(standing([], [500, 501]))
+        assert second.session.graph("job-1").describe()["state"] == "cancelled"
+        assert second.session.chunks("key") == [500, 501]
+        assert table.job == "job-1"
+
+    lives(tmp_path, test)
+
+
+def test_a_record_of_another_version_is_refused_by_name(tmp_path):
+    async def test(life):
+        life().journal.note("novelty", 1)
+        with pytest.raises(Exception, match="record 'novelty'"):
+            await life().resume(standing())
+
+    lives(tmp_path, test)
