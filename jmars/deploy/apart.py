@@ -263,6 +263,7 @@ class Apart:
         while not channel.closed:
             await asyncio.sleep(PING_SECONDS)
             asked = asyncio.ensure_future(channel.ask("scheduler", "ping"))
+            asked.add_done_callback(_heard)  # when the watch is called off nobody else asks how it ended
             while not asked.done():
                 await asyncio.wait([asked], timeout=PING_SECONDS)
                 if not asked.done() and time.monotonic() - heard > FENCE_SECONDS and _is_stopped(self.pid):
@@ -332,6 +333,12 @@ class _ForScheduler:
     def read_chunk(self, chunk: int, size: int) -> Awaitable[bytes]:
         """The first bytes of a chunk, for what is decided by a value."""
         return self._read_chunk(chunk, size)
+
+
+def _heard(asked: asyncio.Future[Any]) -> None:
+    """Take note of a question that was answered by its channel's end."""
+    if not asked.cancelled():
+        asked.exception()
 
 
 def _is_stopped(pid: int) -> bool:

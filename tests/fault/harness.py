@@ -120,6 +120,10 @@ class Scene:
 
     def control(self) -> int:
         """The control process."""
+        return self.cluster._host.pid
+
+    def scheduler(self) -> int:
+        """Who schedules: the control process, or where the cluster is detached a process of its own."""
         return int(self.cluster.info()["scheduler"]["pid"])
 
     def zygote(self) -> int:
@@ -174,7 +178,7 @@ class Scene:
             if not self.ended:
                 self.probe()
         finally:
-            self.cluster.close()
+            self.cluster.stop()
 
 
 def share_done(job: Job) -> float:

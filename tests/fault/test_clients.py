@@ -46,6 +46,44 @@ def test_row_27_the_control_process_killed(scene, seed):
         assert int(other.submit(program.probe()).result(30)) == 499500
 
 
+def test_row_27_the_scheduler_of_a_detached_cluster_killed(stage, seed):
+    """The next one goes on where this one was; and once more, with a worker."""
+    scene = stage(detach=True, lease=30)
+    for also in (False, True):
+        job = scene.compute()
+        scheduler = scene.scheduler()
+        assert scheduler != scene.control()
+        victim = scene.worker()
+        scene.now()
+        injections.kill(scheduler)
+        if also:
+            injections.kill(victim)
+        scene.equal(job, 2, 5)
+        assert scene.scheduler() != scheduler
+        del job
+
+
+def test_row_27_the_scheduler_of_a_detached_cluster_stopped_for_a_while(stage, seed):
+    scene = stage(detach=True, lease=30)
+    job = scene.compute()
+    scheduler = scene.scheduler()
+    scene.now()
+    with injections.stopped([scheduler]):
+        job.wait(1.5)
+    scene.equal(job, 1, 8)
+
+
+def test_row_27_the_control_process_of_a_detached_cluster_killed(stage, seed):
+    scene = stage(detach=True, lease=30)
+    job = scene.compute()
+    pids = [*pids_of(scene), scene.scheduler()]
+    scene.ended = True
+    scene.now()
+    injections.kill(scene.control())
+    scene.error(job, 0, 3, ClusterError)
+    gone(pids, 10)
+
+
 KERNEL = """
 import sys, threading, time
 import jmars
