@@ -106,6 +106,8 @@ class NotReadyError(JmarsError, RuntimeError):
 class MemoryLimitError(JmarsError, MemoryError, ValueError):
     """What was asked for can never fit in the memory limit."""
 
+    operand: int | None = None  # of the graph that was to run: its line is told
+
 
 class ClusterError(JmarsError, RuntimeError):
     """A cluster cannot do what was asked."""

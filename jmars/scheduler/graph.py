@@ -22,7 +22,7 @@ from jmars.scheduler.progress import Progress
 from jmars.scheduler.stage_run import Error, StageRun, open_stage
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
-from jmars.scheduler.telling import added, counts_by_state, in_all, packed_error, standing
+from jmars.scheduler.telling import accused, added, counts_by_state, in_all, packed_error, standing
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings
 
@@ -89,11 +89,13 @@ class GraphActor:
             try:
                 run = open_stage(self.job, self.number, self, self._around, ready, self._stages)
             except Exception as error:  # a tensor was dropped, too many jobs are open, a user's object has no hash
-                ready = error
+                where, self.line = accused(error, ready)
+                self.error = packed_error(error, where)
             else:
                 self._begin(run)
                 return
-        self.error = packed_error(ready, "while the graph was prepared")
+        else:
+            self.error = packed_error(ready, "while the graph was prepared")
         self._end(JobState.FAILED)
 
     def _check(self) -> None:

@@ -11,8 +11,11 @@ from jmars.errors import MemoryLimitError, StorageError, WorkerLostError, text_o
 from jmars.model import events
 from jmars.model.states import STATE_NAMES
 from jmars.scheduler.blame import Deaths
+from jmars.scheduler.prepare import Ready
+from jmars.tensor.source_line import SourceLine
 
 __all__ = [
+    "accused",
     "added",
     "counts_by_state",
     "ended_workers",
@@ -70,6 +73,17 @@ def standing(
     if picture is not None:
         found += [(events.GRAPH_BUILT, job, picture), *states_as_events(job, states)]
     return [*found, (events.JOB_MOVED, job, moved)]
+
+
+def accused(error: BaseException, ready: Ready) -> tuple[str, SourceLine | None]:
+    """Where to look for why a stage could not be opened: the operand that is too large, else the largest result."""
+    prepared, bound = ready
+    operand = error.operand if isinstance(error, MemoryLimitError) else None
+    if operand is None and isinstance(error, MemoryLimitError) and prepared.results:
+        size = prepared.table.nbytes
+        largest = max(prepared.results.values(), key=lambda ids: sum(size[one] for one in ids))
+        operand = largest[0] if largest else None
+    return ("while it was opened on the workers", None) if operand is None else prepared.blame(operand, bound)
 
 
 def packed_error(error: BaseException, where: str) -> tuple[str, str, str, bytes, str]:
