@@ -26,6 +26,8 @@ from jmars.worker.storing import Request, Storing
 
 __all__ = ["Admission"]
 
+BRIEF = 0.001  # seconds below which a function is held to what its operand says, and gets no more where memory is ample
+
 
 class Admission:
     """Memory of operands that were not sent yet.
@@ -53,6 +55,7 @@ class Admission:
         self.sizing = Sizing(arena, self.quota, workers)
         self.grants = Grants(arena.capacity, len(workers))
         self.states = States()
+        self.seconds_of: Callable[[int], float] = lambda _: 0.0  # what a program's operand takes; 0: nobody knows
         self.storing: Storing
         self.staged: deque[tuple[JobTable, int, int]] = deque()  # (job, operand, slot) with all memory at hand
         self.building: Batch | None = None  # the batch that is being filled: its inputs are in use already
@@ -111,9 +114,16 @@ class Admission:
         self._prepare(table, operand, size, work, sizes)
         return -1
 
+    def admit_users(self, table: JobTable, operand: int, program: int, loose: bool) -> int:
+        """`admit` for one that calls a function of the user's; `program` is its program's number here."""
+        if not loose and self.grants.is_plain(program) and 0 < self.seconds_of(program) < BRIEF:
+            return self.admit(table, operand)  # many of them share a batch, so none is promised more than it says
+        return self.admit_loose(table, operand, program)
+
     def _grant(self, table: JobTable, operand: int, program: int, work: int, others: int) -> tuple[int, int]:
         """What a user's function is promised: (bytes if they are there, bytes to wait for)."""
-        pinned = sum(_pages(self._chunks.size(chunk)) for chunk in self._chunks.pins)
+        pins = self._chunks.pins
+        pinned = sum(_pages(self._chunks.size(chunk)) for chunk in pins) if pins else 0
         resident = self._arena.resident
         return self.grants.demand(table.number, operand, program, work, others + pinned, resident)
 

@@ -236,7 +236,8 @@ class Care:
         place.scheduler.worker_moved(worker.index, worker.name, link.pid, "replaced")
         for batch in lost:
             place.admission.sizing.withdraw(batch)
-        if link.how == "memory" and lost and lost[0].capped and lost[0].operands:
+        if lost and lost[0].capped and lost[0].operands and link.how in ("memory", "signal", "exit"):
+            # a library that got no memory may end its process; what runs again, alone, gets all there is
             table, operand = lost[0].table, lost[0].operands[0]
             number = place.programs.numbers(table)[table.program[operand]]
             place.admission.grants.wants_all(table.number, operand, number)

@@ -82,8 +82,12 @@ class Dispatching:
                     break
                 row = table.program[operand]
                 program, loose, users = programs.rows(table)[row]
-                loosely = loose or users
-                slot = admission.admit_loose(table, operand, program) if loosely else admission.admit(table, operand)
+                if users:
+                    slot = admission.admit_users(table, operand, program, loose)
+                elif loose:
+                    slot = admission.admit_loose(table, operand, program)
+                else:
+                    slot = admission.admit(table, operand)
                 if slot < 0:
                     continue
             try:

@@ -73,6 +73,7 @@ class ExecutionActor(Workplace):
         self.storing.lost = self.told.lost
         self.ledger = Ledger(arena, self.chunks, self.storing, workers)
         self.dispatch = self._dispatching.dispatch
+        ready.seconds_of = lambda program: self.ledger.estimate.known(program)
 
     # -- orders of the scheduler
     def open_job(self, table: JobTable) -> None:

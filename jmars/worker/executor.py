@@ -175,11 +175,13 @@ def _run_batch(
         cap = None
         if caps is not None:
             cap, caps = caps[0], caps[1:]
+            if cap is None:
+                granted.end()
+            elif cap[1] or granted.cap != cap[0]:
+                granted.begin(*cap)  # it stays for the next ones of the batch that have the same
         try:
             if flags[flag]:
                 raise ExecutionInterrupted("the job was told to stop")
-            if cap is not None:
-                granted.begin(*cap)
             if program.loose is not None:
                 shape = private.run(program.kernel, program.loose, out, ins, args, stop, ask)
                 if shape is not None:
@@ -190,17 +192,17 @@ def _run_batch(
             else:
                 views = [array(shape, dtype, chunks, at) for (shape, dtype), at in zip(program.inputs, ins)]
                 program.kernel(array(program.shape, program.dtype, memory, out), views, args, stop)
-            if cap is not None:
+            if cap is not None and cap[1]:
                 granted.end()
-                if cap[1]:
-                    peaks.append((len(elapsed), granted.peak()))
-                    scratch = TRIM_ALWAYS
+                peaks.append((len(elapsed), granted.peak()))
+                scratch = TRIM_ALWAYS
         except ExecutionInterrupted:
             granted.end()
             report((INTERRUPTED, "", "", "", b"", -1, False))
             return scratch
         except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
-            taken = granted.end()
+            taken = granted.taken() if cap is not None else 0
+            granted.end()
             if cap is not None and for_memory(error):
                 report((MEMORY, *describe(error), taken, cap[0]))
                 return TRIM_ALWAYS
@@ -212,6 +214,7 @@ def _run_batch(
         before = now
         if now - reported > REPORT_SECONDS and len(elapsed) < len(operands):
             report(None)
+    granted.end()
     report(None)
     return scratch
 

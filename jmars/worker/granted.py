@@ -13,6 +13,8 @@ import errno
 import os
 from resource import RLIMIT_DATA, getrlimit, setrlimit
 
+import numpy as np
+
 from jmars.errors import JmarsError
 from jmars.storage.arena import PAGE
 
@@ -26,6 +28,7 @@ class Granted:
     """The cap of one process."""
 
     def __init__(self) -> None:
+        self._is_warm = False  # whether libraries have taken what they keep for good
         self.cap = -1  # bytes that may be taken now; -1 for any number
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self._soft, self._hard = getrlimit(RLIMIT_DATA)
@@ -35,6 +38,9 @@ class Granted:
 
     def begin(self, cap: int, measured: bool = False) -> None:
         """From now on this process may take `cap` bytes more than it has; `measured` where `peak` is asked later."""
+        if not self._is_warm:
+            _warm()
+            self._is_warm = True
         pages = self._pages()
         data = pages[5] * PAGE
         if data > self._start + RETAINED:
@@ -46,14 +52,16 @@ class Granted:
                 file.write("5")  # the most that was resident counts from now on
         setrlimit(RLIMIT_DATA, (data + cap, self._hard))
 
-    def end(self) -> int:
-        """Any number again; returns the bytes that the process has now beyond what it had when the cap began."""
-        if self.cap < 0:
-            return 0
-        setrlimit(RLIMIT_DATA, (self._soft, self._hard))
-        self.cap = -1
+    def taken(self) -> int:
+        """Bytes that the process has now beyond what it had when the cap began."""
         pages = self._pages()
         return max(0, (pages[1] - pages[2]) * PAGE - self._before)
+
+    def end(self) -> None:
+        """Any number again, if there is a cap."""
+        if self.cap >= 0:
+            setrlimit(RLIMIT_DATA, (self._soft, self._hard))
+            self.cap = -1
 
     def peak(self) -> int:
         """The most bytes that were resident beyond what was when the cap began; asked where that was measured."""
@@ -65,6 +73,12 @@ class Granted:
 
     def _pages(self) -> list[int]:
         return list(map(int, os.pread(self._statm, 128, 0).split()))
+
+
+def _warm() -> None:
+    """Have the library of linear algebra take its buffers now: where it gets none it ends the process."""
+    square = np.ones((128, 128))  # smaller ones need no buffer
+    np.linalg.solve(square + np.eye(128), square @ square)
 
 
 def for_memory(error: BaseException) -> bool:

@@ -72,6 +72,10 @@ class Grants:
         need = max(work, min(need, most))
         return need + max(0, self.capacity // 2 - resident) // (2 * self.workers), need
 
+    def is_plain(self, program: int) -> bool:
+        """Whether nothing is known of a program but what its operands say."""
+        return program not in self._peaks and program not in self._all.values()
+
     def gets_all(self, number: int, operand: int) -> bool:
         """Whether an operand gets all there is, so that what it takes is measured."""
         return (number, operand) in self._all

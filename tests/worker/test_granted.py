@@ -9,6 +9,7 @@ import pytest
 
 from jmars.errors import MemoryLimitError
 from jmars.worker.granted import Granted, for_memory
+from jmars.worker.grants import LEAST_SLACK
 
 MiB = 2**20
 
@@ -43,7 +44,8 @@ def grab(cap, size):
         refused = False
     except MemoryError:
         refused = True
-    taken = granted.end()
+    taken = granted.taken()
+    granted.end()
     after = np.ones(size, np.uint8).nbytes == size
     return refused, taken, after, kept.nbytes
 
@@ -68,8 +70,25 @@ def test_the_peak_is_measured_where_that_is_asked():
     assert 100 * MiB <= apart(work) < 130 * MiB
 
 
+def test_linear_algebra_under_a_small_cap_raises_or_runs_and_ends_no_process():
+    def work():
+        granted = Granted()
+        granted.begin(LEAST_SLACK)
+        square, ends = np.eye(600), []
+        for function in (np.linalg.eigh, np.linalg.svd, np.linalg.inv, lambda x: x @ x):
+            try:
+                function(square)
+                ends.append("ran")
+            except MemoryError:
+                ends.append("refused")
+        granted.end()
+        return ends
+
+    assert set(apart(work)) <= {"ran", "refused"} and len(apart(work)) == 4
+
+
 def test_no_cap_costs_nothing_to_end():
-    assert apart(lambda: Granted().end()) == 0
+    assert apart(lambda: Granted().end()) is None
 
 
 @pytest.mark.parametrize(
