@@ -1,5 +1,6 @@
 """What users hold: clusters, jobs and sessions; the engine behind every tensor.
 
+heartbeat.py    a control process that does not answer is named (Silence)
 connection.py   a channel to a cluster, used from any thread
 shared.py       arrays to and from the cluster's shared memory
 job.py          a submitted graph (Job)
@@ -18,11 +19,13 @@ xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
 dask_graphs.py  graphs of Dask's collections (dask_scheduler)
 task_api.py     jobs as Mars shows tasks (TaskAPI)
 web_client.py   requests to a door, JSON and .npy over HTTP
-web_task_api.py the same as TaskAPI over HTTP (WebTaskAPI)
+web_task_api.py   the same as TaskAPI over HTTP (WebTaskAPI); loaded when it is named
 serving.py      a door as a child process (WebDoor)
 native.py       the engine that tensors call when they need a value
 plans/          what a run will cost, before it begins (PlannedRun)
 """
+
+from typing import TYPE_CHECKING, Any
 
 from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.connecting import connect
@@ -31,8 +34,10 @@ from jmars.client.job import Job
 from jmars.client.native import NativeEngine
 from jmars.client.session import Session, execute, new_session, plan_of
 from jmars.client.task_api import TaskAPI
-from jmars.client.web_task_api import WebTaskAPI
 from jmars.tensor.engine import set_engine
+
+if TYPE_CHECKING:
+    from jmars.client.web_task_api import WebTaskAPI
 
 __all__ = [
     "Cluster",
@@ -50,3 +55,11 @@ __all__ = [
 ]
 
 set_engine(NativeEngine())
+
+
+def __getattr__(name: str) -> Any:
+    if name == "WebTaskAPI":  # 10 ms, which only who uses it waits for
+        from jmars.client.web_task_api import WebTaskAPI
+
+        return WebTaskAPI
+    raise AttributeError(f"module 'jmars.client' has no attribute {name!r}")
