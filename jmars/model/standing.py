@@ -18,7 +18,7 @@ class WorkerStanding(TypedDict):
 
     name: str
     pid: int  # 0 while it is being forked
-    process: str  # as the system says: runs, sleeps, stopped, waits for a disk, is gone
+    process: str  # as the system says: runs, sleeps, stopped, frozen, held by a debugger, waits for a disk, is gone
     state: str  # as the host says: starting, idle, busy, asks (its result waits for room), or a state of WorkerMoved
     job: str  # whose operand it runs; "" for none
     operand: int

@@ -76,14 +76,14 @@ class WhyActor:
         self._session.log.append(events.STALLED, job, {**verdict, "seconds": seconds, "calm": calm})
 
     def _words(self, job: str, operand: int) -> str:
-        """An operand of a running job with its line."""
+        """An operand of a job that runs, or ended a moment ago, with its line."""
         try:
-            stage = self._session.graph(job).stage
+            ready = self._session.graph(job).newest
         except LookupError:
             return ""
-        if stage is None or not 0 <= operand < len(stage.table.program):
+        if ready is None or not 0 <= operand < len(ready.prepared.table.program):
             return ""
-        return stage.ready.prepared.blame(operand, stage.ready.bound)[0]
+        return ready.prepared.blame(operand, ready.bound)[0]
 
 
 def _stands(graph: GraphActor) -> JobStanding:

@@ -17,9 +17,16 @@ from jmars.units import format_bytes, format_seconds
 __all__ = ["died", "named", "of_cluster", "why"]
 
 LONG = 3.0  # times as long as such operands took before, from which on that is said
+GRACE = 0.5  # seconds for which a running operand may go on after a cancel
 AWAKE = 1.0  # seconds from which on it is told that a worker sleeps
 SLOW_DISK = 2.0  # seconds without a sign of the disk, from which on it is called slow
 RECENT = 300.0  # seconds for which the end of a worker is told
+_DOWN = {  # what the system says of a process that does not run
+    "stopped": "is stopped (by SIGSTOP)",
+    "held by a debugger": "is held by a debugger",
+    "frozen": "is frozen (by a cgroup's freezer)",
+    "is gone": "is gone",
+}
 _UNWELL = ("suspect", "stopped", "frozen", "fenced", "replaced")  # states of WorkerMoved that stop an operand
 
 
@@ -76,8 +83,8 @@ def died(death: DeathStanding) -> str:
     ran = f" while it ran {death['what']}" if death["what"] else ""
     memory = ""
     if death["peak"]:
-        cap = f" of the {format_bytes(death['cap'])} that it might" if death["cap"] else ""
-        memory = f"; it took {format_bytes(death['peak'])}{cap} at most"
+        cap = f" of the {format_bytes(death['cap'])} that it might take" if death["cap"] else ""
+        memory = f"; at most it took {format_bytes(death['peak'])}{cap}"
     ago = format_seconds(death["seconds"])
     return f"{death['worker']} (pid {death['pid']}) was {_how(death['how'])} {ago} ago{ran}{memory}"
 
@@ -116,8 +123,10 @@ def _cancelling(job: JobStanding, host: HostStanding) -> Verdict:
         return Verdict(kind="cancelling", text=f"{text} and waits for its last reports")
     row = max(mine, key=lambda one: one["seconds"])
     inside = f"{row['name']} is still inside {row['what']}"
-    if row["process"] == "stopped":
-        how = "its process is stopped, so it is ended and another one takes its place"
+    if row["process"] in _DOWN:
+        how = f"its process {_DOWN[row['process']]}, so it is ended and another one takes its place"
+    elif job["since"] < GRACE:
+        how = "which stops at its next block, or is ended with its process"
     else:
         how = (
             "which does not look whether it should stop (compiled code, or a loop of its own), so its process is ended"
@@ -130,15 +139,15 @@ def _cancelling(job: JobStanding, host: HostStanding) -> Verdict:
 
 def _stopped(job: JobStanding, host: HostStanding) -> Verdict | None:
     for row in host["workers"]:
-        unwell = row["process"] in ("stopped", "is gone") or row["state"] in _UNWELL
+        unwell = row["process"] in _DOWN or row["state"] in _UNWELL
         if not unwell or row["job"] != job["id"]:
             continue
-        state = row["process"] if row["process"] in ("stopped", "is gone") else row["state"]
-        is_how = {"stopped": "is stopped (SIGSTOP, or a debugger)", "is gone": "is gone"}.get(state, f"is {state}")
+        is_how = _DOWN.get(row["process"], f"is {row['state']}")
+        go_on = f" (kill -CONT {row['pid']})" if row["process"] == "stopped" else ""
         text = (
             f"{_label(job)} waits for {row['name']} (pid {row['pid']}), which {is_how} in the middle of {row['what']}, "
-            f"begun {format_seconds(row['seconds'])} ago; it is replaced and the operand runs again elsewhere, unless "
-            f"it goes on (kill -CONT {row['pid']})"
+            f"begun {format_seconds(row['seconds'])} ago; unless it goes on{go_on} it is replaced in some seconds and "
+            "the operand runs again elsewhere"
         )
         return Verdict(kind="stopped", text=text)
     return None

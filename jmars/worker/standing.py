@@ -15,7 +15,9 @@ from jmars.model.messages import JobTable
 from jmars.model.standing import DeathStanding, HostStanding, LineStanding, MemoryStanding, WorkerStanding
 from jmars.storage.arena import PAGE
 from jmars.worker.crew import Death, Worker
+from jmars.worker.health import Vital
 from jmars.worker.storing import Request
+from jmars.worker.vitals import vitals
 
 if TYPE_CHECKING:
     from jmars.worker.execution import ExecutionActor
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["process_state", "standing"]
 
 FIRST = 5  # of those who wait that are told one by one
-_STATES = {"R": "runs", "S": "sleeps", "I": "sleeps", "D": "waits for a disk", "T": "stopped", "t": "stopped"}
+_STATES = {"S": "sleeps", "I": "sleeps", "D": "waits for a disk", "t": "held by a debugger"}
+_VITALS = {Vital.STOPPED: "stopped", Vital.FROZEN: "frozen", Vital.GONE: "is gone"}
 
 
 def standing(execution: ExecutionActor) -> HostStanding:
@@ -58,13 +61,16 @@ def _died(death: Death) -> DeathStanding:
 
 
 def process_state(pid: int) -> str:
-    """What the system says of a process: runs, sleeps, stopped, waits for a disk, is gone."""
+    """What the system says of a process: runs, sleeps, stopped, frozen, waits for a disk, is gone."""
+    vital = vitals([pid])[pid]
+    if vital is not Vital.RUNS:
+        return _VITALS[vital]
     try:
         with open(f"/proc/{pid}/stat") as file:
             letter = file.read().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return "is gone"
-    return _STATES.get(letter, "is gone")
+    return _STATES.get(letter, "runs")
 
 
 def _worker(execution: ExecutionActor, worker: Worker) -> WorkerStanding:
@@ -72,7 +78,7 @@ def _worker(execution: ExecutionActor, worker: Worker) -> WorkerStanding:
         "name": worker.name,
         "pid": worker.link.pid,
         "process": process_state(worker.link.pid) if worker.link.pid else "",
-        "state": "idle" if worker.link.pid else "starting",
+        "state": worker.state or ("idle" if worker.link.pid else "starting"),
         "job": "",
         "operand": -1,
         "what": "",
@@ -84,7 +90,7 @@ def _worker(execution: ExecutionActor, worker: Worker) -> WorkerStanding:
         batch = worker.batches[0]
         table, operand = batch.table, batch.operands[0]
         found["job"], found["operand"], found["what"] = table.job, operand, _words(table, operand)
-        found["state"] = "busy" if batch.asking is None else "asks"
+        found["state"] = worker.state or ("busy" if batch.asking is None else "asks")
         found["seconds"] = max(0.0, monotonic() - worker.since)
         number = execution.programs.numbers(table)[table.program[operand]]
         found["usual"] = execution.ledger.estimate.known(number)

@@ -155,6 +155,21 @@ def test_an_operand_that_ends_workers_is_told(cluster: Cluster):
     assert "failed after" in said and "SIGKILL" in said and "job = cluster.submit(" in said
 
 
+def test_why_a_worker_died_is_told_though_its_job_went_on(gate: Path):
+    with Cluster(n_workers=2, memory_limit="512MiB") as cluster:
+        job = cluster.submit(blocks(sleeper(gate), mt.ones(8, chunk_size=8)))
+        said = until("runs: operand", job.why)
+        name = said.partition(" on ")[2].split()[0]
+        victim = next(worker["pid"] for worker in cluster.info()["workers"] if worker["name"] == name)
+        os.kill(victim, signal.SIGKILL)
+        said = until(f"{name} (pid {victim}) was killed by SIGKILL", cluster.why)
+        assert "while it ran operand ones+rests of line" in said and "job = cluster.submit(" in said
+        assert "; at most it took " in said and "MiB" in said
+        gate.touch()
+        assert job.result().tolist() == [1.0] * 8
+        assert f"{name} (pid {victim}) was killed" in cluster.why()
+
+
 def test_a_cancelled_job_that_is_stuck_in_a_function(cluster: Cluster, gate: Path):
     job = cluster.submit(blocks(sleeper(gate), mt.ones(8, chunk_size=8)))
     until("runs: operand", job.why)

@@ -165,6 +165,7 @@ def test_a_cancelled_job_that_is_stuck_names_where():
     told = why(job("cancelling"), host(worker(0, "job-3")))
     assert told["kind"] == "cancelling"
     assert f"was told to stop 1.50 s ago; worker-0 is still inside {SUM}" in told["text"]
+    assert "stops at its next block" in why(job("cancelling", since=0.1), host(worker(0, "job-3")))["text"]
     assert "last reports" in why(job("cancelling"), host())["text"]
 
 
@@ -177,7 +178,7 @@ def test_a_failed_job_tells_line_error_and_which_worker_died():
     told = why(job("failed", line="operand sum of line 3 (x.sum())", error="ValueError: no"), host(deaths=[DEATH]))
     assert told["text"] == (
         f"In [5] (job-3) failed after 4.50 s in {SUM}: ValueError: no; worker-1 (pid 101) was killed by SIGKILL "
-        f"3.00 s ago while it ran {SUM}; it took 300.0 MiB at most"
+        f"3.00 s ago while it ran {SUM}; at most it took 300.0 MiB"
     )
 
 
@@ -201,7 +202,7 @@ def test_of_a_cluster_every_job_and_death_has_a_line():
 
 
 def test_a_cap_is_told_beside_the_peak():
-    assert "took 300.0 MiB of the 256.0 MiB that it might at most" in died({**DEATH, "cap": 256 * MB})
+    assert "at most it took 300.0 MiB of the 256.0 MiB that it might take" in died({**DEATH, "cap": 256 * MB})
     assert "was lost: it ended with exit status 3" in died({**DEATH, "how": "ended with exit status 3"})
 
 
