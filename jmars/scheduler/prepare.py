@@ -159,9 +159,14 @@ class Prepared:
         members = np.flatnonzero(self.compiled.tiled_group == operand).tolist()
         calls = [m for m in members if tiled.program[m] >= 0 and tiled.programs[tiled.program[m]].calls]
         blamed = members[member : member + 1] if member >= 0 else []
-        stage = tiled.stage[(blamed or calls[:1] or members[-1:])[0]] if members else after.stage[operand]
-        line = bindings.line((tiled if members else after).stages[stage].line)
-        return f"operand {name}" + (f" of line {line.lineno} ({line.text.strip()})" if line is not None else ""), line
+        graph, one = (tiled, (blamed or calls[:1] or members[-1:])[0]) if members else (after, operand)
+        stage = graph.stage[one]
+        line = bindings.line(graph.stages[stage].line)
+        which = f" of line {line.lineno} ({line.text.strip()})" if line is not None else ""
+        alike = np.flatnonzero(graph.stage == stage)  # the operands of that call, in C order of its chunks
+        if len(alike) > 1:
+            which += f", chunk {np.searchsorted(alike, one) + 1} of {len(alike)}"
+        return f"operand {name}{which}", line
 
 
 class Watched(NamedTuple):

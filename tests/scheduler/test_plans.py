@@ -12,7 +12,7 @@ from jmars.model.states import JobState
 from jmars.plan import Profile
 from jmars.scheduler import EventLog, Machine, SessionActor
 from jmars.scheduler.plans import Plans
-from jmars.scheduler.prepare import Prepared
+from jmars.scheduler.prepare import Prepared, prepare
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.spawn import spawn
 from jmars.tensor.structure import bindings, canonical, digest_of
@@ -248,3 +248,13 @@ def test_a_prediction_that_was_far_off_makes_the_next_runs_plan_another_one():
         assert [report["state"] for report in ended] == [JobState.SUCCEEDED] * 4
 
     asyncio.run(story())
+
+
+def test_an_operand_in_words_says_which_chunk_it_makes():
+    graph = canonical(TensorGraph.of([(mt.ones(8, chunk_size=2) + 1).data]))
+    prepared = prepare(graph, {}, ["a"], lambda: None)
+    bound = bindings(graph.operands, [meta.key for meta in graph.metas])
+    words = [prepared.blame(operand, bound)[0] for operand in range(4)]
+    assert [text.rpartition(", ")[2] for text in words] == [f"chunk {k} of 4" for k in (1, 2, 3, 4)]
+    alone = prepare(canonical(TensorGraph.of([mt.ones(8).data])), {}, ["a"], lambda: None)
+    assert "chunk" not in alone.blame(0, bound)[0]
