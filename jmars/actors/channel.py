@@ -71,6 +71,11 @@ class Channel(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     # -- what callers use
+    @property
+    def waiting(self) -> int:
+        """Answers that are waited for."""
+        return len(self._answers)
+
     async def ask(self, actor: str, method: str, *args: Any) -> Any:
         """What `actor.method(*args)` returns at the other end; its exception is raised here."""
         if self.closed:

@@ -128,8 +128,9 @@ class Cluster:
             self.detached: bool = ready["detached"]
             host.pid, host.janitor, host.limit = ready["pid"], ready["janitor"], ready["limit"]
             self._capacity: int = ready["capacity"]
-            self._shared = SharedMemory(self._connection, self._host.arena, ready["arena"], ready["capacity"])
-            self.sending = Sending(self, self._shared)
+            connection.watch(host.name, host.pid, lambda: bool(self._reports.running))
+            self.shared = SharedMemory(self._connection, self._host.arena, ready["arena"], ready["capacity"])
+            self.sending = Sending(self, self.shared)
             self._structures = Structures(self.ask)
         except BaseException as error:
             self._closed = True
@@ -201,7 +202,7 @@ class Cluster:
         self._check_open()
         ticket = os.urandom(8).hex()
         with self._lock:
-            bring_here(self, self._shared, data)
+            bring_here(self, self.shared, data)
             self.sending.send(data)
             outline = Outline.of(data, self._held)
             keys = [node.key for node in outline.nodes]
@@ -226,7 +227,7 @@ class Cluster:
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """The value of a node that lies here: owned; with `copy=False` read-only, a view if it is one chunk."""
         self._check_open()
-        return with_recovery(self, data, lambda: self._shared.fetch(data.key, data.dtype, data.chunks, copy))
+        return with_recovery(self, data, lambda: self.shared.fetch(data.key, data.dtype, data.chunks, copy))
 
     def info(self) -> dict[str, Any]:
         """How the cluster stands.
@@ -296,7 +297,7 @@ class Cluster:
         if stop:
             self._connection.tell("host", "close")
         self._connection.close()
-        self._shared.close()
+        self.shared.close()
         self._host.close() if stop else self._host.hang_up()
         self._held.clear()
         self._reports.none_more(f"{self.name} was closed before the job ended; start a new cluster and run it again")
@@ -323,11 +324,6 @@ class Cluster:
         """Call an actor without waiting."""
         if not self._closed:
             self._connection.tell(actor, method, *args)
-
-    @property
-    def shared(self) -> SharedMemory:
-        """Its memory as this process maps it."""
-        return self._shared
 
     def holds(self, data: TensorData) -> bool:
         """Whether the node's value lies here."""

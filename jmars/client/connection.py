@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jmars.actors import Channel, Mailbox, connect
+from jmars.client.heartbeat import beat
 from jmars.errors import ClusterError, ClusterLostError
 
 __all__ = ["Connection", "patient_connection"]
@@ -68,12 +69,21 @@ class Connection:
     def __init__(self, path: Path, token: str, mailbox: Mailbox, lost: Callable[[], None]) -> None:
         self._loop = _acquire_loop()
         self._closed = False
+        self._beating: asyncio.Task[None] | None = None
         self._scheduling = threading.RLock()  # between the look at `_closed` and the call nobody closes
         try:
             self._channel: Channel = self._await(connect(path, token, mailbox, lambda _: lost()))
         except BaseException:
             _release_loop()
             raise
+
+    def watch(self, name: str, pid: int, busy: Callable[[], bool]) -> None:
+        """Say when the cluster does not answer though somebody waits for it; see heartbeat.py."""
+
+        def begin() -> None:
+            self._beating = asyncio.ensure_future(beat(self._channel, name, pid, busy))
+
+        self._loop.call_soon_threadsafe(begin)
 
     def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
         """What `actor.method(*args)` returns on the cluster.
@@ -102,6 +112,8 @@ class Connection:
         done = threading.Event()
 
         async def hang_up() -> None:
+            if self._beating is not None:
+                self._beating.cancel()
             self._channel.close()
             await asyncio.sleep(0)  # the transport closes its socket in the loop's next round
             await asyncio.sleep(0)

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from jmars.actors import Channel, Mailbox, new_token
-from jmars.deploy.ending import ended_within
+from jmars.deploy.ending import ended_within, is_stopped
 from jmars.errors import ClusterLostError
 from jmars.scheduler import Machine
 from jmars.worker import ExecutionActor
@@ -266,7 +266,7 @@ class Apart:
             asked.add_done_callback(_heard)  # when the watch is called off nobody else asks how it ended
             while not asked.done():
                 await asyncio.wait([asked], timeout=PING_SECONDS)
-                if not asked.done() and time.monotonic() - heard > FENCE_SECONDS and _is_stopped(self.pid):
+                if not asked.done() and time.monotonic() - heard > FENCE_SECONDS and is_stopped(self.pid):
                     log.warning("the scheduler has been stopped for %g s: it is ended and started again", FENCE_SECONDS)
                     os.kill(self.pid, signal.SIGKILL)
             if asked.cancelled() or asked.exception() is not None:
@@ -339,12 +339,3 @@ def _heard(asked: asyncio.Future[Any]) -> None:
     """Take note of a question that was answered by its channel's end."""
     if not asked.cancelled():
         asked.exception()
-
-
-def _is_stopped(pid: int) -> bool:
-    """Whether a process is stopped by a signal or a debugger."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            return stat.read().rpartition(b") ")[2][:1] in (b"T", b"t")
-    except (FileNotFoundError, ProcessLookupError):
-        return False

@@ -6,7 +6,7 @@ import os
 import select
 import signal
 
-__all__ = ["end_control", "ended_within"]
+__all__ = ["end_control", "ended_within", "is_stopped"]
 
 
 def ended_within(pid: int, seconds: float) -> bool:
@@ -31,3 +31,12 @@ def end_control(pid: int, janitor: int, seconds: float) -> None:
         except ProcessLookupError:
             pass
     ended_within(janitor, seconds)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, by a signal or a debugger."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return stat.read().rpartition(b") ")[2][:1] in (b"T", b"t")
+    except (FileNotFoundError, ProcessLookupError):
+        return False

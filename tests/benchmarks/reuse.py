@@ -67,7 +67,7 @@ def newest(cluster: jmars.Cluster) -> int:
 def set_up(cluster: jmars.Cluster, cell: Cell, data: np.ndarray[Any, Any]) -> tuple[float, int, Any]:
     """Seconds from `submit` to the first operands enqueued, uploads not counted; operands; value."""
     tensor = cell(data)
-    shared, spent = cluster._shared, 0.0
+    shared, spent = cluster.shared, 0.0
     upload = shared.upload
 
     def timed(*args: Any) -> None:

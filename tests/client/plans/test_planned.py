@@ -71,7 +71,7 @@ def test_what_is_held_costs_nothing(cluster):
 
 
 def test_arrays_from_outside_are_not_sent(cluster, monkeypatch):
-    monkeypatch.setattr(type(cluster._shared), "upload", lambda *_: pytest.fail("sent"))
+    monkeypatch.setattr(type(cluster.shared), "upload", lambda *_: pytest.fail("sent"))
     array = np.ones(10_000_000)
     x = mt.asarray(array, chunk_size=1_000_000) * 2
     array[0] = 5  # only a run minds

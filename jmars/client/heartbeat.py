@@ -1,0 +1,92 @@
+"""A control process that does not answer is named while somebody waits for it, and waited for all the same.
+
+It may be stopped (SIGSTOP, a debugger, a suspended container) or starved; what it computes goes on when it does. Used
+by `Cluster`, whose connection carries the question. Source: RELIABILITY 0, finding 3 (a call to a stopped peer hangs
+for ever and says nothing), and 4.2, row 7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from jmars.actors import Channel
+from jmars.deploy.ending import is_stopped
+from jmars.errors import ClusterLostError
+from jmars.units import format_seconds
+
+__all__ = ["Silence", "beat"]
+
+log = logging.getLogger("jmars.client")
+
+BEAT = 1.0  # seconds between two questions
+SILENT = 3.0  # seconds without an answer after which the first word is said; each next one after twice as long
+
+
+class Silence:
+    """What to say of a control process that does not answer.
+
+    Examples
+    --------
+    >>> silence = Silence("mine", 17)
+    >>> silence.waited(2.0, stopped=True)
+    ''
+    >>> silence.waited(3.0, stopped=True)
+    'the control process of mine (process 17) is stopped, for 3.0 s now; it goes on after `kill -CONT 17`'
+    >>> silence.waited(4.0, stopped=True), silence.over(5.0)
+    ('', 'the control process of mine goes on, after 5.0 s')
+    """
+
+    def __init__(self, name: str, pid: int) -> None:
+        self._name, self._pid = name, pid
+        self._next = SILENT
+
+    def waited(self, seconds: float, stopped: bool) -> str:
+        """An answer has been waited for so long; "" where it is not time to speak."""
+        if seconds < self._next:
+            return ""
+        self._next *= 2
+        who = f"the control process of {self._name} (process {self._pid})"
+        if stopped:
+            return f"{who} is stopped, for {format_seconds(seconds)} now; it goes on after `kill -CONT {self._pid}`"
+        return f"{who} has not answered for {format_seconds(seconds)}; the machine may be busy, or the process frozen"
+
+    def over(self, seconds: float) -> str:
+        """It has answered; "" where nothing was said before."""
+        said, self._next = self._next > SILENT, SILENT
+        return f"the control process of {self._name} goes on, after {format_seconds(seconds)}" if said else ""
+
+
+async def beat(channel: Channel, name: str, pid: int, busy: Callable[[], bool]) -> None:
+    """Ask whether the control process is there, each second in which somebody waits for it, until it is gone.
+
+    Parameters
+    ----------
+    channel
+        To the cluster.
+    name, pid
+        What the cluster is called, and its control process.
+    busy
+        Whether somebody waits.
+    """
+    loop, silence = asyncio.get_running_loop(), Silence(name, pid)
+    while not channel.closed:
+        await asyncio.sleep(BEAT)
+        if not (busy() or channel.waiting):
+            continue
+        began = loop.time()
+        asked = asyncio.ensure_future(channel.ask("host", "ping"))
+        try:
+            while not (await asyncio.wait([asked], timeout=BEAT))[0]:
+                text = silence.waited(loop.time() - began, is_stopped(pid))
+                if text:
+                    log.warning("%s", text)
+            asked.result()
+        except ClusterLostError:
+            return  # told otherwise
+        finally:
+            asked.cancel()
+        text = silence.over(loop.time() - began)
+        if text:
+            log.warning("%s", text)
