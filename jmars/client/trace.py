@@ -64,6 +64,8 @@ class _Trace:
                 self._built(time, data)
             elif kind == events.JOB_MOVED:
                 self._moved(time, data)
+            elif kind == events.JOB_PREPARED:
+                self._prepared(time, data)
             elif kind == events.OPERANDS_TIMED:
                 self._ran(time, data)
             elif kind == events.OPERANDS_MOVED:
@@ -111,6 +113,15 @@ class _Trace:
                 self.lines[row] = f"line {stages[stage][2]}: {stages[stage][3]}"
         words = f"stage {data.get('stage_number') or 1} begins"
         self._add("i", words, time, _SCHEDULER, s="t", args={"operands": int(data["n_after"])})
+
+    def _prepared(self, time: float, data: Mapping[str, Any]) -> None:
+        """What took how long, one after the other until now."""
+        phases = [(str(name), float(seconds)) for name, seconds in data["phases"]]
+        begun = time - sum(seconds for _, seconds in phases)
+        for name, seconds in phases:
+            begin, begun = begun, begun + seconds
+            if self._state is not None:  # it lies within "preparing"; a job's clock may be a moment behind
+                self._slice(name, max(begin, self._state[1]), max(begun, self._state[1]), _SCHEDULER, "phase")
 
     def _moved(self, time: float, data: Mapping[str, Any]) -> None:
         if self._state is not None:

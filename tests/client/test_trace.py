@@ -96,5 +96,5 @@ def test_a_real_run_is_written_and_whole(cluster: Cluster, tmp_path):
     trace = json.loads(path.read_text())
     records = check(trace)
     assert trace["otherData"] == {"job": job.id, "complete": True, "program": "jmars"}
-    assert {"preparing", "running", "succeeded"} <= {one["name"] for one in records}
+    assert {"preparing", "running", "succeeded", "compile", "rank"} <= {one["name"] for one in records}
     assert [one.name for one in tmp_path.iterdir()] == ["run.json"]
