@@ -16,6 +16,7 @@
     │   ├── AuthenticationError (PermissionError)   who asked could not prove who it is
     │   ├── UnknownTaskError (LookupError)     there is no job of that id
     │   └── ProtocolError (ValueError)         bytes that are no message of ours
+    │       └── ActorNotFoundError (LookupError)   a message to an actor that there is not, or not any more
     ├── ExecutionError (RuntimeError)
     │   ├── OperandError                       an operand failed; the user's own exception is its cause
     │   ├── WorkerLostError                    an operand ended every worker that ran it
@@ -34,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 __all__ = [
+    "ActorNotFoundError",
     "ArrayChangedError",
     "AuthenticationError",
     "ChecksumError",
@@ -135,6 +137,10 @@ class UnknownTaskError(ClusterError, LookupError):
 
 class ProtocolError(ClusterError, ValueError):
     """Bytes arrived that are no message of ours."""
+
+
+class ActorNotFoundError(ProtocolError, LookupError):
+    """A message to an actor that there is not, or not any more, or to a method that it has not."""
 
 
 class ExecutionError(JmarsError, RuntimeError):

@@ -21,7 +21,7 @@ from jmars import errors
 from jmars.actors import auth
 from jmars.actors.descriptors import Descriptor, hand_over
 from jmars.actors.frames import Decoder, pack
-from jmars.errors import AuthenticationError, ClusterLostError, ProtocolError, text_of
+from jmars.errors import ActorNotFoundError, AuthenticationError, ClusterLostError, ProtocolError, text_of
 
 __all__ = ["Channel", "Mailbox", "connect", "serve"]
 
@@ -40,14 +40,18 @@ class Mailbox:
         """Make `actor` addressable as `name`."""
         self._actors[name] = actor
 
+    def remove(self, name: str) -> None:
+        """Destroy the actor's address: messages to it fail from now on; calls that have begun end as they would."""
+        del self._actors[name]
+
     def find(self, actor: str, method: str) -> Callable[..., Any]:
-        """The method that a message names; raises ProtocolError when there is none."""
+        """The method that a message names; raises ActorNotFoundError when there is none."""
         target = self._actors.get(actor)
         if target is None:
-            raise ProtocolError(f"there is no actor {actor!r} here; there are {', '.join(sorted(self._actors))}")
+            raise ActorNotFoundError(f"there is no actor {actor!r} here; there are {', '.join(sorted(self._actors))}")
         call = None if method.startswith("_") else getattr(target, method, None)
         if not callable(call):
-            raise ProtocolError(f"actor {actor!r} has no method {method!r}")
+            raise ActorNotFoundError(f"actor {actor!r} has no method {method!r}")
         return call  # type: ignore[no-any-return]
 
 
@@ -89,6 +93,10 @@ class Channel(asyncio.Protocol):
         """Call `actor.method(*args)` at the other end without waiting; lost when the connection is."""
         if not self.closed:
             self._send((0, actor, method, args))
+
+    def tell_later(self, seconds: float, actor: str, method: str, *args: Any) -> asyncio.TimerHandle:
+        """`tell` after so long; who cancels what this returns tells nothing. Source: Mars's actors, `_delay`."""
+        return asyncio.get_running_loop().call_later(seconds, self.tell, actor, method, *args)
 
     def close(self) -> None:
         """Cut the connection."""

@@ -1,0 +1,94 @@
+"""Seed 003, "架构": actors are told and asked over processes by name; who is gone is an error with a name."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from jmars.actors import connect, new_token
+from jmars.errors import ActorNotFoundError, ClusterLostError
+
+OTHER = """
+import asyncio, json, sys
+from pathlib import Path
+from jmars.actors import Mailbox, serve
+
+class Counter:
+    def __init__(self, mailbox): self.mailbox, self.value = mailbox, 0
+    def add(self, number): self.value += number; return self.value
+    async def after(self, seconds): await asyncio.sleep(seconds); return self.value
+    def fail(self): raise LookupError("as promised")
+    def create(self, name): self.mailbox.add(name, Counter(self.mailbox))
+    def destroy(self, name): self.mailbox.remove(name)
+
+async def main():
+    orders = json.loads(sys.stdin.readline())
+    mailbox = Mailbox()
+    mailbox.add("first", Counter(mailbox))
+    await serve(Path(orders["path"]), mailbox, orders["token"])
+    print("up", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def over_two_processes(tmp_path, test):
+    """Run `test(channel, process)` with a channel to actors in another process."""
+    orders = {"path": str(tmp_path / "s"), "token": new_token()}
+    with subprocess.Popen([sys.executable, "-c", OTHER], stdin=-1, stdout=-1, text=True) as process:
+        try:
+            process.stdin.write(json.dumps(orders) + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "up\n"
+
+            async def run():
+                channel = await connect(orders["path"], orders["token"])
+                try:
+                    await asyncio.wait_for(test(channel, process), 20)
+                finally:
+                    channel.close()
+                    await asyncio.sleep(0.01)  # lets the socket close
+
+            asyncio.run(run())
+        finally:
+            process.kill()
+
+
+def test_s3_2_actors_are_created_told_asked_and_destroyed_in_another_process(tmp_path):
+    async def test(channel, process):
+        assert await channel.ask("first", "add", 2) == 2
+        channel.tell("first", "add", 3)
+        assert await channel.ask("first", "add", 0) == 5
+        channel.tell_later(0.05, "first", "add", 10)
+        cancelled = channel.tell_later(0.05, "first", "add", 100)
+        cancelled.cancel()
+        slow = asyncio.ensure_future(channel.ask("first", "after", 0.3))  # a promise: others are answered before it
+        assert await channel.ask("first", "add", 0) == 5
+        assert await slow == 15
+        with pytest.raises(LookupError, match="as promised"):
+            await channel.ask("first", "fail")
+        await channel.ask("first", "create", "second")
+        assert await channel.ask("second", "add", 1) == 1
+        await channel.ask("first", "destroy", "second")
+        with pytest.raises(ActorNotFoundError, match="no actor 'second' here; there are first"):
+            await channel.ask("second", "add", 1)
+
+    over_two_processes(tmp_path, test)
+
+
+def test_s3_2_a_lost_actor_is_a_named_error_in_bounded_time(tmp_path):
+    async def test(channel, process):
+        waiting = asyncio.ensure_future(channel.ask("first", "after", 60))
+        await channel.ask("first", "add", 0)
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(ClusterLostError, match="went away"):
+            await asyncio.wait_for(waiting, 3)
+        with pytest.raises(ClusterLostError, match="is closed"):
+            await channel.ask("first", "add", 1)
+
+    over_two_processes(tmp_path, test)
