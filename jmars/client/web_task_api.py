@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.client.task_api import TaskResult, TaskStatus
+from jmars.client.task_api import REMEMBERED, TaskResult, TaskStatus
 from jmars.client.web_client import Rewriter, WebClient, exception_of, quoted
 from jmars.config import config
 from jmars.errors import UnsupportedError
@@ -63,7 +63,8 @@ class WebTaskAPI:
     Parameters
     ----------
     session_id
-        A session that the door has, to share it; None opens a new one, which `close` ends.
+        A session that the door has, to share it; None opens a new one, which `close` ends. Of the tasks that were
+        submitted here and have ended, the last 50 keep their results.
     address
         "http://127.0.0.1:PORT", as `python -m jmars web` prints.
     request_rewriter
@@ -89,6 +90,7 @@ class WebTaskAPI:
         self._own = session_id is None
         self.session_id: str = session_id or self._client.ask("POST", "/api/session")["id"]
         self._uploads = 0
+        self._tasks: list[str] = []  # what was submitted here, the oldest first
 
     def submit_tileable_graph(
         self, graph: Tensor | Sequence[Tensor], fuse_enabled: bool = True, extra_config: Mapping[str, Any] | None = None
@@ -121,11 +123,15 @@ class WebTaskAPI:
             document = document_of({f"r{number}": one.data for number, one in enumerate(tensors)}, upload)
             document["settings"] = with_extra(config.task, extra_config, fuse_enabled)
             document["consumes"] = list(sent.values())
-            return str(self._client.ask("POST", self._path("graph"), None, document)["id"])
+            task = str(self._client.ask("POST", self._path("graph"), None, document)["id"])
         except BaseException:
             for name in sent.values():
                 self._client.ask("DELETE", self._path("array", name))
             raise
+        self._tasks.append(task)
+        while len(self._tasks) > REMEMBERED and self._let_go(self._tasks[0]):
+            del self._tasks[0]
+        return task
 
     def get_task_results(self, progress: bool = False) -> list[TaskResult]:
         """All tasks of the session, the oldest first; with `progress` those that run tell theirs, else 0."""
@@ -194,6 +200,15 @@ class WebTaskAPI:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _let_go(self, task: str) -> bool:
+        """Let go of the results of a task that has ended; returns whether it has."""
+        told = self._client.ask("GET", self._path("graph", task))
+        if told["state"] not in TERMINAL:
+            return False
+        for name in told["results"]:
+            self._client.ask("DELETE", self._path("graph", task, "result", name))
+        return True
 
     def _path(self, *parts: str) -> str:
         return f"/api/session{quoted(self.session_id, *parts)}"

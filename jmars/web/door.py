@@ -78,6 +78,7 @@ class Door:
         DocumentError, SettingError, Problem
             If it makes no graph, has an unknown setting, or another key.
         """
+        session.check_room()
         settings, name, consumed = _options(session, document)
         async with self._building:
             make = graph_of if OPERANDS in document else build
@@ -169,11 +170,12 @@ class Door:
             )
         return found
 
-    async def release(self, graph: Graph, name: str) -> None:
+    def release(self, session: Session, graph: Graph, name: str) -> None:
         """Let go of one result; it cannot be read any more."""
         found = graph.results.pop(name, None)
         if found is not None and not found.borrowed and found.key not in graph.kept():
             self.drop([found.key])
+        session.forget_empty()
         self.sessions.save()
 
     # -- sessions and arrays

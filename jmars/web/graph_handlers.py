@@ -116,10 +116,10 @@ class ResultHandler(GraphBase):
             return
         self.finish()
 
-    async def delete(self, session: str, graph: str, name: str) -> None:
+    def delete(self, session: str, graph: str, name: str) -> None:
         """Let go of it: it takes no memory of the cluster any more."""
-        _, one = self.find(session, graph)
+        found, one = self.find(session, graph)
         if name not in one.results:
             raise Problem(404, "UnknownResult", f"graph {graph} has no result {name!r}", "")
-        await self.door.release(one, name)
+        self.door.release(found, one, name)
         self.set_status(204)

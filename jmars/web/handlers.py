@@ -93,10 +93,12 @@ class Base(web.RequestHandler):
         text = self.request.headers.get("Content-Length", "")
         return int(text) if text.isdecimal() else 0
 
-    def drain(self) -> None:
-        """Let a body that will be refused be read and dropped where it is not very long: its sender hears why."""
-        if LARGEST_DOCUMENT < self.announced <= DRAINED:
-            self.request.connection.set_max_body_size(DRAINED)  # type: ignore[union-attr]
+    def drains(self) -> bool:
+        """Whether the body is read to its end though it may be refused: else its sender may not hear why."""
+        if self.announced > DRAINED:
+            return False
+        self.request.connection.set_max_body_size(DRAINED)  # type: ignore[union-attr]
+        return True
 
     @classmethod
     def verbs(cls) -> set[str]:
@@ -142,8 +144,8 @@ class JsonBody(Base):
         super().prepare()
         self._body = bytearray()
         if self.request.method == "POST":
-            self.drain()
-            self._check_size(self.announced)
+            if not self.drains():
+                self._check_size(self.announced)
             kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
             if kind != "application/json" and (kind or not self.allows_empty):
                 raise Problem(

@@ -92,12 +92,13 @@ class ArrayHandler(Base):
         if len(found.arrays) >= ARRAYS:
             raise Problem(429, "TooManyArrays", f"session {session} has {ARRAYS} arrays", "DELETE those that are done")
         largest = self.settings["largest_upload"]
-        self.drain()
         if self.announced > largest:
-            raise Problem(
+            self._refused = Problem(
                 413, "TooLarge", f"{self.announced} bytes are more than the {largest} that chunks may take in memory",
                 "send it in parts, or start the cluster with a larger memory_limit",
             )  # fmt: skip
+            if not self.drains():
+                raise self._refused
         self.request.connection.set_max_body_size(max(largest, DRAINED))  # type: ignore[union-attr]
         self._receiver = Receiver()
         self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=4)

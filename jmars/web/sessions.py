@@ -23,6 +23,8 @@ from jmars.web.problems import Problem
 
 __all__ = ["Array", "Graph", "Result", "Session", "Sessions", "new_file"]
 
+GRAPHS = 1000  # of a session
+EMPTY = 50  # graphs of a session that have ended and of which no result is left
 Lengths = tuple[tuple[int, ...], ...]
 
 
@@ -135,6 +137,18 @@ class Session:
         if found is None:
             raise Problem(404, "UnknownTaskError", f"session {self.id} has no graph {name!r}", "GET …/graph lists them")
         return found
+
+    def check_room(self) -> None:
+        """Raise Problem where it has as many graphs as it may."""
+        if len(self.graphs) >= GRAPHS:
+            hint = "DELETE results that are done, or the session"
+            raise Problem(429, "TooManyGraphs", f"session {self.id} has {GRAPHS} graphs", hint)
+
+    def forget_empty(self) -> None:
+        """Forget the oldest graphs that have ended and of which no result is left; the last ones can still be asked."""
+        empty = [name for name, graph in self.graphs.items() if graph.ended and not graph.results]
+        for name in empty[:-EMPTY]:
+            del self.graphs[name]
 
     def kept(self) -> list[str]:
         """Keys of all that it holds on the cluster."""

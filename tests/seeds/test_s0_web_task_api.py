@@ -233,3 +233,13 @@ KINDS = [
     None, -1, 10**30, "", "os.system", "/etc/passwd", [], {}, [[]], 0.5, True, {"bytes": "!"},
     {"function": "os:system"}, {"function": "numpy:load"}, {"new": "Node", "fields": {}},
 ]  # fmt: skip
+
+
+def test_s0_17_results_of_old_tasks_are_let_go(api, monkeypatch):
+    monkeypatch.setattr(web_task_api, "REMEMBERED", 2)
+    tasks = []
+    for number in range(5):
+        tasks.append(api.submit_tileable_graph(mt.ones(4) + number))
+        assert api.wait_task(tasks[-1]).error is None
+    assert [len(api.get_fetch_tileables(task)) for task in tasks] == [0, 0, 0, 1, 1]
+    assert np.array_equal(api.get_fetch_tileables(tasks[4])[0].fetch(), np.full(4, 5.0))

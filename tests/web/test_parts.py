@@ -72,6 +72,20 @@ def test_a_thousand_sessions_are_enough(tmp_path):
     assert caught.value.status == 429
 
 
+def test_graphs_without_results_are_forgotten_and_there_are_not_too_many():
+    session = Sessions(None).create("a")
+    for number in range(60):
+        results = {"y": Result(f"k{number}", "<f8", None)} if number < 3 else {}
+        session.graphs[f"job-{number}"] = Graph(f"job-{number}", "", results, state="succeeded")
+    session.graphs["job-60"] = Graph("job-60", "", {}, state="running")
+    session.forget_empty()
+    assert list(session.graphs) == [f"job-{n}" for n in (0, 1, 2, *range(10, 61))]
+    session.check_room()
+    session.graphs |= {str(n): Graph(str(n), "", {}) for n in range(1000)}
+    with pytest.raises(Problem, match="1000 graphs"):
+        session.check_room()
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [
