@@ -1,0 +1,66 @@
+"""Why nothing moves, and what each worker did, as a person sees both in JupyterLab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.browser.harness import NotebookPage, running_browser, running_lab
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+SETUP = """%load_ext jmars
+import numpy as np, pathlib, time
+import jmars.tensor as mt
+gate = pathlib.Path({gate!r})
+def waits(block):
+    while not gate.exists():
+        time.sleep(0.05)
+    return block"""
+CELL = """%%jmars -w 2 --memory 1GiB -b
+a = np.random.default_rng(1).random((2000, 2000), chunk_size=250)
+b = mt.map_blocks(waits, (a * 2).sum(axis=0), dtype=float)"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    with running_lab(tmp_path_factory.mktemp("lab"), {"JMARS_DISPLAY": "widget"}) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with running_browser() as started:
+        yield started
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_view_says_why_nothing_moves_and_shows_a_lane_for_each_worker(lab, browser, theme, tmp_path: Path):
+    gate = tmp_path / "gate"
+    name = f"why-{theme}.ipynb"
+    lab.write(name, [SETUP.format(gate=str(gate)), CELL, "%jmars why", "%jmars trace run.json"])
+    with NotebookPage.opened(browser, lab, name, height=1300) as notebook:
+        notebook.theme(theme)
+        notebook.run(0, wait=True)
+        notebook.run(1, wait=True)
+        line = notebook.view(1).locator(".jm-why")
+        line.wait_for(timeout=30_000)  # five seconds after the last thing that moved
+        said = line.inner_text()
+        assert "runs: operand" in said and "waits" in said and "of line 3 (b = mt.map_blocks(waits" in said
+        assert line.get_attribute("data-calm") == "true"
+        notebook.view(1).get_by_role("tab", name="Workers").click()
+        lanes = notebook.view(1).locator("[data-lane]")
+        lanes.nth(1).wait_for()
+        notebook.screenshot(f"why-{theme}")
+        box, panel = lanes.nth(0).bounding_box(), notebook.view(1).locator(".jm-timeline").bounding_box()
+        assert box and panel and box["x"] >= panel["x"] and box["x"] + box["width"] <= panel["x"] + panel["width"] + 1
+        notebook.run(2, wait=True)
+        notebook.wait_for_text(2, "runs: operand")
+        gate.touch()
+        notebook.view(1).get_by_text("succeeded").first.wait_for(timeout=20_000)
+        notebook.run(3, wait=True)
+        notebook.wait_for_text(3, "ui.perfetto.dev")
+        assert (lab.folder / "run.json").stat().st_size > 1000
+        notebook.screenshot(f"lanes-{theme}")
+        assert notebook.console == []
