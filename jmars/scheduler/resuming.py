@@ -4,7 +4,7 @@ The journal is lived through once more, with orders muted: the graph of each job
 and what was reported of it is reported again. Then what the host has done meanwhile is added, and what is left to order
 is ordered: ready operands that the host does not have, chunks that nobody needs, chunks that are not there. So nothing
 that has finished runs again. A job whose compiled graph is not the one that was journaled, one of several stages, and
-one that the host never got begin anew. Source: docs/decisions/0021-scheduler-apart.md; RUNTIME 5.
+one that the host never got begin anew. Source: docs/decisions/0027-scheduler-apart.md; RUNTIME 5.
 """
 
 from __future__ import annotations
@@ -222,6 +222,7 @@ class Resuming:
                 stage.closed(host["closed"][job])
             else:
                 self._anew.add(job)
+                self._held.setdefault(job, []).extend(stage.given.values())  # what it holds is let go of at its end
         return going
 
     def _settle_chunks(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> None:
@@ -232,7 +233,8 @@ class Resuming:
             program, chunk = stage.table.program, stage.table.chunk
             needed |= {chunk[one] for one in stage.operands.those_in(S.FINISHED) if program[one] >= 0}
         gone_jobs = [host["jobs"][job] for job in host["jobs"] if job not in going]
-        self._workers.free_chunks(sorted(here - needed))
+        brought = {chunk for first, count in host["besides"] for chunk in range(first, first + count)}
+        self._workers.free_chunks(sorted(here - needed - brought))
         log.info("%d jobs go on, %d were given up, %d chunks are here", len(going), len(gone_jobs), len(here))
         gone = sorted(needed - here)
         if gone:

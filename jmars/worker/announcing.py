@@ -113,15 +113,14 @@ class Announcement:
             del self.closed[old]
 
     def as_data(self, besides: Iterable[tuple[int, int]]) -> dict[str, Any]:
-        """Plain data for a message; `besides` are (first, count) of chunks that clients are bringing, left out."""
+        """Plain data for a message; `besides` are (first, count) of chunks that clients are bringing, kept or not."""
         chunks = self._chunks
         held = (chunks.memory.keys() | chunks.disk.keys() | chunks.moving) - chunks.doomed
-        for first, count in besides:
-            held -= set(range(first, first + count))
         return {
             "jobs": {job: known.as_data() for job, known in self.jobs.items()},
             "closed": self.closed,
             "chunks": np.array(sorted(held), "<i8").tobytes(),
+            "besides": [(first, count) for first, count in besides],
         }
 
 

@@ -97,8 +97,9 @@ def _holders(world: World) -> dict[str, list[int]]:
         "chunks": list(execution.chunks.memory.values()),
         "batches": [slot for worker in execution.workers for batch in worker.batches for slot in batch.outs if slot],
         "staged": [slot for _, _, slot in admission.staged if slot],
-        "requests": [slot for one in requests for slot in (one.slot, one.promised) if slot >= 0],
+        "requests": [slot for one in requests for slot in (one.slot, one.promised, *one.private.values()) if slot >= 0],
         "promises": [*quota._slots.values(), *(slot for pieces in quota._pieces.values() for slot in pieces)],
+        "private": [slot for own in quota.private.values() for slot in own.values()],
         "clients": list(world.store._reserved.values()),
         "debris": [slot for worker in execution.workers for slot in worker.debris if slot],
         "frozen": [slot for gone in dying for slot in inspect.getclosurevars(gone).nonlocals["debris"]],
@@ -132,6 +133,8 @@ def _check_operands(world: World, graph: Any) -> None:
             held[rows.owner[operand]] += rows.nbytes[operand]
     if held != rows.held:
         raise Wrong(f"{graph.job}: chunks of {held} bytes by worker, counted {rows.held}")
+    if world.apart is not None:
+        return  # reports and orders are on their way
     waiting, sent = _at_host(execution, table)
     if sorted(waiting) != sorted(ready) or sorted(sent) != sorted(running):
         raise Wrong(

@@ -17,7 +17,7 @@ import numpy as np
 
 from jmars.config import config
 from jmars.errors import MemoryLimitError, StorageError
-from jmars.model.states import TERMINAL, JobState
+from jmars.model.states import JobState
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.graph import Outline, TensorGraph
 from jmars.tensor.operand import Splits, TensorData
@@ -46,6 +46,7 @@ class Client:
         self.ended: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self.cancelled: set[str] = set()
         self.ends: list[str] = []  # how each job ended
+        self.bringing: list[tuple[int, int]] = []  # (first, count) of chunks that are being uploaded
         self._tickets = itertools.count()
 
     async def run(self) -> None:
@@ -61,8 +62,14 @@ class Client:
         finally:
             for task in tasks:
                 task.cancel()
-        self.world.session.drop(list(self.held))
+        await self._ask("drop", list(self.held))
         self.held.clear()
+
+    async def _ask(self, method: str, *args: Any) -> Any:
+        """What the session answers, wherever it is."""
+        if self.world.apart is not None:
+            return await self.world.apart.ask(method, *args)
+        return getattr(self.world.session, method)(*args)
 
     async def _program(self, one: Program) -> None:
         await asyncio.sleep(self.random.expovariate(10))
@@ -71,7 +78,7 @@ class Client:
         await self._job(one, range(len(one.results)))
 
     async def _job(self, one: Program, which: Sequence[int]) -> None:
-        world, session, random = self.world, self.world.session, self.random
+        world, random = self.world, self.random
         data = [one.results[i] for i in which]
         expected = {one.results[i].key: one.expected[i] for i in which}
         raises = one.raises and len(one.results) - 1 in which
@@ -86,17 +93,17 @@ class Client:
         if random.random() < world.faults.cancels:
             await asyncio.sleep(random.expovariate(1 / random.choice((0.005, 0.05, 0.5))))
             world.trace(f"the client cancels {job}")
-            if session.graph(job).state not in TERMINAL:
-                self.cancelled.add(job)
-            session.cancel(job)
+            self.cancelled.add(job)
+            await self._ask("cancel", job)
         try:
             report = await asyncio.wait_for(ended, PATIENCE)
         except TimeoutError:
-            raise Wrong(f"{job} has not ended after {PATIENCE:g} s: {session.describe(job)}") from None
+            raise Wrong(f"{job} has not ended after {PATIENCE:g} s: {world.session.describe(job)}") from None
         world.trace(f"{job} has ended: {report['state']} {(report['error'] or ('', ''))[:2]}")
-        session.drop(uploaded)
+        await self._ask("drop", uploaded)
         if report["state"] != JobState.SUCCEEDED:
-            session.drop([node.key for node in data if isinstance(node.op, FromArray) and node.key not in before])
+            arrays = [node.key for node in data if isinstance(node.op, FromArray) and node.key not in before]
+            await self._ask("drop", arrays)
         self.ends.append(report["state"])
         self._judge(job, report, raises)
         if report["state"] == JobState.SUCCEEDED:
@@ -110,7 +117,7 @@ class Client:
             for node in data:
                 if random.random() < 0.5 and node.key in self.held:
                     del self.held[node.key]
-                    session.drop([node.key])
+                    await self._ask("drop", [node.key])
 
     def _excuse(self, what: str, error: Exception) -> None:
         self.world.trace(f"{what} fails: {error!r}")
@@ -132,7 +139,7 @@ class Client:
 
     # -- as jmars.client does it
     async def _submit(self, data: Sequence[TensorData], name: str) -> tuple[list[str], str]:
-        session, random = self.world.session, self.random
+        random = self.random
         outline = Outline.of(data, set(self.held))
         keys = [node.key for node in outline.nodes]
         asked = set(outline.results)
@@ -153,19 +160,20 @@ class Client:
         ticket = str(next(self._tickets))
         if outline.unfolds:
             graph = TensorGraph.from_outline(outline, keys)
-            return uploaded, session.submit(cloudpickle.dumps(graph), name, settings, ticket)
+            return uploaded, await self._ask("submit", cloudpickle.dumps(graph), name, settings, ticket)
         structure = digest(outline.operands, outline.nodes, outline.inputs, outline.results, settings)
         bound = bindings(outline.operands, keys)
-        job = session.again(structure, bound, name, ticket)
+        job = await self._ask("again", structure, bound, name, ticket)
         if not job:
             blob = cloudpickle.dumps(canonical(TensorGraph.from_outline(outline, keys)))
-            job = session.submit(blob, name, settings, ticket, structure, bound)
+            job = await self._ask("submit", blob, name, settings, ticket, structure, bound)
         return uploaded, job
 
     async def _upload(self, key: str, array: Any, splits: Splits) -> None:
         world = self.world
         parts = list(blocks(splits))
-        first = world.session.take_chunks(len(parts))
+        first = await self._ask("take_chunks", len(parts))
+        self.bringing.append((first, len(parts)))
         try:
             for chunk, part in enumerate(parts, first):
                 piece = np.ascontiguousarray(array[part])
@@ -175,17 +183,20 @@ class Client:
                 world.store.seal(chunk)
         except BaseException:
             world.store.abandon(first, len(parts))
+            self.bringing.remove((first, len(parts)))
             raise
-        world.session.keep(key, first, len(parts))
+        await self._ask("keep", key, first, len(parts))
+        self.bringing.remove((first, len(parts)))
 
     async def _compare(self, job: str, node: TensorData) -> None:
         """Fetch a result: it must be NumPy's."""
-        world, session = self.world, self.world.session
+        world = self.world
         if node.key not in self.held:
             return
         expected = self.held[node.key]
         pieces: list[Any] = []
-        for chunk, shape in zip(session.chunks(node.key), session.shapes(node.key), strict=True):
+        chunks, shapes = await self._ask("chunks", node.key), await self._ask("shapes", node.key)
+        for chunk, shape in zip(chunks, shapes, strict=True):
             ticket = f"fetch-{next(self._tickets)}"
             try:
                 (slot,) = await world.store.pin(ticket, [chunk])

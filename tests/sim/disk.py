@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -14,7 +13,6 @@ from tests.sim.processes import Child
 __all__ = ["Disk"]
 
 SECONDS = 0.002  # that the disk takes for a chunk, on average
-SHM = "/dev/shm"
 FULL = "cannot spill: No space left on device; free disk space, or give another spill_dir"
 
 
@@ -23,7 +21,7 @@ class Disk:
 
     def __init__(self, arena: Arena) -> None:
         self._memory = memoryview(arena.memory)
-        self.folder = Path(tempfile.mkdtemp(prefix="jmars-sim-", dir=SHM if os.access(SHM, os.W_OK) else None))
+        self.folder = Path(tempfile.mkdtemp(prefix="jmars-sim-"))
         self.died = False  # a mover: what it was to delete then goes with the folder
         self.lost = 0  # files
 

@@ -112,6 +112,8 @@ class _Batch:
         self._unchanged(program, views, seen)
 
     def _unchanged(self, program: Program, views: list[Any], seen: list[int]) -> None:
+        if self.executor.stopped(self.flag):
+            return  # nobody wants what it gives; a scheduler apart may not even know that it began, and free its inputs
         if [_sum(view) for view in views if not view.flags.writeable] != seen:
             self.executor.torn.append(f"inputs of {program.name} changed while it ran")
 

@@ -27,6 +27,9 @@ class Faults:
     disk_loses: float = 0.0  # share of reads before which something happens to a file
     disk_size: int = 2**40  # bytes
     disk_slow: float = 1.0
+    apart: int = 0  # whether the scheduler is a process of its own
+    scheduler_deaths: int = 0  # how often that dies
+    wire_errs: float = 0.0  # share of frames between the two that are lost, doubled or late
     cancels: float = 0.0  # share of jobs
     stalls: float = 0.0  # share of callbacks before which the control process stood still for a while
     repeats: float = 0.0  # share of reports that reach the scheduler twice
@@ -35,7 +38,11 @@ class Faults:
     def drawn(cls, random: Random) -> Faults:
         """The faults of one run."""
         on = lambda share, value: value if random.random() < share else 0  # noqa: E731
+        apart = random.random() < 0.3
         return cls(
+            apart=int(apart),
+            scheduler_deaths=random.choice((0, 0, 1, 3)) if apart else 0,
+            wire_errs=random.choice((0.0, 0.02, 0.2)) if apart else 0.0,
             executor_dies=on(0.4, 0.05),
             executor_stops=on(0.2, 0.02),
             ignores_stop=on(0.3, 0.3),

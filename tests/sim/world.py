@@ -22,6 +22,7 @@ from jmars.tensor.engine import Limits, set_engine
 from jmars.worker import ExecutionActor
 from jmars.worker.store import StoreActor
 from tests.sim import checks
+from tests.sim.apart import SimApart
 from tests.sim.client import Client, Wrong
 from tests.sim.disk import Disk
 from tests.sim.executor import Executor
@@ -98,6 +99,8 @@ class World:
         self.fd = -1
         self.checked = -1  # events told when the operands were checked last
         self.random = random
+        self.apart: SimApart | None = None
+        self._session: SessionActor
         self._digest = xxhash.xxh3_64()
 
     def build(self) -> None:
@@ -115,14 +118,24 @@ class World:
         )
         self.execution.ledger.save = lambda: None  # type: ignore[method-assign]  # what is learnt here is not true
         self.log = EventLog(now=self.loop.time)
-        self._tap(self.log)
+        self.tap(self.log)
         names = [worker.name for worker in self.execution.workers]
-        self.session = SessionActor(self.execution, names, self.log, self._ended)
-        self.execution.scheduler = self.reports = Reports(self)
         self.store = StoreActor(self.execution)
-        self.session.around.read_chunk = self._read
         self.client = Client(self, Random(random.random()))
+        if self.faults.apart:
+            self.apart = SimApart(self)
+            for _ in range(self.faults.scheduler_deaths):
+                self.loop.call_later(random.expovariate(0.7), self.apart.kill)
+        else:
+            self._session = SessionActor(self.execution, names, self.log, self.ended)
+            self._session.around.read_chunk = self.read
+            self.execution.scheduler = Reports(self)
         self.execution.start()
+
+    @property
+    def session(self) -> SessionActor:
+        """The scheduler's session; of several that died, the last one's."""
+        return self._session if self.apart is None else self.apart.session
 
     async def main(self) -> None:
         """The run."""
@@ -132,6 +145,8 @@ class World:
         await asyncio.sleep(30.0)  # what is under way ends, and what is frozen thaws and dies
         checks.check(self)
         checks.check_end(self)
+        if self.apart is not None:
+            self.apart.close()
         self.execution.close()
         self.children.close()
         self.loop.after = lambda: None
@@ -174,13 +189,13 @@ class World:
             self.loop.now += self.loop.random.random() * STALL
         checks.check(self)
 
-    def _ended(self, report: dict[str, Any]) -> None:
+    def ended(self, report: dict[str, Any]) -> None:
         ended = self.client.ended.setdefault(report["job"], self.loop.create_future())
         if ended.done():
             raise Wrong(f"{report['job']} has ended twice")
         ended.set_result(report)
 
-    async def _read(self, chunk: int, size: int) -> bytes:
+    async def read(self, chunk: int, size: int) -> bytes:
         ticket = f"value-{chunk}"
         try:
             (offset,) = await self.store.pin(ticket, [chunk])
@@ -192,12 +207,15 @@ class World:
         run = self.session._jobs[job].stage
         return run is not None and run.table.program[operand] < 0
 
-    def _tap(self, log: EventLog) -> None:
+    def tap(self, log: EventLog) -> None:
         """Hear of every event."""
         append = log.append
+        fold = self.fold = checks.Fold(self._stored)
 
         def tapped(kind: str, job: str, data: dict[str, Any], *rest: Any) -> Any:
-            self.fold.told(kind, job, data)
+            if fold is not self.fold:
+                return append(kind, job, data, *rest)  # of a scheduler that is dead
+            fold.told(kind, job, data)
             if kind == events.OPERANDS_MOVED:
                 ids = list(memoryview(data["ids"]).cast("I"))
                 self.trace(f"{job} {ids} -> {data['state']} on {data['worker']}")

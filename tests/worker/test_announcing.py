@@ -61,14 +61,15 @@ def test_the_announcement_tells_where_each_operand_stands():
     assert [message[0] for message in sent] == ["started", "started", "finished", "finished", "lost"]
 
 
-def test_lost_chunks_are_not_announced_and_those_that_clients_bring_neither():
+def test_lost_chunks_are_not_announced_and_those_that_clients_bring_are_named():
     known, _, reports, orders, _ = host()
     orders.open_job(table())
     reports.finished("job-1", [2, 3], 0)
     reports.chunks_lost([5 + 2], "a bad checksum")
     told = known.as_data([(100, 1)])
     assert [unpacked(ids) for _, ids in told["jobs"]["job-1"]["stored"]] == [[3]]
-    assert np.frombuffer(told["chunks"], "<i8").tolist() == [7, 8]  # 9 is freed as soon as it lies still
+    assert np.frombuffer(told["chunks"], "<i8").tolist() == [7, 8, 100]  # 9 is freed as soon as it lies still
+    assert told["besides"] == [(100, 1)]  # kept perhaps, though nobody was told: neither free nor gone
 
 
 def test_orders_about_jobs_that_were_refused_change_nothing():

@@ -1,0 +1,133 @@
+"""The scheduler apart: the real `SchedulerProcess` and its journal behind a bad wire, killed and started again.
+
+`SimApart` does for the simulated host what `deploy.apart.Apart` does for the real one: it keeps the announcement,
+starts the next scheduler when one died, tells it how the host stands, and asks it what the last one did not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from jmars.actors import Mailbox
+from jmars.actors.delivery import Received
+from jmars.deploy.scheduler_process import SchedulerProcess
+from jmars.errors import ClusterLostError
+from jmars.scheduler import SessionActor
+from jmars.worker.announcing import Announcement
+from jmars.worker.remote_scheduler import Orders, RemoteScheduler
+from tests.sim.wire import Peer, Wire
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+__all__ = ["SimApart"]
+
+START_SECONDS = 0.1  # that a scheduler takes to start, on average
+
+
+class SimApart:
+    """The host's end of its scheduler; methods of the session are asked by `ask`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._wire = Wire(world.loop, world.faults)
+        self._known = Announcement(world.execution.chunks)
+        self._reports = RemoteScheduler(self._report, self._known)
+        world.execution.scheduler = self._reports
+        mailbox = Mailbox()
+        mailbox.add("workers", Orders(world.execution, self._reports, self._known))
+        mailbox.add("host", self)
+        self._incarnation = 0
+        self._hearing = False
+        self._up = asyncio.Event()
+        self._over: set[str] = set()
+        self.process: SchedulerProcess
+        self._peer = Peer(self._wire, "host", "scheduler", mailbox, 1, self._met)
+        self.journal = str(world.disk.folder.with_suffix(".journal"))
+        self._start()
+
+    @property
+    def session(self) -> SessionActor:
+        """The session of the scheduler that is up, or was last."""
+        return self.process._session
+
+    async def ask(self, method: str, *args: Any) -> Any:
+        """What the session answers, or that of the next scheduler."""
+        while True:
+            await self._up.wait()
+            incarnation = self._incarnation
+            try:
+                return await self._peer.ask("session", method, *args)
+            except ClusterLostError:
+                if incarnation == self._incarnation and self._up.is_set():
+                    raise  # its own answer
+
+    # -- what the scheduler tells and asks
+    def job_ended(self, report: dict[str, Any]) -> None:
+        """A job has ended; told twice perhaps, by two schedulers."""
+        if report["job"] not in self._over:
+            self._over.add(report["job"])
+            self._world.ended(report)
+
+    async def read_chunk(self, chunk: int, size: int) -> bytes:
+        """The first bytes of a chunk."""
+        return await self._world.read(chunk, size)
+
+    # -- the life of the process
+    def kill(self) -> None:
+        """The scheduler dies; what it did not write is lost, what it sent may still arrive."""
+        if not self._up.is_set():
+            return
+        self._world.trace(f"scheduler {self._incarnation} is killed")
+        self._up.clear()
+        self._hearing = False
+        process, journal = self.process, self.process._journal
+        process.channel.die()  # type: ignore[attr-defined]
+        journal._waiting = []
+        journal.note = journal.flush = lambda *_: None  # type: ignore[method-assign]
+        os.close(journal._fd)
+        self._peer.forget()
+        self._world.loop.call_later(self._world.loop.random.expovariate(1 / START_SECONDS), self._start)
+
+    def close(self) -> None:
+        """End it all."""
+        self._up.clear()
+        self.process.channel.die()  # type: ignore[attr-defined]
+        self._peer.die()
+        os.close(self.process._journal._fd)
+        os.unlink(self.journal)
+
+    def _start(self) -> None:
+        self._incarnation += 1
+        world = self._world
+        orders = {
+            "names": [worker.name for worker in world.execution.workers],
+            "journal": self.journal,
+            "incarnation": self._incarnation,
+            "plan_bytes": 2**22,
+        }
+        process = self.process = SchedulerProcess(orders)
+        process._log._now = world.loop.time  # type: ignore[attr-defined]
+        world.tap(process._log)
+        peer: Any = Peer(self._wire, "scheduler", "host", process.mailbox, self._incarnation, lambda _: None)
+        process.channel = peer
+
+    def _met(self, received: Received) -> None:
+        """A new scheduler says hello: tell it how this host stands; what the one before did not hear stands there."""
+        self._resuming = asyncio.ensure_future(self._resume(self._incarnation))
+
+    async def _resume(self, incarnation: int) -> None:
+        bringing = self._world.client.bringing
+        asked = asyncio.ensure_future(self._peer.ask("scheduler", "resume", self._known.as_data(bringing)))
+        await asyncio.sleep(0)
+        self._hearing = True
+        for report in await asked:
+            self.job_ended(report)
+        self._world.trace(f"scheduler {incarnation} is up")
+        self._up.set()
+
+    def _report(self, method: str, args: tuple[Any, ...]) -> None:
+        if self._hearing:
+            self._peer.tell("reports", method, *args)
