@@ -1,6 +1,7 @@
 """Security goals that a running cluster must keep, by number; more of them in test_security.py and tests/web.
 
-Goals: 2 garbage, 3 constant time, 4 replay, 5 the token, 6 modes, 7 another user, 11 spill folders, 13 known mistakes.
+Goals: 2 garbage, 3 constant time, 4 replay, 5 the token, 6 modes, 7 another user, 10 words of a shell, 11 spill
+folders, 12 objects in files, 13 known mistakes.
 Source: the security goals of the design's reliability page.
 """
 
@@ -24,6 +25,7 @@ import jmars.tensor as mt
 from jmars.actors import auth
 from jmars.actors.frames import pack
 from jmars.client import Cluster
+from jmars.deploy.slurm import slurm_script
 from jmars.errors import JmarsError, StorageError
 from tests.cluster.operands import numbers, total
 
@@ -219,6 +221,22 @@ for attempt in (lambda: open({files[0]!r}), lambda: os.listdir("/proc/{control}/
     raise SystemExit("let in")
 """
         subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    "word", ["; touch owned", "$(touch owned)", "`touch owned`", "' \"; touch owned #", "a\ntouch owned"]
+)
+def test_goal_10_words_of_a_slurm_script_run_nothing(tmp_path, word):
+    script = slurm_script(["prog", word, "end"], cpus=1, memory="1GiB", python="/bin/echo")
+    told = subprocess.run(["bash"], input=script, capture_output=True, text=True, timeout=30, cwd=tmp_path)
+    assert told.stdout == f"prog {word} end\n"
+    try:
+        script = slurm_script(["prog"], cpus=1, memory="1GiB", partition=word, python="/bin/echo")
+    except JmarsError:  # more than a line
+        assert "\n" in word
+    else:
+        subprocess.run(["bash"], input=script, text=True, timeout=30, cwd=tmp_path, capture_output=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_goal_11_a_spill_folder_that_was_put_there_by_somebody_else_is_refused(tmp_path):

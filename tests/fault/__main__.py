@@ -1,4 +1,4 @@
-"""Faults at length: `--full [--rows 1,6] [--seed N]` or `--soak [--minutes 15] [--seed N]`.
+"""Faults at length: `--full [--rows 1,6] [--times N] [--seed N]` or `--soak [--minutes 15] [--seed N]`.
 
 `--full` runs each row as often as the matrix says, at random points, and prints what it took beside its limit; a
 failing test's seed is in its name, and the same seed with `--rows` runs it again. The exit status is pytest's.
@@ -15,7 +15,6 @@ import pytest
 
 from tests.fault.faults import FAULTS
 from tests.fault.rows import REPEATS, Full
-from tests.fault.soak import soak
 
 
 def main() -> int:
@@ -23,6 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.fault", description=__doc__)
     parser.add_argument("--full", action="store_true", help="repeat each row as often as the matrix says")
     parser.add_argument("--rows", default="", help="numbers of rows, such as 1,6; all by default")
+    parser.add_argument("--times", type=int, default=0, help="how often each row; as the matrix says by default")
     parser.add_argument("--seed", type=int, default=1, help="the first seed of each row")
     parser.add_argument("--soak", action="store_true", help="random faults beside one client")
     parser.add_argument("--minutes", type=float, default=15.0, help="how long a soak runs")
@@ -30,6 +30,8 @@ def main() -> int:
     parser.add_argument("--without", default="", help="names of faults that it does not draw")
     chosen = parser.parse_args()
     if chosen.soak:
+        from tests.fault.soak import soak  # it takes the leak check's parts, which pytest wants to load first itself
+
         return soak(chosen.minutes, chosen.seed, *map(_names, (chosen.only, chosen.without)))
     if not chosen.full:
         parser.error("say --full or --soak")
@@ -39,7 +41,7 @@ def main() -> int:
         parser.error(f"there are no rows {unknown}; there are {sorted(REPEATS)}")
     only = " or ".join(f"test_row_{row:02}_" for row in rows)
     command = [str(Path(__file__).parent), "-q", "-p", "no:cacheprovider", *(["-k", only] if only else [])]
-    return int(pytest.main(command, plugins=[Full(chosen.seed)]))
+    return int(pytest.main(command, plugins=[Full(chosen.seed, chosen.times)]))
 
 
 def _names(text: str) -> list[str]:

@@ -28,7 +28,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     seeds = [0]
     if full:
         row = int(re.match(r"test_row_(\d+)_", metafunc.function.__name__)[1])  # type: ignore[index]
-        seeds = [full.seed + number for number in range(REPEATS[row])]
+        seeds = [full.seed + number for number in range(full.times or REPEATS[row])]
     metafunc.parametrize("seed", seeds, ids=[f"seed{seed}" for seed in seeds])
 
 

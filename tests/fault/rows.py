@@ -20,3 +20,4 @@ class Full:
     """Registered as a pytest plugin by `python -m tests.fault --full`: repeat, beginning with this seed."""
 
     seed: int
+    times: int  # 0 for what the matrix says
