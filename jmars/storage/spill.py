@@ -16,6 +16,7 @@ import mmap
 import os
 import secrets
 from array import array
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import xxhash
 
@@ -100,19 +101,18 @@ def write_chunk(folder: str, data: memoryview, direct: bool = False) -> tuple[st
     """
     name = secrets.token_hex(16)
     path = os.path.join(folder, name)
-    sums = array("Q")
     try:
         if spill_room(folder) < len(data):
             raise OSError(errno.ENOSPC, "the disk is nearly full")
         direct = direct and not len(data) % PAGE
         fd = os.open(path, os.O_WRONLY | NEW | (DIRECT if direct else 0), 0o600)
         try:
-            for start in range(0, len(data), BLOCK):
-                block = data[start : start + BLOCK]
-                sums.extend(_sums(block))
-                while block:
+            with _Sums(len(data)) as sums:
+                sums.add(data)
+                done = 0
+                while done < len(data):
                     try:
-                        block = block[os.write(fd, block) :]
+                        done += os.write(fd, data[done : done + BLOCK])
                     except OSError as error:
                         direct = _cached(fd, error, direct)
             if not direct:
@@ -125,7 +125,7 @@ def write_chunk(folder: str, data: memoryview, direct: bool = False) -> tuple[st
             f"cannot spill {format_bytes(len(data))} to {folder}: {error.strerror}; free disk space, "
             "give another spill_dir, or raise memory_limit"
         ) from error
-    return name, sums.tobytes()
+    return name, sums.found()
 
 
 def read_chunk(folder: str, name: str, sums: bytes, into: memoryview, direct: bool = False) -> None:
@@ -143,31 +143,31 @@ def read_chunk(folder: str, name: str, sums: bytes, into: memoryview, direct: bo
 
 def read_span(folder: str, name: str, span: Span, into: memoryview, direct: bool = False) -> None:
     """Fill `into`, which has as many bytes as the span; raises what `read_chunk` raises."""
-    seen = array("Q")
     try:
         direct = direct and not len(into) % PAGE
         fd = os.open(os.path.join(folder, name), OLD | (DIRECT if direct else 0))
         try:
-            done = 0
-            while done < len(into):
-                try:
-                    count = os.preadv(fd, [into[done : done + BLOCK]], span.start + done)
-                except OSError as error:
-                    direct = _cached(fd, error, direct)
-                    continue
-                if not count:
-                    break
-                done += count
-                if done % CHECKED and done < len(into):
-                    continue  # a short read: its last block is not whole yet
-                seen.extend(_sums(into[len(seen) * CHECKED : done]))
+            with _Sums(len(into)) as seen:
+                done = summed = 0
+                while done < len(into):
+                    try:
+                        count = os.preadv(fd, [into[done : done + BLOCK]], span.start + done)
+                    except OSError as error:
+                        direct = _cached(fd, error, direct)
+                        continue
+                    if not count:
+                        break
+                    done += count
+                    if done % CHECKED == 0 or done == len(into):  # a short read may end within a block
+                        seen.add(into[summed:done])
+                        summed = done
         finally:
             os.close(fd)
     except OSError as error:
         raise StorageError(
             f"cannot read a spilled chunk back from {folder}: {error.strerror}; run the cell again"
         ) from error
-    if done != len(into) or seen.tobytes() != span.sums:
+    if done != len(into) or seen.found() != span.sums:
         raise ChecksumError(f"a spilled chunk in {folder} is damaged; check the disk, then run the cell again")
 
 
@@ -182,6 +182,32 @@ def delete_chunk(folder: str, name: str) -> None:
 def is_chunk_name(name: str) -> bool:
     """Whether a file may be one that `write_chunk` made."""
     return len(name) == 32 and not name.strip("0123456789abcdef")
+
+
+class _Sums:
+    """The checksums of blocks in order; of large chunks a thread makes them, while the disk works."""
+
+    def __init__(self, size: int) -> None:
+        self._pool = ThreadPoolExecutor(1) if size > BLOCK else None
+        self._parts: list[Future[list[int]] | list[int]] = []
+
+    def __enter__(self) -> _Sums:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def add(self, data: memoryview) -> None:
+        """These come next: whole blocks, but for the last one of all."""
+        self._parts.append(_sums(data) if self._pool is None else self._pool.submit(_sums, data))
+
+    def found(self) -> bytes:
+        """The checksums of all."""
+        sums = array("Q")
+        for part in self._parts:
+            sums.extend(part.result() if isinstance(part, Future) else part)
+        return sums.tobytes()
 
 
 def _sums(data: memoryview) -> list[int]:

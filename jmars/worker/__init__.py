@@ -12,6 +12,7 @@ estimate.py    how long an operand will run, learnt from those that ran; how man
 links.py       the control process's end of each child process
 crew.py        the executors: what each was sent, which programs it knows
 uses.py        when each chunk is read next
+mover_link.py  the mover as the control process sees it (MoverLink)
 requests.py    what stands in the line for memory, and a disk that refuses, as plain records
 gathering.py   pieces of many chunks put one behind the other in memory of one operand's own
 storing.py     brings inputs into memory and makes room for outputs

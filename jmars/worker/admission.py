@@ -151,6 +151,8 @@ class Admission:
             self.states.waited(table.number, operand, request.left - asked, perf_counter() - request.left)
             if work:
                 self.quota.take(table.job, operand, request.promised)
+            if request.private:
+                self.quota.private[table.job, operand] = request.private
             self.staged.append((table, operand, max(slot, 0)))
             if self.sizing.all_wait:
                 self.unstage()

@@ -112,7 +112,9 @@ class Dispatching:
 
     def _order(self, table: JobTable, operand: int, slot: int, program: int, loose: bool) -> tuple[Any, ...]:
         """One operand as an executor is told of it."""
-        memory, chunk = self.place.chunks.memory, table.chunk
+        memory, chunk, private = self.place.chunks.memory, table.chunk, self.place.admission.quota.private
+        if private and (own := private.get((table.job, operand))):
+            memory = {**{chunk[i]: memory.get(chunk[i], 0) for i in table.inputs[operand]}, **own}
         args = table.args[operand] if table.args is not None else ()
         if not loose:
             return (program, slot, [memory[chunk[i]] for i in table.inputs[operand]], args)

@@ -71,6 +71,7 @@ class ExecutionActor(Workplace):
         )
         ready.storing = ready.sizing.storing = self.storing
         self.storing.lost = self.told.lost
+        self.storing.has_one_reader = self.jobs.uses.has_one_reader
         self.ledger = Ledger(arena, self.chunks, self.storing, workers)
         self.dispatch = self._dispatching.dispatch
         ready.seconds_of = lambda program: self.ledger.estimate.known(program)

@@ -19,11 +19,13 @@ class Quota:
         self._arena = arena
         self._slots: dict[tuple[str, int], int] = {}  # (job, operand): the slot that stands for its scratch
         self._pieces: dict[tuple[str, int], list[int]] = {}  # the same where it stands in several slots
+        self.private: dict[tuple[str, int], dict[int, int]] = {}  # the same: slots of chunks that it alone reads
 
     @property
     def granted(self) -> int:
         """Bytes promised now."""
         slots = [*self._slots.values(), *(slot for pieces in self._pieces.values() for slot in pieces)]
+        slots += [slot for own in self.private.values() for slot in own.values()]
         return sum(map(self._arena.size_of, slots))
 
     def request(self, job: str, operand: int, size: int) -> bool:
@@ -70,6 +72,9 @@ class Quota:
             self._arena.free(slot)
         for slot in self._pieces.pop((job, operand), ()) if self._pieces else ():
             self._arena.free(slot)
+        if self.private and (own := self.private.pop((job, operand), None)):
+            for slot in own.values():
+                self._arena.free(slot)
 
     def hand_over(self, job: str, operand: int, to: str) -> None:
         """What was promised under one job's name stands under another's from now on."""

@@ -102,12 +102,13 @@ class Reporting:
         operands, outs = batch.operands, batch.outs
         memory, chunk, program, work = place.chunks.memory, table.chunk, table.program, table.work
         ids, learn, release = jobs.programs.numbers(table), place.ledger.estimate.learn, place.admission.quota.release
+        private = place.admission.quota.private
         done = []
         for microseconds in elapsed:
             operand = operands.popleft()
             memory[chunk[operand]] = outs.popleft()
             learn(ids[program[operand]], microseconds * 1e-6, fresh)
-            if work[operand] or batch.capped:
+            if work[operand] or batch.capped or private:
                 release(table.job, operand)
             done.append(operand)
         worker.done += len(done)

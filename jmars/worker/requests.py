@@ -30,6 +30,8 @@ class Request:
     slot: int = -1
     promised: int = -1  # the slot that stands for the scratch
     loading: set[int] = field(default_factory=set)
+    private: dict[int, int] = field(default_factory=dict)  # chunk that nobody else reads: slot of its own for it
+    gathering: int = 0  # what the mover puts into its own memory just now
     first: bool = False  # goes before all who read chunks: it comes from an operand that runs
     left: float = 0.0  # by perf_counter, when it had its slots and left the line
     restarted: int = 1 << 62  # bytes that others held when it gave all back, as free memory lay between its own slots

@@ -75,6 +75,8 @@ class Rescue:
         table, copy = batch.table, Batch(batch.table)
         copy.is_copy, wire = True, []
         for operand in batch.operands:
+            if any(table.chunk[i] not in place.chunks.memory for i in table.inputs[operand]):
+                break  # it reads a copy of its own
             slot = place.arena.allocate(table.nbytes[operand])
             work = table.work[operand]
             if slot is not None and work and not place.admission.quota.request(_copies(table.job), operand, work):

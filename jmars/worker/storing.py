@@ -23,11 +23,10 @@ from jmars.storage.chunks import Chunks, Place
 from jmars.units import format_bytes
 from jmars.worker.gathering import Gathers
 from jmars.worker.links import ChildLink
+from jmars.worker.mover_link import MoverLink
 from jmars.worker.requests import DiskTrouble, Request
 
 __all__ = ["Request", "Storing"]
-
-DEATHS = 3  # of movers in a row over the same orders
 
 
 class Storing:
@@ -48,25 +47,27 @@ class Storing:
         self.line: deque[Request] = deque()
         self.loading: list[Request] = []  # have their slots, wait for reads
         self.lost: Callable[[int, str], None] = lambda chunk, why: None  # told which chunk cannot be read back, and why
+        self.has_one_reader: Callable[[int], bool] = lambda chunk: False  # of an operand
         self._start_mover = start_mover
-        self._mover: ChildLink | None = None
+        self.mover = MoverLink(lambda: self._start_mover(self))
         self._in_use, self._idle, self._moved, self._disk_room = in_use, idle, moved, disk_room
         self._spills: set[int] = set()
         self._loads: dict[int, tuple[Place, int]] = {}  # chunk: its file and slot
-        self.gathers = Gathers(chunks, self._tell_mover, self.delete)
+        self.gathers = Gathers(chunks, self.mover.tell, self.delete)
         self.trouble = DiskTrouble()
         self.later = _later  # calls something in so many seconds
-        self._deaths = 0  # of movers since one did something
+        self._waking = False  # whether it was told to look again later
         self._advancing = False
-        self.direct: bool | None = None  # whether the mover passes the page cache by; None before it has said so
-        self.disk_seconds = 0.0  # in which the mover had something to write or read
-        self._moves = 0  # that it has not reported yet
-        self._since = 0.0  # when it got the first of them, or reported last
 
     @property
     def blocked(self) -> bool:
         """Whether somebody waits for room, so that nobody else may take any."""
         return bool(self.line)
+
+    @property
+    def disk_seconds(self) -> float:
+        """Seconds in which the mover had something to write or read."""
+        return self.mover.seconds
 
     def moving(self) -> DiskStanding:
         """What is on its way to disk and back."""
@@ -75,7 +76,7 @@ class Storing:
             "writes": len(self._spills),
             "reads": len(self._loads),
             "nbytes": sum(map(self.chunks.size, chunks)),
-            "seconds": perf_counter() - self._since if self._moves else 0.0,
+            "seconds": self.mover.silent,
             "full": str(self.trouble.error or ""),
         }
 
@@ -139,8 +140,8 @@ class Storing:
                 request = self.line[0]
                 try:
                     lacking = self._take_slots(request)
-                    if request.gather and not lacking:
-                        self.gathers.start(request.gather, request.promised, partial(self._gathered, request))
+                    if not lacking:
+                        self._gather(request)
                 except StorageError as error:  # a chunk that it reads was lost, or dropped while it waited
                     self._drop_head(error)
                     continue
@@ -150,7 +151,7 @@ class Storing:
                     continue
                 self.line.popleft()
                 request.left = perf_counter()
-                if request.loading or request.gather:
+                if request.loading or request.gathering:
                     self.loading.append(request)
                 else:
                     request.granted(request.slot)
@@ -183,14 +184,18 @@ class Storing:
                 request.loading.add(chunk)
             elif chunk not in chunks.memory:
                 size = chunks.size(chunk)
-                slot = arena.allocate(size)
+                slot = arena.allocate(size) if chunk not in request.private else -1
                 if slot is None:
                     lacking += size
+                elif slot < 0:
+                    continue
+                elif request.rank >= 0 and self.has_one_reader(chunk):
+                    request.private[chunk] = slot
                 else:
                     request.loading.add(chunk)
                     place = chunks.start_load(chunk, slot)
                     self._loads[chunk] = (place, slot)
-                    self._tell_mover("load", chunk, slot, size, place.name, place.checksum)
+                    self.mover.tell("load", chunk, slot, size, place.name, place.checksum)
         return lacking
 
     def _make_room(self, request: Request, lacking: int) -> bool:
@@ -214,7 +219,9 @@ class Storing:
             if seconds is None:
                 self._drop_head(self.trouble.error)
                 return True
-            self.later(seconds, self.advance)
+            if not self._waking:  # one at a time: each report of an executor comes here too
+                self._waking = True
+                self.later(seconds, self._woken)
             return False
         others = self.arena.used - self._held(request)
         if others < request.restarted:  # free memory may lie in pieces between its own slots: start from nothing
@@ -232,9 +239,13 @@ class Storing:
         )
         return True
 
+    def _woken(self) -> None:
+        self._waking = False
+        self.advance()
+
     def _held(self, request: Request) -> int:
         """Bytes that a request has taken already, its inputs included."""
-        slots = [slot for slot in (request.slot, request.promised) if slot >= 0]
+        slots = [slot for slot in (request.slot, request.promised, *request.private.values()) if slot >= 0]
         slots += [self.chunks.memory[chunk] for chunk in request.chunks if chunk in self.chunks.memory]
         return sum(map(self.arena.size_of, slots))
 
@@ -244,19 +255,19 @@ class Storing:
         request.refused(error)
 
     def _give_back(self, request: Request) -> None:
-        for slot in (request.slot, request.promised):
-            if slot >= 0 and not (request.gather and self.gathers.leave(slot)):
+        for slot in (request.slot, request.promised, *request.private.values()):
+            if slot >= 0 and not (request.gathering and self.gathers.leave(slot)):
                 self.arena.free(slot)
         request.slot = request.promised = -1
+        request.private, request.gathering = {}, 0
 
     def _spill(self, victims: list[int]) -> bool:
         """Send chunks to disk; returns whether it is worth to look again at once."""
-        if self._mover is None:
-            try:
-                self._mover = self._start_mover(self)
-            except StorageError as error:  # there is no folder for them
-                self.trouble.refused(error)
-                return True
+        try:
+            self.mover.begin()
+        except StorageError as error:  # there is no folder for them
+            self.trouble.refused(error)
+            return True
         at_once = False
         for chunk in victims:
             write = self.chunks.start_spill(chunk)
@@ -265,33 +276,21 @@ class Storing:
                 self._moved(chunk, True)
             else:
                 self._spills.add(chunk)
-                self._tell_mover("spill", chunk, *write)
+                self.mover.tell("spill", chunk, *write)
         return at_once
 
     # -- the mover
-    def _tell_mover(self, *message: Any) -> None:
-        if self._mover is None:
-            self._mover = self._start_mover(self)
-        if message[0] not in ("delete", "sweep"):
-            self._since = self._since if self._moves else perf_counter()
-            self._moves += 1
-        self._mover.send(message)
-
     def delete(self, place: Place | None) -> None:
         """Remove a file that is no longer needed."""
         if place is not None:
-            self._tell_mover("delete", place.name)
+            self.mover.tell("delete", place.name)
 
     def heard(self, link: ChildLink, message: Any) -> None:
         """The mover did something."""
         if message[0] == "disk":
-            self.direct = message[1]
+            self.mover.direct = message[1]
             return
-        self._moves -= 1
-        self._deaths = 0
-        now = perf_counter()
-        self.disk_seconds += now - self._since
-        self._since = now
+        self.mover.reported()
         if message[0] == "spilled":
             _, chunk, name, checksum, error = message
             self._spills.discard(chunk)
@@ -327,13 +326,30 @@ class Storing:
             self.delete(self.chunks.free(chunk))
             self.lost(chunk, error)
 
+    def _gather(self, request: Request) -> None:
+        """Have the mover fill what is a request's own: what it gathers, and chunks that nobody else reads."""
+        own = [((chunk, 0, self.chunks.size(chunk)),) for chunk in request.private]
+        for pieces, slot in zip((*own, request.gather), (*request.private.values(), request.promised)):
+            if pieces:
+                request.gathering += 1
+                self.gathers.start(pieces, slot, partial(self._gathered, request))
+
     def _gathered(self, request: Request, error: str) -> None:
-        """A request has all its pieces, or one of them cannot be read."""
-        self.loading.remove(request)
+        """A request has what it gathers, or it cannot be read."""
+        if request not in self.loading:
+            return  # it was withdrawn when its chunk was found to be lost
+        request.gathering -= 1
         if error:
+            self.loading.remove(request)
             self._give_back(request)
             request.refused(ChunkLostError(error))
         else:
+            self._grant(request)
+
+    def _grant(self, request: Request) -> None:
+        """Let a request go on that waits for reads, unless some are still to come."""
+        if request in self.loading and not request.loading and not request.gathering:
+            self.loading.remove(request)
             request.granted(request.slot)
 
     def _loaded(self, chunk: int, error: str) -> None:
@@ -349,9 +365,7 @@ class Storing:
         if chunk in self.chunks.memory:
             self._moved(chunk, False)
             for request in waiting:
-                if not request.loading and request in self.loading:
-                    self.loading.remove(request)
-                    request.granted(request.slot)
+                self._grant(request)
             return
         for request in waiting:
             for where in (self.loading, self.line):
@@ -365,15 +379,12 @@ class Storing:
 
         Where movers end again and again over what they are told, that is given up.
         """
-        self._mover = None
-        self._moves = 0
-        self._deaths += 1
+        given_up = self.mover.died()
         spills, self._spills = self._spills, set()
         for chunk in spills:
             self.delete(self.chunks.spill_done(chunk, None))
-        if self._deaths >= DEATHS:
-            self._deaths = 0
-            error = f"the process that writes and reads spilled chunks ended {DEATHS} times ({why}); see the log"
+        if given_up:
+            error = f"the process that writes and reads spilled chunks ended again and again ({why}); see the log"
             self.trouble.refused(StorageError(f"cannot spill: {error}"))
             for done in self.gathers.give_up(self.arena.free):
                 done(error)
@@ -381,10 +392,10 @@ class Storing:
                 self._loaded(chunk, error)
         else:
             if self.chunks.disk or spills:
-                self._tell_mover("sweep", [place.name for place in self.chunks.disk.values()])
+                self.mover.tell("sweep", [place.name for place in self.chunks.disk.values()])
             self.gathers.again(self.arena.free)
             for chunk, (place, slot) in self._loads.items():
-                self._tell_mover("load", chunk, slot, place.size, place.name, place.checksum)
+                self.mover.tell("load", chunk, slot, place.size, place.name, place.checksum)
         self.advance()
 
 

@@ -67,3 +67,15 @@ class Uses:
                 if not finished[reader] and rank[reader] < soonest:
                     soonest = rank[reader]
         return soonest
+
+    def has_one_reader(self, chunk: int) -> bool:
+        """Whether one operand alone still reads a chunk, and is not just fetching a part of it."""
+        left = 0
+        for job in self._jobs.values():
+            table, finished = job.table, job.finished
+            operand = chunk - table.base
+            if not (0 <= operand < len(finished) and table.program[operand] >= 0):
+                operand = job.given.get(chunk, -1)
+            if operand >= 0:
+                left += sum(not finished[reader] for reader in table.readers[operand])
+        return left == 1

@@ -218,3 +218,56 @@ def test_a_bad_file_of_a_chunk_that_is_in_memory_loses_nothing():
     host.storing.heard(host, ("gathered", ticket, 0, "damaged"))
     assert host.said == [("reader", -1), ("merge", ChunkLostError)]
     assert lost == [] and 7 in host.chunks.memory and 7 not in host.chunks.disk
+
+
+def operand(host, name, chunks, slots=0):
+    """An operand that asks for chunks."""
+
+    def refused(error: Exception) -> None:
+        host.said.append((name, type(error)))
+
+    size = slots * SLAB or None
+    request = Request(chunks, size, lambda slot: host.said.append((name, dict(request.private))), refused, name, rank=1)
+    host.storing.ask(request)
+    return request
+
+
+def test_a_chunk_that_one_operand_alone_reads_comes_back_to_memory_of_its_own():
+    host = Host()
+    host.storing.has_one_reader = lambda chunk: chunk != 9
+    host.spilled(7, 8, 9)
+    request = operand(host, "reader", [7, 8, 9])
+    assert [message[0] for message in host.told] == ["load", "gather", "gather"]
+    for _, ticket, *_ in host.told[1:]:
+        host.storing.heard(host, ("gathered", ticket, -1, ""))
+    assert host.said == []  # the third is still to come, and is for all
+    host.move()
+    assert host.said == [("reader", {7: 0, 8: SLAB})] and list(host.chunks.memory) == [9]
+    assert set(host.chunks.disk) == {7, 8, 9} and host.storing.gathers.private == 2 * SLAB
+    host.storing._give_back(request)
+    assert host.arena.used == SLAB
+
+
+def test_of_two_private_chunks_one_is_bad():
+    host = Host()
+    lost: list[int] = []
+    host.storing.lost = lambda chunk, why: lost.append(chunk)
+    host.storing.has_one_reader = lambda chunk: True
+    host.spilled(7, 8)
+    operand(host, "reader", [7, 8])
+    first, second = (message[1] for message in host.told)
+    host.storing.heard(host, ("gathered", first, 0, "damaged"))
+    assert host.said == [("reader", ChunkLostError)] and lost == [7]
+    assert host.arena.used == SLAB  # the mover still writes there
+    host.storing.heard(host, ("gathered", second, -1, ""))
+    assert host.arena.used == 0
+
+
+def test_who_is_withdrawn_as_its_chunk_is_lost_hears_nothing_more():
+    host = Host()
+    host.storing.has_one_reader = lambda chunk: True
+    host.spilled(7)
+    request = operand(host, "reader", [7])
+    host.storing.lost = lambda chunk, why: host.storing.withdraw(lambda one: one is request)
+    host.storing.heard(host, ("gathered", host.told[0][1], 0, "damaged"))
+    assert host.said == [] and host.arena.used == 0

@@ -1,0 +1,83 @@
+"""What checksums cost a chunk of 64 MiB on its way to disk and back: python tests/benchmarks/checksums.py [--check].
+
+Each round writes and reads a chunk with checksums and without, one after the other, as the mover does. Connections are
+authenticated once, by the user's id and the cluster's token, when they are made: a chunk costs nothing for that.
+Goal: the medians differ by at most 3 %, of write and read together. `--check` fails when it is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import mmap
+import os
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+
+from machine import describe, this_machine
+
+from jmars.storage import spill
+
+SIZE = 64 * 2**20
+GOAL = 0.03
+
+
+@contextmanager
+def nothing_summed():
+    """Checksums are zeros, made in no time."""
+    real, spill._sums = spill._sums, lambda data: [0] * -(-len(data) // spill.CHECKED)
+    try:
+        yield
+    finally:
+        spill._sums = real
+
+
+def move(folder: str, data: memoryview, direct: bool) -> float:
+    """Seconds to write a chunk and read it back."""
+    start = time.perf_counter()
+    name, sums = spill.write_chunk(folder, data, direct)
+    spill.read_chunk(folder, name, sums, data, direct)
+    seconds = time.perf_counter() - start
+    spill.delete_chunk(folder, name)
+    return seconds
+
+
+def main() -> int:
+    """Measure, print, and with --check judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--folder", default=tempfile.gettempdir())
+    parser.add_argument("--check", action="store_true", help="exit 1 when the goal is missed")
+    given = parser.parse_args()
+    print(f"machine: {this_machine()}")
+    sys.setswitchinterval(1e-4)  # as the mover has it
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        direct = spill.takes_direct(folder)
+        print(f"{folder}: {'past the page cache' if direct else 'through the page cache'}")
+        memory = mmap.mmap(-1, SIZE)
+        memory[:] = os.urandom(2**20) * (SIZE // 2**20)
+        data = memoryview(memory)
+        start = time.process_time()
+        spill._sums(data)
+        print(f"the checksums of 64 MiB take {1e3 * (time.process_time() - start):.1f} ms of CPU")
+        move(folder, data, direct)
+        found: dict[str, list[float]] = {"with": [], "without": []}
+        for number in range(given.rounds):
+            for how in ("with", "without") if number % 2 else ("without", "with"):
+                if how == "with":
+                    found[how].append(move(folder, data, direct))
+                else:
+                    with nothing_summed():
+                        found[how].append(move(folder, data, direct))
+        data.release()
+    for how, seconds in found.items():
+        print(f"{how:8s}{describe([1e3 * one for one in seconds], 'ms')}")
+    cost = statistics.median(a / b for a, b in zip(found["with"], found["without"])) - 1
+    print(f"checksums cost {100 * cost:.1f} % (goal: at most {100 * GOAL:g} %): {'met' if cost <= GOAL else 'MISSED'}")
+    return 1 if given.check and cost > GOAL else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
