@@ -199,7 +199,8 @@ def _maps() -> dict[str, str]:
 
 def _shared_files() -> dict[str, str]:
     folder = Path("/dev/shm")
-    return {path.name: f"shared memory file {path}" for path in folder.iterdir()} if folder.is_dir() else {}
+    paths = [path for path in folder.iterdir() if not path.is_dir()] if folder.is_dir() else []
+    return {path.name: f"shared memory file {path}" for path in paths}  # a folder there is nobody's shared memory
 
 
 def is_foreign(name: str, ours: set[int]) -> bool:
