@@ -10,7 +10,7 @@ import asyncio
 import math
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
@@ -210,7 +210,9 @@ class Door:
             self.link.tell("store", "abandon", first, count)
             raise
 
-    async def read(self, key: str, dtype: np.dtype[Any], splits: Splits, selection: Selection) -> AsyncIterator[bytes]:
+    async def read(
+        self, key: str, dtype: np.dtype[Any], splits: Splits, selection: Selection
+    ) -> AsyncGenerator[bytes, None]:
         """The elements of a selection in C order, as bytes, piece by piece."""
         chunks = await self.link.ask("session", "chunks", key)
         coming: asyncio.Task[bytes] | None = None  # the next piece is read while the last one is sent

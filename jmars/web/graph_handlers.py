@@ -5,6 +5,9 @@ Used by routes.py. Source: seed 003, "作业提交", "取消作业"; CAPABILITIE
 
 from __future__ import annotations
 
+import sys
+from contextlib import aclosing
+
 from tornado.iostream import StreamClosedError
 
 from jmars.web.handlers import Base, JsonBody
@@ -103,15 +106,16 @@ class ResultHandler(GraphBase):
         self.set_header("X-Jmars-Chunks", f"{met} of {whole}")
         self.write(begin)
         try:
-            async for piece in self.door.read(result.key, dtype, result.chunks, selection):
-                self.write(piece)
-                await self.flush()
+            async with aclosing(self.door.read(result.key, dtype, result.chunks, selection)) as coming:
+                async for piece in coming:
+                    self.write(piece)
+                    await self.flush()
         except StreamClosedError:
             return  # who asked is gone
         except Exception:
             if not self._headers_written:
                 raise
-            self.log_exception(*__import__("sys").exc_info())
+            self.log_exception(*sys.exc_info())
             self.request.connection.stream.close()  # type: ignore[union-attr]  # the length says that it is not all
             return
         self.finish()

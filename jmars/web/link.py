@@ -15,7 +15,7 @@ from jmars.errors import ClusterLostError
 
 __all__ = ["PATIENCE", "Link"]
 
-PATIENCE = 20.0  # seconds that a cluster may take to answer
+PATIENCE = 8.0  # seconds that a cluster may take to answer
 
 
 class Link:
