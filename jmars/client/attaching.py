@@ -63,6 +63,10 @@ class AttachedJob(Job):
             raise self.error
         return [Tensor(one) for one in self._data]
 
+    def forget(self) -> None:
+        """The cluster need not keep its results for who may come; who holds them still has them."""
+        self.cluster.tell("session", "forget", self.id)
+
     def result(self, timeout: float | None = None) -> Any:
         """As `Job.result`."""
         if self._told is None:

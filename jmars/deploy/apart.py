@@ -2,7 +2,7 @@
 
 Clients stay connected to the host, which hands their calls on; what was not answered when the scheduler died is asked
 of the next one. The workers go on meanwhile. A scheduler that is stopped is waited for; one that stays so is ended.
-Source: docs/decisions/0021-scheduler-apart.md; RELIABILITY 4.2, rows 7 and 27; RUNTIME 5, "who started it restarts it".
+Source: docs/decisions/0027-scheduler-apart.md; RELIABILITY 4.2, rows 7 and 27; RUNTIME 5, "who started it restarts it".
 """
 
 from __future__ import annotations

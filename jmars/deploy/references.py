@@ -2,7 +2,7 @@
 
 A tensor is dropped when nobody holds it any more. A client's end ends its holds; on a cluster that outlives its clients
 the results that it still held stay with the jobs that gave them, for as long as these are remembered. Decides alone;
-`clients` acts. Source: docs/decisions/0020-whose-tensors.md.
+`clients` acts. Source: docs/decisions/0026-whose-tensors.md.
 """
 
 from __future__ import annotations

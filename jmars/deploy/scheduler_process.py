@@ -2,7 +2,7 @@
 
 A child of a detached cluster's host, which writes its orders as one JSON line to standard input and talks over a socket
 that is handed down. It ends with that socket. What it must not forget stands in the journal.
-Source: docs/decisions/0021-scheduler-apart.md; seed 003, "架构" (scheduler, worker and web apart).
+Source: docs/decisions/0027-scheduler-apart.md; seed 003, "架构" (scheduler, worker and web apart).
 """
 
 from __future__ import annotations

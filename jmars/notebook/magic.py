@@ -15,6 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from jmars.client.cluster import Cluster, default_cluster, make_default, open_clusters
+from jmars.client.connecting import connect
 from jmars.client.trace import write_trace
 from jmars.config import config
 from jmars.notebook import kernel_access
@@ -107,7 +108,8 @@ def _open_cluster(flags: Flags) -> Cluster | None:
 
 def run_magic_line(shell: InteractiveShell, line: str) -> Any:
     """`%jmars` or `%jmars status` shows the clusters of this process, `%jmars why` says what their jobs wait for,
-    `%jmars trace FILE` writes what the newest job did, `%jmars stop` closes them, `%jmars plan` plans.
+    `%jmars trace FILE` writes what the newest job did, `%jmars stop` closes them, `%jmars plan` plans, and
+    `%jmars connect NAME` uses a cluster that another notebook or program started.
 
     Raises
     ------
@@ -120,10 +122,13 @@ def run_magic_line(shell: InteractiveShell, line: str) -> Any:
         return run_magic_cell(shell, "--plan", rest)
     if word == "trace" and rest.strip():
         return trace_newest(rest.strip())
+    if word == "connect":
+        print(describe(connect(rest.strip())))  # noqa: T201
+        return None
     if word not in ("status", "why", "stop") or rest:
         usage = (
-            "`%jmars status`, `%jmars why`, `%jmars stop`, `%jmars plan EXPRESSION`, `%jmars trace FILE`, or `%%jmars` "
-            "above a cell"
+            "`%jmars status`, `%jmars why`, `%jmars stop`, `%jmars plan EXPRESSION`, `%jmars trace FILE`, "
+            "`%jmars connect NAME`, or `%%jmars` above a cell"
         )
         raise UsageError(f"%jmars {line.strip()}: use {usage}")
     clusters = open_clusters()

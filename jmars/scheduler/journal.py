@@ -36,11 +36,11 @@ class Journal:
     Examples
     --------
     >>> import tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "journal")
-    >>> journal = Journal(path, later=lambda call: None)
-    >>> journal.note("drop", ["t-1"])
-    >>> journal.flush()
-    >>> list(read_journal(path))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     journal = Journal(path := os.path.join(folder, "journal"), later=lambda call: None)
+    ...     journal.note("drop", ["t-1"])
+    ...     journal.close()
+    ...     list(read_journal(path))
     [('drop', ('t-1',))]
     """
 

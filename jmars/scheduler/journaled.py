@@ -2,7 +2,7 @@
 
 Wraps SessionActor: what clients do and what workers report is noted as it happens, jobs as they are submitted, opened
 and ended. Asks may come twice, when a scheduler died before it answered: tickets tell. `resuming` reads it all back.
-Source: docs/decisions/0021-scheduler-apart.md; seed 003, "未来工作" (fail-over of the scheduler).
+Source: docs/decisions/0027-scheduler-apart.md; seed 003, "未来工作" (fail-over of the scheduler).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Workers that are in another process, as the scheduler sees them: each order a message.
 
-Source: docs/decisions/0021-scheduler-apart.md; seed 003, "架构" (scheduler and workers apart).
+Source: docs/decisions/0027-scheduler-apart.md; seed 003, "架构" (scheduler and workers apart).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `RemoteScheduler` is the `SchedulerPort` of the host, `Orders` the actor that the scheduler's orders reach; both keep
 the `Announcement` for the next scheduler, should this one die. While there is none, reports go nowhere: what they said
-is in the announcement. Source: docs/decisions/0021-scheduler-apart.md; seed 003, "架构" (scheduler and workers apart).
+is in the announcement. Source: docs/decisions/0027-scheduler-apart.md; seed 003, "架构" (scheduler and workers apart).
 """
 
 from __future__ import annotations

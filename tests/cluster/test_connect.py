@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import jmars
 import jmars.remote
 import jmars.tensor as mt
+from jmars.client.cluster import default_cluster, open_clusters
 from jmars.errors import ClusterError, ClusterLostError, UnknownTaskError
 
 
@@ -72,6 +74,20 @@ def test_a_tensor_stays_as_long_as_one_client_holds_it():
         assert cluster.info()["memory"]["chunks"] == 0
 
 
+def test_results_that_are_forgotten_go_with_their_last_holder():
+    cluster = jmars.Cluster(n_workers=1, memory_limit="512MiB", detach=True)
+    try:
+        job = cluster.submit(mt.ones(10)).id  # the handle is gone at once: nobody holds the result but the job
+        with jmars.connect(cluster.id) as other:
+            taken = other.job(job)
+            assert taken.result(20).sum() == 10
+            taken.forget()
+            del taken
+            _until(lambda: other.info()["memory"]["chunks"] == 0)
+    finally:
+        cluster.stop()
+
+
 def test_the_end_of_a_client_ends_only_its_own():
     with jmars.Cluster(n_workers=1, memory_limit="512MiB") as cluster:
         mine = cluster.submit(mt.arange(100, chunk_size=50))
@@ -112,6 +128,18 @@ def test_no_cluster_of_that_name_is_an_error_that_lists_what_there_is():
         pytest.raises(ClusterLostError, match=one.id),
     ):
         jmars.connect("two")
+
+
+def test_a_cell_runs_on_the_cluster_that_the_magic_connects_to(capsys):
+    from jmars.notebook.magic import run_magic_line
+
+    with jmars.Cluster(n_workers=1, memory_limit="512MiB", name="shared") as cluster:
+        run_magic_line(SimpleNamespace(), "connect shared")
+        assert "jmars: shared, 1 worker" in capsys.readouterr().out
+        ours = [one for one in open_clusters() if one is not cluster]
+        assert [one.id for one in ours] == [cluster.id]
+        assert default_cluster() is ours[0]
+        ours[0].close()
 
 
 def _until(true, seconds=10.0):
