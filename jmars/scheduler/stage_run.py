@@ -27,7 +27,7 @@ from jmars.scheduler.replanning import watch_over
 from jmars.scheduler.shards import Shards, make_rows
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
-from jmars.scheduler.telling import ended_workers, lost_too_often, packed_error
+from jmars.scheduler.telling import accused, ended_workers, lost_too_often, packed_error
 from jmars.tensor.source_line import SourceLine
 
 __all__ = ["Owner", "StageRun", "open_stage"]
@@ -292,7 +292,8 @@ class StageRun:
         self._end_if_still()
 
     def _never_opened(self, error: BaseException) -> None:
-        self._owner.failing(packed_error(error, "while it was opened on the workers"), None)
+        where, line = accused(error, self.ready)
+        self._owner.failing(packed_error(error, where), line)
         self._stopping = self.ended = True
         self._moved(S.CANCELLED, self.operands.stop().states.get(S.CANCELLED, []))
         self._port.free_chunks(self._let_go())
