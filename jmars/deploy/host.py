@@ -36,6 +36,7 @@ from jmars.scheduler import Machine
 from jmars.storage import Arena
 from jmars.tensor.engine import Limits, set_engine
 from jmars.worker import ExecutionActor, Zygote, start_zygote
+from jmars.worker.levels import levels
 from jmars.worker.links import Children
 from jmars.worker.passing import PassingActor
 from jmars.worker.store import StoreActor
@@ -143,6 +144,7 @@ class Host:
                 "spilled_total": self.execution.chunks.spilled,
                 "reloaded_total": self.execution.chunks.reloaded,
                 "chunks": len(self.execution.chunks.memory) + len(self.execution.chunks.disk),
+                "levels": levels(self.execution.storing, self.execution.admission),
             },
             "plans": plans,
         }

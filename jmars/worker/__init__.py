@@ -16,6 +16,7 @@ mover_link.py  the mover as the control process sees it (MoverLink)
 requests.py    what stands in the line for memory, and a disk that refuses, as plain records
 gathering.py   pieces of many chunks put one behind the other in memory of one operand's own
 storing.py     brings inputs into memory and makes room for outputs
+levels.py      how many bytes lie on each of the levels of memory
 ledger.py      what jobs took, for the view and for the profile of costs (Ledger)
 sizing.py      places for results whose size is known only after running
 grants.py      how much memory users' functions are granted (Grants)
