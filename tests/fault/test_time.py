@@ -33,9 +33,10 @@ def jump(tmp_path, monkeypatch):
     return set_off
 
 
-@pytest.mark.parametrize("wall", [HOUR, -HOUR, 24 * HOUR, -24 * HOUR], ids=["1h", "-1h", "1d", "-1d"])
-def test_row_19_the_wall_clock_jumps(jump, stage, seed, wall):
+@pytest.mark.parametrize("way", [1, -1], ids=["ahead", "back"])
+def test_row_19_the_wall_clock_jumps(jump, stage, seed, way):
     scene = stage()
+    wall = way * scene.random.choice([HOUR, 24 * HOUR])
     job = scene.compute()
     before, pids = share_done(job), scene.workers()
     scene.now()
