@@ -193,5 +193,7 @@ def test_a_kernel_that_takes_far_longer_than_its_like_is_copied_and_the_first_on
         job = cluster.submit_data([apply(sometimes, numbers(10, 10))], single=True)
         assert np.array_equal(job.result(30), np.repeat(np.arange(10), 10) + 1.0)
         assert once(job) and gate.exists()
-        assert sum(worker["restarts"] for worker in cluster.info()["workers"]) == 1
+        while not (restarts := sum(worker["restarts"] for worker in cluster.info()["workers"])):
+            time.sleep(0.01)  # the end of the one that lost is heard a moment later
+        assert restarts == 1
         assert cluster.submit_data([total(numbers(3))], single=True).result(30) == 30
