@@ -1,32 +1,43 @@
-"""`python -m jmars …`: status, stop, web, slurm; `host` and `scheduler` are started by jmars.Cluster."""
+"""`python -m jmars …`: status, stop, web, slurm, operand; `host` and `scheduler` are started by jmars.Cluster.
+
+Each command is imported when it is asked for: a cluster starts the sooner.
+"""
 
 from __future__ import annotations
 
+import importlib
 import sys
 
-from jmars.deploy import commands, operand, scheduler_process, slurm
-from jmars.deploy.host import main
+USAGE = """\
+usage: python -m jmars status [NAME]      the clusters of this user, or the jobs of one
+       python -m jmars stop NAME …        ends clusters for all their clients
+       python -m jmars web [--cluster NAME] [--port N]
+       python -m jmars slurm [--cpus N] [--memory SIZE] PROGRAM …
+       python -m jmars operand FILE INPUT.npy … [-o OUT.npy]   runs what Job.operand wrote
+(`host` and `scheduler` are started by jmars.Cluster)"""
+
+COMMANDS = {  # by name: module, function of the other arguments that gives the exit status
+    "status": ("jmars.deploy.commands", "status"),
+    "stop": ("jmars.deploy.commands", "stop"),
+    "web": ("jmars.web.server", "main"),
+    "slurm": ("jmars.deploy.slurm", "main"),
+    "operand": ("jmars.deploy.operand", "main"),
+}
+PROCESSES = {"host": "jmars.deploy.host", "scheduler": "jmars.deploy.scheduler_process"}
+
+
+def run(arguments: list[str]) -> int | str:
+    """Do what the arguments say; returns the exit status, or what to say of a mistake."""
+    name, *others = arguments or [""]
+    if name in PROCESSES and not others:
+        importlib.import_module(PROCESSES[name]).main()
+        return 0
+    if name not in COMMANDS:
+        return USAGE
+    module, function = COMMANDS[name]
+    status: int = getattr(importlib.import_module(module), function)(others)
+    return status
+
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["slurm"]:
-        sys.exit(slurm.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["operand"]:
-        sys.exit(operand.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["web"]:
-        from jmars.web.server import main as serve  # only here: a host starts without it
-
-        sys.exit(serve(sys.argv[2:]))
-    if sys.argv[1:2] in (["status"], ["stop"]):
-        sys.exit(getattr(commands, sys.argv[1])(sys.argv[2:]))
-    if sys.argv[1:] == ["scheduler"]:
-        scheduler_process.main()
-    elif sys.argv[1:] != ["host"]:
-        sys.exit(
-            "usage: python -m jmars status [NAME]      the clusters of this user, or the jobs of one\n"
-            "       python -m jmars stop NAME …        ends clusters for all their clients\n"
-            "       python -m jmars slurm [--cpus N] [--memory SIZE] PROGRAM …\n"
-            "       python -m jmars operand FILE INPUT.npy … [-o OUT.npy]   runs what Job.operand wrote\n"
-            "       python -m jmars web [--cluster NAME] [--port N]   (`host` is started by jmars.Cluster)"
-        )
-    else:
-        main()
+    sys.exit(run(sys.argv[1:]))
