@@ -111,8 +111,9 @@ def _ended(job: JobStanding, host: HostStanding) -> Verdict:
     if job["state"] == "cancelled":
         return Verdict(kind="cancelled", text=f"{_label(job)} was cancelled after {took}; run it again for its result")
     where = f" in {job['line']}" if job["line"] and job["line"] not in job["error"] else ""
-    deaths = [died(death) for death in host["deaths"] if death["job"] == job["id"]]
-    tail = f"; {deaths[-1]}" if deaths else ""
+    mine = [death for death in host["deaths"] if death["job"] == job["id"]]
+    untold = mine and f"(pid {mine[-1]['pid']})" not in job["error"]
+    tail = f"; {died(mine[-1])}" if untold else ""
     return Verdict(kind="failed", text=f"{_label(job)} failed after {took}{where}: {job['error']}{tail}")
 
 
@@ -230,11 +231,13 @@ def _holders(job: JobStanding, host: HostStanding) -> str:
     """Who holds the memory, the largest share first."""
     memory = host["memory"]
     others = sum(size for name, size in memory["jobs"].items() if name != job["id"])
+    held = sum(memory["jobs"].values()) + memory["kept"] + memory["promised"]
     shares = [
         (memory["jobs"].get(job["id"], 0), "chunks of this job"),
         (others, "chunks of other jobs"),
         (memory["kept"], "kept tensors (`del` names that are not needed)"),
         (memory["promised"], "scratch of running operands"),
+        (memory["used"] - held, "on its way (stored, fetched or read back just now)"),
         (memory["capacity"] - memory["used"], "free"),
     ]
     parts = [f"{format_bytes(size)} {what}" for size, what in sorted(shares, reverse=True) if size > 0]

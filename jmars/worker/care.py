@@ -17,6 +17,7 @@ from time import monotonic
 
 from jmars.errors import ClusterError
 from jmars.model.messages import JobTable
+from jmars.units import format_bytes
 from jmars.worker.crew import CALM, Batch, Death, Worker
 from jmars.worker.dispatching import Dispatching
 from jmars.worker.health import LOOK_SECONDS, Health, Step
@@ -241,8 +242,9 @@ class Care:
             table, operand = lost[0].table, lost[0].operands[0]
             number = place.programs.numbers(table)[table.program[operand]]
             place.admission.grants.wants_all(table.number, operand, number)
+        told = f"{why}: {worker.name} (pid {link.pid})" + _memory(link.peak, lost[0].cap if lost else 0)
         for number, batch in enumerate(lost):
-            self._lost(worker, batch, why, link.how, running=not number)
+            self._lost(worker, batch, told, link.how, running=not number)
         for table in {batch.table.number: batch.table for batch in lost}.values():
             self._still(table)
         place.storing.advance()
@@ -273,3 +275,9 @@ class Care:
         cap = batch.cap if batch is not None else 0
         death = Death(worker.name, link.pid, job, operand, what, link.how or "signal", why, link.peak, cap, monotonic())
         self.deaths.append(death)
+
+
+def _memory(peak: int, cap: int) -> str:
+    """What a process took and might take, in bytes, for the error of its operand; "" where nobody saw it."""
+    of = f" of the {format_bytes(cap)} that it might take" if cap else ""
+    return f", which took at most {format_bytes(peak)}{of}" if peak else ""

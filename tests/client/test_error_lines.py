@@ -98,6 +98,7 @@ def test_an_operand_that_kills_its_workers(cluster: Cluster):
     job = cluster.submit(tensor)
     said = told(job, "kills")
     assert isinstance(job.error, WorkerLostError) and "SIGKILL" in said and "smaller data" in said
+    assert re.search(r"worker-\d \(pid \d+\), which took at most [\d.]+ MiB", said)
 
 
 def test_an_operand_whose_workers_exit(cluster: Cluster):
