@@ -73,7 +73,7 @@ def refuse_unfit(most: Hungriest, room: int, what: str) -> None:
     # each axis shorter by the whole factor: a product reads whole lines of chunks, which shrink by one axis alone
     part = SPARE * room / most.nbytes
     fitting = tuple(max(1, int(n * part)) if n > 1 else n for n in most.shape)
-    said = f", one of {fitting if len(fitting) > 1 else fitting[0]} fits" if fitting else ""
+    said = f" (one of {fitting if len(fitting) > 1 else fitting[0]} fits this operand)" if fitting else ""
     error = MemoryLimitError(
         f"{what} needs {format_bytes(most.nbytes)} in memory at once (inputs, output and scratch) and the memory limit "
         f"leaves {format_bytes(room)}; use a smaller chunk_size{said}, or raise memory_limit by "

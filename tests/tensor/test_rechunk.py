@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import ChunkSizeError
+from jmars.tensor.engine import set_engine
 from jmars.tensor.graph import TensorGraph
 from tests.tensor.cut import cut_arrays, same, splits
-from tests.tensor.engine import tiled
+from tests.tensor.engine import OneByOne, tiled
 
 
 @given(st.data())
@@ -37,3 +38,16 @@ def test_equal_places_share_a_program(chunk_size):
 def test_a_cut_that_does_not_fit_is_refused():
     with pytest.raises(ChunkSizeError):
         mt.rechunk(np.ones(4), (3, 3))
+
+
+def test_rows_that_become_columns_are_cut_to_pieces_where_memory_is_short():
+    engine = OneByOne(limit=64_000)
+    set_engine(engine)
+    a = np.arange(120 * 130.0).reshape(120, 130)
+    columns = mt.asarray(a).rechunk((10, 130)).rechunk((120, 10))
+    same(columns, a)
+    (inner,) = columns.data.op.inputs
+    assert inner.chunks == ((10,) * 12, (10,) * 13)
+    set_engine(OneByOne())
+    columns = mt.asarray(a).rechunk((10, 130)).rechunk((120, 10))
+    assert columns.data.op.inputs[0].chunks == ((10,) * 12, (130,))  # there is room for all of it

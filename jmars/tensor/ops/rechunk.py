@@ -1,5 +1,7 @@
 """The same array cut differently: each output chunk is put together from the input chunks that it overlaps.
 
+Where that is more than memory lets an operand hold at once (rows that become columns), the array is cut to pieces
+first, each of one input chunk, and the output chunks are put together from those.
 Used where inputs of one function are cut differently, and by `Tensor.rechunk`.
 """
 
@@ -15,13 +17,16 @@ from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.tiling import classes
 from jmars.tensor.protocols import offers
-from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.splits import ChunkSize, common_splits, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["Rechunk", "rechunk", "rechunked"]
+
+SHARE = 4  # of a worker's part of the memory limit, what the inputs of one chunk may take
 
 Array = np.ndarray[Any, Any]
 
@@ -49,7 +54,25 @@ def rechunked(data: TensorData, chunks: Splits) -> TensorData:
         return data
     if data.unsettled:
         Tensor(data)._settled()
+    if _reads_too_much(data, chunks):
+        pieces = tuple(map(common_splits, zip(data.chunks, chunks)))
+        data = new_data(Rechunk(pieces, True, inputs=(data,)), data.shape, data.dtype, pieces)
     return new_data(Rechunk(chunks, inputs=(data,)), data.shape, data.dtype, chunks)
+
+
+def _reads_too_much(data: TensorData, chunks: Splits) -> bool:
+    """Whether what a new chunk is made of takes far more than the chunk, and much of the memory limit."""
+    engine = current_engine()
+    if engine is None or not data.shape or 0 in data.shape:
+        return False
+    read = made = data.dtype.itemsize
+    for old, new in zip(data.chunks, chunks):
+        read *= max(sum(cover.lengths) for cover in _covers(old, new)) if old != new else max(old)
+        made *= max(new)
+    if read <= 2 * made:
+        return False
+    memory, workers = engine.limits()
+    return read > memory // (SHARE * workers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +80,12 @@ class Rechunk(Operand):
     """Other chunks of the same elements."""
 
     splits: Splits
+    apart: bool = False  # each chunk is a piece of one chunk, and is made apart from what reads it
     name: ClassVar[str] = "rechunk"
 
     def token(self) -> Hashable:
         """Equal splits of equal inputs are equal."""
-        return ("rechunk", self.splits)
+        return ("rechunk", self.splits, self.apart)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand per output chunk; a chunk that stays whole is passed on as it is."""
@@ -83,7 +107,8 @@ class Rechunk(Operand):
                 continue
             types = [ChunkType(tuple(n[i] for (n, _), i in zip(kind, place)), source.dtype) for place in places]
             out = ChunkType(tuple(sum(taken) for _, taken in kind), output.dtype)
-            step = Call(assemble, tuple(taken for _, taken in kind), tuple(range(len(places))), out, True)
+            params = tuple(taken for _, taken in kind)
+            step = Call(assemble, params, tuple(range(len(places))), out, True, alone=self.apart)
             starts = [axis[i].tolist() for axis, i in zip(start, where)]
             zeros = np.zeros(len(read), np.int64)
             ids[where] = builder.add_many([single(self.name, types, step)], zeros, read, [(s,) for s in zip(*starts)])
