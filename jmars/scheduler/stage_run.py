@@ -257,7 +257,10 @@ class StageRun:
     def _lost_outside(self, chunks: Iterable[int], why: str) -> None:
         """Chunks that no operand of this job makes are gone: whoever holds the graph must compute them."""
         keys = self._meta.lost(chunks)
-        text = f"what was computed or sent before is gone ({why}); run it again"
+        text = (
+            f"chunks that were computed or sent before this job are gone ({why}); who has their graph submits it "
+            "again, without being asked; else run the cell that made them once more"
+        )
         read = set(chunks)
         readers = [operand for operand, chunk in self.given.items() if chunk in read]
         hopeless = self.operands.hopeless(self.operands.descendants(readers)[0]) if readers else None
