@@ -262,8 +262,8 @@ class StageRun:
             "again, without being asked; else run the cell that made them once more"
         )
         read = set(chunks)
-        readers = [operand for operand, chunk in self.given.items() if chunk in read]
-        hopeless = self.operands.hopeless(self.operands.descendants(readers)[0]) if readers else None
+        readers = self.operands.descendants(operand for operand, chunk in self.given.items() if chunk in read)
+        hopeless = self.operands.hopeless(readers[0]) if readers else None  # none: it is itself a result
         self._fatal(hopeless, packed_error(ChunkLostError(text, keys), ""))
 
     # -- ending

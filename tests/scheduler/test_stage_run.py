@@ -199,6 +199,18 @@ def test_a_tensor_of_an_earlier_job_that_is_lost_is_told_by_its_key(when):
     told(story)
 
 
+def test_a_stored_tensor_that_is_itself_a_result_may_be_lost_while_the_job_runs():
+    async def story(one, port, ended):
+        x = mt.ones(4, chunk_size=4)
+        port.run(one, await submitted(one, x))
+        job = await submitted(one, x, chain(), held={x.data.key})
+        one.chunks_lost(one.chunks(x.data.key), "a bad file")
+        assert ended[-1]["state"] == JobState.FAILED and ended[-1]["job"] == job
+        assert cloudpickle.loads(ended[-1]["error"][3]).keys == [x.data.key]
+
+    told(story)
+
+
 def test_a_chunk_that_is_lost_again_and_again_ends_the_job():
     async def story(one, port, ended):
         job = await submitted(one, chain())
