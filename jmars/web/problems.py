@@ -31,6 +31,11 @@ _HINTS = {
     507: "free memory or disk: delete results and sessions that are done",
 }
 
+_WHY = {  # of jobs that failed
+    "ChunkLostError": "send the array, or the graph whose result it was, again",
+    "WorkerLostError": "GET …/detail/why tells how workers ended; use smaller chunks where they ran out of memory",
+}
+
 
 class Problem(Exception):
     """A request that cannot be answered as asked."""
@@ -71,4 +76,5 @@ def of_report(error: Any, line: Any) -> dict[str, Any] | None:
     name, text, _, _, where = error
     message = f"{text} (in {where})" if where else str(text)
     told = None if line is None else as_line(SourceLine(*line))
-    return Problem(0, str(name), message, "correct the node that the line names" if told else "", told).as_json()
+    hint = _WHY.get(str(name)) or ("correct the node that the line names" if told else "")
+    return Problem(0, str(name), message, hint, told).as_json()
