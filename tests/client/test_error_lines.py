@@ -88,7 +88,7 @@ def test_results_that_fit_nowhere(tmp_path: Path):
     with Cluster(n_workers=1, memory_limit="300MiB") as cluster:
         free = os.statvfs("/tmp")
         most = cluster.capacity + 2 * free.f_bavail * free.f_frsize
-        tensor = mt.ones(most // 8, chunk_size=2**20)  # nowhere
+        tensor = mt.ones(most // 8, chunk_size=cluster.capacity // 32)  # nowhere
         said = told(cluster.submit(tensor), "nowhere")
         assert "keep less" in said
 

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -80,7 +81,8 @@ def test_a_stopped_worker_is_named_with_its_pid(gate: Path):
             assert f"worker-0 (pid {pid})" in said and f"kill -CONT {pid}" in said
         finally:
             gate.touch()
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # it was replaced meanwhile
+                os.kill(pid, signal.SIGCONT)
         assert job.result().tolist() == [1.0] * 8
 
 
@@ -116,7 +118,8 @@ def test_a_disk_that_hangs_is_said_to():
             assert "being written (" in said and "MiB" in said
             until("the disk is slow or hangs", job.why)
         finally:
-            os.kill(mover, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # it was replaced meanwhile
+                os.kill(mover, signal.SIGCONT)
         assert job.wait(20)
 
 
