@@ -52,7 +52,14 @@ class WebDoor:
         self._log = Path(find_entry(cluster).folder) / "web.log"  # goes with the cluster
         fd = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=fd, env=env)
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=fd,
+                env=env,
+                start_new_session=True,  # an interrupt of a cell goes to the kernel's whole group
+            )
         finally:
             os.close(fd)
         try:

@@ -41,6 +41,11 @@ def test_a_cluster_has_one_door_and_another_port_may_be_taken(cluster, door, mon
             assert second.url != door.url
 
 
+def test_an_interrupt_of_the_kernel_is_not_the_doors(door):
+    """Jupyter interrupts the kernel's process group."""
+    assert os.getpgid(door.pid) != os.getpgid(0) and os.getsid(door.pid) != os.getsid(0)
+
+
 def runtime_folder(cluster):
     return Path(cluster._host.folders.registry).parent
 
