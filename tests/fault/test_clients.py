@@ -48,7 +48,7 @@ def test_row_27_the_control_process_killed(scene, seed):
 
 def test_row_27_the_scheduler_of_a_detached_cluster_killed(stage, seed):
     """The next one goes on where this one was; and once more, with a worker."""
-    scene = stage(detach=True, lease=30)
+    scene = stage(detach=True, lease=30, memory_limit="250MiB")
     for also in (False, True):
         job = scene.compute()
         scheduler = scene.scheduler()
@@ -64,7 +64,7 @@ def test_row_27_the_scheduler_of_a_detached_cluster_killed(stage, seed):
 
 
 def test_row_27_the_scheduler_of_a_detached_cluster_stopped_for_a_while(stage, seed):
-    scene = stage(detach=True, lease=30)
+    scene = stage(detach=True, lease=30, memory_limit="250MiB")
     job = scene.compute()
     scheduler = scene.scheduler()
     scene.now()
@@ -74,7 +74,7 @@ def test_row_27_the_scheduler_of_a_detached_cluster_stopped_for_a_while(stage, s
 
 
 def test_row_27_the_control_process_of_a_detached_cluster_killed(stage, seed):
-    scene = stage(detach=True, lease=30)
+    scene = stage(detach=True, lease=30, memory_limit="250MiB")
     job = scene.compute()
     pids = [*pids_of(scene), scene.scheduler()]
     scene.ended = True

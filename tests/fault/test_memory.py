@@ -51,7 +51,7 @@ def test_row_09_a_block_takes_far_more_memory_than_there_is(scene, seed, functio
     job = scene.cluster.submit(mt.map_blocks(greedy, mt.arange(8, chunk_size=1), dtype=np.int64))
     error = scene.error(job, 0, 10, MemoryLimitError)
     text = "\n".join([str(error), *error.__notes__])
-    assert "greedy" in text and function.__name__ in text and "memory limit" in text and "memory_limit" in text, text
+    assert "greedy" in text and function.__name__ in text and "memory_limit 200.0 MiB" in text, text
     assert scene.memory()["peak"] <= 1.1 * scene.cluster.memory_limit
 
 
