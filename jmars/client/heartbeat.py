@@ -33,9 +33,9 @@ class Silence:
     >>> silence.waited(2.0, stopped=True)
     ''
     >>> silence.waited(3.0, stopped=True)
-    'the control process of mine (process 17) is stopped, for 3.0 s now; it goes on after `kill -CONT 17`'
+    'the control process of mine (process 17) is stopped, for 3.00 s now; it goes on after `kill -CONT 17`'
     >>> silence.waited(4.0, stopped=True), silence.over(5.0)
-    ('', 'the control process of mine goes on, after 5.0 s')
+    ('', 'the control process of mine goes on, after 5.00 s')
     """
 
     def __init__(self, name: str, pid: int) -> None:
