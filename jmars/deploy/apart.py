@@ -95,6 +95,7 @@ class Apart:
         self._ends: deque[float] = deque(maxlen=RESTARTS)
         self._incarnation = 0
         self._told_machine = 0.0
+        self._gathered: list[tuple[str, tuple[Any, ...]]] | None = None  # reports that are about to be sent
         self._running: set[str] = set()  # jobs that have not ended
         self._over: deque[str] = deque(maxlen=100)  # that have
         self._submitting = 0
@@ -232,6 +233,7 @@ class Apart:
 
     async def _resume(self, channel: Channel) -> None:
         """Tell the new scheduler how this host stands; from then on it hears the reports."""
+        self._gathered = None  # they are in the announcement
         asked = asyncio.ensure_future(channel.ask("scheduler", "resume", self._known.as_data(self._besides())))
         await asyncio.sleep(0)  # the announcement is sent
         self._hearing = channel
@@ -279,7 +281,17 @@ class Apart:
             return
         if method == "closed" and time.monotonic() - self._told_machine > MACHINE_SECONDS:
             self._tell_machine()
-        self._hearing.tell("reports", method, *args)
+        if self._gathered is None:
+            self._gathered = []
+            asyncio.get_running_loop().call_soon(self._send_reports, self._hearing, self._gathered)
+        self._gathered.append((method, args))
+
+    def _send_reports(self, hearing: Channel, gathered: list[tuple[str, tuple[Any, ...]]]) -> None:
+        """What was reported in this turn of the loop, as one message: each costs its time at both ends."""
+        if self._gathered is gathered:
+            self._gathered = None
+        if self._hearing is hearing:  # else it is part of what the next one is told
+            hearing.tell("reports", "many", gathered)
 
     def _tell_machine(self) -> None:
         self._told_machine = time.monotonic()

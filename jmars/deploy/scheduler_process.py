@@ -14,6 +14,7 @@ import os
 import pickle
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numexpr
@@ -58,7 +59,7 @@ class SchedulerProcess:
         self._journal = Journal(orders["journal"], asyncio.get_running_loop().call_soon)
         self._noted = JournaledSession(self._session, self._journal)
         self._workers.opening = self._noted.opening
-        self._reports = Reports(self._noted)
+        self._reports = Reports(self._noted, self._workers)
         self.mailbox.add("scheduler", self)
         self.mailbox.add("session", self._noted)
         self.mailbox.add("reports", self._reports)
@@ -112,14 +113,23 @@ class SchedulerProcess:
 class Reports:
     """The actor "reports": what the host's workers report. Until the scheduler has resumed, they wait here."""
 
-    def __init__(self, session: JournaledSession) -> None:
-        self._session = session
+    def __init__(self, session: JournaledSession, workers: RemoteWorkers) -> None:
+        self._session, self._workers = session, workers
         self._waiting: list[tuple[str, tuple[Any, ...]]] | None = []
 
     def __getattr__(self, method: str) -> Any:
         if method.startswith("_"):
             raise AttributeError(method)
         return lambda *args: self._heard(method, args)
+
+    def many(self, reports: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
+        """Several reports at once; what is ordered upon them goes back together."""
+        self._workers.gather()
+        try:
+            for method, args in reports:
+                self._heard(method, args)
+        finally:
+            self._workers.send_gathered()
 
     def go_on(self) -> None:
         """Report what has waited, and from now on at once."""

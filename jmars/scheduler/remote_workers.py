@@ -32,9 +32,26 @@ class RemoteWorkers:
     """
 
     def __init__(self, send: Callable[[str, tuple[Any, ...]], None]) -> None:
-        self._send = send
+        self._send_now = send
+        self._gathered: list[tuple[str, tuple[Any, ...]]] | None = None
         self.muted = False
         self.opening: Callable[[JobTable], None] = lambda table: None
+
+    def gather(self) -> None:
+        """Orders from now on go together, as one `many`, when `send_gathered` is called: a message costs its time."""
+        self._gathered = []
+
+    def send_gathered(self) -> None:
+        """Send what was gathered; what comes now is sent at once."""
+        gathered, self._gathered = self._gathered, None
+        if gathered:
+            self._send_now("many", (gathered,))
+
+    def _send(self, method: str, args: tuple[Any, ...]) -> None:
+        if self._gathered is None:
+            self._send_now(method, args)
+        else:
+            self._gathered.append((method, args))
 
     def open_job(self, table: JobTable) -> None:
         """Take the operands of a job; refusals come as reports."""

@@ -112,6 +112,11 @@ class Orders:
     def __init__(self, workers: WorkerPort, reports: RemoteScheduler, known: Announcement) -> None:
         self._workers, self._reports, self._known = workers, reports, known
 
+    def many(self, orders: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
+        """Several orders at once."""
+        for method, args in orders:
+            getattr(self, method)(*args)
+
     def open_job(self, blob: bytes) -> None:
         """Take the operands of a job, a pickled JobTable."""
         table: JobTable = pickle.loads(blob)
