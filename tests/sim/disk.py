@@ -22,6 +22,7 @@ class Disk:
     def __init__(self, arena: Arena) -> None:
         self._memory = memoryview(arena.memory)
         self.folder = Path(tempfile.mkdtemp(prefix="jmars-sim-"))
+        self._written: list[Path] = []  # names are drawn at random, their order is not
         self.died = False  # a mover: what it was to delete then goes with the folder
         self.lost = 0  # files
 
@@ -46,12 +47,14 @@ class Disk:
                 child.say(("spilled", message[1], "", b"", FULL))
                 continue
             answer = getattr(mover, message[0])(*message[1:])
+            if message[0] == "spill" and answer[2]:
+                self._written.append(self.folder / answer[2])
             if answer is not None:
                 child.say(answer)
 
     def _harm(self, share: float) -> None:
         """Something happens to one file: a byte flips, its end is cut off, it is gone, or another one lies there."""
-        files = sorted(self.folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        files = [path for path in self._written if path.exists()]
         if not files:
             return
         self.lost += 1

@@ -14,12 +14,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 __all__ = ["Stuck", "VirtualLoop", "virtual_clocks"]
 
+CLOCKS = ("time", "monotonic", "perf_counter")
 THREAD_SECONDS = 0.02  # that work in a thread takes, on average
 
 
@@ -87,24 +89,29 @@ class VirtualLoop(asyncio.BaseEventLoop):
 @contextmanager
 def virtual_clocks(loop: VirtualLoop) -> Iterator[None]:
     """Within, every clock that a module of ours reads shows the loop's time."""
-    clocks = ("time", "monotonic", "perf_counter")
-    real: dict[Any, str] = {getattr(time, name): name for name in clocks}
     shim = SimpleNamespace(**{name: getattr(time, name) for name in dir(time) if not name.startswith("_")})
-    for name in clocks:
+    for name in CLOCKS:
         setattr(shim, name, loop.time)
-    changed: list[tuple[ModuleType, str, Any]] = []
+    found = _readers(len(sys.modules))
+    for module, name, value in found:
+        setattr(module, name, shim if value is time else loop.time)
+    try:
+        yield
+    finally:
+        for module, name, value in found:
+            setattr(module, name, value)
+
+
+@lru_cache(maxsize=1)
+def _readers(modules: int) -> list[tuple[ModuleType, str, Any]]:
+    """Where modules of ours hold the module `time` or a clock of it; found anew when there are more modules."""
+    clocks = {getattr(time, name) for name in CLOCKS}
+    found: list[tuple[ModuleType, str, Any]] = []
     for module_name, module in list(sys.modules.items()):
         if not module_name.startswith("jmars.") or module is None:
             continue
         for name, value in list(vars(module).items()):
-            if value is time:
-                changed.append((module, name, value))
-                setattr(module, name, shim)
-            elif callable(value) and getattr(value, "__module__", None) == "time" and value in real:
-                changed.append((module, name, value))
-                setattr(module, name, loop.time)
-    try:
-        yield
-    finally:
-        for module, name, value in changed:
-            setattr(module, name, value)
+            is_clock = callable(value) and getattr(value, "__module__", None) == "time" and value in clocks
+            if value is time or is_clock:
+                found.append((module, name, value))
+    return found

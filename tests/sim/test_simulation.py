@@ -29,7 +29,7 @@ def test_without_faults_every_job_succeeds_or_raises_its_own_error() -> None:
 
 
 def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
-    code = "from tests.sim.world import run; print([run(seed).trace for seed in range(8)])"
+    code = "from tests.sim.world import run; print([run(seed).trace for seed in range(12)])"
     runs = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -41,4 +41,4 @@ def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert runs == {f"{[run(seed).trace for seed in range(8)]}\n"}
+    assert runs == {f"{[run(seed).trace for seed in range(12)]}\n"}
