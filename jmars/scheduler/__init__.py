@@ -19,7 +19,7 @@ telling.py     what a job tells of its operands and errors, as plain data
 phases.py      what a job's preparation is at
 why.py         why a job stands as it does, in one sentence
 reasons.py     what that sentence is made from (WhyActor)
-executables.py one operand as a document that runs apart
+executables.py  one operand as a document that runs apart
 watchdog.py    when to say that nothing moves (Watchdog)
 stages.py      the stages of one job, for graphs that unfold while they run
 eta.py         how many seconds a stage may still need (Eta)

@@ -25,7 +25,7 @@ admission.py   who may run next: inputs in memory, room for output and scratch
 standing.py    how this host stands at one moment, for who asks why nothing moves
 told.py        what storage finds out, told to the scheduler as facts of operands
 hosted.py      the open jobs, and the host as the parts below see it (Hosted, Workplace)
-dispatching.py fills the workers' windows with batches
+dispatching.py  fills the workers' windows with batches
 reporting.py   what executors report, put in the books
 health.py      which processes do not run though they live, and what to do about each (Health)
 vitals.py      what the system says of processes
