@@ -127,6 +127,15 @@ class Admission:
         resident = self._arena.resident
         return self.grants.demand(table.number, operand, program, work, others + pinned, resident)
 
+    def ease(self, table: JobTable, row: int) -> None:
+        """It is known now what those of a program take: who stands in line for all there is asks anew."""
+        eased = {r: one for r, (owner, one) in self._preparing.items() if owner is table and table.program[one] == row}
+        for request in eased:
+            del self._preparing[request]
+        self.storing.withdraw(eased.__contains__)
+        for operand in eased.values():
+            self._queue.push(0, table.number, table.rank[operand], operand)
+
     def cap(self, table: JobTable, operand: int) -> tuple[int, bool]:
         """Bytes that a user's function may take in its process, and whether what it takes is to be measured."""
         promised = self.quota.promised(table.job, operand)

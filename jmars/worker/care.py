@@ -237,7 +237,12 @@ class Care:
         place.scheduler.worker_moved(worker.index, worker.name, link.pid, "replaced")
         for batch in lost:
             place.admission.sizing.withdraw(batch)
-        if lost and lost[0].capped and lost[0].operands and link.how in ("memory", "signal", "exit"):
+        if (
+            lost
+            and lost[0].capped
+            and lost[0].operands
+            and (link.how in ("memory", "exit") or (link.how == "signal" and "SIGKILL" not in why))
+        ):
             # a library that got no memory may end its process; what runs again, alone, gets all there is
             table, operand = lost[0].table, lost[0].operands[0]
             number = place.programs.numbers(table)[table.program[operand]]

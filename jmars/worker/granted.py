@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import threading
 from resource import RLIMIT_DATA, getrlimit, setrlimit
 
 import numpy as np
@@ -20,6 +21,8 @@ from jmars.storage.arena import PAGE
 
 __all__ = ["Granted", "for_memory"]
 
+STACKS = 2**24  # bytes of stacks of threads: the system counts all that they may use, and they use little of it
+STACK = 2**19  # bytes of each that Python starts
 RETAINED = 2**25  # bytes of heap beyond what it was at the start from which on free parts of it are counted
 _WORDS = ("cannot allocate memory", "failed to map segment", "can't start new thread")
 
@@ -28,6 +31,7 @@ class Granted:
     """The cap of one process."""
 
     def __init__(self) -> None:
+        threading.stack_size(STACK)
         self._is_warm = False  # whether libraries have taken what they keep for good
         self.cap = -1  # bytes that may be taken now; -1 for any number
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
@@ -50,7 +54,7 @@ class Granted:
             self._resident = pages[1] * PAGE
             with open("/proc/self/clear_refs", "w") as file:
                 file.write("5")  # the most that was resident counts from now on
-        setrlimit(RLIMIT_DATA, (data + cap, self._hard))
+        setrlimit(RLIMIT_DATA, (data + cap + STACKS, self._hard))
 
     def taken(self) -> int:
         """Bytes that the process has now beyond what it had when the cap began."""

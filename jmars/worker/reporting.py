@@ -19,12 +19,13 @@ from jmars.worker.crew import Batch, Worker
 from jmars.worker.dispatching import Dispatching
 from jmars.worker.executor import INTERRUPTED, MEMORY, TAKEN_BACK, UNSIZED
 from jmars.worker.hosted import Workplace
-from jmars.worker.rescue import Rescue
+from jmars.worker.rescue import BEATEN, Rescue
 from jmars.worker.stragglers import LONG
 
 __all__ = ["Reporting"]
 
 LONG_MICROSECONDS = int(1e6 * LONG)
+RENEWED = "renewed"  # state of a worker whose process is replaced, since it ran out of what it was granted
 Failure = tuple[Any, ...]  # kind, class name, text, traceback, pickle, fused operand, transient; more by kind
 
 
@@ -72,6 +73,7 @@ class Reporting:
             for number, peak in peaks:
                 row = table.program[done[number]]
                 place.admission.grants.took(table.number, done[number], place.programs.numbers(table)[row], peak)
+                place.admission.ease(table, row)
         if error is not None and error[0] == UNSIZED:
             if table.number in place.jobs.stopping:
                 place.admission.sizing.refuse(worker)
@@ -139,6 +141,9 @@ class Reporting:
             again, error = self._wants_more(table, operands[0], error)
         else:
             again = error[0] == INTERRUPTED
+        if again and error[0] == MEMORY:  # libraries that got no memory while they began are broken for good
+            worker.state = RENEWED
+            worker.link.kill(BEATEN)
         if again:
             scheduler.interrupted(table.job, operands, worker.index)
         else:
