@@ -105,9 +105,10 @@ class Grants:
             What its own error said.
         """
         said = f" ({text})" if text else ""
+        most = format_bytes(max(cap, peak))
         limit = f"memory_limit {format_bytes(self.limit)}" if self.limit else "the memory limit"
         return MemoryLimitError(
-            f"{what} wants more memory than there is: it ran alone, could take {format_bytes(max(cap, peak))}, had taken "
+            f"{what} wants more memory than there is: it ran alone, could take {most}, had taken "
             f"{format_bytes(peak)} and asked for more{said}; {limit} leaves {format_bytes(self.capacity)} for arrays "
             "and functions together. Use a smaller chunk_size, do it in parts, or raise memory_limit"
         )
