@@ -20,7 +20,6 @@ from typing import Any
 import numexpr
 
 from jmars.actors import Channel, Mailbox, serve
-from jmars.actors.descriptors import Descriptor
 from jmars.deploy.apart import Apart
 from jmars.deploy.clients import Client, Clients
 from jmars.deploy.folders import Folders
@@ -148,27 +147,6 @@ class Host:
             },
             "plans": plans,
         }
-
-    async def ready(self) -> dict[str, Any]:
-        """What a client needs to map the arena; answers when the executors are forked."""
-        while len(self.children.pids()) < len(self.execution.workers):
-            await asyncio.sleep(0.001)
-        return {
-            "arena": self.arena.size,
-            "capacity": self.arena.capacity,
-            "janitor": self.janitor,
-            "pid": os.getpid(),
-            "workers": self.orders["workers"],
-            "limit": self.orders["limit"],
-            "detached": self.orders["detach"],
-        }
-
-    def descriptor(self) -> Descriptor:
-        """The shared memory, for a client that did not make it."""
-        return Descriptor(self.arena.fd)
-
-    def ping(self) -> None:
-        """Answered while this process runs."""
 
     def profile(self) -> dict[str, Any]:
         """What operands cost here, for plans that the client makes."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
+from jmars.actors.descriptors import Descriptor
 from jmars.deploy.clients import Client
+from jmars.errors import ClusterStartError
 
 if TYPE_CHECKING:
     from jmars.deploy.host import Host
 
 __all__ = ["ClientHost", "ClusterActor", "answered"]
+
+START_SECONDS = 20.0  # for which executors may not come up: less than a client waits for its connection
 
 
 async def answered(value: Any) -> Any:
@@ -30,11 +35,41 @@ class ClientHost:
             raise AttributeError(method)
         return getattr(self._host, method)
 
-    def ready(self) -> Any:
-        """As the host's; who asks for this is a client for whom a detached cluster lives on."""
+    async def ready(self) -> dict[str, Any]:
+        """What a client needs to map the arena, when the executors are forked; it is one for whom the cluster lives on.
+
+        Raises
+        ------
+        ClusterStartError
+            If they cannot be forked.
+        """
+        host = self._host
         self._client.is_kernel = True
-        self._host.look_at_lease()
-        return self._host.ready()
+        host.look_at_lease()
+        end = asyncio.get_running_loop().time() + START_SECONDS
+        while len(host.children.pids()) < len(host.execution.workers):
+            if asyncio.get_running_loop().time() > end:
+                why = host.children.trouble or "nobody says why"
+                raise ClusterStartError(
+                    f"no worker processes after {START_SECONDS:g} s: {why}; close other programs, or take fewer workers"
+                )
+            await asyncio.sleep(0.001)
+        return {
+            "arena": host.arena.size,
+            "capacity": host.arena.capacity,
+            "janitor": host.janitor,
+            "pid": os.getpid(),
+            "workers": host.orders["workers"],
+            "limit": host.orders["limit"],
+            "detached": host.orders["detach"],
+        }
+
+    def descriptor(self) -> Descriptor:
+        """The shared memory, for a client that did not make it."""
+        return Descriptor(self._host.arena.fd)
+
+    def ping(self) -> None:
+        """Answered while this process runs."""
 
 
 class ClusterActor:
