@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
 from jmars.errors import StorageError
 
-__all__ = ["DiskTrouble", "Request"]
+__all__ = ["DiskTrouble", "Request", "later"]
 
 RETRY = 0.25  # seconds after which a disk that refused is tried again
 PATIENCE = 3.0  # seconds for which the head of the line waits for it where nothing else can go on
@@ -40,6 +41,11 @@ class Request:
     def urgency(self) -> tuple[int, int]:
         """Operands of earlier jobs first, then by rank; a client's request before all who come after it."""
         return (self.job, self.rank)
+
+    @property
+    def slots(self) -> list[int]:
+        """What it holds: for its output, its scratch, and chunks that are its own."""
+        return [slot for slot in (self.slot, self.promised, *self.private.values()) if slot >= 0]
 
 
 class DiskTrouble:
@@ -76,3 +82,8 @@ class DiskTrouble:
     def over(self) -> None:
         """Nobody waits for the disk any more."""
         self._since = 0.0
+
+
+def later(seconds: float, call: Callable[[], None]) -> None:
+    """Call something in so many seconds."""
+    asyncio.get_running_loop().call_later(seconds, call)

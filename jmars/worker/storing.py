@@ -9,7 +9,6 @@ ALLOCATING and PREPARING_INPUTS.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,7 +23,7 @@ from jmars.units import format_bytes
 from jmars.worker.gathering import Gathers
 from jmars.worker.links import ChildLink
 from jmars.worker.mover_link import MoverLink
-from jmars.worker.requests import DiskTrouble, Request
+from jmars.worker.requests import DiskTrouble, Request, later
 
 __all__ = ["Request", "Storing"]
 
@@ -55,7 +54,7 @@ class Storing:
         self._loads: dict[int, tuple[Place, int]] = {}  # chunk: its file and slot
         self.gathers = Gathers(chunks, self.mover.tell, self.delete)
         self.trouble = DiskTrouble()
-        self.later = _later  # calls something in so many seconds
+        self.later = later  # calls something in so many seconds
         self._waking = False  # whether it was told to look again later
         self._advancing = False
 
@@ -245,8 +244,7 @@ class Storing:
 
     def _held(self, request: Request) -> int:
         """Bytes that a request has taken already, its inputs included."""
-        slots = [slot for slot in (request.slot, request.promised, *request.private.values()) if slot >= 0]
-        slots += [self.chunks.memory[chunk] for chunk in request.chunks if chunk in self.chunks.memory]
+        slots = request.slots + [self.chunks.memory[chunk] for chunk in request.chunks if chunk in self.chunks.memory]
         return sum(map(self.arena.size_of, slots))
 
     def _drop_head(self, error: Exception) -> None:
@@ -255,8 +253,8 @@ class Storing:
         request.refused(error)
 
     def _give_back(self, request: Request) -> None:
-        for slot in (request.slot, request.promised, *request.private.values()):
-            if slot >= 0 and not (request.gathering and self.gathers.leave(slot)):
+        for slot in request.slots:
+            if not (request.gathering and self.gathers.leave(slot)):
                 self.arena.free(slot)
         request.slot = request.promised = -1
         request.private, request.gathering = {}, 0
@@ -397,7 +395,3 @@ class Storing:
             for chunk, (place, slot) in self._loads.items():
                 self.mover.tell("load", chunk, slot, place.size, place.name, place.checksum)
         self.advance()
-
-
-def _later(seconds: float, call: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_later(seconds, call)
