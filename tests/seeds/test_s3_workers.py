@@ -229,7 +229,8 @@ def test_s3_27_an_error_of_preparing_inputs_is_told_once_and_nothing_is_held():
         execution.chunks.memory[1000] = slot
         execution.storing._spill([1000])
         _answer(host, "spill", lambda chunk: ("spilled", chunk, "file", b"", ""))
-        job = table(1, [program(), program(1)], [0, 1], [(), (0,)], stored=(0,), program=[-1, 1])
+        inputs = [(), (0,), (0,)]  # two readers, so that it is loaded for all
+        job = table(1, [program(), program(1)], [0, 1, 1], inputs, stored=(0,), program=[-1, 1, 1])
         host.run(job, 1)
         assert host.held()["line"] == 1
         _answer(host, "load", lambda chunk: ("loaded", chunk, "the disk cannot be read"))
