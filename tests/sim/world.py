@@ -166,8 +166,6 @@ class World:
         excused = set()
         if self.faults.disk_refuses or self.faults.disk_size < 2**40:
             excused |= {"StorageError", "MemoryLimitError"}
-        if self.faults.executor_dies:
-            excused.add("MemoryLimitError")  # who died under a cap asks for all memory in one piece: still to be mended
         if self.disk.lost:
             excused.add("ChunkLostError")  # of what no graph of the job makes
         return excused
