@@ -14,7 +14,7 @@ from jmars.plan.predict import _BATCH, _BATCH_SECONDS, AHEAD, foretell, slots
 from jmars.storage.arena import Allocator
 from jmars.tensor.graph import TensorGraph
 from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS
-from jmars.worker.execution import WINDOW
+from jmars.worker.dispatching import WINDOW
 
 MB = 2**20
 
