@@ -86,7 +86,7 @@ class Care:
             lambda _, message: self._reporting.reported(worker, message),
             lambda _, why: self._gone(worker, why),
         )
-        self._children.start(link, "executor", self._threads)
+        self._children.start(link, "executor", self._threads, len(self._place.workers))
 
     def start_mover(self, storing: Storing) -> ChildLink:
         """Fork the mover."""

@@ -56,6 +56,7 @@ PACKAGE = str(Path(__file__).parents[1])
 REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
 TRIM_ALWAYS = 1 << 62
 TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch
+TRIM_PART = 32  # of the memory, shared by all workers: what freed memory they may keep, within the tenth of the limit
 
 
 class _Ready:
@@ -91,8 +92,10 @@ class _Broken:
     kernel: Any = None  # never called
 
 
-def run_executor(link: socket.socket, arena_fd: int, arena_size: int, claims: Claims, threads: int) -> None:
-    """Serve until the control process hangs up."""
+def run_executor(
+    link: socket.socket, arena_fd: int, arena_size: int, claims: Claims, threads: int, workers: int = 1
+) -> None:
+    """Serve until the control process hangs up; as one of so many `workers`."""
     memory = mmap.mmap(arena_fd, arena_size)
     chunks = mmap.mmap(arena_fd, arena_size, access=mmap.ACCESS_READ)  # inputs: who writes there gets an error
     flags = memoryview(memory)[:HEADER].cast("I")
@@ -102,11 +105,12 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, claims: Cl
     meter, granted = Meter(), Granted()
     np.seterr(all="ignore")  # a chunk's warning would be printed where nobody looks
     gc.freeze()
-    trim_from = max(TRIM_BYTES, arena_size // 64)  # where memory is ample it stays with the process, faulted
+    trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # where memory is ample it stays, faulted
     trim = False
     while True:
         if trim:
             _trim_heap()
+            granted.trimmed()
             trim = False
         try:
             message = recv_message(read)
@@ -127,7 +131,8 @@ def run_executor(link: socket.socket, arena_fd: int, arena_size: int, claims: Cl
         if not claims.take():
             link.sendall(pack((0, [], 0, 0, (TAKEN_BACK,), [])))
             continue
-        trim = trim_from < _run_batch(link, programs, private, meter, granted, flags, flag, operands, caps)
+        scratch = _run_batch(link, programs, private, meter, granted, flags, flag, operands, caps)
+        trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # nobody knew what they take
 
 
 def _run_batch(

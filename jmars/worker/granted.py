@@ -12,7 +12,8 @@ import ctypes
 import errno
 import os
 import threading
-from resource import RLIMIT_DATA, getrlimit, setrlimit
+from contextlib import suppress
+from resource import RLIM_INFINITY, RLIMIT_DATA, getrlimit, setrlimit
 
 import numpy as np
 
@@ -38,6 +39,7 @@ class Granted:
         self._soft, self._hard = getrlimit(RLIMIT_DATA)
         self._start = self._pages()[5] * PAGE
         self._before = 0  # bytes that the process had for itself when the cap began
+        self.trimmed()
         self._resident = 0  # and bytes of all kinds, where the peak is measured
 
     def begin(self, cap: int, measured: bool = False) -> None:
@@ -52,14 +54,25 @@ class Granted:
         self.cap, self._before, self._resident = cap, (pages[1] - pages[2]) * PAGE, 0
         if measured:
             self._resident = pages[1] * PAGE
-            with open("/proc/self/clear_refs", "w") as file:
+            with suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # some containers have none
                 file.write("5")  # the most that was resident counts from now on
-        setrlimit(RLIMIT_DATA, (data + cap + STACKS, self._hard))
+        limit = data + cap + STACKS
+        setrlimit(RLIMIT_DATA, (limit if self._soft == RLIM_INFINITY else min(limit, self._soft), self._hard))
 
     def taken(self) -> int:
         """Bytes that the process has now beyond what it had when the cap began."""
         pages = self._pages()
         return max(0, (pages[1] - pages[2]) * PAGE - self._before)
+
+    def trimmed(self) -> None:
+        """Freed memory was handed back to the system."""
+        pages = self._pages()
+        self._least = (pages[1] - pages[2]) * PAGE
+
+    def kept(self) -> int:
+        """Bytes that the process has beyond what it had when it last handed memory back: functions freed some of it."""
+        pages = self._pages()
+        return max(0, (pages[1] - pages[2]) * PAGE - self._least)
 
     def end(self) -> None:
         """Any number again, if there is a cap."""

@@ -75,7 +75,8 @@ class Rescue:
         table, copy = batch.table, Batch(batch.table)
         copy.is_copy, wire = True, []
         for operand in batch.operands:
-            if any(table.chunk[i] not in place.chunks.memory for i in table.inputs[operand]):
+            chunks = [table.chunk[i] for i in table.inputs[operand]]
+            if any(one not in place.chunks.memory or one in place.chunks.moving for one in chunks):
                 break  # it reads a copy of its own
             slot = place.arena.allocate(table.nbytes[operand])
             work = table.work[operand]

@@ -69,6 +69,17 @@ def test_one_that_takes_much_runs_again_alone_with_all_there_is_and_the_next_one
         assert 7 <= runs <= 10, runs  # those that ran before it was known, at most, ran twice
 
 
+def test_memory_that_functions_have_freed_does_not_stay_beside_the_chunks_that_come_next():
+    def pieces(block):
+        kept = [np.ones(2**17) for _ in range(120)]  # 120 MiB, too small each to be a mapping of its own
+        return block + len(kept)
+
+    with Cluster(n_workers=2, memory_limit=LIMIT) as cluster:
+        cluster.submit(mt.map_blocks(pieces, mt.ones(12, chunk_size=1), dtype=float)).result(60)
+        cluster.submit(mt.ones(LIMIT // 8, chunk_size=2**17) + 1).wait(60)
+        assert cluster.info()["memory"]["peak"] <= 1.1 * LIMIT
+
+
 def test_a_spawned_function_and_one_for_lines_are_held_too():
     def large(*_):
         return np.ones(2**33, np.uint8)[:2]

@@ -3,6 +3,7 @@
 import errno
 import os
 import pickle
+from resource import RLIMIT_DATA, getrlimit, setrlimit
 
 import numpy as np
 import pytest
@@ -57,6 +58,30 @@ def test_what_goes_beyond_the_cap_is_refused_and_what_was_taken_told_and_after_i
 
 def test_what_stays_below_the_cap_is_not_refused():
     assert not apart(lambda: grab(200 * MiB, 100 * MiB))[0]
+
+
+def test_a_limit_that_the_user_has_set_on_the_processes_is_neither_raised_nor_an_error():
+    def work():
+        setrlimit(RLIMIT_DATA, (2**31, 2**31))  # as `ulimit -d` does, or a batch system
+        granted = Granted()
+        granted.begin(2**33)
+        under = getrlimit(RLIMIT_DATA)
+        granted.end()
+        return under, getrlimit(RLIMIT_DATA)
+
+    assert apart(work) == ((2**31, 2**31), (2**31, 2**31))
+
+
+def test_what_a_process_keeps_of_freed_memory_counts_until_it_is_handed_back():
+    def work():
+        granted = Granted()
+        blocks = [np.ones(MiB, np.uint8) for _ in range(40)]
+        kept = granted.kept()
+        granted.trimmed()
+        return kept, granted.kept(), len(blocks)
+
+    kept, later, _ = apart(work)
+    assert kept >= 40 * MiB and later < MiB
 
 
 def test_the_peak_is_measured_where_that_is_asked():
