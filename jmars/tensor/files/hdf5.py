@@ -85,6 +85,8 @@ def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: 
         found = file[dataset]
         if not isinstance(found, h5py.Dataset):
             raise UnsupportedError(f"{dataset} of {place} is a group; name one of its datasets: {', '.join(found)}")
+        if found.shape is None:
+            raise UnsupportedError(f"{dataset} of {place} holds nothing: it was made without a shape")
         kind, shape, own = check_dtype(found.dtype.newbyteorder("=")), tuple(map(int, found.shape)), found.chunks
         given = found.dtype
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
@@ -111,7 +113,7 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
     dataset
         Name of the dataset; groups on the way are made.
     **options
-        For h5py's `create_dataset`: `compression="gzip"`, `shuffle=True`, `fillvalue=...`.
+        For h5py's `create_dataset`: `compression="gzip"`, `shuffle=True`, `fillvalue=...`, `chunks=...`.
 
     Raises
     ------
@@ -125,12 +127,12 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
     part = f"{place}.{os.getpid()}-{tensor.data.key}.part"
     try:
         if os.path.exists(place):
-            shutil.copyfile(place, part)
+            shutil.copy(place, part)  # with its permissions
         with h5py.File(part, "a") as file:
             if dataset in file:
                 del file[dataset]
             pieces = {"chunks": size} if tensor.ndim and tensor.size else {}
-            file.create_dataset(dataset, tensor.shape, tensor.dtype, **pieces, **options)
+            file.create_dataset(dataset, tensor.shape, tensor.dtype, **{**pieces, **options})
         Path(f"{part}.lock").touch(mode=0o600)
         to_blocks(tensor, functools.partial(write_box, part, dataset), name="to_hdf5")
         os.replace(part, place)

@@ -43,7 +43,7 @@ class Archive(Mapping[str, Tensor]):
         self.files = list(self._members)
 
     def __getitem__(self, name: str) -> Tensor:
-        member = self._members.get(name.removesuffix(".npy"))
+        member = self._members.get(name) or self._members.get(name.removesuffix(".npy"))
         if member is None:
             raise KeyError(f"{name} is not in {self._path}; there are {', '.join(self.files)}")
         if member.compress_type != zipfile.ZIP_STORED:

@@ -100,13 +100,15 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
     Parameters
     ----------
     x
-        A tensor, or an array. Where its chunks differ in size it is cut anew, so that each piece has one writer.
+        A tensor, or an array. Where its chunks are not the pieces of the array, or its shards, it is cut anew, so that
+        each has one writer.
     url, component
         Where; see `from_zarr`.
     overwrite
         Whether an array that is there already is replaced.
     **options
-        For `zarr.create_array`: `zarr_format=2`, `compressors=...`, `fill_value=...`, `attributes=...`.
+        For `zarr.create_array`: `zarr_format=2`, `compressors=...`, `fill_value=...`, `attributes=...`; also
+        `chunks=...` and `shards=...`, by default the tensor's chunks and none.
 
     Raises
     ------
@@ -117,16 +119,16 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
     """
     zarr, store = library(), _place(url)
     tensor: Tensor = as_tensor(x)
-    size = regular_size(tensor.chunks)
-    tensor = rechunk(tensor, size)
+    own = regular_size(tensor.chunks) if tensor.ndim else ()
     array = zarr.create_array(
         store=store,
         name=component,
         shape=tensor.shape,
         dtype=tensor.dtype,
-        chunks=size if tensor.ndim else (),
         overwrite=overwrite,
-        **options,
+        **{"chunks": own, **options},
     )
+    pieces = getattr(array, "shards", None) or array.chunks  # of which each is written as a whole, by one
+    tensor = rechunk(tensor, own if pieces == own else aligned_splits(tensor.shape, tensor.dtype, pieces, None, None))
     write: Callable[..., None] = functools.partial(write_box, store, component, description(array))
     to_blocks(tensor, write, name="to_zarr")

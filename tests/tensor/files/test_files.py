@@ -62,6 +62,31 @@ def test_uneven_chunks_become_even_ones(cluster, tmp_path):
     np.testing.assert_array_equal(mt.from_zarr(tmp_path / "a"), VALUES)
 
 
+@pytest.mark.parametrize("cut", [{"shards": (25, 18)}, {"chunks": (4, 3)}, {"chunks": (2, 3), "shards": (8, 9)}])
+def test_each_piece_and_each_shard_of_a_zarr_array_has_one_writer(cluster, tmp_path, cut):
+    zarr = pytest.importorskip("zarr")
+    for number in range(4):  # two that write one shard at once lose what the other wrote
+        mt.to_zarr(mt.asarray(VALUES, chunk_size=(5, 6)) + number, tmp_path / f"{number}", **cut)
+        written = zarr.open_array(tmp_path / f"{number}", mode="r")
+        assert written.chunks == cut.get("chunks", (5, 6)) and written.shards == cut.get("shards")
+        np.testing.assert_array_equal(written[:], VALUES + number)
+
+
+def test_hdf5_in_pieces_as_said_into_a_file_that_keeps_its_permissions(cluster, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("nothing", shape=None, dtype="f4")
+    path.chmod(0o600)
+    mt.to_hdf5(mt.asarray(VALUES, chunk_size=(5, 6)), path, "x", chunks=(4, 3))
+    with h5py.File(path) as file:
+        assert file["x"].chunks == (4, 3)
+        np.testing.assert_array_equal(file["x"], VALUES)
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(UnsupportedError, match="holds nothing"):
+        mt.from_hdf5(path, "nothing")
+
+
 def test_hdf5_goes_there_and_back(cluster, tmp_path):
     h5py = pytest.importorskip("h5py")
     path = tmp_path / "a.h5"
@@ -178,3 +203,11 @@ def test_blocks_are_handed_out_where_they_stand(cluster, tmp_path):
     mt.to_blocks(mt.asarray(VALUES, chunk_size=10), write)
     assert len(os.listdir(tmp_path)) == 6
     np.testing.assert_array_equal(np.load(tmp_path / "10-10.npy"), VALUES[10:20, 10:])
+
+
+def test_an_archive_gives_each_array_by_the_name_that_it_lists(cluster, tmp_path):
+    np.savez(tmp_path / "a.npz", **{"x": VALUES, "y.npy": VALUES[0]})
+    found = mt.load_npz(tmp_path / "a.npz")
+    assert list(found) == ["x", "y.npy"]
+    np.testing.assert_array_equal(found["y.npy"], VALUES[0])
+    np.testing.assert_array_equal(found["x.npy"], VALUES)
