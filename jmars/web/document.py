@@ -26,9 +26,10 @@ from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import Unknown
 from jmars.web.names import find
 
-__all__ = ["LIMITS", "DocumentError", "Limits", "build"]
+__all__ = ["LIMITS", "NAME", "DocumentError", "Limits", "build"]
 
-_NAME = re.compile(r"[A-Za-z_][\w.\-]{0,99}")
+NAME = re.compile(r"[A-Za-z_][\w.\-]{0,99}", re.ASCII)  # as a path has them
+_ITEM = re.compile(r"[0-9]{1,9}")
 _AS_TUPLE = ("axis", "axes", "shape", "size")  # arguments by name for which NumPy wants a tuple and JSON has a list
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -114,7 +115,7 @@ class _Builder:
     def add(self, number: int, name: Any, node: Any) -> None:
         """Call what a node calls."""
         self._line = SourceLine("graph", number, _shown(name, node))
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise self._error(f"{str(name)[:100]!r} is no name of a node", "use letters, digits, _ - and .")
         if (
             not isinstance(node, dict)
@@ -209,7 +210,7 @@ class _Builder:
             return self._values[name]
         whole, _, item = name.rpartition(".")
         found = self._values.get(whole)
-        if isinstance(found, tuple | list) and item.isdecimal() and int(item) < len(found):
+        if isinstance(found, tuple | list) and _ITEM.fullmatch(item) and int(item) < len(found):
             return found[int(item)]
         raise self._error(f"there is no node {name[:100]!r} so far", "nodes come before those that read them")
 
@@ -280,4 +281,8 @@ def _is_slice(value: Any) -> bool:
 
 
 def _are_numbers(value: Any, count: int) -> bool:
-    return isinstance(value, Sequence) and len(value) == count and all(type(one) in (int, float) for one in value)
+    return (
+        isinstance(value, Sequence)
+        and len(value) == count
+        and all(type(one) is float or (type(one) is int and abs(one) < 2**1023) for one in value)
+    )

@@ -40,6 +40,7 @@ __all__ = ["Door"]
 
 STATE = "web-sessions.json"  # in the cluster's private folder
 EARLY = 100  # reports of jobs that no graph is known for yet
+AT_ONCE = 64  # chunks of a piece that are asked for at the same time
 MOVING = 600.0  # seconds that a chunk may take to find room, or to come back from disk
 
 
@@ -86,15 +87,17 @@ class Door:
             graph = TensorGraph.of(list(data.values()))
         made = Graph("", name, {name: _result(one) for name, one in data.items()})
         made.temporary = await self._store_arrays(graph)
+        ticket = secrets.token_hex(8)
         try:
             blob = await asyncio.to_thread(cloudpickle.dumps, graph)
             told = (
                 False,
                 [(one.key, one.dtype, one.chunks, None) for one in made.results.values()],
             )  # for Cluster.job(id)
-            args = (blob, name, settings, secrets.token_hex(8), b"", None, told)
+            args = (blob, name, settings, ticket, b"", None, told)
             made.id = await self.link.ask("session", "submit", *args)
-        except BaseException:
+        except BaseException:  # it may have begun all the same, when the answer came too late
+            self.link.tell("session", "withdraw", ticket)
             self.drop(made.kept())
             raise
         made.name = name or made.id
@@ -180,13 +183,19 @@ class Door:
 
     # -- sessions and arrays
     async def close_session(self, session: Session) -> None:
-        """Cancel what runs and let go of everything."""
-        for graph in session.graphs.values():
-            await self.cancel(graph)
-        self._unwanted |= {graph.id for graph in session.graphs.values() if not graph.ended}
-        self.drop(session.kept())
+        """Cancel what runs and let go of everything; from here on nobody finds it."""
         del self.sessions.known[session.id]
         self.sessions.save()
+        running = [graph for graph in session.graphs.values() if not graph.ended]
+        self._unwanted |= {graph.id for graph in running}
+        self.drop(session.kept())
+        for graph in running:
+            self._early.pop(graph.id, None)
+            graph.state = str(JobState.CANCELLED)  # for those that listen or wait
+        asked = (self.link.ask("session", "cancel", graph.id) for graph in running)
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, BaseException) and not isinstance(answer, UnknownTaskError):
+                raise answer
 
     def drop(self, keys: Sequence[str]) -> None:
         """Nobody needs these tensors any more."""
@@ -232,10 +241,11 @@ class Door:
         """The elements of a box, from all chunks that it meets."""
         piece = np.empty([len(one) for one in box], dtype)
         parts = list(reads(box, splits, dtype.itemsize))
-        answers = [self._part(chunks[one.chunk], one, dtype.itemsize) for one in parts]
-        for one, data in zip(parts, await asyncio.gather(*answers)):
-            target: Any = (*one.target, ...)
-            piece[target] = np.frombuffer(data, dtype).reshape(one.shape)
+        for some in (parts[i : i + AT_ONCE] for i in range(0, len(parts), AT_ONCE)):
+            answers = [self._part(chunks[one.chunk], one, dtype.itemsize) for one in some]
+            for one, data in zip(some, await asyncio.gather(*answers)):
+                target: Any = (*one.target, ...)
+                piece[target] = np.frombuffer(data, dtype).reshape(one.shape)
         self.counts["bytes", "out"] += piece.nbytes
         return piece.tobytes()
 

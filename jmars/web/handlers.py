@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Awaitable
 from typing import Any, ClassVar
 
 from tornado import web
@@ -28,8 +29,9 @@ LARGEST_DOCUMENT = 8 * 2**20  # bytes
 DRAINED = 256 * 2**20  # bytes of a body that is read though it is refused
 
 
+@web.stream_request_body
 class Base(web.RequestHandler):
-    """Nobody is answered who may not ask."""
+    """Nobody is answered who may not ask, and no byte of a body is kept before that is known."""
 
     @property
     def door(self) -> Door:
@@ -39,6 +41,14 @@ class Base(web.RequestHandler):
 
     def prepare(self) -> None:
         """Check who asks."""
+        self.check()
+
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        """A body that nobody asked for is dropped."""
+        return None
+
+    def check(self) -> None:
+        """Raise Problem for who may not ask."""
         headers = self.request.headers
         origin = headers.get("Origin") or headers.get("Sec-Websocket-Origin")
         try:
@@ -65,6 +75,11 @@ class Base(web.RequestHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """A refusal as JSON."""
         error = kwargs.get("exc_info", (None, None, None))[1]
+        if self.request.method not in self.SUPPORTED_METHODS:  # `prepare` is not called for these
+            try:
+                self.check()
+            except Problem as refusal:
+                error = refusal
         if isinstance(error, web.HTTPError):
             problem = Problem(status_code, *_SAID.get(status_code, (self._reason.replace(" ", ""), self._reason, "")))
         else:

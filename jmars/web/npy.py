@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ class Receiver:
         read = npy_format.read_array_header_1_0 if major == 1 else npy_format.read_array_header_2_0
         try:
             shape, fortran, dtype = read(io.BytesIO(held[8:end]), max_header_size=LONGEST)
-        except (ValueError, UnicodeDecodeError) as error:
+        except (ValueError, TypeError, RecursionError, MemoryError, TokenError) as error:  # of Python's own parser
             raise _bad(f"its header cannot be read ({error})") from error
         if dtype.hasobject:
             raise _bad("its elements are Python objects, which only a pickle could hold")

@@ -19,6 +19,7 @@ from jmars.errors import JmarsError, UnsupportedError, text_of
 from jmars.tensor.deferring import Deferred
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.graph import Outline
+from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorData
 from jmars.tensor.ops import (
     axes,
@@ -42,7 +43,7 @@ from jmars.tensor.ops import (
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import Unknown, axis_length
-from jmars.web.document import LIMITS, DocumentError, Limits
+from jmars.web.document import LIMITS, NAME, DocumentError, Limits
 from jmars.web.values import decoded, encoded, function_name, made, parts
 
 __all__ = ["KINDS", "OPERANDS", "document_of", "graph_of"]
@@ -152,6 +153,8 @@ def graph_of(
             ) from error
     found = {}
     for name, number in results.items():
+        if not NAME.fullmatch(name):
+            raise DocumentError(f"{name[:100]!r} is no name of a result", "use letters, digits, _ - and .")
         if type(number) is not int or not 0 <= number < len(nodes):
             raise DocumentError(f"result {name[:100]!r} is no operand", f"give a number from 0 to {len(nodes) - 1}")
         found[name] = nodes[number]
@@ -164,6 +167,7 @@ def _node(row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor
     dtype, chunks = decoded(row["dtype"]), _chunks(decoded(row["chunks"]), limits)
     if not isinstance(dtype, np.dtype):
         raise ValueError("its dtype is none")
+    check_dtype(dtype)
     if row["op"] == _ARRAY:
         return _uploaded(row["array"], uploads, dtype, chunks)
     links = row.get("inputs", [])

@@ -23,7 +23,7 @@ __all__ = ["ArrayHandler", "ArraysHandler", "SessionHandler", "SessionsHandler"]
 PART = 16 * 2**20  # bytes of a chunk of an upload
 LARGEST_ROW = 256 * 2**20  # bytes: rows are not cut
 ARRAYS = 10_000  # of a session
-_NAME = re.compile(r"[A-Za-z_][\w.\-]{0,99}")
+_NAME = re.compile(r"[A-Za-z_][\w.\-]{0,99}", re.ASCII)
 
 
 class SessionsHandler(JsonBody):

@@ -11,11 +11,12 @@ import inspect
 import math
 import re
 import sys
+import warnings
 from base64 import b64decode, b64encode
 from binascii import Error as BadBase64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import EllipsisType
 from typing import Any
 
@@ -191,7 +192,18 @@ def _read_bytes(value: Any, depth: int) -> bytes:
 def _read_array(value: Any, depth: int) -> Any:
     ((kind, (descr, shape, data)),) = value.items()
     array = np.frombuffer(b64decode(data, validate=True), _dtype(descr)).reshape([int(n) for n in shape])
+    for texts in _texts(array):
+        for one in texts.tolist():  # NumPy's texts are texts: an operand would look a function up by one of them too
+            _text(one, ValueError)
     return array if kind == "array" else array[()]
+
+
+def _texts(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
+    """All texts in an array, those in the fields of records too."""
+    if array.dtype.kind == "U":
+        yield array.reshape(-1)
+    for name in array.dtype.names or ():
+        yield from _texts(array[name])
 
 
 def _read_unknown(value: Any, depth: int) -> Unknown:
@@ -247,6 +259,8 @@ def _text(value: str, error: type[Exception] = UnsupportedError) -> str:
     """A text that names nothing in NumPy but what may be called."""
     if not _WORD.fullmatch(value):
         raise error(f"the text {value[:60]!r} does not travel: it is no word")
+    if value and _holds_objects(value):
+        raise error(f"the text {value[:60]!r} is a dtype of Python objects")
     name = value.partition(".")[0]
     known = any(hasattr(one, name) for one in _NAMESPACES)
     if known and not _may_be_called(name) and not _is_dtype(value):
@@ -261,10 +275,18 @@ def _may_be_called(name: str) -> bool:
 
 
 def _is_dtype(text: str) -> bool:
+    return _holds_objects(text) is False
+
+
+@lru_cache(maxsize=1024)
+def _holds_objects(text: str) -> bool | None:
+    """Whether the dtype that a text names holds Python objects; None where it names none."""
     try:
-        return not np.dtype(text).hasobject
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of old names of dtypes
+            return np.dtype(text).hasobject
     except (TypeError, ValueError, SyntaxError):
-        return False
+        return None
 
 
 def function_name(function: Any) -> str:
@@ -300,13 +322,19 @@ def _functions(name: str) -> Callable[..., Any] | None:
     found: Any = None
     if module.startswith("jmars.tensor.ops.") and module.removeprefix("jmars.tensor.ops.") in MODULES | _INNER:
         found = vars(sys.modules[module]).get(own) if module in sys.modules else None
-        if not inspect.isfunction(found) or found.__module__ != module:
+        if not inspect.isfunction(found) or found.__module__ != module or not _is_plain(found):
             found = None
     elif (
         module in ("numpy", "numpy.linalg", "numpy.fft") and find(f"{module}.{own}".removeprefix("numpy.")) is not None
     ):
         found = getattr(sys.modules[module], own, None)
     return found if callable(found) else None
+
+
+def _is_plain(function: Callable[..., Any]) -> bool:
+    """Whether a function of ours computes with arrays alone: it takes no function, and looks nothing up for Python."""
+    taken = inspect.signature(function).parameters.keys()
+    return not function.__name__.startswith("__") and not taken & {"function", "func", "funclist", "theirs"}
 
 
 _INNER = {"sample_sort", "tiling", "unsized", "taking", "slicing", "random_chunks"}  # of ours, behind those of MODULES

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jmars.errors import ClusterError
 from jmars.worker.store import StoreActor
 
 __all__ = ["PassingActor"]
@@ -36,6 +37,7 @@ class PassingActor:
         ticket = f"read-{secrets.token_hex(8)}"
         try:
             (offset,) = await self._store.pin(ticket, [chunk])
+            self._check(chunk, start, stop)
             return self._memory[offset + start : offset + stop]
         finally:
             self._store.unpin(ticket)
@@ -50,6 +52,8 @@ class PassingActor:
         ticket = f"gather-{secrets.token_hex(8)}"
         try:
             (offset,) = await self._store.pin(ticket, [chunk])
+            last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+            self._check(chunk, start, start + last + itemsize if min(strides, default=0) >= 0 else -1)
             return np.ndarray(shape, f"V{itemsize}", self._memory, offset + start, strides).tobytes()
         finally:
             self._store.unpin(ticket)
@@ -59,3 +63,9 @@ class PassingActor:
         offset = await self._store.reserve(chunk, len(data))
         self._memory[offset : offset + len(data)] = data
         self._store.seal(chunk)
+
+    def _check(self, chunk: int, start: int, stop: int) -> None:
+        """Nobody is given what lies beside a chunk: a result may have been promised larger than it is."""
+        size = self._store.size(chunk)
+        if not 0 <= start <= stop <= size:
+            raise ClusterError(f"bytes {start} to {stop} are no part of chunk {chunk}, which has {size}")

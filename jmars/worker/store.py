@@ -58,6 +58,10 @@ class StoreActor:
         self._execution.free_chunks(chunks)
         self._settle()
 
+    def size(self, chunk: int) -> int:
+        """Bytes of a chunk that is pinned."""
+        return self._chunks.size(chunk)
+
     def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
         """Offsets of chunks, which stay where they are until `unpin`; `lasting` for a view that the user keeps."""
         what = "what is fetched"
