@@ -59,7 +59,10 @@ def summary(snap: Snap, graph: Graph | None, series: Series | None, plan: PlanPa
     if graph:
         parts.append(f": {graph['n_after']} operands ({graph['n_before']} before fusion)")
     if series and series["peak"]:
-        parts.append(f", peak {format_bytes(series['peak'])}, spilled {format_bytes(series['spilled_total'])}")
+        # of this job alone; the series tells what all jobs of the cluster have spilled so far
+        measured = plan["measured"] if plan and len(snap["parts"]) == 1 else None
+        spilled = measured["spilled"] if measured else series["spilled_total"]
+        parts.append(f", peak {format_bytes(series['peak'])}, spilled {format_bytes(spilled)}")
     if len(snap["parts"]) > 1:
         parts.append(f", {len(snap['parts'])} jobs")
     if snap["error"]:

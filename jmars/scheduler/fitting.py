@@ -74,6 +74,8 @@ def refuse_unfit(most: Hungriest, room: int, what: str) -> None:
     part = SPARE * room / most.nbytes
     fitting = tuple(max(1, int(n * part)) if n > 1 else n for n in most.shape)
     said = f" (one of {fitting if len(fitting) > 1 else fitting[0]} fits this operand)" if fitting else ""
+    if fitting and min(fitting) < 0:  # what it gives has no size yet: often it is a function, with its `memory=`
+        said = " (where it is a spawned function, a smaller `memory=`)"
     error = MemoryLimitError(
         f"{what} needs {format_bytes(most.nbytes)} in memory at once (inputs, output and scratch) and the memory limit "
         f"leaves {format_bytes(room)}; use a smaller chunk_size{said}, or raise memory_limit by "

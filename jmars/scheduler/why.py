@@ -83,8 +83,8 @@ def died(death: DeathStanding) -> str:
     ran = f" while it ran {death['what']}" if death["what"] else ""
     memory = ""
     if death["peak"]:
-        cap = f" of the {format_bytes(death['cap'])} that it might take" if death["cap"] else ""
-        memory = f"; at most it took {format_bytes(death['peak'])}{cap}"
+        cap = f", and might take {format_bytes(death['cap'])} for itself" if death["cap"] else ""
+        memory = f"; at most it had {format_bytes(death['peak'])} in memory, shared chunks counted{cap}"
     ago = format_seconds(death["seconds"])
     return f"{death['worker']} (pid {death['pid']}) was {_how(death['how'])} {ago} ago{ran}{memory}"
 

@@ -308,6 +308,8 @@ def ending(status: int, how: str = "", peak: int = 0) -> str:
     if how == "memory":
         most = f" (it had {format_bytes(peak)} in memory)" if peak else ""
         return f"killed for the memory that it took{most}"
+    if how == "cancelled":
+        return "ended by jmars for its cancelled job"
     if how == "stopped":
         return "ended because it did not run any more: stopped by a signal or frozen"
     if os.WIFSIGNALED(status):

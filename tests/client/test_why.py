@@ -167,7 +167,7 @@ def test_why_a_worker_died_is_told_though_its_job_went_on(gate: Path):
         os.kill(victim, signal.SIGKILL)
         said = until(f"{name} (pid {victim}) was killed by SIGKILL", cluster.why)
         assert "while it ran operand ones+rests of line" in said and "job = cluster.submit(" in said
-        assert "; at most it took " in said and "MiB" in said
+        assert "; at most it had " in said and "MiB" in said
         gate.touch()
         assert job.result().tolist() == [1.0] * 8
         assert f"{name} (pid {victim}) was killed" in cluster.why()

@@ -41,7 +41,7 @@ def test_what_was_predicted_and_measured_is_saved_too():
     log = started(4)
     costs = {"makespan": 0.8, "peak": [2**20, 2**21], "spilled": 0, "moved": 0}
     log.events[2][4]["predicted"] = costs | {"lower_bound": 0.5, "chosen": "dfs", "tried": []}
-    log.moved(S.FINISHED, range(5), 0)
+    log.moved(S.FINISHED, range(5), 0).memory(2**20, 2**22, 2**20)
     log.add(
         "JobMoved", 0.1, state="succeeded", error=None, elapsed=1.0, measured=costs | {"makespan": 0.9, "peak": 2**20}
     )
@@ -51,6 +51,7 @@ def test_what_was_predicted_and_measured_is_saved_too():
     run.advise("job-1", ["workers 4: −50 % <time>"])
     bundle = final_bundle(run.picture(log.time))
     assert bundle["text/plain"].startswith("jmars succeeded in 1.0 s (ran 0.9 s, predicted 0.8 s): 5 operands")
+    assert bundle["text/plain"].endswith("spilled 0 B")  # what earlier jobs spilled is not this one's
     image = bundle["text/html"].split("base64,")[1].split('"')[0]
     texts = [node.text for node in ElementTree.fromstring(base64.b64decode(image)).iter() if node.text]
     assert "predicted: 0.80 s, peak of chunks 1.0 MiB to 2.0 MiB, spilled 0 B" in texts

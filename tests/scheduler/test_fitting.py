@@ -56,6 +56,12 @@ def test_the_error_says_the_numbers_and_a_chunk_that_fits(shape):
     assert 0.9 * 2**26 < need * max(lengths) / max(shape) <= 2**26
 
 
+def test_no_chunk_is_recommended_to_a_function():
+    with pytest.raises(MemoryLimitError, match=r"where it is a spawned function, a smaller `memory=`") as caught:
+        refuse_unfit(Hungriest(0, 2**30, (-1,)), 2**26, "operand f of line 3 (spawn(f))")
+    assert "-1" not in str(caught.value)
+
+
 def test_a_plan_that_cannot_fit_is_refused_before_it_starts_and_the_proposed_chunks_do_fit():
     with Cluster(n_workers=1, memory_limit="200MiB") as cluster:
 

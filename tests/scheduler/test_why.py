@@ -178,7 +178,7 @@ def test_a_failed_job_tells_line_error_and_which_worker_died():
     told = why(job("failed", line="operand sum of line 3 (x.sum())", error="ValueError: no"), host(deaths=[DEATH]))
     assert told["text"] == (
         f"In [5] (job-3) failed after 4.50 s in {SUM}: ValueError: no; worker-1 (pid 101) was killed by SIGKILL "
-        f"3.00 s ago while it ran {SUM}; at most it took 300.0 MiB"
+        f"3.00 s ago while it ran {SUM}; at most it had 300.0 MiB in memory, shared chunks counted"
     )
 
 
@@ -202,8 +202,16 @@ def test_of_a_cluster_every_job_and_death_has_a_line():
 
 
 def test_a_cap_is_told_beside_the_peak():
-    assert "at most it took 300.0 MiB of the 256.0 MiB that it might take" in died({**DEATH, "cap": 256 * MB})
+    said = died({**DEATH, "cap": 256 * MB})
+    assert said.endswith(
+        "at most it had 300.0 MiB in memory, shared chunks counted, and might take 256.0 MiB for itself"
+    )
     assert "was lost: it ended with exit status 3" in died({**DEATH, "how": "ended with exit status 3"})
+
+
+def test_an_end_by_a_cancel_is_told_as_ours():
+    said = died({**DEATH, "how": "ended by jmars for its cancelled job"})
+    assert said.startswith("worker-1 (pid 101) was ended by jmars for its cancelled job 3.00 s ago while it ran")
 
 
 def test_operands_get_the_words_of_their_job():

@@ -78,6 +78,8 @@ def test_what_breaks_the_promise_is_named():
 
     with pytest.raises(ValueError, match=r"halves gave an array of shape \(2,\) .* \(4,\) was promised"):
         x.map_blocks(halves).fetch()
+    with pytest.raises(TypeError, match="gave <U3 and int32 was promised; cast the result"):
+        x.map_blocks(lambda block: np.array(["two"] * len(block)), dtype="i4").fetch()
     with pytest.raises(TypeError, match=r"gave float64 and int32 was promised.*dtype='float64'"):
         x.map_blocks(lambda block: block, dtype="i4").fetch()
     with pytest.raises(UnsupportedError):

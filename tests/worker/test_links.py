@@ -159,7 +159,11 @@ async def test_one_that_cannot_die_is_gone_for_us_and_its_slots_only_when_it_is_
 
 @pytest.mark.parametrize(
     ("status", "how", "part"),
-    [(9, "memory", "for the memory that it took (it had 5.0 MiB"), (9, "stopped", "did not run any more")],
+    [
+        (9, "memory", "for the memory that it took (it had 5.0 MiB"),
+        (9, "stopped", "did not run any more"),
+        (9, "cancelled", "ended by jmars for its cancelled job"),
+    ],
 )
 def test_an_end_that_was_ours_is_told_as_such(status, how, part):
     assert part in ending(status, how, 5 * 2**20)

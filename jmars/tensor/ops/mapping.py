@@ -167,6 +167,8 @@ def call_user(
         raise TypeError(
             f"{name} gave {array.dtype} and {dtype} was promised; give map_blocks dtype={array.dtype.name!r} or "
             "cast the result"
+            if array.dtype.kind not in "OSUV"  # chunks hold none of these
+            else f"{name} gave {array.dtype} and {dtype} was promised; cast the result"
         )
     if out is None:
         return array
