@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jmars.errors import ChunkLostError, JmarsError
+from jmars.errors import ChunkLostError
 from jmars.tensor.graph import Outline, Stored
 from jmars.tensor.operand import TensorData
 
@@ -52,7 +52,7 @@ def recover(job: Job, data: Sequence[TensorData], error: BaseException, failed: 
                     cluster.forget(key)
                 cluster.submit_data(data, job.name, again=job)
                 return
-        except (JmarsError, OSError) as problem:
+        except Exception as problem:  # a user's object that cannot be sent once more too: who waits must hear
             log.warning("%s lost chunks and could not be submitted again: %s", job.name, problem)
         failed()
 

@@ -33,6 +33,7 @@ __all__ = ["Apart"]
 log = logging.getLogger("jmars.host")
 
 RESTARTS, WITHIN = 5, 60.0  # so many ends of a scheduler in so many seconds are one too many
+PAUSE_SECONDS, PAUSE_FACTOR = 0.1, 4.0  # before the third one, and how much longer before each later one
 PING_SECONDS = 1.0
 FENCE_SECONDS = 10.0  # for which a scheduler may stand still, stopped by a signal, before it is ended
 MACHINE_SECONDS = 2.0  # between two tellings of what operands cost here
@@ -192,21 +193,28 @@ class Apart:
     async def _live(self) -> None:
         while not self._closed:
             gone = asyncio.Event()
+            watching: asyncio.Task[None] | None = None
             try:
                 self._process, channel = await self._started(gone)
+                watching = asyncio.ensure_future(self._watch(channel))  # one may be stopped while it reads the journal
                 await self._resume(channel)
                 log.info("scheduler %d is up, process %d", self._incarnation, self.pid)
-                watching = asyncio.ensure_future(self._watch(channel))
                 await gone.wait()
-                watching.cancel()
-            except (ClusterLostError, OSError) as error:
-                log.warning("the scheduler did not come up: %s", error)
+            except Exception as error:  # whatever it is, another one is tried, and nobody waits for ever
+                log.warning("the scheduler did not come up: %s: %s", type(error).__name__, error)
+            finally:
+                if watching is not None:
+                    watching.cancel()
             await self._bury()
             self._ends.append(time.monotonic())
             if len(self._ends) == RESTARTS and self._ends[-1] - self._ends[0] < WITHIN:
                 self._closed = True
                 self._up.set()
                 self._hopeless(f"its scheduler ended {RESTARTS} times within {WITHIN:g} s")
+                return
+            recent = sum(self._ends[-1] - end < WITHIN for end in self._ends)
+            if recent > 1:  # a full disk, or no descriptors: that may pass
+                await asyncio.sleep(PAUSE_SECONDS * PAUSE_FACTOR ** (recent - 2))
 
     async def _started(self, gone: asyncio.Event) -> tuple[subprocess.Popen[bytes], Channel]:
         self._incarnation += 1
@@ -235,8 +243,7 @@ class Apart:
         """Tell the new scheduler how this host stands; from then on it hears the reports."""
         self._gathered = None  # they are in the announcement
         asked = asyncio.ensure_future(channel.ask("scheduler", "resume", self._known.as_data(self._besides())))
-        await asyncio.sleep(0)  # the announcement is sent
-        self._hearing = channel
+        self._hearing = channel  # with no turn of the loop between: what is reported now is not in the announcement
         self._tell_machine()
         for report in await asked:
             self.job_ended(report)

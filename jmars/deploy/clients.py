@@ -73,6 +73,7 @@ class Client:
     def __init__(self, clients: Clients, number: int) -> None:
         self.number = number
         self.lasts = False  # whether it will come again, and finds what it held
+        self.gone = False
         self.is_kernel = False  # whether it has asked for what a kernel needs, so that it counts for the lease
         self.session = ClientSession(clients, self)
         self.store = ClientStore(clients.store, self)
@@ -82,6 +83,7 @@ class Client:
 
     def left(self) -> None:
         """The client is gone: let go of all that it held."""
+        self.gone = True
         for ticket in list(self.tickets):
             self.store.unpin(ticket)
         for first, count in list(self.chunks.items()):
@@ -150,9 +152,12 @@ class ClientSession:
 
     def keep(self, key: str, first: int, count: int) -> Any:
         """As SessionActor's; this client holds the tensor."""
-        self._client.chunks.pop(first, None)
         self._clients.references.hold(self._client.number, [key])
-        return self._clients.session.keep(key, first, count)
+
+        def kept(answer: None) -> None:  # until then a scheduler that is being started is told that they are brought
+            self._client.chunks.pop(first, None)
+
+        return _then(self._clients.session.keep(key, first, count), kept)
 
     def drop(self, keys: Sequence[str]) -> Any:
         """This client needs these tensors no more."""
@@ -163,16 +168,22 @@ class ClientSession:
             if job:
                 if told:
                     self._clients.told[job] = told[0], told[1]
-                self._clients.references.wants(self._client.number, job)
+                self._wants(job)
             return job
 
         return _then(job, started)
 
     def _attached(self, job: str, described: dict[str, Any]) -> dict[str, Any]:
         clients = self._clients
-        clients.references.wants(self._client.number, job)
+        self._wants(job)
         single, told = clients.told.get(job, (False, None))
         return {"name": described["name"], "single": single, "told": told, "report": clients.reports.get(job)}
+
+    def _wants(self, job: str) -> None:
+        client, references = self._client, self._clients.references
+        references.wants(client.number, job)
+        if client.gone and not client.lasts:  # before the scheduler, which is being started, answered
+            self._clients.drop(references.left(client.number))
 
 
 class ClientStore:

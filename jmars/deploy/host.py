@@ -29,7 +29,7 @@ from jmars.deploy.memory import SCHEDULER_BYTES, plan_bytes, private_bytes, room
 from jmars.deploy.served import ClientHost, ClusterActor, answered
 from jmars.deploy.together import Together
 from jmars.deploy.watch import Watch
-from jmars.errors import MemoryLimitError, text_of
+from jmars.errors import JmarsError, MemoryLimitError, text_of
 from jmars.model import events
 from jmars.scheduler import Machine
 from jmars.storage import Arena
@@ -283,13 +283,19 @@ class Host:
         known: dict[str, int] = {}
         while True:
             pids = self._all_pids()
-            self._private = await asyncio.to_thread(_private, pids)
+            try:
+                self._private = await asyncio.to_thread(_private, pids)
+            except OSError as error:  # no descriptor is left
+                log.warning("the memory of processes cannot be read: %s", error)
             for worker in self.execution.workers:
                 if pids.get(worker.name) != known.get(worker.name):
                     self.execution.scheduler.worker_moved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
             known = pids
             self._log_memory()
-            await self.watch.look()
+            try:
+                await self.watch.look()
+            except JmarsError as error:  # a job that is forgotten by now
+                log.warning("%s", error)
             if self.scheduler.active:
                 await asyncio.sleep(WATCH_SECONDS)
             else:

@@ -36,6 +36,7 @@ class References:
         self._holders: dict[str, set[int | str]] = {}  # key: numbers of clients, and ids of jobs
         self._owner: dict[str, set[int]] = {}  # job that has not ended: clients that want its results
         self._results: dict[str, list[str]] = {}  # ended job: keys that it left, oldest job first
+        self._inputs: dict[str, list[str]] = {}  # job that has not ended: what its client held as it went
 
     def hold(self, client: int, keys: Iterable[str]) -> None:
         """A client holds these tensors from now on."""
@@ -65,7 +66,6 @@ class References:
         if job in self._results:
             return []  # told twice
         owners = self._owner.pop(job, set())
-        self._results[job] = list(results)
         free = []
         for key in results:
             if owners:
@@ -74,6 +74,9 @@ class References:
                 self._holders.setdefault(key, set()).add(job)
             elif key not in self._holders:
                 free.append(key)
+        kept = self._inputs.pop(job, ())
+        free += self.drop(job, [key for key in kept if key not in results])
+        self._results[job] = list(results)
         while len(self._results) > REMEMBERED:
             free += self.forget(next(iter(self._results)))
         return free
@@ -84,15 +87,24 @@ class References:
 
     def left(self, client: int) -> list[str]:
         """A client is gone; returns keys that nobody holds now."""
-        for owners in self._owner.values():
-            owners.discard(client)
+        wanted = [job for job, owners in self._owner.items() if client in owners]  # they may read what it holds
+        for job in wanted:
+            self._owner[job].discard(client)
         held = [key for key, holders in self._holders.items() if client in holders]
         if self._outlives:
             giver = {key: job for job, keys in self._results.items() for key in keys}
             for key in held:
                 if key in giver:
                     self._holders[key].add(giver[key])
+            for job in wanted:
+                self.keep_for(job, held)
         return self.drop(client, held)
+
+    def keep_for(self, job: str, keys: Sequence[str]) -> None:
+        """A job that may not have begun to run yet holds these until it ends, for it may read them."""
+        for key in keys:
+            self._holders[key].add(job)
+        self._inputs.setdefault(job, []).extend(keys)
 
     def is_held(self, key: str) -> bool:
         """Whether somebody holds a tensor."""

@@ -145,7 +145,11 @@ class Reports:
             args = (*args[:2], pickle.loads(args[2]))
         if method != "failed":
             args = tuple(list(arg) if type(arg) is tuple else arg for arg in args)  # as reports are within a process
-        getattr(self._session, method)(*args)
+        try:
+            getattr(self._session, method)(*args)
+        except Exception as error:  # half done is no way to go on: the next scheduler begins from the journal
+            what = {"message": f"the report {method} could not be acted on", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(what)
 
 
 def main() -> None:

@@ -70,14 +70,16 @@ class Resuming:
         story = list(records)
         for record in story:
             if record[0] == "job":
+                if record[1] in self._told:  # anew; the first may stand behind the end of a job that ended at once
+                    self._ended.discard(record[1])
                 self._told[record[1]] = record
-                self._ended.discard(record[1])
             elif record[0] == "end":
                 self._ended.add(record[1]["job"])
         self._workers.muted = True
         try:
             for record in story:
                 await self._live(*record)
+            self.reports = [one for one in self.reports if self._session.remembers(one["job"]) is not None]
             running = self._add_what_the_host_did(host)
         finally:
             self._workers.muted = False
@@ -120,7 +122,7 @@ class Resuming:
             case "withdraw", (ticket,):
                 self._withdraw(ticket)
             case "end", (report, over, tensors, shapes):
-                if report["job"] in self._ended:
+                if report["job"] in self._ended and report["job"] in self._told:
                     self._end(report, over)
                     self._keep(tensors, shapes)
             case "tensors", (tensors, shapes):
@@ -182,6 +184,7 @@ class Resuming:
         _, _, number, name, ticket, *_ = self._told[job]
         graph = self._session.revived(job, number, name, ticket)
         graph.restore(report, over)
+        self._session.remember(graph)
         if ticket:
             self._noted.tickets[ticket] = job
         self._noted.known_end(report)
@@ -215,7 +218,7 @@ class Resuming:
             stage, here = self._stage(job), host["jobs"].get(job)
             if stage is None:
                 self._anew.add(job)
-            elif here is not None and here["base"] == self._base[job]:
+            elif here is not None and here["base"] == self._base[job] and self._may_go_on(job, here):
                 _catch_up(stage, here)
                 going[job] = stage
             elif stage.ended and job in host["closed"]:
@@ -224,6 +227,13 @@ class Resuming:
                 self._anew.add(job)
                 self._held.setdefault(job, []).extend(stage.given.values())  # what it holds is let go of at its end
         return going
+
+    def _may_go_on(self, job: str, here: Mapping[str, Any]) -> bool:
+        """Whether the host still runs what it is given of a job; where it was stopped, that was by its user.
+
+        The error for which one was stopped is not in the journal: it comes again as the job runs again.
+        """
+        return not here.get("stopped") or job in self._stopped
 
     def _settle_chunks(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> None:
         """Free what nobody needs, and compute again what is gone."""
@@ -243,6 +253,7 @@ class Resuming:
     def _order_the_rest(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> None:
         for job, stage in going.items():
             if stage.ended:
+                self._workers.stop_execution(job)  # what it has of one that failed is of no use
                 self._workers.close_job(job)
                 continue
             rows, here = stage.operands, host["jobs"][job]

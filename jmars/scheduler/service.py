@@ -50,6 +50,7 @@ class SessionActor:
         log.standing = self._standing
         self._port, self._workers, self._job_ended = port, workers, job_ended
         self._jobs: dict[str, GraphActor] = {}
+        self._over: dict[str, None] = {}  # those that have ended, in that order: a long one outlives many short ones
         self._number = 0
         self._chunk = 0
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # by job: who asked to hear of its end
@@ -230,6 +231,18 @@ class SessionActor:
         self._tasks.add(task)
         task.add_done_callback(self._prepared)
 
+    def remember(self, graph: GraphActor) -> None:
+        """A job has ended, perhaps under another scheduler; those that ended long before it are forgotten."""
+        self._over[graph.job] = None
+        ended = list(self._over)
+        for name in ended[:-REMEMBERED]:
+            del self._over[name]
+            del self._jobs[name]
+        self._tickets = {ticket: job for ticket, job in self._tickets.items() if job in self._jobs}
+        for name in ended[-REMEMBERED:-PICTURES]:
+            self._jobs[name].forget_picture()
+        self.idle_since = None if self.active else time.time()
+
     def remembers(self, job: str) -> GraphActor | None:
         """A job, if it is remembered."""
         return self._jobs.get(job)
@@ -274,16 +287,10 @@ class SessionActor:
         return known
 
     def _ended(self, graph: GraphActor) -> None:
-        ended = [name for name, job in self._jobs.items() if job.state in TERMINAL]
-        for name in ended[:-REMEMBERED]:
-            del self._jobs[name]
-        self._tickets = {ticket: job for ticket, job in self._tickets.items() if job in self._jobs}
-        for name in ended[-REMEMBERED:-PICTURES]:
-            self._jobs[name].forget_picture()
+        self.remember(graph)
         for waiting in self._waiting.pop(graph.job, ()):
             if not waiting.done():
                 waiting.set_result(None)
-        self.idle_since = None if self.active else time.time()
         report = {"job": graph.job, "state": str(graph.state), "error": graph.error, "line": graph.line}
         self._job_ended(report | {"results": graph.results, "settled": graph.settled})
 

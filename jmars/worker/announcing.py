@@ -29,6 +29,7 @@ class OpenJob:
         self.state = bytearray(len(table.program))
         self.worker: dict[int, int] = {}  # of running and stored operands
         self.sizes: dict[int, tuple[int, ...]] = {}  # shapes of stored ones that were not known before
+        self.stopped = False  # nothing of it runs any more
 
     def as_data(self) -> dict[str, Any]:
         """Plain data for a message; operands as bytes of <u4, stored ones by the worker that made them."""
@@ -43,6 +44,7 @@ class OpenJob:
             "running": [(one, self.worker[one]) for one in np.flatnonzero(states == RUNNING).tolist()],
             "stored": [(worker, _packed(operands)) for worker, operands in stored.items()],
             "sizes": self.sizes,
+            "stopped": self.stopped,
         }
 
 

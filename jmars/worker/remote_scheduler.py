@@ -136,6 +136,7 @@ class Orders:
     def stop_execution(self, job: str) -> None:
         """Stop what runs of a job."""
         if job in self._known.jobs:
+            self._known.jobs[job].stopped = True
             self._workers.stop_execution(job)
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
@@ -158,7 +159,7 @@ class Orders:
         if known is None:
             return
         closed = self._reports.when_closed[job] = asyncio.get_running_loop().create_future()
-        self._workers.stop_execution(job)
+        self.stop_execution(job)
         self._workers.close_job(job)
         await closed
         self._workers.free_chunks(range(known.base, known.base + len(known.state)))

@@ -49,3 +49,41 @@ def test_jobs_that_are_forgotten_let_go():
     held = References(outlives=True)
     free = [key for n in range(REMEMBERED + 3) for key in held.ended(f"job-{n}", [f"t-{n}"])]
     assert free == ["t-0", "t-1", "t-2"]
+
+
+def test_a_job_that_has_not_ended_keeps_what_its_client_held_and_may_be_read():
+    held = References(outlives=True)
+    held.hold(1, ["upload", "other"])
+    held.hold(2, ["other"])
+    held.wants(1, "job-1")
+    assert held.left(1) == []
+    assert held.ended("job-1", ["a"]) == ["upload"]
+    assert held.drop(2, ["other"]) == ["other"]
+    assert held.forget("job-1") == ["a"]
+
+
+def test_a_result_that_its_client_held_before_stays_with_the_job():
+    held = References(outlives=True)
+    held.hold(1, ["a"])
+    held.wants(1, "job-1")
+    assert held.left(1) == held.ended("job-1", ["a"]) == []
+    assert held.forget("job-1") == ["a"]
+
+
+def test_a_job_that_has_not_ended_keeps_what_its_client_held_and_may_be_read():
+    held = References(outlives=True)
+    held.hold(1, ["upload", "other"])
+    held.hold(2, ["other"])
+    held.wants(1, "job-1")
+    assert held.left(1) == []
+    assert held.ended("job-1", ["a"]) == ["upload"]
+    assert held.drop(2, ["other"]) == ["other"]
+    assert held.forget("job-1") == ["a"]
+
+
+def test_a_result_that_its_client_held_before_stays_with_the_job():
+    held = References(outlives=True)
+    held.hold(1, ["a"])
+    held.wants(1, "job-1")
+    assert held.left(1) == held.ended("job-1", ["a"]) == []
+    assert held.forget("job-1") == ["a"]
