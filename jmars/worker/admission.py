@@ -99,7 +99,7 @@ class Admission:
             self._refused(table.job, operand, error)
             return -1
         size, work = self.sizing.demand(table, operand, program, sum(sizes))
-        wish = work
+        wish = said = work
         if table.programs[table.program[operand]].users:
             wish, work = self._grant(table, operand, program, work, sum(map(_pages, [*sizes, size or 0])))
         if not self.storing.blocked and all(one in memory and one not in moving for one in chunks):
@@ -111,7 +111,7 @@ class Admission:
                     return slot
                 if slot:
                     self._arena.free(slot)
-        self._prepare(table, operand, size, work, sizes)
+        self._prepare(table, operand, size, work, sizes, least=said)
         return -1
 
     def admit_users(self, table: JobTable, operand: int, program: int, loose: bool) -> int:
@@ -149,8 +149,12 @@ class Admission:
         work: int,
         inputs: Sequence[int],
         gather: Sequence[Piece] = (),
+        least: int = 1 << 62,
     ) -> None:
-        """Let an operand stand in line for its memory: of its output, its scratch and its inputs, in bytes."""
+        """Let an operand stand in line for its memory: of its output, its scratch and its inputs, in bytes.
+
+        Of the scratch `least` does where there is no more.
+        """
         what = f"the operand {table.programs[table.program[operand]].name}"
 
         asked = perf_counter()
@@ -173,7 +177,8 @@ class Admission:
             self._refused(table.job, operand, error)
 
         chunks = [] if gather else [table.chunk[i] for i in table.inputs[operand]]
-        request = Request(chunks, size, granted, refused, what, table.rank[operand], table.number, work, gather)
+        rank, number = table.rank[operand], table.number
+        request = Request(chunks, size, granted, refused, what, rank, number, work, least, gather)
         self._preparing[request] = (table, operand)
         try:
             self.storing.refuse_too_large([size or 0, work, *inputs], what)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from jmars.errors import StorageError
+from jmars.storage.arena import PAGE
 
 __all__ = ["DiskTrouble", "Request", "later"]
 
@@ -27,6 +28,7 @@ class Request:
     rank: int = -1  # of the operand that asks; what is used sooner stays in memory as long as something runs
     job: int = 0  # number of its job
     scratch: int = 0  # bytes of process memory that must be left free beside them
+    least: int = 1 << 62  # bytes of scratch that do where there is no more; as it stands, none but all
     gather: Sequence[tuple[int, int, int]] = ()  # (chunk, start, stop): bytes that are put into the scratch, in order
     slot: int = -1
     promised: int = -1  # the slot that stands for the scratch
@@ -41,6 +43,14 @@ class Request:
     def urgency(self) -> tuple[int, int]:
         """Operands of earlier jobs first, then by rank; a client's request before all who come after it."""
         return (self.job, self.rank)
+
+    def yields(self) -> bool:
+        """Ask for an eighth less scratch where less does; returns whether it did."""
+        less = max(self.least, PAGE, self.scratch // 8 * 7)
+        if self.promised >= 0 or less >= self.scratch:
+            return False
+        self.scratch = less
+        return True
 
     @property
     def slots(self) -> list[int]:

@@ -228,6 +228,8 @@ class Storing:
             self._give_back(request)
             own = [c for c in request.chunks if c in self.chunks.memory and c not in self.chunks.pins]
             return self._spill(own) or not own
+        if request.yields():  # what is free lies in pieces, between views that are held
+            return True
         pinned = sum(self.chunks.size(chunk) for chunk in self.chunks.pins)
         views = f" (views that you hold take {format_bytes(pinned)} of it: let go of them)" if pinned else ""
         self._drop_head(

@@ -80,6 +80,15 @@ def test_memory_that_functions_have_freed_does_not_stay_beside_the_chunks_that_c
         assert cluster.info()["memory"]["peak"] <= 1.1 * LIMIT
 
 
+def test_where_a_view_parts_the_free_memory_a_function_gets_the_larger_part_and_no_error_while_there_is_room():
+    with Cluster(n_workers=1, memory_limit=LIMIT):
+        chunks = [(mt.ones(2**21, chunk_size=2**21) + number).execute() for number in range(20)]  # 16 MiB each
+        view = chunks[10].fetch(copy=False)
+        del chunks
+        much = mt.map_blocks(lambda block: block + np.ones(110 * MiB // 8)[0], mt.ones(2, chunk_size=1), dtype=float)
+        assert much.fetch().tolist() == [2, 2] and view[0] == 11
+
+
 def test_a_spawned_function_and_one_for_lines_are_held_too():
     def large(*_):
         return np.ones(2**33, np.uint8)[:2]
