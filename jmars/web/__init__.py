@@ -5,6 +5,7 @@ What it decides is plain; handlers only ask it. It connects to a cluster as any 
 names.py             what a graph sent as JSON may call
 document.py          the JSON form of a tensor graph, checked and built
 values.py            parameters of operands as JSON, and what of them does not travel
+shapes.py            whether a value has the type that a field promises
 operands.py          the other JSON form: operands as they are, for programs that have jmars
 engine.py            the engine of a process that builds and computes nothing
 guard.py             who may ask: token, Host, Origin

@@ -44,6 +44,7 @@ from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import Unknown, axis_length
 from jmars.web.document import LIMITS, NAME, DocumentError, Limits
+from jmars.web.shapes import fits, promised
 from jmars.web.values import decoded, encoded, function_name, made, parts
 
 __all__ = ["KINDS", "OPERANDS", "document_of", "graph_of"]
@@ -181,6 +182,8 @@ def _node(row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor
         if not callable(what[0]) or type(what[1]) is not dict or type(what[2]) is not dict:
             raise ValueError("it calls a function with two dicts")
         own = {name: decoded(row["fields"][name]) for name in _MAPPED}
+        if not all(fits(value, promised(mapping.MapBlocks)[name]) for name, value in own.items()):
+            raise ValueError(f"{', '.join(_MAPPED)} are of other types")
         operand: Operand = mapping.MapBlocks(**own, blob=mapping.packed(what), inputs=inputs, line=line)
     elif row["op"] in KINDS:
         operand = made(KINDS[row["op"]], row["fields"], inputs=inputs, line=line)

@@ -32,6 +32,7 @@ from jmars.tensor.ops.random_chunks import Stream
 from jmars.tensor.unknown import Origin, Unknown
 from jmars.web.names import MODULES, find
 from jmars.web.npy import dtype_of, named_dtype
+from jmars.web.shapes import are_lengths, fits, promised
 
 __all__ = ["VALUES", "decoded", "encoded", "made", "parts"]
 
@@ -162,12 +163,16 @@ def decoded(value: Any, depth: int = 0) -> Any:
         raise ValueError(f"{str(value)[:100]} is no {kind}: {error}") from error
 
 
-def made(kind: type[Any], given: Any, depth: int = 0, **more: Any) -> Any:
+def made(kind: Any, given: Any, depth: int = 0, **more: Any) -> Any:
     """A dataclass or NamedTuple of these encoded fields; all of them, and no others."""
     names = _names(kind)
     if type(given) is not dict or given.keys() != set(names):
         raise ValueError(f"{kind.__name__} has the fields {', '.join(names)}")
-    return kind(**{name: decoded(given[name], depth + 1) for name in names}, **more)
+    values = {name: decoded(given[name], depth + 1) for name in names}
+    for name, value in values.items():
+        if not fits(value, promised(kind)[name]) or (name == "splits" and not are_lengths(value)):
+            raise ValueError(f"{name} of {kind.__name__} cannot be {str(value)[:60]}")
+    return kind(**values, **more)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -178,3 +178,24 @@ def test_nobody_reads_beside_a_chunk():
             asyncio.run(actor.gather(0, *asked))
     with pytest.raises(ClusterError, match="no part of chunk"):
         asyncio.run(actor.read(0, 0, 65))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("stream", {"new": "Stream", "fields": {"words": {"dtype": "<f8"}, "place": 0}}),
+        ("stream", {"new": "Stream", "fields": {"words": {"bytes": "AwAAAA=="}, "place": {"dtype": "<f8"}}}),
+        ("stream", None),
+        ("splits", [[4], {"slice": [1, 2, 3]}]),
+        ("splits", [[4], [-3]]),
+        ("splits", [[4], [1.5]]),
+        ("function", 3),
+        ("scale", [1.0]),
+    ],
+)
+def test_a_field_of_another_type_does_not_reach_the_cluster(field, value):
+    """The first of these ended a whole cluster: its control process could not send it on."""
+    document = median_document()
+    document["operands"][0]["fields"][field] = value
+    with pytest.raises(DocumentError, match="cannot be"):
+        graph_of(document)

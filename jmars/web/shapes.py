@@ -1,0 +1,63 @@
+"""Whether a value has the type that a dataclass promises for a field: pure.
+
+A malformed operand would else be noticed only where the cluster works with it. Used by values.py.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.unknown import Unknown
+
+__all__ = ["are_lengths", "fits", "promised"]
+
+
+@cache
+def promised(kind: Any) -> dict[str, Any]:
+    """The types of a class's fields."""
+    return typing.get_type_hints(kind)
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether `value` is of a type that `hint` names; what it does not know fits.
+
+    Examples
+    --------
+    >>> fits((1, 2), tuple[int, ...]), fits((1, "a"), tuple[int, ...]), fits(None, int | None), fits(1.5, int)
+    (True, False, True, False)
+    """
+    origin, within = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        if type(value) is not tuple:
+            return False
+        if len(within) == 2 and within[1] is Ellipsis:
+            return all(fits(one, within[0]) for one in value)
+        return len(value) == len(within) and all(map(fits, value, within))
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, one) for one in within)
+    if origin is Callable:
+        return callable(value)
+    kind = origin or hint
+    if kind is Any:
+        return True
+    if kind is int:
+        return isinstance(value, int | np.integer)
+    if kind is float:
+        return isinstance(value, int | float | np.integer | np.floating)
+    if kind in (str, bytes, bool, types.NoneType):
+        return type(value) is kind
+    return not isinstance(kind, type) or getattr(kind, "_is_protocol", False) or isinstance(value, kind)
+
+
+def are_lengths(splits: Any) -> bool:
+    """Whether these are lengths of chunks along each axis."""
+    return type(splits) is tuple and all(
+        type(axis) is tuple and all(isinstance(n, Unknown) or (type(n) is int and n >= 0) for n in axis)
+        for axis in splits
+    )
