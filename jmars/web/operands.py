@@ -50,6 +50,7 @@ from jmars.web.values import decoded, encoded, function_name, made, parts
 __all__ = ["KINDS", "OPERANDS", "document_of", "graph_of"]
 
 OPERANDS = "operands"  # the key by which this form is known
+_TELLING = {"Deferred", "Field", "Inverse", "Masked", "Packed"}  # whose own lengths only a run can tell
 _ARRAY, _MAP = "array", "MapBlocks"
 _MAPPED = ("function", "which", "grid", "with_place")  # of a mapped function, beside its pickle, which does not travel
 KINDS: dict[str, type[Operand]] = {
@@ -176,6 +177,8 @@ def _node(row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor
         raise ValueError("its inputs are numbers of operands before it")
     inputs = tuple(nodes[one] for one in links)
     line = _line(row.get("line"))
+    if row["op"] not in _TELLING and not _unknown(chunks) <= set().union(*(_unknown(one.chunks) for one in inputs)):
+        raise ValueError("it has lengths that none of its inputs has and that it does not tell")
     if row["op"] == _MAP:
         calls = row["calls"]
         what = tuple(decoded(calls[name]) for name in ("function", "fixed", "kwargs"))
@@ -190,6 +193,11 @@ def _node(row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor
     else:
         raise ValueError(f"there is no operand {str(row['op'])[:60]!r} that travels")
     return TensorData(operand, tuple(map(axis_length, chunks)), dtype, chunks)
+
+
+def _unknown(chunks: Splits) -> set[tuple[str, int]]:
+    """The lengths that only a run can tell."""
+    return {(n.origin.key, n.number) for axis in chunks for n in axis if isinstance(n, Unknown)}
 
 
 def _uploaded(name: Any, uploads: Callable[[str], Tensor | None], dtype: np.dtype[Any], chunks: Splits) -> TensorData:

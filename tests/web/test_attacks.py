@@ -199,3 +199,10 @@ def test_a_field_of_another_type_does_not_reach_the_cluster(field, value):
     document["operands"][0]["fields"][field] = value
     with pytest.raises(DocumentError, match="cannot be"):
         graph_of(document)
+
+
+def test_who_has_a_length_that_nobody_tells_is_refused():
+    document = median_document()
+    document["operands"][1]["chunks"][0] = [{"unknown": ["k", 0, 5]}]
+    with pytest.raises(DocumentError, match="does not tell"):
+        graph_of(document)
