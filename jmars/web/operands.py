@@ -195,7 +195,7 @@ def _node(row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor
     return TensorData(operand, tuple(map(axis_length, chunks)), dtype, chunks)
 
 
-def _unknown(chunks: Splits) -> set[tuple[str, int]]:
+def _unknown(chunks: Splits) -> set[tuple[str, int | None]]:
     """The lengths that only a run can tell."""
     return {(n.origin.key, n.number) for axis in chunks for n in axis if isinstance(n, Unknown)}
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from jmars.tensor.unknown import Unknown
 
 __all__ = ["are_lengths", "fits", "promised"]
@@ -47,9 +45,9 @@ def fits(value: Any, hint: Any) -> bool:
     if kind is Any:
         return True
     if kind is int:
-        return isinstance(value, int | np.integer)
+        return type(value) in (int, bool) and -(2**63) <= value < 2**64  # as messages hold them
     if kind is float:
-        return isinstance(value, int | float | np.integer | np.floating)
+        return type(value) in (int, float)
     if kind in (str, bytes, bool, types.NoneType):
         return type(value) is kind
     return not isinstance(kind, type) or getattr(kind, "_is_protocol", False) or isinstance(value, kind)

@@ -185,6 +185,10 @@ def test_nobody_reads_beside_a_chunk():
     [
         ("stream", {"new": "Stream", "fields": {"words": {"dtype": "<f8"}, "place": 0}}),
         ("stream", {"new": "Stream", "fields": {"words": {"bytes": "AwAAAA=="}, "place": {"dtype": "<f8"}}}),
+        (
+            "stream",
+            {"new": "Stream", "fields": {"words": {"bytes": "AwAAAA=="}, "place": {"scalar": ["|i1", [], "AQ=="]}}},
+        ),
         ("stream", None),
         ("splits", [[4], {"slice": [1, 2, 3]}]),
         ("splits", [[4], [-3]]),
