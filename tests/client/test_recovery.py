@@ -120,18 +120,6 @@ def test_an_object_that_cannot_be_sent_again_leaves_nobody_waiting():
     assert job.wait(10) and isinstance(job.error, ChunkLostError)
 
 
-def test_an_object_that_cannot_be_sent_again_leaves_nobody_waiting():
-    cluster = Cluster(None)
-
-    def refuses(*args, **kwargs):
-        raise TypeError("cannot pickle it")
-
-    cluster.submit_data = refuses
-    job = job_on(cluster)
-    job.ended(report(LOST))
-    assert job.wait(10) and isinstance(job.error, ChunkLostError)
-
-
 @pytest.mark.parametrize("why", ["closed", "unknown"])
 def test_where_that_cannot_be_it_ends_with_what_happened(why):
     cluster = Cluster(None)

@@ -98,18 +98,6 @@ def test_arrays_of_a_job_that_is_still_prepared_stay_when_its_client_goes():
         same.stop()
 
 
-def test_arrays_of_a_job_that_is_still_prepared_stay_when_its_client_goes():
-    values = np.arange(1_000_000.0)
-    cluster = jmars.Cluster(n_workers=1, memory_limit="512MiB", detach=True)
-    job = cluster.submit((mt.asarray(values, chunk_size=500) * 2 + 1).sum())  # takes a while to compile
-    cluster.close()
-    with jmars.connect(cluster.id) as same:
-        assert same.job(job.id).result(30) == (values * 2 + 1).sum()
-        same.job(job.id).forget()
-        assert same.info()["memory"]["chunks"] <= 1  # the result, which this client holds
-        same.stop()
-
-
 @pytest.mark.parametrize("lease", [0, -1, math.nan])
 def test_a_lease_that_makes_no_sense_is_refused(lease):
     with pytest.raises(ValueError, match="lease is"):

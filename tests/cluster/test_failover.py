@@ -16,7 +16,6 @@ from jmars.deploy.ending import ended_within
 from jmars.errors import ClusterLostError, JobCancelledError
 from jmars.model.states import OperandState
 from jmars.scheduler.journal import Journal
-from jmars.scheduler.journal import Journal
 from tests.cluster.operands import apply, numbers, total
 
 CHUNKS, SIZE = 300, 20_000
@@ -206,35 +205,6 @@ def test_schedulers_that_die_one_after_the_other_end_the_cluster_with_a_reason(c
     with pytest.raises(ClusterLostError, match="its scheduler ended 5 times"):
         job.result(5)
     assert ended_within(cluster._host.janitor, 10)
-
-
-def test_a_job_that_fails_as_the_scheduler_dies_still_fails(cluster):
-    def fails_or_hangs(x):
-        import hashlib
-        import time
-
-        if not x[0]:
-            time.sleep(0.3)  # until the other block is deep in compiled code
-            raise ValueError("mine")
-        hashlib.pbkdf2_hmac("sha256", b"", b"", 40_000_000)
-        return x
-
-    job = cluster.submit(mt.map_blocks(fails_or_hangs, mt.arange(8, chunk_size=4), dtype="i8"))
-    while job.state != "cancelling":
-        time.sleep(0.01)  # the look itself takes time too
-    kill_scheduler(cluster)
-    with pytest.raises(ValueError, match="mine"):
-        job.result(30)
-
-
-def test_a_journal_that_cannot_be_read_ends_the_cluster_and_nobody_waits_for_ever(cluster):
-    assert cluster.submit(mt.ones(4).sum()).result(20) == 4
-    journal = Journal(str(cluster._host.folders.journal), lambda call: None)
-    journal.note("of another version")
-    journal.close()
-    kill_scheduler(cluster)
-    with pytest.raises(ClusterLostError):
-        cluster.submit(mt.ones(5).sum()).result(30)
 
 
 def test_a_job_that_fails_as_the_scheduler_dies_still_fails(cluster):

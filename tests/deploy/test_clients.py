@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -60,38 +59,6 @@ def test_the_name_is_that_client_alone(clients):
     assert clients.session.dropped == []
     named.session.drop(["a"])
     assert clients.session.dropped == ["a"]
-
-
-def test_chunks_are_being_brought_until_the_scheduler_has_taken_them(clients):
-    async def test():
-        answer = asyncio.get_running_loop().create_future()
-        clients.session.keep = lambda *args: answer
-        one = clients.come()
-        one.session.take_chunks(3)
-        kept = asyncio.ensure_future(one.session.keep("a", 0, 3))
-        await asyncio.sleep(0)
-        assert one.chunks == {0: 3}
-        answer.set_result(None)
-        await kept
-        assert one.chunks == {}
-
-    asyncio.run(test())
-
-
-def test_a_client_that_goes_before_its_job_is_known_holds_nothing_for_ever(clients):
-    async def test():
-        answer = asyncio.get_running_loop().create_future()
-        clients.session.submit = lambda *args: answer
-        one = clients.come()
-        submitted = asyncio.ensure_future(one.session.submit(b"", "", {}))
-        await asyncio.sleep(0)
-        one.left()
-        answer.set_result("job-1")
-        await submitted
-        ended(clients, "job-1", "b")
-        assert clients.session.dropped == ["b"]
-
-    asyncio.run(test())
 
 
 def test_chunks_are_being_brought_until_the_scheduler_has_taken_them(clients):

@@ -68,22 +68,3 @@ def test_a_result_that_its_client_held_before_stays_with_the_job():
     held.wants(1, "job-1")
     assert held.left(1) == held.ended("job-1", ["a"]) == []
     assert held.forget("job-1") == ["a"]
-
-
-def test_a_job_that_has_not_ended_keeps_what_its_client_held_and_may_be_read():
-    held = References(outlives=True)
-    held.hold(1, ["upload", "other"])
-    held.hold(2, ["other"])
-    held.wants(1, "job-1")
-    assert held.left(1) == []
-    assert held.ended("job-1", ["a"]) == ["upload"]
-    assert held.drop(2, ["other"]) == ["other"]
-    assert held.forget("job-1") == ["a"]
-
-
-def test_a_result_that_its_client_held_before_stays_with_the_job():
-    held = References(outlives=True)
-    held.hold(1, ["a"])
-    held.wants(1, "job-1")
-    assert held.left(1) == held.ended("job-1", ["a"]) == []
-    assert held.forget("job-1") == ["a"]

@@ -13,7 +13,6 @@ from jmars.scheduler.journaled import JournaledSession
 from jmars.scheduler.remote_workers import RemoteWorkers
 from jmars.scheduler.resuming import Resuming
 from jmars.scheduler.service import REMEMBERED
-from jmars.scheduler.service import REMEMBERED
 from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.graph import Outline, TensorGraph
 from jmars.tensor.structure import bindings, canonical, digest
@@ -271,53 +270,6 @@ def test_a_record_of_another_version_is_refused_by_name(tmp_path):
         life().journal.note("novelty", 1)
         with pytest.raises(Exception, match="record 'novelty'"):
             await life().resume(standing())
-
-    lives(tmp_path, test)
-
-
-def test_a_job_that_outlives_many_others_is_told_and_remembered(tmp_path):
-    async def test(life):
-        first = life()
-        table = await first.submit(tree(), "long")
-        for number in range(REMEMBERED + 2):
-            first.noted.cancel(first.noted.submit(b"", "", {}, f"t{number}"))
-        first.noted.cancel("job-1")
-        first.noted.interrupted("job-1", first.enqueued(), -1)
-        first.noted.closed("job-1", MEASURED)
-        assert first.reports[-1]["job"] == table.job == "job-1"
-        assert first.session.graph("job-1").describe()["state"] == "cancelled"
-        second = life()
-        reports = await second.resume(standing())
-        assert len(reports) == REMEMBERED and reports[-1]["job"] == "job-1"
-        assert len(second.session.jobs()) == REMEMBERED and second.session.idle_since is not None
-
-    lives(tmp_path, test)
-
-
-def test_a_job_that_ended_as_it_began_does_not_run_again(tmp_path):
-    async def test(life):
-        first = life()
-        first.noted.cancel(first.noted.submit(b"", "", {}, "t"))
-        second = life()
-        second.records.sort(key=lambda record: record[0] != "end")  # so it is written where a structure runs again
-        assert [report["job"] for report in await second.resume(standing())] == ["job-1"]
-        assert second.session.graph("job-1").describe()["state"] == "cancelled"
-
-    lives(tmp_path, test)
-
-
-@pytest.mark.parametrize("cancelled", [False, True])
-def test_a_job_that_was_stopped_for_an_error_runs_again_for_it(tmp_path, cancelled):
-    async def test(life):
-        first = life()
-        table = await first.submit(tree())
-        if cancelled:
-            first.noted.cancel("job-1")
-        second = life()
-        await second.resume(standing([table], stopped=True))
-        assert second.given_up == ([] if cancelled else ["job-1"])
-        if not cancelled:
-            assert (await second.opened()).number == 2
 
     lives(tmp_path, test)
 

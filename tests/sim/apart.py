@@ -121,7 +121,6 @@ class SimApart:
     async def _resume(self, incarnation: int) -> None:
         bringing = self._world.client.bringing
         asked = asyncio.ensure_future(self._peer.ask("scheduler", "resume", self._known.as_data(bringing)))
-        await asyncio.sleep(0)
         self._hearing = True
         for report in await asked:
             self.job_ended(report)

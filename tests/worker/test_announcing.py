@@ -120,12 +120,3 @@ def test_a_job_that_was_stopped_is_announced_as_such():
     orders.stop_execution("job-1")
     assert known.as_data([])["jobs"]["job-1"]["stopped"]
     assert workers.ordered[-1] == ("stop_execution", "job-1")
-
-
-def test_a_job_that_was_stopped_is_announced_as_such():
-    known, _, _, orders, workers = host()
-    orders.open_job(table())
-    assert not known.as_data([])["jobs"]["job-1"]["stopped"]
-    orders.stop_execution("job-1")
-    assert known.as_data([])["jobs"]["job-1"]["stopped"]
-    assert workers.ordered[-1] == ("stop_execution", "job-1")
