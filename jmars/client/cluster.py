@@ -315,10 +315,10 @@ class Cluster:
         return f"<Cluster {self.name}: {state}>"
 
     # -- for the rest of the client
-    def ask(self, actor: str, method: str, *args: Any) -> Any:
-        """Call an actor of the cluster and wait for its answer."""
+    def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
+        """Call an actor of the cluster and wait for its answer, at most `timeout` seconds."""
         self._check_open()
-        return self._connection.ask(actor, method, *args)
+        return self._connection.ask(actor, method, *args, timeout=timeout)
 
     def tell(self, actor: str, method: str, *args: Any) -> None:
         """Call an actor without waiting."""

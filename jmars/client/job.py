@@ -32,6 +32,8 @@ __all__ = ["Job", "revive"]
 
 log = logging.getLogger("jmars.client")
 
+PATIENCE = 2.0  # seconds for the reason, when the time that was asked for is over
+
 
 class Job:
     """One run of a graph on a cluster.
@@ -106,6 +108,13 @@ class Job:
             ended = f"{self.name} ({self.id}) {self._report['state']}"
             return f"{ended}: {self.error}" if self.error is not None else f"{ended}; {error}"
 
+    def _why_now(self) -> str:
+        """`why()` for who has waited long enough: a cluster that is stopped does not answer."""
+        try:
+            return str(self.cluster.ask("why", "job", self.id, timeout=PATIENCE)["text"])
+        except (ClusterError, ConnectionError):
+            return f"the cluster did not say why within {PATIENCE:g} s; is it stopped? See `python -m jmars status`"
+
     @property
     def progress(self) -> float:
         """Share of the work that is done, from 0 to 1: it never falls, and is 1 only when the job has succeeded."""
@@ -137,7 +146,7 @@ class Job:
         """
         if not self.wait(timeout):
             raise TimeoutError(
-                f"{self.name} has not ended within {timeout} s; it runs on, ask again or cancel it ({self.why()})"
+                f"{self.name} has not ended within {timeout} s; it runs on, ask again or cancel it ({self._why_now()})"
             )
         error = self.error
         if error is not None:

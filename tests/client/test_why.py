@@ -197,3 +197,17 @@ def test_the_watchdog_speaks_before_anybody_asks(gate: Path, caplog: pytest.LogC
         until("nothing moved for", lambda: caplog.text)
         gate.touch()
         job.result()
+
+
+def test_a_result_that_is_late_on_a_stopped_cluster_is_an_error_in_time(gate: Path):
+    with Cluster(n_workers=1, memory_limit="512MiB") as cluster:
+        job = cluster.submit(blocks(sleeper(gate), mt.ones(8, chunk_size=8)))
+        host = cluster.info()["host"]["pid"]
+        os.kill(host, signal.SIGSTOP)
+        try:
+            with pytest.raises(TimeoutError, match="did not say why"):
+                job.result(timeout=0.2)
+        finally:
+            os.kill(host, signal.SIGCONT)
+        gate.touch()
+        assert job.result(timeout=30).tolist() == [1.0] * 8
