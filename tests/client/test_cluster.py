@@ -34,8 +34,8 @@ def test_a_job_whose_handle_is_forgotten_leaves_nothing(cluster):
 def test_a_submission_that_is_interrupted_leaves_nothing(cluster, monkeypatch):
     ask = cluster._connection.ask
 
-    def interrupted(*message):
-        answer = ask(*message)
+    def interrupted(*message, **how):
+        answer = ask(*message, **how)
         if message[:2] == ("session", "submit"):
             raise KeyboardInterrupt  # the cluster has the job, we do not know it
         return answer
