@@ -33,6 +33,7 @@ and what to do.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "ActorNotFoundError",
@@ -75,6 +76,10 @@ def text_of(error: BaseException) -> str:
 
 class JmarsError(Exception):
     """The root: `except jmars.errors.JmarsError` catches all of ours."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As exceptions pickle, but said here: tblib, which distributed installs, guesses wrong for two bases."""
+        return type(self), self.args, dict(self.__dict__)
 
 
 class ChunkSizeError(JmarsError, ValueError):
