@@ -13,8 +13,8 @@ from jmars.plan import PlanGraph, Prediction, Profile, Workers, predict, simulat
 from jmars.plan.predict import _BATCH, _BATCH_SECONDS, AHEAD, foretell, slots
 from jmars.storage.arena import Allocator
 from jmars.tensor.graph import TensorGraph
-from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS
 from jmars.worker.dispatching import WINDOW
+from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS
 
 MB = 2**20
 
