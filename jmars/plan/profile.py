@@ -25,6 +25,9 @@ NEWEST = 0.3  # share of the newest job in what is known
 _HOST = ("dispatch", "disk", "touch", "scale", "busy")  # what is known of the host itself
 SOON = 0.5  # share of the newest job in what changes by the minute
 JUMP = 4.0  # times that one job may differ from what is known and be believed
+FAR = 64.0  # times larger than what was seen, from where on the seconds of a call are not taken for those of its bytes
+CALL = 100e-6  # seconds that a call may take for no byte at all
+MEMORY = 1e-10  # seconds a byte takes at least, passing through memory
 REMEMBERED = 4000  # keys; those that were seen longest ago are forgotten
 
 
@@ -137,7 +140,8 @@ class Profile:
     def seconds(self, key: str, nbytes: float) -> float | None:
         """What an operand of this key and size should take; None when nobody has seen the key.
 
-        Between two sizes that were seen the cost grows by a power that fits both, beyond them with the bytes.
+        Between two sizes that were seen the cost grows by a power that fits both, beyond them with the bytes; what took
+        no longer than a call takes tells nothing of the bytes, so much larger ones are said to go at memory's speed.
         """
         classes = self.costs.get(key)
         if not classes:
@@ -156,8 +160,11 @@ class Profile:
         near = classes[numbers[min(place, len(numbers) - 1)]]
         if not near.size:
             return near.seconds
-        least = self.dispatch if nbytes < near.size else 0.0  # a call costs something, however small its chunk
-        return max(near.seconds * nbytes / near.size, min(least, near.seconds))
+        if nbytes < near.size:  # a call costs something, however small its chunk
+            return max(near.seconds * nbytes / near.size, min(self.dispatch, near.seconds))
+        if nbytes <= FAR * near.size:
+            return near.seconds * nbytes / near.size
+        return max(near.seconds, nbytes * MEMORY) + max(0.0, near.seconds - CALL) * (nbytes / near.size - 1)
 
     @classmethod
     def load(cls, path: Path | None = None) -> Profile:

@@ -115,8 +115,9 @@ class Ledger:
                 mean = seen.seconds / seen.warm
                 self.profile.observe(known.key, known.size, mean, when=when)
                 self.profile.observe(known.family, known.size, mean, when=when)
-                measured += seen.seconds
-                expected += seen.warm * prior(programs[number], known.size)
+                if not programs[number].users:  # nobody foretells what users' functions take
+                    measured += seen.seconds
+                    expected += seen.warm * prior(programs[number], known.size)
         if measured:
             self.profile.observe_scale(measured / expected)
         return sum(seen.seconds + seen.cold_seconds for seen in taken.values())

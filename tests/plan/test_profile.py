@@ -239,3 +239,11 @@ def test_what_is_observed_while_the_oldest_are_forgotten_disturbs_nobody():
     profile.forget_oldest()
     assert "program-7" not in profile.costs and {"meanwhile", "begun"} <= profile.costs.keys()
     assert len(profile.costs) == REMEMBERED + 1
+
+
+def test_what_a_call_takes_is_not_taken_for_the_time_of_its_bytes():
+    profile = Profile()
+    profile.observe("sum", 40, 60e-6)
+    assert profile.seconds("sum", 24e6) < 0.01  # and not 36 s
+    profile.observe("slow", 40, 1.0)
+    assert profile.seconds("slow", 400_000) > 9_000  # what takes a second for 40 bytes is no call's overhead

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jmars.kernels.expression import Expression, Node
-from jmars.kernels.program import ChunkType, Elementwise, Program, single
+from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
 from jmars.storage.arena import PAGE, Allocator
@@ -94,6 +94,17 @@ def test_operands_teach_the_profile_when_their_job_ends():
     assert host.ledger.profile.seconds(known.family, known.size) == pytest.approx(0.2)
     assert host.ledger.estimate.take() == {}
     assert host.ledger.estimate.seconds(0) > 0
+
+
+@pytest.mark.parametrize("users", [False, True])
+def test_what_a_users_function_takes_says_nothing_of_other_kernels(users):
+    host = Host()
+    chunk = ChunkType((1000,), F8)
+    slept = single("nap", (chunk,), Call(print, (), (0,), chunk, users=users))
+    host.open()
+    host.ledger.estimate.learn(0, 1.0)
+    host.ledger.close_job(host.table, [slept])
+    assert (host.ledger.profile.scale == 1.0) is users
 
 
 def test_operands_on_fresh_memory_do_not_spoil_what_is_known():
