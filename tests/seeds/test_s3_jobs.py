@@ -84,7 +84,7 @@ def test_s3_5_every_state_of_a_job_is_seen_until_its_end(cluster, gate):
         cluster.submit(behind(gate)),
         cluster.submit(spawn(lambda: 1 / 0)),
     )
-    until(lambda: good.state == "running")
+    until(lambda: good.state == stopped.state == "running")
     stopped.cancel()
     assert stopped.wait(20) and bad.wait(20) and preparing.wait(20)
     gate[1]()
