@@ -19,6 +19,7 @@ from jmars.actors import Mailbox
 from jmars.client import opened
 from jmars.client.attaching import outputs_of, take_up, told_of
 from jmars.client.connection import Connection, patient_connection
+from jmars.client.heartbeat import reason
 from jmars.client.job import Job
 from jmars.client.opened import make_default, open_clusters
 from jmars.client.recovery import with_recovery
@@ -242,9 +243,9 @@ class Cluster:
         found: dict[str, Any] = self.ask("host", "info")
         return found | {"workers": list(found["workers"])}
 
-    def why(self) -> str:
-        """Why each job that has not ended stands as it does, line by line, and which workers ended of late."""
-        return str(self.ask("why", "cluster"))
+    def why(self, job: str = "") -> str:
+        """Why a job stands as it does; of "", each that has not ended, and which workers ended of late."""
+        return reason(self.ask, self.name, self._host.pid, *(("job", job) if job else ("cluster",)))
 
     def jobs(self) -> list[dict[str, Any]]:
         """Jobs that the cluster remembers, oldest first."""

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
+from typing import Any
 
 from jmars.actors import Channel
-from jmars.deploy.ending import is_stopped
+from jmars.deploy.ending import ended_within, is_stopped
 from jmars.errors import ClusterLostError
 from jmars.units import format_seconds
 
-__all__ = ["Silence", "beat"]
+__all__ = ["Silence", "beat", "reason"]
 
 log = logging.getLogger("jmars.client")
 
 BEAT = 1.0  # seconds between two questions
+PATIENCE = 2.0  # seconds for an answer to why nothing moves: what does not answer is the reason
 SILENT = 3.0  # seconds without an answer after which the first word is said; each next one after twice as long
 
 
@@ -47,15 +50,39 @@ class Silence:
         if seconds < self._next:
             return ""
         self._next *= 2
-        who = f"the control process of {self._name} (process {self._pid})"
-        if stopped:
-            return f"{who} is stopped, for {format_seconds(seconds)} now; it goes on after `kill -CONT {self._pid}`"
-        return f"{who} has not answered for {format_seconds(seconds)}; the machine may be busy, or the process frozen"
+        return unanswered(self._name, self._pid, seconds, stopped)
 
     def over(self, seconds: float) -> str:
         """It has answered; "" where nothing was said before."""
         said, self._next = self._next > SILENT, SILENT
         return f"the control process of {self._name} goes on, after {format_seconds(seconds)}" if said else ""
+
+
+def unanswered(name: str, pid: int, seconds: float, stopped: bool) -> str:
+    """That a control process has not answered for so long, and what may be done about it."""
+    who = f"the control process of {name} (process {pid})"
+    if stopped:
+        return f"{who} is stopped, for {format_seconds(seconds)} now; it goes on after `kill -CONT {pid}`"
+    return f"{who} has not answered for {format_seconds(seconds)}; the machine may be busy, or the process frozen"
+
+
+def reason(ask: Callable[..., Any], name: str, pid: int, *question: Any) -> str:
+    """What the cluster says when it is asked why; where it says nothing in time, that, and whether it is stopped.
+
+    Raises
+    ------
+    ClusterLostError
+        If the control process is gone.
+    """
+    began = time.monotonic()
+    try:
+        found = ask("why", *question, timeout=PATIENCE)
+    except ClusterLostError:
+        waited = time.monotonic() - began
+        if waited < PATIENCE or ended_within(pid, 0):
+            raise
+        return unanswered(name, pid, waited, is_stopped(pid))
+    return str(found["text"] if isinstance(found, dict) else found)
 
 
 async def beat(channel: Channel, name: str, pid: int, busy: Callable[[], bool]) -> None:

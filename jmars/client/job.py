@@ -32,8 +32,6 @@ __all__ = ["Job", "revive"]
 
 log = logging.getLogger("jmars.client")
 
-PATIENCE = 2.0  # seconds for the reason, when the time that was asked for is over
-
 
 class Job:
     """One run of a graph on a cluster.
@@ -101,19 +99,12 @@ class Job:
         what to do about each.
         """
         try:
-            return str(self.cluster.ask("why", "job", self.id)["text"])
+            return self.cluster.why(self.id)
         except (ClusterError, ConnectionError) as error:
             if self._report is None:
                 raise
             ended = f"{self.name} ({self.id}) {self._report['state']}"
             return f"{ended}: {self.error}" if self.error is not None else f"{ended}; {error}"
-
-    def _why_now(self) -> str:
-        """`why()` for who has waited long enough: a cluster that is stopped does not answer."""
-        try:
-            return str(self.cluster.ask("why", "job", self.id, timeout=PATIENCE)["text"])
-        except (ClusterError, ConnectionError):
-            return f"the cluster did not say why within {PATIENCE:g} s; is it stopped? See `python -m jmars status`"
 
     @property
     def progress(self) -> float:
@@ -146,7 +137,7 @@ class Job:
         """
         if not self.wait(timeout):
             raise TimeoutError(
-                f"{self.name} has not ended within {timeout} s; it runs on, ask again or cancel it ({self._why_now()})"
+                f"{self.name} has not ended within {timeout} s; it runs on, ask again or cancel it ({self.why()})"
             )
         error = self.error
         if error is not None:

@@ -205,8 +205,9 @@ def test_a_result_that_is_late_on_a_stopped_cluster_is_an_error_in_time(gate: Pa
         host = cluster.info()["host"]["pid"]
         os.kill(host, signal.SIGSTOP)
         try:
-            with pytest.raises(TimeoutError, match="did not say why"):
+            with pytest.raises(TimeoutError, match=rf"process {host}\) is stopped"):
                 job.result(timeout=0.2)
+            assert f"kill -CONT {host}" in job.why() and "is stopped" in cluster.why()
         finally:
             os.kill(host, signal.SIGCONT)
         gate.touch()
