@@ -17,7 +17,7 @@ from jmars.scheduler.assigner import choose_worker
 from jmars.scheduler.blame import Blame
 from jmars.scheduler.lifecycle import Command, Happened, Move, step, taken_in
 
-__all__ = ["MOST_LOSSES", "Moved", "OperandActor", "Recovery"]
+__all__ = ["MOST_LOSSES", "Moved", "OperandActor", "Recovery", "Rows"]
 
 MOST_LOSSES = 5  # how often the chunk of an operand may be lost
 
@@ -44,7 +44,30 @@ class Recovery(NamedTuple):
     worst: int  # an operand whose chunk was lost too often, or -1
 
 
-class OperandActor:
+class Rows:
+    """What can be asked of a job's operands, whether one actor holds them all or several shards do."""
+
+    counters: Counters
+    state: bytearray
+
+    def descendants(self, operands: Iterable[int]) -> list[int]:
+        """All that read the chunks of these, directly or not, ascending."""
+        seen: set[int] = set()
+        stack = list(operands)
+        while stack:
+            for user in self.counters.graph.succs[stack.pop()]:
+                if user not in seen:
+                    seen.add(user)
+                    stack.append(user)
+        return sorted(seen)
+
+    def those_in(self, *states: S) -> list[int]:
+        """Operands in one of these states, ascending."""
+        wanted = set(states)
+        return [operand for operand, state in enumerate(self.state) if state in wanted]
+
+
+class OperandActor(Rows):
     """All operands of a job.
 
     Parameters
@@ -208,22 +231,6 @@ class OperandActor:
         return Recovery(again, ready, [] if too_often else self._make_ready(ready), given, worst if too_often else -1)
 
     # -- what others ask
-    def descendants(self, operands: Iterable[int]) -> list[int]:
-        """All that read the chunks of these, directly or not, ascending."""
-        seen: set[int] = set()
-        stack = list(operands)
-        while stack:
-            for user in self.counters.graph.succs[stack.pop()]:
-                if user not in seen:
-                    seen.add(user)
-                    stack.append(user)
-        return sorted(seen)
-
-    def those_in(self, *states: S) -> list[int]:
-        """Operands in one of these states, ascending."""
-        wanted = set(states)
-        return [operand for operand, state in enumerate(self.state) if state in wanted]
-
     @property
     def is_done(self) -> bool:
         """Whether every operand is finished."""

@@ -22,14 +22,14 @@ from jmars.graph import Dag
 from jmars.model.states import OperandState as S
 from jmars.scheduler.blame import Blame
 from jmars.scheduler.lifecycle import Happened
-from jmars.scheduler.operand import MOST_LOSSES, Moved, OperandActor, Recovery
+from jmars.scheduler.operand import MOST_LOSSES, Moved, OperandActor, Recovery, Rows
 from jmars.scheduler.rendezvous import highest, subgraphs
 from jmars.scheduler.shard import Shard
 
 __all__ = ["Shards", "make_rows"]
 
 
-class Shards:
+class Shards(Rows):
     """All operands of a job; takes and tells what OperandActor does.
 
     Parameters
@@ -178,22 +178,6 @@ class Shards:
         return Recovery(told.again, told.ready, told.workers, told.given, -1)
 
     # -- what others ask
-    def descendants(self, operands: Iterable[int]) -> list[int]:
-        """All that read the chunks of these, directly or not, ascending."""
-        seen: set[int] = set()
-        stack = list(operands)
-        while stack:
-            for user in self.counters.graph.succs[stack.pop()]:
-                if user not in seen:
-                    seen.add(user)
-                    stack.append(user)
-        return sorted(seen)
-
-    def those_in(self, *states: S) -> list[int]:
-        """Operands in one of these states, ascending."""
-        wanted = set(states)
-        return [operand for operand, state in enumerate(self.state) if state in wanted]
-
     @property
     def is_done(self) -> bool:
         """Whether every operand is finished."""
