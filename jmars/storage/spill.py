@@ -3,9 +3,9 @@
 A file's name is random, so nothing that a user names reaches the file system; it is made new, 0600, in a folder that
 only we can enter. Each 32 KiB have a checksum, kept in memory with the chunk's place: a flipped byte on disk, or
 another file in its place, must not become a wrong array, and a part can be checked without reading the whole. Slots of
-the arena go to disk as they lie, past the page cache where the file system allows it (O_DIRECT). Run by the mover
-process.
-Source: seed 003, "内存管理"; RUNTIME 2.6 (blocks of 4 MiB by O_DIRECT).
+the arena go to disk as they lie, past the page cache where the file system allows it (O_DIRECT). Two blocks are in
+flight: while one is summed, the disk has the other. Run by the mover process.
+Source: seed 003, "内存管理"; RUNTIME 2.6 (blocks of 4 MiB by O_DIRECT, two in flight).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import mmap
 import os
 import secrets
 from array import array
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import xxhash
 
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 BLOCK = 4 * 2**20  # bytes of one write or read
+IN_FLIGHT = 2  # blocks of a chunk that are written or read at once
 CHECKED = 2**15  # bytes under one checksum: what a part costs more than its own bytes
 LEFT_FREE = 0.05  # share of a disk that is left to others, at most LEFT_FREE_BYTES
 LEFT_FREE_BYTES = 5 * 2**30
@@ -106,16 +108,16 @@ def write_chunk(folder: str, data: memoryview, direct: bool = False) -> tuple[st
             raise OSError(errno.ENOSPC, "the disk is nearly full")
         direct = direct and not len(data) % PAGE
         fd = os.open(path, os.O_WRONLY | NEW | (DIRECT if direct else 0), 0o600)
+
+        def write(start: int) -> bytes:
+            block, done = data[start : start + BLOCK], 0
+            while done < len(block):
+                done += _moved(fd, os.pwrite, block[done:], start + done)
+            return _sums(block)
+
         try:
-            with _Sums(len(data)) as sums:
-                sums.add(data)
-                done = 0
-                while done < len(data):
-                    try:
-                        done += os.write(fd, data[done : done + BLOCK])
-                    except OSError as error:
-                        direct = _cached(fd, error, direct)
-            if not direct:
+            sums = b"".join(_each_block(len(data), write))
+            if not _is_direct(fd):
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(fd)
@@ -125,7 +127,7 @@ def write_chunk(folder: str, data: memoryview, direct: bool = False) -> tuple[st
             f"cannot spill {format_bytes(len(data))} to {folder}: {error.strerror}; free disk space, "
             "give another spill_dir, or raise memory_limit"
         ) from error
-    return name, sums.found()
+    return name, sums
 
 
 def read_chunk(folder: str, name: str, sums: bytes, into: memoryview, direct: bool = False) -> None:
@@ -146,28 +148,22 @@ def read_span(folder: str, name: str, span: Span, into: memoryview, direct: bool
     try:
         direct = direct and not len(into) % PAGE
         fd = os.open(os.path.join(folder, name), OLD | (DIRECT if direct else 0))
+
+        def read(start: int) -> bytes:
+            block, done = into[start : start + BLOCK], 0
+            while done < len(block) and (count := _moved(fd, _pread_into, block[done:], span.start + start + done)):
+                done += count
+            return _sums(block[:done])
+
         try:
-            with _Sums(len(into)) as seen:
-                done = summed = 0
-                while done < len(into):
-                    try:
-                        count = os.preadv(fd, [into[done : done + BLOCK]], span.start + done)
-                    except OSError as error:
-                        direct = _cached(fd, error, direct)
-                        continue
-                    if not count:
-                        break
-                    done += count
-                    if done % CHECKED == 0 or done == len(into):  # a short read may end within a block
-                        seen.add(into[summed:done])
-                        summed = done
+            sums = b"".join(_each_block(len(into), read))
         finally:
             os.close(fd)
     except OSError as error:
         raise StorageError(
             f"cannot read a spilled chunk back from {folder}: {error.strerror}; run the cell again"
         ) from error
-    if done != len(into) or seen.found() != span.sums:
+    if sums != span.sums:
         raise ChecksumError(f"a spilled chunk in {folder} is damaged; check the disk, then run the cell again")
 
 
@@ -184,41 +180,35 @@ def is_chunk_name(name: str) -> bool:
     return len(name) == 32 and not name.strip("0123456789abcdef")
 
 
-class _Sums:
-    """The checksums of blocks in order; of large chunks a thread makes them, while the disk works."""
-
-    def __init__(self, size: int) -> None:
-        self._pool = ThreadPoolExecutor(1) if size > BLOCK else None
-        self._parts: list[Future[list[int]] | list[int]] = []
-
-    def __enter__(self) -> _Sums:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-
-    def add(self, data: memoryview) -> None:
-        """These come next: whole blocks, but for the last one of all."""
-        self._parts.append(_sums(data) if self._pool is None else self._pool.submit(_sums, data))
-
-    def found(self) -> bytes:
-        """The checksums of all."""
-        sums = array("Q")
-        for part in self._parts:
-            sums.extend(part.result() if isinstance(part, Future) else part)
-        return sums.tobytes()
+def _each_block(size: int, move: Callable[[int], bytes]) -> list[bytes]:
+    """What `move` gives for where each block begins, in order; raises what one of them raises."""
+    starts = range(0, size, BLOCK)
+    if len(starts) < IN_FLIGHT:
+        return [move(start) for start in starts]
+    with ThreadPoolExecutor(IN_FLIGHT) as pool:
+        return list(pool.map(move, starts))
 
 
-def _sums(data: memoryview) -> list[int]:
-    """The checksum of each block of `data`."""
+def _sums(data: memoryview) -> bytes:
+    """The checksums of `data`, each of 8 bytes."""
     digest = xxhash.xxh3_64_intdigest
-    return [digest(data[start : start + CHECKED]) for start in range(0, len(data), CHECKED)]
+    return array("Q", [digest(data[at : at + CHECKED]) for at in range(0, len(data), CHECKED)]).tobytes()
 
 
-def _cached(fd: int, error: OSError, direct: bool) -> bool:
-    """Go on through the page cache where a direct move was refused for its alignment; else raise; returns False."""
-    if not direct or error.errno != errno.EINVAL:
-        raise error
-    fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) & ~DIRECT)
-    return False
+def _moved(fd: int, move: Callable[[int, memoryview, int], int], data: memoryview, at: int) -> int:
+    """Bytes that a write or read took; through the page cache from now on where a direct one is refused."""
+    try:
+        return move(fd, data, at)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of a file that is not direct by now, another block was refused
+            raise
+        fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) & ~DIRECT)
+        return move(fd, data, at)
+
+
+def _pread_into(fd: int, data: memoryview, at: int) -> int:
+    return os.preadv(fd, [data], at)
+
+
+def _is_direct(fd: int) -> bool:
+    return bool(fcntl.fcntl(fd, fcntl.F_GETFL) & DIRECT)
