@@ -28,7 +28,7 @@ REMEMBERED_BYTES = 2**24  # of their pickles: functions of users may bring array
 class Batch:
     """Operands of one job that one executor was sent, in order, and the slots of their outputs; 0 for none yet."""
 
-    __slots__ = ("asking", "cap", "capped", "ends_unsized", "is_copy", "operands", "outs", "table", "twin")
+    __slots__ = ("asking", "cap", "capped", "ends_unsized", "is_copy", "operands", "outs", "seconds", "table", "twin")
 
     def __init__(self, table: JobTable) -> None:
         self.table = table
@@ -39,6 +39,7 @@ class Batch:
         self.twin: Batch | None = None  # the same operands on another worker: who is first with one of them counts
         self.capped = False  # some of it are functions of the user's, held to what they were granted
         self.cap = 0  # bytes that one of them may take at most
+        self.seconds = 0.0  # that it should take
         self.is_copy = False  # the second of the two: the scheduler does not know of it
 
 

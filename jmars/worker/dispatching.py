@@ -1,7 +1,9 @@
 """Fills the workers' windows: takes what comes first, has its memory admitted, and sends it in batches.
 
-An executor holds at most two batches: one that runs, one that waits beside it, so that it never waits for us. Used by
-`execution`. Source: seed 003, "Operand 的排序" (the allocation runs when operands arrive and when one ends).
+An executor holds at most two batches: one that runs, one that waits beside it, so that it never waits for us. Behind
+one that runs long nothing waits, so that whoever is free first has it, unless memory is short: then what waits has its
+inputs read meanwhile. Used by `execution`.
+Source: seed 003, "Operand 的排序" (the allocation runs when operands arrive and when one ends).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from jmars.worker.crew import Batch, Worker
 from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS
 from jmars.worker.gathering import pieces_of
 from jmars.worker.hosted import Workplace
+from jmars.worker.stragglers import WAITS_BEHIND
 
 __all__ = ["WINDOW", "Dispatching"]
 
@@ -49,10 +52,16 @@ class Dispatching:
                             continue  # what waits there would wait long
                         if len(held) > depth or (held and held[-1].ends_unsized):
                             continue
+                        if depth and held and self._runs_long(worker) and not place.is_short:
+                            continue
                         if queue or place.admission.staged:
                             self._send_batch(worker)
         finally:
             self.held = False
+
+    def _runs_long(self, worker: Worker) -> bool:
+        """Whether what a worker runs takes long, by what is known of its like or by what it has taken by now."""
+        return worker.batches[0].seconds >= WAITS_BEHIND or monotonic() - worker.since >= WAITS_BEHIND
 
     def _send_batch(self, worker: Worker) -> None:
         """Fill one batch, and send it."""
@@ -108,7 +117,7 @@ class Dispatching:
                 break
         admission.building = None
         if batch is not None:
-            self._send(worker, batch, wire)
+            self._send(worker, batch, wire, seconds)
 
     def _order(self, table: JobTable, operand: int, slot: int, program: int, loose: bool) -> tuple[Any, ...]:
         """One operand as an executor is told of it."""
@@ -133,7 +142,7 @@ class Dispatching:
         output = table.programs[row].output
         return not output.is_sized and (not slot or output.most is None)
 
-    def _send(self, worker: Worker, batch: Batch, wire: list[tuple[Any, ...]]) -> None:
+    def _send(self, worker: Worker, batch: Batch, wire: list[tuple[Any, ...]], seconds: float) -> None:
         place, table = self.place, batch.table
         if table.number in place.jobs.stopping or table.job not in place.jobs.by_name:
             place.give_back(table, batch.operands, batch.outs)  # stopped while the batch was made
@@ -142,6 +151,7 @@ class Dispatching:
             return
         if not worker.batches:
             worker.since = monotonic()
+        batch.seconds = seconds
         worker.batches.append(batch)
         worker.link.offer()
         caps = self._caps(batch) if batch.capped else None
@@ -168,4 +178,5 @@ class Dispatching:
             waiting = [request.urgency for request in place.storing.line if request.rank >= 0]
             if len(waiting) >= WINDOW * len(place.workers):
                 last = max(waiting)
-        return place.queue.pop(worker.index, bool(jobs.tight), last, bool(jobs.slow) and jobs.is_slow(worker.index))
+        own = bool(jobs.slow) and jobs.is_slow(worker.index)
+        return place.queue.pop(worker.index, bool(jobs.tight), last, own, alone=len(jobs.by_number) == 1)

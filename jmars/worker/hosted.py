@@ -116,6 +116,11 @@ class Workplace:
         """What each executor knows."""
         return self.jobs.programs
 
+    @property
+    def is_short(self) -> bool:
+        """Whether memory is short, so that inputs are read from disk while others run."""
+        return bool(self.jobs.tight or self.chunks.disk)
+
     def give_back(self, table: JobTable, operands: Sequence[int], slots: Sequence[int]) -> None:
         """Operands do not run after all, or did not end: what they held is free."""
         for operand, slot in zip(operands, slots, strict=True):

@@ -1,8 +1,9 @@
 """Operands that wait for a worker, by rank.
 
-`TaskQueue` only decides the order; `execution` takes from it. A worker whose own queue is empty takes from the longest
-one: chunks of a host lie in memory that all its workers share, so this moves no data. Where memory is short the order
-of the plan goes before the place: a worker takes what comes first of all.
+`TaskQueue` only decides the order; `execution` takes from it. Earlier jobs go before later ones, wherever they wait.
+Of one job a worker takes what waits for itself, else from the longest queue: chunks of a host lie in memory that all
+its workers share, so this moves no data. Where memory is short the order of the plan goes before the place: a worker
+takes what comes first of all.
 Source: seed 003, "Operand 的排序" (TaskQueueActor).
 """
 
@@ -28,7 +29,12 @@ class TaskQueue:
         heappush(self.heaps[worker], (number << (2 * _BITS)) | (rank << _BITS) | operand)
 
     def pop(
-        self, worker: int, strict: bool = False, before: tuple[int, int] | None = None, own: bool = False
+        self,
+        worker: int,
+        strict: bool = False,
+        before: tuple[int, int] | None = None,
+        own: bool = False,
+        alone: bool = False,
     ) -> tuple[int, int] | None:
         """(job number, operand) that `worker` should run next, or None when there is none.
 
@@ -40,6 +46,8 @@ class TaskQueue:
             Only what comes before this (job number, rank).
         own
             Only what waits for this very worker.
+        alone
+            Whether all that waits is of one job, so that nobody need look which is the earliest.
         """
         if own:
             heap = self.heaps[worker]
@@ -47,6 +55,10 @@ class TaskQueue:
             heap = min([heap for heap in self.heaps if heap], default=[])
         else:
             heap = self.heaps[worker] or max(self.heaps, key=len)
+            if heap and not alone:
+                first = min([one[0] for one in self.heaps if one]) >> (2 * _BITS)
+                if heap[0] >> (2 * _BITS) != first:
+                    heap = max([one for one in self.heaps if one and one[0] >> (2 * _BITS) == first], key=len)
         if not heap or (before is not None and heap[0] >> _BITS >= (before[0] << _BITS) | before[1]):
             return None
         key = heappop(heap)

@@ -32,7 +32,8 @@ class Rescue:
         place = self._place
         if not any(worker.batches for worker in place.workers):
             return False
-        take, copies = self.stragglers.choose([self._stand(worker) for worker in place.workers])
+        stands = [self._stand(worker) for worker in place.workers]
+        take, copies = self.stragglers.choose(stands, tight=place.is_short)
         found = [self.take_back(place.workers[index]) for index in take]
         for late, idle in copies:
             self._copy(place.workers[late], place.workers[idle])

@@ -1,9 +1,11 @@
 """Which operands should run elsewhere: those that wait behind one that runs long, and those that run far too long.
 
-`Stragglers` only decides. A worker that has nothing to do takes what another one has not begun; when there is nothing
-of that kind, it runs a second copy of what takes half as long again as three quarters of its like took, or of what a
-process holds that does not run any more, and the first one that is done counts. Only what can run twice without harm is
-copied: kernels of ours, no function of a user's. Used by `rescue`.
+`Stragglers` only decides. What waits behind one that runs long goes back to the queue, where whoever is free first
+takes it, earlier jobs before later ones; where memory is short, so that its inputs are read while it waits, only for a
+worker that has nothing to do. When there is nothing of that kind, such a worker runs a second copy of what takes half
+as long again as three quarters of its like took, or of what a process holds that does not run any more, and the first
+one that is done counts. Only what can run twice without harm is copied: kernels of ours, no function of a user's.
+Used by `rescue`.
 Source: seed 003, "Operand 状态" (READY: submitted to all workers, the first that is about to run it gets it); Spark's
 spark.speculation.quantile 0.75 and .multiplier 1.5.
 """
@@ -19,7 +21,7 @@ __all__ = ["LONG", "Stand", "Stragglers"]
 QUANTILE, MULTIPLIER = 0.75, 1.5
 LEAST_SEEN = 3  # operands of a program that must have ended before one is held to be late
 LEAST_LATE = 1.0  # seconds beyond what is usual: what ends sooner is not worth a copy
-WAITS_BEHIND = 0.2  # seconds that the first one must have run before what waits behind it is taken
+WAITS_BEHIND = 0.2  # seconds that the first one must have run, or should run, before nothing waits behind it
 LONG = 0.05  # seconds from which on an operand's time is remembered; shorter ones count by their mean
 REMEMBERED = 64
 
@@ -83,13 +85,17 @@ class Stragglers:
             usual = sorted(seen)[int(QUANTILE * (len(seen) - 1))]
         return max(MULTIPLIER * usual, usual + LEAST_LATE) if usual else float("inf")
 
-    def choose(self, workers: Sequence[Stand]) -> tuple[list[int], list[tuple[int, int]]]:
-        """Workers whose waiting batch is to be taken, and (worker, worker that runs a copy of what it runs)."""
+    def choose(self, workers: Sequence[Stand], tight: bool = False) -> tuple[list[int], list[tuple[int, int]]]:
+        """Workers whose waiting batch is to be taken, and (worker, worker that runs a copy of what it runs).
+
+        `tight` where memory is short.
+        """
         idle = [index for index, one in enumerate(workers) if one.idle]
         take: list[int] = []
         for index in sorted(range(len(workers)), key=lambda i: -workers[i].seconds):
             one = workers[index]
-            if one.waits and (one.stuck or (len(take) < len(idle) and one.seconds >= WAITS_BEHIND)):
+            wanted = not tight or len(take) < len(idle)
+            if one.waits and (one.stuck or (wanted and one.seconds >= WAITS_BEHIND)):
                 take.append(index)
         copies: list[tuple[int, int]] = []
         for index, one in enumerate(workers):

@@ -21,6 +21,14 @@ def test_an_idle_worker_takes_from_the_longest_queue():
     assert queue.pop(2) == (1, 11)
 
 
+def test_a_worker_takes_what_waits_for_another_before_its_own_of_a_later_job():
+    queue = TaskQueue(3)
+    for worker, number, rank in [(0, 2, 0), (1, 1, 5), (1, 1, 6), (2, 1, 4)]:
+        queue.push(worker, number, rank, rank)
+    assert queue.pop(0) == (1, 5), "of the earliest job from the longest queue"
+    assert [queue.pop(0) for _ in range(4)] == [(1, 6), (1, 4), (2, 0), None]
+
+
 def test_a_dropped_job_leaves_the_others_in_order():
     queue = TaskQueue(2)
     for operand in range(10):

@@ -45,8 +45,11 @@ class Queued(RuleBasedStateMachine):
         assert not own or place is self.waits[worker]
         assert not strict or own or found == min(everywhere)
         assert before is None or found[:2] < before
-        if not (own or strict) and self.waits[worker]:
-            assert place is self.waits[worker], "its own come first"
+        if not (own or strict):
+            first = min(everywhere)[0]
+            assert found[0] == first, "earlier jobs go first, wherever they wait"
+            own_first = [one for one in self.waits[worker] if one[0] == first]
+            assert not own_first or place is self.waits[worker], "of one job its own come first"
         place.remove(found)
 
     @rule(number=st.integers(1, 4))

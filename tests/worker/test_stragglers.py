@@ -9,16 +9,18 @@ def busy(seconds, **more):
     return Stand(seconds=seconds, program=7, **more)
 
 
-def test_what_waits_behind_one_that_runs_long_is_taken_when_somebody_is_idle():
+def test_what_waits_behind_one_that_runs_long_is_taken_for_whoever_is_free_first():
     late = Stragglers()
     assert late.choose([busy(1.0, waits=True), IDLE]) == ([0], [])
     assert late.choose([busy(WAITS_BEHIND / 2, waits=True), IDLE]) == ([], [])
-    assert late.choose([busy(1.0, waits=True), busy(1.0)]) == ([], [])
+    assert late.choose([busy(1.0, waits=True), busy(1.0)]) == ([0], [])
 
 
-def test_of_many_that_wait_as_many_are_taken_as_are_idle_the_longest_first():
+def test_where_memory_is_short_as_many_are_taken_as_are_idle_the_longest_first():
     late = Stragglers()
-    assert late.choose([busy(1.0, waits=True), busy(3.0, waits=True), busy(2.0, waits=True), IDLE]) == ([1], [])
+    workers = [busy(1.0, waits=True), busy(3.0, waits=True), busy(2.0, waits=True)]
+    assert late.choose([*workers, IDLE], tight=True) == ([1], [])
+    assert late.choose(workers, tight=True) == ([], []), "its inputs are read while it waits"
 
 
 def test_what_waits_for_a_process_that_does_not_run_is_taken_though_nobody_is_idle():

@@ -1,0 +1,64 @@
+"""Who gets what next: earlier jobs first, and nothing is bound behind what runs long."""
+
+from tests.worker.steps_host import Host, in_loop, program, table
+
+DONE = (1, [2_000_000], 0, 0, None, [])
+TAKEN_BACK = (0, [], 0, 0, ("taken back", "", "", "", b"", -1, False), [])
+USERS = [program(users=True)]
+
+
+def sent(host, worker):
+    """(job, operands) of each batch that a worker has."""
+    return [(batch.table.number, list(batch.operands)) for batch in host.execution.workers[worker].batches]
+
+
+def job(number, operands, programs=USERS):
+    return table(number, programs, [0] * operands, [()] * operands)
+
+
+@in_loop
+def test_what_waits_behind_a_long_function_runs_where_a_worker_is_free_first():
+    with Host(workers=2) as host:
+        host.run(job(1, 4), 0, 1, 2, 3)
+        assert sent(host, 0) == [(1, [0]), (1, [2])] and sent(host, 1) == [(1, [1]), (1, [3])]
+        host.children.token = True
+        for worker in host.execution.workers:
+            worker.since -= 1.0  # nobody knew that it takes so long
+        assert host.execution.rescue.look()
+        assert ("interrupted", ("job-1", [2], 0)) in host.scheduler.told
+        host.execution.enqueue_graph("job-1", [2, 3], [0, 0])
+        assert sent(host, 0) == [(1, [0])] and sent(host, 1) == [(1, [1])], "nothing waits behind what runs long"
+        host.say(*DONE, worker=1)
+        host.say(*TAKEN_BACK, worker=1)
+        assert sent(host, 1)[0] == (1, [2]), "it was sent to the other one first"
+
+
+@in_loop
+def test_an_earlier_jobs_function_goes_before_a_later_jobs_that_waited_in_a_window():
+    with Host(workers=2) as host:
+        host.execution.open_job(job(1, 2))
+        host.run(job(2, 4), 0, 1, 2, 3)
+        host.children.token = True
+        for worker in host.execution.workers:
+            worker.since -= 1.0
+        host.execution.rescue.look()
+        host.execution.enqueue_graph("job-2", [2, 3], [0, 1])
+        host.execution.enqueue_graph("job-1", [0, 1], [0, 0])
+        for worker in (1, 0):
+            host.say(*DONE, worker=worker)
+            host.say(*TAKEN_BACK, worker=worker)
+        assert sent(host, 1)[0] == (1, [0]) and sent(host, 0)[0] == (1, [1])
+
+
+@in_loop
+def test_nothing_waits_behind_what_is_known_to_run_long_but_where_memory_is_short():
+    for tight, held in ((False, [[0]]), (True, [[0], [1]])):
+        with Host() as host:
+            one = table(1, USERS, [0, 0], [(), ()], tight=tight)
+            host.execution.open_job(one)
+            (number,) = host.execution.programs.numbers(one)
+            host.execution.ledger.estimate.learn(number, 3.0)
+            host.execution.enqueue_graph("job-1", [0, 1], [0, 0])
+            assert [operands for _, operands in sent(host, 0)] == held
+            host.say(*DONE)
+            assert [operands for _, operands in sent(host, 0)] == [[1]]
