@@ -1,0 +1,148 @@
+"""The array works that engines race in: each written once, with the names that the engine gives `np`.
+
+A work is two functions of an engine's `Tools`: `inputs` gives its arrays, `result` what is asked of them, which is
+small. What an engine has no function for is written by hand in engines.py, or it does not run and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+Array = Any
+
+
+class Tools(Protocol):
+    """What a work asks of an engine."""
+
+    name: str
+    np: Any  # the engine's NumPy
+
+    def random(self, seed: int, shape: tuple[int, ...], chunks: tuple[int, ...]) -> Array:
+        """Doubles from 0 to 1."""
+
+    def rechunk(self, x: Array, chunks: tuple[int, ...]) -> Array:
+        """The same array cut differently."""
+
+    def sort(self, x: Array) -> Array:
+        """A line in order."""
+
+    def map_overlap(self, function: Callable[[Any], Any], x: Array, depth: int) -> Array:
+        """A function of blocks with borders, nothing beyond the array's edges."""
+
+
+class NoSuchFunctionError(Exception):
+    """The engine has no function for this."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One race."""
+
+    name: str
+    inputs: Callable[[Tools, float], Sequence[Array]]  # of a scale: 1 is half a gigabyte of doubles
+    result: Callable[..., Array]  # of the tools and the inputs
+    note: str = ""  # where an engine does less than the others
+    tolerance: float = 0.01  # between two engines' values, relative: each draws other numbers
+
+
+def _side(scale: float, pieces: int = 8) -> int:
+    """The side of a square of `scale` times 2^26 elements, a multiple of `pieces`."""
+    return max(1, round(8192 * scale**0.5 / pieces)) * pieces
+
+
+def _matrices(t: Tools, scale: float) -> Sequence[Array]:
+    n = _side(scale)
+    return t.random(1, (n, n), (n // 4, n // 4)), t.random(2, (n, n), (n // 4, n // 4))
+
+
+def _matmul(t: Tools, a: Array, b: Array) -> Array:
+    return (a @ b).sum() / a.shape[0] ** 3
+
+
+def _rows(t: Tools, scale: float) -> Sequence[Array]:
+    n = _side(scale, 16)
+    return (t.random(1, (n, n), (n // 16, n)),)
+
+
+def _columns(t: Tools, x: Array) -> Array:
+    y = t.rechunk(x, (x.shape[0], x.shape[1] // 16))
+    return y.max(axis=0).sum() / x.shape[1]
+
+
+def _line(t: Tools, scale: float) -> Sequence[Array]:
+    n = int(2**25 * scale) // 16
+    return (t.random(1, (16 * n,), (n,)),)
+
+
+def _sort(t: Tools, x: Array) -> Array:
+    s = t.sort(x)
+    return (s * s).sum() / x.size
+
+
+def _percentile(t: Tools, x: Array) -> Array:
+    return t.np.percentile(x, [5, 50, 95])
+
+
+def _tall(t: Tools, scale: float) -> Sequence[Array]:
+    n = int(2**20 * scale) // 16
+    return (t.random(1, (16 * n, 64), (n, 64)),)
+
+
+def _svd(t: Tools, x: Array) -> Array:
+    u, s, v = t.np.linalg.svd(x) if t.name in ("dask", "distributed", "xorbits") else t.np.linalg.svd(x, False)
+    return (u * u).sum() * (v * v).sum() * s[0] / x.shape[0] ** 0.5
+
+
+def _months(t: Tools, scale: float) -> Sequence[Array]:
+    n = _side(scale)
+    return (t.random(1, (480, n, n // 480 or 1), (24, n // 4, n // 480 or 1)),)
+
+
+def _anomaly(t: Tools, x: Array) -> Array:
+    """How far months are from the mean of that month of all years, on the average."""
+    years = x.reshape((40, 12, *x.shape[1:]))
+    return abs(years - years.mean(axis=0)).mean()
+
+
+def _winds(t: Tools, scale: float) -> Sequence[Array]:
+    n = max(1, round(32 * scale)) * 2
+    return tuple(t.random(seed, (n, 512, 1024), (n // 16 or 1, 256, 1024)) for seed in (1, 2))
+
+
+def _vorticity(t: Tools, u: Array, v: Array) -> Array:
+    """Central differences of two fields, the mean over time, then one number."""
+    curl = (v[:, 1:-1, 2:] - v[:, 1:-1, :-2]) / 2 - (u[:, 2:, 1:-1] - u[:, :-2, 1:-1]) / 2
+    return (curl.mean(axis=0) ** 2).mean() * u.shape[0]
+
+
+def _field(t: Tools, scale: float) -> Sequence[Array]:
+    n = _side(scale)
+    return (t.random(1, (n, n), (n // 8, n // 8)),)
+
+
+def smoothed(block: np.ndarray) -> np.ndarray:
+    """Each element with its four neighbours, where it has all of them."""
+    out = block.copy()
+    out[1:-1, 1:-1] += block[:-2, 1:-1] + block[2:, 1:-1] + block[1:-1, :-2] + block[1:-1, 2:]
+    return out
+
+
+def _overlap(t: Tools, x: Array) -> Array:
+    y = t.map_overlap(smoothed, x, 1)
+    return (y * y).sum() / x.size
+
+
+WORKS = [
+    Work("matmul", _matrices, _matmul),
+    Work("rechunk", _rows, _columns),
+    Work("sort", _line, _sort),
+    Work("percentile", _line, _percentile, "dask.array's percentile is an estimate, the others' are exact"),
+    Work("svd", _tall, _svd),
+    Work("anomaly", _months, _anomaly),
+    Work("vorticity", _winds, _vorticity, tolerance=0.05),
+    Work("overlap", _field, _overlap),
+]
