@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from jmars.client.session import execute
-from jmars.errors import GraphError
+from jmars.errors import GraphError, UnsupportedError
 from jmars.tensor.spawn import Spawned, spawn
 
 __all__ = ["dask_scheduler", "get"]
@@ -60,11 +62,16 @@ def get(dsk: Any, keys: Any, **kwargs: Any) -> Any:
     ------
     GraphError
         If the graph names a key that it does not have.
+    UnsupportedError
+        If it is to write into a NumPy array, which only this process has.
+
+    What a task raises ends the job and comes back as it is; an interrupt cancels the job.
     """
     from dask._task_spec import convert_legacy_graph
 
     graph = dsk.__dask_graph__() if hasattr(dsk, "__dask_graph__") else dsk  # newer Dask hands over expressions
     nodes = convert_legacy_graph(dict(graph))
+    _refuse_lost_writes(nodes)
     handles: dict[Any, Spawned] = {}
     for key in _in_order(nodes, keys):
         node = nodes[key]
@@ -79,6 +86,31 @@ def get(dsk: Any, keys: Any, **kwargs: Any) -> Any:
 def _call(node: Any, needs: list[Any], values: list[Any]) -> Any:
     """Run one of Dask's tasks."""
     return node(dict(zip(needs, values)))
+
+
+def _refuse_lost_writes(nodes: Mapping[Any, Any]) -> None:
+    """`da.store` into a NumPy array would write to the copies that worker processes have."""
+    for node in nodes.values():
+        for task, known in _calls(node):
+            if getattr(task.func, "__name__", "") == "load_store_chunk":
+                target = task.args[1]
+                named = getattr(target, "key", None)
+                target = known.get(named, nodes.get(named, target))
+                if isinstance(getattr(target, "value", target), np.ndarray):
+                    raise UnsupportedError(
+                        "da.store writes into a NumPy array of this process, and tasks run in other processes, which "
+                        "have copies of it; take the value, x.compute(), or store into a Zarr array"
+                    )
+
+
+def _calls(node: Any) -> Iterator[tuple[Any, Mapping[Any, Any]]]:
+    """The tasks that a node calls, each with the nodes that only it can name: several where Dask has fused them."""
+    if getattr(getattr(node, "func", None), "__name__", "") == "_execute_subgraph":
+        inner, _, names, *values = node.args
+        known = {**inner, **dict(zip(names, values))}
+        yield from ((task, known) for task in inner.values() if hasattr(task, "func"))
+    elif hasattr(node, "func"):
+        yield node, {}
 
 
 def _in_order(nodes: Mapping[Any, Any], keys: Any) -> list[Any]:
@@ -115,6 +147,7 @@ def _like(keys: Any, values: Mapping[Any, Any]) -> Any:
 
 def _name(key: Any) -> str:
     """What the view shows for a key: its name without the token behind it."""
-    text = str(key[0] if isinstance(key, tuple) else key)
-    head, _, token = text.rpartition("-")
-    return head if head and len(token) >= 16 else text
+    from dask.utils import key_split
+
+    first = key[0] if isinstance(key, tuple) else key
+    return str(key_split(first)) if isinstance(first, str) else str(first)
