@@ -34,25 +34,23 @@ class Blame:
     --------
     >>> blame = Blame()
     >>> blame.died([7, 8], "signal"), blame.died([7], "signal"), blame.died([8], "signal"), blame.died([7], "signal")
-    (None, None, None, 7)
+    ([], [], [], [7])
     """
 
     def __init__(self) -> None:
         self.deaths: dict[int, Deaths] = {}  # by operand
 
-    def died(self, operands: Sequence[int], how: str) -> int | None:
-        """A worker died holding these; returns the one that is the cause, where that is plain by now."""
-        alone = len(operands) == 1
+    def died(self, operands: Sequence[int], how: str) -> list[int]:
+        """A worker died holding these; returns those that are the cause, where that is plain by now."""
+        alone, causes = len(operands) == 1, []
         for operand in operands:
             known = self.deaths.setdefault(operand, Deaths())
             if how == "stopped":
                 known.stopped += alone
-                if known.stopped >= MOST_STOPPED:
-                    return operand
-                continue
-            known.total += 1
-            known.alone += alone
-            known.by_memory += how == "memory"
-            if known.total >= TOTAL and known.alone >= ALONE:
-                return operand
-        return None
+            else:
+                known.total += 1
+                known.alone += alone
+                known.by_memory += how == "memory"
+            if known.stopped >= MOST_STOPPED or (known.total >= TOTAL and known.alone >= ALONE):
+                causes.append(operand)
+        return causes

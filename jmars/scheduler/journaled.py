@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.model.messages import JobTable
+from jmars.model.messages import JobTable, Raised
 from jmars.scheduler.graph import GraphActor
 from jmars.scheduler.journal import Journal
 from jmars.scheduler.service import SessionActor
@@ -110,6 +110,16 @@ class JournaledSession:
         """As SessionActor's."""
         self._journal.note("finished", job, _packed(operands), worker, sizes, _packed(microseconds))
         self._session.finished(job, operands, worker, sizes, microseconds)
+
+    def failed(self, job: str, operand: int, worker: int, error: Raised) -> None:
+        """As SessionActor's."""
+        self._journal.note("failed", job, operand, error)
+        self._session.failed(job, operand, worker, error)
+
+    def lost(self, job: str, operands: list[int], worker: int, why: str, how: str = "signal") -> None:
+        """As SessionActor's."""
+        self._journal.note("lost", job, _packed(operands), why, how)
+        self._session.lost(job, operands, worker, why, how)
 
     def chunks_lost(self, chunks: list[int], why: str) -> None:
         """As SessionActor's."""

@@ -171,8 +171,8 @@ class OperandActor(Rows):
                 self.chosen[operand] = planned
 
     # -- when something goes wrong
-    def died(self, operands: Sequence[int], how: str) -> int | None:
-        """The worker that held these is dead; returns the one that is the cause, where that is plain by now."""
+    def died(self, operands: Sequence[int], how: str) -> list[int]:
+        """The worker that held these is dead; returns those that are the cause, where that is plain by now."""
         return self.blame.died([operand for operand in operands if self.state[operand] == _RUNNING], how)
 
     def dropped(self, operands: Iterable[int]) -> Moved:

@@ -1,10 +1,11 @@
 """A scheduler that goes on where a dead one stopped: by its journal, and by what the workers' host announces.
 
 The journal is lived through once more, with orders muted: the graph of each job that has not ended is compiled again,
-and what was reported of it is reported again. Then what the host has done meanwhile is added, and what is left to order
-is ordered: ready operands that the host does not have, chunks that nobody needs, chunks that are not there. So nothing
-that has finished runs again. A job whose compiled graph is not the one that was journaled, one of several stages, and
-one that the host never got begin anew. Source: docs/decisions/0027-scheduler-apart.md; RUNTIME 5.
+and what was reported of it is reported again, failures and dead workers too. Then what the host has done meanwhile is
+added, and what is left to order is ordered: ready operands that the host does not have, chunks that nobody needs,
+chunks that are not there. So nothing that has finished runs again. A job whose compiled graph is not the one that was
+journaled, one of several stages, and one that the host never got begin anew.
+Source: docs/decisions/0027-scheduler-apart.md; RUNTIME 5.
 """
 
 from __future__ import annotations
@@ -110,6 +111,16 @@ class Resuming:
                 stage = self._stage(job)
                 if stage is not None:
                     _feed(stage, _unpacked(operands), worker, sizes, _unpacked(microseconds))
+            case "failed", (job, operand, error):
+                stage = self._stage(job)
+                if stage is not None:
+                    stage.started([operand], 0)
+                    stage.failed(operand, error, again=False)
+            case "lost", (job, operands, why, how):
+                stage = self._stage(job)
+                if stage is not None:
+                    stage.started(_unpacked(operands), 0)
+                    stage.lost(_unpacked(operands), why, how)
             case "chunks_lost", (chunks, why):
                 session.chunks_lost(list(chunks), why)
             case "keep", (key, first, count):
@@ -218,7 +229,7 @@ class Resuming:
             stage, here = self._stage(job), host["jobs"].get(job)
             if stage is None:
                 self._anew.add(job)
-            elif here is not None and here["base"] == self._base[job] and self._may_go_on(job, here):
+            elif here is not None and here["base"] == self._base[job] and self._may_go_on(job, stage, here):
                 _catch_up(stage, here)
                 going[job] = stage
             elif stage.ended and job in host["closed"]:
@@ -228,12 +239,12 @@ class Resuming:
                 self._held.setdefault(job, []).extend(stage.given.values())  # what it holds is let go of at its end
         return going
 
-    def _may_go_on(self, job: str, here: Mapping[str, Any]) -> bool:
-        """Whether the host still runs what it is given of a job; where it was stopped, that was by its user.
+    def _may_go_on(self, job: str, stage: StageRun, here: Mapping[str, Any]) -> bool:
+        """Whether the host still runs what it is given of a job, or was stopped by its user or for a journaled error.
 
-        The error for which one was stopped is not in the journal: it comes again as the job runs again.
+        An operand that can never run there is not in the journal: that comes again as the job runs again.
         """
-        return not here.get("stopped") or job in self._stopped
+        return not here.get("stopped") or job in self._stopped or stage.ended
 
     def _settle_chunks(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> None:
         """Free what nobody needs, and compute again what is gone."""

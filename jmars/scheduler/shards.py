@@ -129,7 +129,7 @@ class Shards(Rows):
             shard.replanned([assign[one] for one in shard.ids])
 
     # -- when something goes wrong
-    def died(self, operands: Sequence[int], how: str) -> int | None:
+    def died(self, operands: Sequence[int], how: str) -> list[int]:
         """The worker that held these is dead; returns the one that is the cause, where that is plain by now."""
         return self.blame.died([operand for operand in operands if self.state[operand] == S.RUNNING], how)
 

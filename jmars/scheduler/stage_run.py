@@ -130,15 +130,19 @@ class StageRun:
             if self._replanning is not None:
                 self._replanning.ended(operands, worker, microseconds)
 
-    def failed(self, operand: int, error: Raised) -> None:
-        """An operand raised: it is tried again, or it and what depends on it are FATAL and the rest stops."""
+    def failed(self, operand: int, error: Raised, again: bool = True) -> None:
+        """An operand raised: it is tried again, or it and what depends on it are FATAL and the rest stops.
+
+        `again` is False where whoever resumes the job has those run that are ready.
+        """
         rows = self.operands
         most = self.ready.prepared.tries(operand, transient=error[5])
         moved = rows.raised(operand, most)
         if moved.ready:
             self._moved(S.READY, moved.ready)
-            delay = RETRY_SECONDS * RETRY_FACTOR ** (rows.tries[operand] - 1)
-            asyncio.get_running_loop().call_later(delay, self._try_again, operand)
+            if again:
+                delay = RETRY_SECONDS * RETRY_FACTOR ** (rows.tries[operand] - 1)
+                asyncio.get_running_loop().call_later(delay, self._try_again, operand)
         elif S.FATAL in moved.states:
             self._fatal(moved, (*error[:4], self._blame(operand, error[4])))
         else:
@@ -160,14 +164,16 @@ class StageRun:
         self._act(self.operands.dropped(operands))
 
     def lost(self, operands: Sequence[int], why: str, how: str) -> None:
-        """The worker died: what it held runs again elsewhere, unless one has ended too many workers by itself."""
+        """The worker died: what it held runs again elsewhere, but what has ended too many workers by itself."""
         rows = self.operands
-        poison = rows.died(operands, how)
-        if poison is not None:
-            where = self._blame(poison)
-            self._fatal(
-                rows.hopeless(poison), packed_error(ended_workers(where, rows.blame.deaths[poison], why, how), where)
-            )
+        causes = rows.died(operands, how)
+        if causes:
+            *others, where = [self._blame(one) for one in reversed(causes)]
+            fatal, *more = [rows.hopeless(one) for one in causes]
+            for moved in more:
+                self._tell(moved)
+            error = ended_workers(where, rows.blame.deaths[causes[0]], why, how, others)
+            self._fatal(fatal, packed_error(error, where))
         self._act(rows.dropped(operands))
 
     def chunks_lost(self, chunks: Iterable[int], why: str) -> None:
@@ -269,8 +275,7 @@ class StageRun:
     # -- ending
     def _act(self, moved: Moved) -> None:
         """Tell what became of operands, submit those that are ready, and end where nothing is left to wait for."""
-        for state, operands in moved.states.items():
-            self._moved(state, operands)
+        self._tell(moved)
         self._submit(moved.ready, moved.workers)
         self._end_if_still()
 
@@ -279,8 +284,7 @@ class StageRun:
         if not self._stopping:
             self._owner.failing(error, self._line)
         if moved is not None:
-            for state, operands in moved.states.items():
-                self._moved(state, operands)
+            self._tell(moved)
         self.stop()
 
     def stop(self) -> None:
@@ -288,8 +292,7 @@ class StageRun:
         if self._stopping or self.ended:
             return
         self._stopping = True
-        for state, operands in self.operands.stop().states.items():
-            self._moved(state, operands)
+        self._tell(self.operands.stop())
         self._owner.stopping()
         self._port.stop_execution(self._job)
         self._end_if_still()
@@ -335,6 +338,10 @@ class StageRun:
         """An operand in words; the line that asked for it is noted."""
         text, self._line = self.ready.prepared.blame(operand, self.ready.bound, member)
         return text
+
+    def _tell(self, moved: Moved) -> None:
+        for state, operands in moved.states.items():
+            self._moved(state, operands)
 
     def _moved(self, state: S, operands: Sequence[int], worker: int = -1) -> None:
         if operands:

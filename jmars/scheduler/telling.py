@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cloudpickle
@@ -95,15 +96,16 @@ def packed_error(error: BaseException, where: str) -> tuple[str, str, str, bytes
     return type(error).__name__, text_of(error), "", blob, where
 
 
-def ended_workers(operand: str, deaths: Deaths, why: str, how: str) -> Exception:
-    """The error of an operand that ended one worker after the other."""
+def ended_workers(operand: str, deaths: Deaths, why: str, how: str, others: Sequence[str] = ()) -> Exception:
+    """The error of an operand that ended one worker after the other, as `others` did that ran beside it at last."""
+    beside = f"; so did {', '.join(others)}" if others else ""
     if how == "memory":
         return MemoryLimitError(
             f"{operand} took more memory than there is and was ended {deaths.by_memory} times, also while it ran alone "
-            f"(the last time: {why}); use a smaller chunk_size, or raise memory_limit"
+            f"(the last time: {why}){beside}; use a smaller chunk_size, or raise memory_limit"
         )
     return WorkerLostError(
-        f"{operand} ended {deaths.total} workers, the last one {why}; run it on smaller data, "
+        f"{operand} ended {deaths.total} workers, the last one {why}{beside}; run it on smaller data, "
         "or look for what it does that ends a process"
     )
 

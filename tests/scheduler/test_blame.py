@@ -5,30 +5,38 @@ from jmars.scheduler.blame import ALONE, MOST_STOPPED, TOTAL, Blame
 
 def test_an_operand_that_ends_each_worker_is_found_after_three():
     blame = Blame()
-    assert [blame.died([4], "signal") for _ in range(TOTAL)] == [None, None, 4]
+    assert [blame.died([4], "signal") for _ in range(TOTAL)] == [[], [], [4]]
     blame = Blame()
-    assert blame.died([3, 4, 5], "exit") is None  # any of them
-    assert [blame.died([4], "exit"), blame.died([4], "exit")] == [None, 4]
+    assert blame.died([3, 4, 5], "exit") == []  # any of them
+    assert [blame.died([4], "exit"), blame.died([4], "exit")] == [[], [4]]
     assert (blame.deaths[4].total, blame.deaths[4].alone) == (TOTAL, ALONE)
 
 
 def test_bystanders_are_not_blamed_however_often_their_worker_dies():
     blame = Blame()
     for _ in range(10):
-        assert blame.died([1, 2, 3], "signal") is None
-    assert blame.died([1], "signal") is None
-    assert blame.died([1], "signal") == 1
+        assert blame.died([1, 2, 3], "signal") == []
+    assert blame.died([1], "signal") == []
+    assert blame.died([1], "signal") == [1]
 
 
 def test_deaths_by_memory_are_counted_apart():
     blame = Blame()
     blame.died([1, 2], "memory")
     blame.died([1], "signal")
-    assert blame.died([1], "memory") == 1
+    assert blame.died([1], "memory") == [1]
     assert (blame.deaths[1].by_memory, blame.deaths[2].by_memory) == (2, 1)
 
 
 def test_workers_that_do_not_answer_blame_only_much_later():
     blame = Blame()
-    assert [blame.died([1], "stopped") for _ in range(MOST_STOPPED)] == [None] * (MOST_STOPPED - 1) + [1]
-    assert blame.died([2, 3], "stopped") is None and blame.deaths[2].total == 0
+    assert [blame.died([1], "stopped") for _ in range(MOST_STOPPED)] == [[]] * (MOST_STOPPED - 1) + [[1]]
+    assert blame.died([2, 3], "stopped") == [] and blame.deaths[2].total == 0
+
+
+def test_all_who_are_to_blame_for_one_death_are_found_and_counted():
+    blame = Blame()
+    for operand in (1, 2, 1, 2):
+        assert blame.died([operand], "signal") == []
+    assert blame.died([1, 2, 3], "signal") == [1, 2]
+    assert [blame.deaths[one].total for one in (1, 2, 3)] == [3, 3, 1]

@@ -35,7 +35,7 @@ def test_an_operand_whose_worker_died_is_ready_again():
     one = actor(2, [], kept=[0, 1])
     one.start()
     one.started([0, 1], 0)
-    assert one.died([0, 1], "signal") is None
+    assert one.died([0, 1], "signal") == []
     moved = one.dropped([0, 1])
     assert (moved.states, moved.ready, len(moved.workers)) == ({}, [0, 1], 2)
     assert one.dropped([0, 1]) == ({}, [], [])  # told twice

@@ -109,11 +109,12 @@ class Machine(RuleBasedStateMachine):
     def worker_dies(self, data: st.DataObject, twice: bool) -> None:
         worker = self.at[data.draw(st.sampled_from(self.running()))]
         lost = [one for one in self.running() if self.at[one] == worker]
-        poison = None if self.stopped else self.rows.died(lost, "signal")
+        causes = [] if self.stopped else self.rows.died(lost, "signal")
         for operand in lost:
             del self.at[operand]
-        if poison is not None:
-            self.rows.hopeless(poison)
+        for one in causes:
+            self.rows.hopeless(one)
+        if causes:
             self.hopeless = True
             self.stop()
         moved = self.rows.dropped(lost)

@@ -1,6 +1,8 @@
 """Resuming: a scheduler that reads the journal of a dead one orders what is left, and nothing else."""
 
 import asyncio
+import errno
+import os
 
 import cloudpickle
 import numpy as np
@@ -29,13 +31,13 @@ class Life:
         self.session = SessionActor(self.workers, ["w0", "w1"], EventLog(), self.ended)
         self.session.begin_chunks(incarnation * 1000)
         self.records = list(read_journal(path))
-        self.journal = Journal(path, asyncio.get_running_loop().call_soon)
+        loop = asyncio.get_running_loop()
+        self.journal = Journal(path, loop.call_soon, loop.call_later)
         self.noted = JournaledSession(self.session, self.journal)
         self.workers.opening = self.noted.opening
 
     def ended(self, report):
-        self.noted.ended(report)
-        self.reports.append(report)
+        self.noted.ended(report, lambda: self.reports.append(report))
 
     async def give_up(self, job):
         self.given_up.append(job)
@@ -317,5 +319,100 @@ def test_a_job_that_was_stopped_for_an_error_runs_again_for_it(tmp_path, cancell
         assert second.given_up == ([] if cancelled else ["job-1"])
         if not cancelled:
             assert (await second.opened()).number == 2
+
+    lives(tmp_path, test)
+
+
+RAISED = ("OSError", "no such file", "", b"", 0, True)  # transient: tried four times in all
+
+
+def test_an_operand_that_raised_has_no_more_tries_for_a_scheduler_that_died(tmp_path):
+    async def test(life):
+        first = life()
+        table = await first.submit(tree())
+        one = first.enqueued()[0]
+        for _ in range(3):
+            first.noted.started("job-1", [one], 0)
+            first.noted.failed("job-1", one, 0, RAISED)
+        second = life()
+        await second.resume(standing([table]))
+        assert one in second.enqueued() and second.session.graph("job-1").stage.operands.tries == {one: 3}
+        second.noted.started("job-1", [one], 0)
+        second.noted.failed("job-1", one, 0, RAISED)
+        assert ("stop_execution", "job-1") in second.orders
+        assert second.session.graph("job-1").describe()["error"] == "no such file"
+
+    lives(tmp_path, test)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_job_that_had_failed_ends_with_its_error_and_does_not_run_again(tmp_path, closed):
+    async def test(life):
+        first = life()
+        table = await first.submit(tree())
+        initial = first.enqueued()
+        first.noted.started("job-1", initial, 0)
+        first.noted.failed("job-1", initial[0], 0, ("ZeroDivisionError", "the user's own", "", b"", 0, False))
+        second = life()
+        if closed:
+            await second.resume(standing([], closed=[("job-1", MEASURED)]))
+        else:
+            await second.resume(standing([table], [table.chunk[initial[1]]], stopped=True, running=[(initial[2], 1)]))
+            assert second.given_up == [] and second.enqueued() == []
+            assert {order[0] for order in second.orders} >= {"stop_execution", "close_job", "free_chunks"}
+            second.noted.closed("job-1", MEASURED)
+        (report,) = second.reports
+        assert report["state"] == "failed" and report["error"][:2] == ("ZeroDivisionError", "the user's own")
+        third = life()
+        assert [one["error"][0] for one in await third.resume(standing())] == ["ZeroDivisionError"]
+
+    lives(tmp_path, test)
+
+
+def test_workers_that_an_operand_ended_count_for_the_next_scheduler_too(tmp_path):
+    async def test(life):
+        first = life()
+        table = await first.submit(tree())
+        one, other = first.enqueued()[:2]
+        for operands in ([one, other], [one]):
+            first.noted.started("job-1", operands, 0)
+            first.noted.lost("job-1", operands, 0, "ended by signal 11: worker-0 (pid 7)", "signal")
+        second = life()
+        await second.resume(standing([table]))
+        assert {one, other} <= set(second.enqueued())
+        second.noted.started("job-1", [one], 1)
+        second.noted.lost("job-1", [one], 1, "ended by signal 11: worker-1 (pid 8)", "signal")
+        assert "ended 3 workers" in second.session.graph("job-1").describe()["error"]
+
+    lives(tmp_path, test)
+
+
+def test_answers_wait_while_the_disk_is_full_and_the_work_goes_on(tmp_path, monkeypatch):
+    async def test(life):
+        one, is_full = life(), True
+        write = os.write
+
+        def refuses(fd, data):
+            if is_full:
+                raise OSError(errno.ENOSPC, "full")
+            return write(fd, data)
+
+        monkeypatch.setattr("jmars.scheduler.journal.os.write", refuses)
+        monkeypatch.setattr("jmars.scheduler.journal.RETRY_SECONDS", 0.01)
+        table = await one.submit(tree())
+        answer = one.noted.again(b"", [], "", "t")
+        assert not answer.done()
+        done = set()
+        while waiting := sorted(set(one.enqueued()) - done):
+            one.ran(table, waiting)
+            done.update(waiting)
+        one.noted.closed("job-1", MEASURED)
+        assert one.session.graph("job-1").describe()["state"] == "succeeded" and one.reports == []
+        assert "(full)" in one.noted.untold("job-1")
+        is_full = False
+        assert await answer == "job-1"
+        assert [report["job"] for report in one.reports] == ["job-1"] and one.noted.untold("job-1") == ""
+        second = life()
+        assert [report["job"] for report in await second.resume(standing())] == ["job-1"]
 
     lives(tmp_path, test)

@@ -3,6 +3,7 @@
 import asyncio
 
 import cloudpickle
+import numpy as np
 import pytest
 
 import jmars.tensor as mt
@@ -286,3 +287,23 @@ def test_a_cancel_while_an_operand_waits_for_its_next_try_ends_at_once(monkeypat
         assert not port.queued[job]
 
     told(story)
+
+
+def test_all_that_are_to_blame_for_a_death_are_fatal_and_named():
+    async def story(one, port, ended):
+        job = await submitted(one, mt.arange(12, chunk_size=4) * 2)
+        operands = [operand for operand, _ in port.queued[job]]
+        for lost in ([operands[0]], [operands[1]], [operands[0]], [operands[1]], operands):
+            one.started(job, lost, 0)
+            one.lost(job, lost, 0, "ended by signal 11: worker-0 (pid 7)")
+        told_states = dict.fromkeys(operands)
+        for _, _, kind, _, data in one.read(0, job)[0]:
+            if kind == "OperandsMoved":
+                told_states |= dict.fromkeys(np.frombuffer(data["ids"], "<u4").tolist(), S(data["state"]))
+        assert [told_states[operand] for operand in operands] == [S.FATAL, S.FATAL, S.CANCELLED]
+        one.closed(job, {})
+        (report,) = ended
+        assert report["state"] == JobState.FAILED and report["error"][0] == "WorkerLostError"
+        assert "; so did " in report["error"][1]
+
+    told(story, Apart())
