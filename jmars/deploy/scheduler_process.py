@@ -56,7 +56,8 @@ class SchedulerProcess:
         self._session.begin_chunks((orders["incarnation"] - 1) << CHUNKS)
         self._session.around.read_chunk = self._read_chunk
         self._records = list(read_journal(orders["journal"]))
-        self._journal = Journal(orders["journal"], asyncio.get_running_loop().call_soon)
+        loop = asyncio.get_running_loop()
+        self._journal = Journal(orders["journal"], loop.call_soon, loop.call_later)
         self._noted = JournaledSession(self._session, self._journal)
         self._workers.opening = self._noted.opening
         self._reports = Reports(self._noted, self._workers)
@@ -64,7 +65,7 @@ class SchedulerProcess:
         self.mailbox.add("session", self._noted)
         self.mailbox.add("reports", self._reports)
         self.mailbox.add("tasks", TaskManagerActor(self._session))
-        self.mailbox.add("why", WhyActor(self._session))
+        self.mailbox.add("why", WhyActor(self._session, self._noted.untold))
 
     # -- what the host says
     async def resume(self, host: dict[str, Any]) -> list[dict[str, Any]]:
@@ -98,8 +99,7 @@ class SchedulerProcess:
 
     # -- own
     def _job_ended(self, report: dict[str, Any]) -> None:
-        self._noted.ended(report)
-        self.channel.tell("host", "job_ended", report)
+        self._noted.ended(report, lambda: self.channel.tell("host", "job_ended", report))
         asyncio.get_running_loop().call_soon(self._noted.compact)
 
     async def _read_chunk(self, chunk: int, size: int) -> bytes:

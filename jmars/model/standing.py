@@ -98,6 +98,7 @@ class JobStanding(TypedDict):
     counts: dict[str, int]  # operands by state
     line: str  # the user's line of a failed operand, in words
     error: str  # class and text
+    untold: str  # why nobody is told of its end yet; "" for most
 
 
 class Verdict(TypedDict):

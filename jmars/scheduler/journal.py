@@ -2,12 +2,15 @@
 
 A record is msgpack behind its length and a checksum, so that one that was being written when the process died is left
 out. Records are written with the turn of the event loop in which they were made, at once where somebody is answered.
-Nothing is forced to the disk: the file need only outlive the process, since all that it tells of dies with the machine.
+Where the disk has no room they wait in memory, and so do the answers; the work goes on. Nothing is forced to the disk:
+the file need only outlive the process, since all that it tells of dies with the machine.
 Source: RUNTIME 5, the append-only journal (0.3 to 0.4 µs an operand, measured).
 """
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import struct
 import zlib
@@ -20,7 +23,12 @@ from jmars.errors import StorageError
 
 __all__ = ["Journal", "read_journal"]
 
+log = logging.getLogger("jmars.scheduler")
+
+RETRY_SECONDS = 0.25  # between two tries to write on a full disk
+
 _HEAD = struct.Struct("<II")  # bytes of the record, and their CRC-32
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Journal:
@@ -32,6 +40,15 @@ class Journal:
         Its file, made with mode 0600 if it is not there.
     later
         Calls a function soon, when what happens now has happened.
+    after
+        Calls a function after so many seconds; None where nobody waits for room, and a full disk is an error.
+
+    Attributes
+    ----------
+    size
+        Bytes of the file.
+    trouble
+        Why what was noted last is not in it yet; "" where all is.
 
     Examples
     --------
@@ -44,11 +61,19 @@ class Journal:
     [('drop', ('t-1',))]
     """
 
-    def __init__(self, path: str, later: Callable[[Callable[[], None]], Any]) -> None:
-        self._path, self._later = path, later
+    def __init__(
+        self,
+        path: str,
+        later: Callable[[Callable[[], None]], Any],
+        after: Callable[[float, Callable[[], None]], Any] | None = None,
+    ) -> None:
+        self._path, self._later, self._after = path, later, after
+        self.trouble = ""
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        self.size = _cut_torn_end(path, self._fd)  # bytes
+        self.size = _cut_torn_end(path, self._fd)
         self._waiting: list[bytes] = []
+        self._answers: list[Callable[[], None]] = []  # what happens once all is written
+        self._retrying = False
 
     def note(self, *record: Any) -> None:
         """Append a record, soon."""
@@ -59,38 +84,74 @@ class Journal:
         self._waiting.append(body)
 
     def flush(self) -> None:
-        """Append what was noted, now.
+        """Append what was noted, now; where there is no room for it, as soon as there is.
 
         Raises
         ------
         StorageError
             If it cannot be written.
         """
-        if not self._waiting:
-            return
         data = b"".join(self._waiting)
         self._waiting.clear()
-        self.size += len(data)
         try:
             while data:
-                data = data[os.write(self._fd, data) :]
+                count = os.write(self._fd, data)
+                data = data[count:]
+                self.size += count
         except OSError as error:
-            folder = os.path.dirname(self._path)
-            raise StorageError(f"the journal cannot be written ({error.strerror}); make room in {folder}") from error
+            self._waiting.append(data)  # begins within a record, perhaps, of which the file has the rest
+            self._refused(error)
+            return
+        self.trouble = ""
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            answer()
 
-    def begin_again(self, records: Iterable[tuple[Any, ...]]) -> None:
-        """Have the file tell these records instead of all before; whoever dies meanwhile leaves the old ones."""
+    def when_written(self, answer: Callable[[], None]) -> None:
+        """Call `answer` when all that was noted is in the file: now, where the disk has room."""
+        self._answers.append(answer)
+        self.flush()
+
+    def _refused(self, error: OSError) -> None:
+        """The disk took nothing more: try again, where it may have room by then."""
+        self.trouble = f"{self._path} cannot be written ({error.strerror}); make room in {os.path.dirname(self._path)}"
+        if self._after is None or error.errno not in _NO_ROOM:
+            raise StorageError(f"the journal {self.trouble}") from error
+        if not self._retrying:
+            self._retrying = True
+            self._after(RETRY_SECONDS, self._retry)
+
+    def _retry(self) -> None:
+        self._retrying = False
+        self.flush()
+
+    def begin_again(self, records: Iterable[tuple[Any, ...]]) -> bool:
+        """Have the file tell these records instead of all before; whoever dies meanwhile leaves the old ones.
+
+        Returns whether that was possible: where there is no room for another file, the old one stays as it is.
+        """
         self.flush()
         beside = f"{self._path}.new"
-        if os.path.exists(beside):
-            os.unlink(beside)
-        fresh = Journal(beside, lambda call: None)
+        try:
+            if os.path.exists(beside):
+                os.unlink(beside)
+            fresh = Journal(beside, lambda call: None)
+        except OSError as error:
+            log.warning("the journal stays long: %s", error)
+            return False
         for record in records:
             fresh.note(*record)
-        fresh.flush()
+        try:
+            fresh.flush()
+        except StorageError as error:
+            log.warning("%s stays long: %s", self._path, error)
+            os.close(fresh._fd)
+            os.unlink(beside)
+            return False
         os.replace(beside, self._path)
         os.close(self._fd)
         self._fd, self.size = fresh._fd, fresh.size
+        return True
 
     def close(self) -> None:
         """Append what was noted, and let go."""

@@ -2,15 +2,17 @@
 
 Wraps SessionActor: what clients do and what workers report is noted as it happens, jobs as they are submitted, opened
 and ended. Asks may come twice, when a scheduler died before it answered: tickets tell. `resuming` reads it all back.
+What a client is told stands in the journal before: where the disk has no room, answers wait with it.
 Source: docs/decisions/0027-scheduler-apart.md; seed 003, "未来工作" (fail-over of the scheduler).
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import marshal
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ class JournaledSession:
         self.longest = LONGEST
         self._reports: dict[str, dict[str, Any]] = {}  # of ended jobs
         self._held: dict[str, list[int]] = {}  # by jobs that began anew
+        self._untold: set[str] = set()  # ended jobs whose end is not written yet
         self.structures: set[bytes] = set()  # whose graphs are in the journal
 
     def __getattr__(self, method: str) -> Any:
@@ -52,28 +55,28 @@ class JournaledSession:
         ticket: str = "",
         structure: bytes = b"",
         bound: Sequence[Any] | None = None,
-    ) -> str:
+    ) -> str | Awaitable[str]:
         """As SessionActor's; the same ticket gives the same job."""
         if ticket in self.tickets:
-            return self.tickets[ticket]
+            return self._when_written(self.tickets[ticket])
         job = self._session.submit(blob, name, settings, ticket, structure, bound)
         if bound is not None and structure not in self.structures:
             self.structures.add(structure)
             self._journal.note("structure", structure, blob, settings)
         whole = (blob, settings) if bound is None else None
         self._note_job(job, ticket, structure, bound, whole)
-        return job
+        return self._when_written(job)
 
-    def again(self, structure: bytes, bound: Sequence[Any], name: str, ticket: str = "") -> str:
+    def again(self, structure: bytes, bound: Sequence[Any], name: str, ticket: str = "") -> str | Awaitable[str]:
         """As SessionActor's; the same ticket gives the same job."""
         if ticket in self.tickets:
-            return self.tickets[ticket]
+            return self._when_written(self.tickets[ticket])
         if structure not in self.structures:
             return ""  # it could not be run again by who comes after us
         job = self._session.again(structure, bound, name, ticket)
         if job:
             self._note_job(job, ticket, structure, bound, None)
-        return job
+        return self._when_written(job)
 
     def cancel(self, job: str) -> None:
         """As SessionActor's."""
@@ -85,13 +88,12 @@ class JournaledSession:
         self._journal.note("withdraw", ticket)
         self._session.withdraw(ticket)
 
-    def keep(self, key: str, first: int, count: int) -> None:
+    def keep(self, key: str, first: int, count: int) -> str | Awaitable[str]:
         """As SessionActor's; the same chunks may come twice."""
-        if self._session.meta.tensors.get(key) == list(range(first, first + count)):
-            return
-        self._journal.note("keep", key, first, count)
-        self._journal.flush()
-        self._session.keep(key, first, count)
+        if self._session.meta.tensors.get(key) != list(range(first, first + count)):
+            self._journal.note("keep", key, first, count)
+            self._session.keep(key, first, count)
+        return self._when_written(key)
 
     def drop(self, keys: Sequence[str]) -> None:
         """As SessionActor's."""
@@ -136,14 +138,17 @@ class JournaledSession:
         """A job, or its next stage, is about to be opened on the workers."""
         self._journal.note("open", table.job, table.number, table.base, len(table.program), digest_of_table(table))
 
-    def ended(self, report: dict[str, Any]) -> None:
-        """A job has ended; written before anybody hears of it."""
+    def ended(self, report: dict[str, Any], tell: Callable[[], None]) -> None:
+        """A job has ended; written before anybody hears of it by `tell`."""
         graph = self._session.graph(report["job"])
         self._journal.note("end", report, *_left(graph, self._session))
-        self._journal.flush()
-        meta = self._session.meta
-        self._session.around.port.free_chunks(meta.release(self._held.pop(graph.job, [])))
-        self._reports[graph.job] = report
+        self._untold.add(graph.job)
+        self._journal.when_written(lambda: self._tell_end(report, tell))
+
+    def untold(self, job: str) -> str:
+        """Why nobody is told of a job's end yet, or (of "") why clients wait at all; "" where nobody does."""
+        waits = job in self._untold if job else self._journal.trouble
+        return f"the scheduler's journal {self._journal.trouble}" if waits else ""
 
     def known_end(self, report: dict[str, Any]) -> None:
         """A job had ended with this report before we were there."""
@@ -154,7 +159,7 @@ class JournaledSession:
 
         Graphs are not among that: who runs one again is asked to send it once more.
         """
-        if self._journal.size < self.longest or self._session.active:
+        if self._journal.size < self.longest or self._session.active or self._journal.trouble:
             return
         self._reports = {job: one for job, one in self._reports.items() if self._session.remembers(job) is not None}
         ticket_of = {job: ticket for ticket, job in self.tickets.items() if job in self._reports}
@@ -169,8 +174,8 @@ class JournaledSession:
             chunk: meta.shapes[chunk] for chunks in meta.tensors.values() for chunk in chunks if chunk in meta.shapes
         }
         told += [("tensors", dict(meta.tensors), shapes)]
-        self.structures.clear()
-        self._journal.begin_again(told)
+        if self._journal.begin_again(told):
+            self.structures.clear()
 
     def begin_anew(
         self,
@@ -188,15 +193,31 @@ class JournaledSession:
         self._held[job] = held
         self._note_job(job, ticket, structure, bound, (blob, settings) if bound is None else None)
         self._session.prepare(graph, blob, settings, structure, bound)
+        self._journal.flush()
 
     def _note_job(
         self, job: str, ticket: str, structure: bytes, bound: Sequence[Any] | None, whole: tuple[bytes, Any] | None
     ) -> None:
         graph = self._session.graph(job)
         self._journal.note("job", job, graph.number, graph.name, ticket, structure, bound, whole)
-        self._journal.flush()
         if ticket:
             self.tickets[ticket] = job
+
+    def _tell_end(self, report: dict[str, Any], tell: Callable[[], None]) -> None:
+        job, meta = report["job"], self._session.meta
+        self._untold.discard(job)
+        self._session.around.port.free_chunks(meta.release(self._held.pop(job, [])))
+        self._reports[job] = report
+        tell()
+
+    def _when_written(self, answer: str) -> str | Awaitable[str]:
+        """An answer, as soon as who comes after us would give the same."""
+        self._journal.flush()
+        if not self._journal.trouble:
+            return answer
+        written: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._journal.when_written(lambda: None if written.done() else written.set_result(answer))
+        return written
 
 
 def digest_of_table(table: JobTable) -> bytes:

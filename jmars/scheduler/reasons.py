@@ -7,6 +7,7 @@ jobs here. `deploy/watch.py` asks it, for clients and for the watchdog.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from jmars.errors import UnknownTaskError
@@ -25,20 +26,30 @@ _MOVING = ("preparing", "running", "cancelling")
 
 
 class WhyActor:
-    """Why jobs stand as they do; nothing here changes one."""
+    """Why jobs stand as they do; nothing here changes one.
 
-    def __init__(self, session: SessionActor) -> None:
-        self._session = session
+    Parameters
+    ----------
+    session
+        Their session.
+    untold
+        Why nobody is told of a job's end yet, or (of "") why clients wait at all; gives "" where nobody does.
+    """
+
+    def __init__(self, session: SessionActor, untold: Callable[[str], str] = lambda job: "") -> None:
+        self._session, self._untold = session, untold
 
     def job(self, job: str, host: HostStanding) -> Verdict:
         """Why a job stands as it does; UnknownTaskError for one that is not remembered."""
         graph = self._session.graph(job)
-        return why(_stands(graph), named(host, self._words))
+        return why(self._stands(graph), named(host, self._words))
 
     def cluster(self, host: HostStanding) -> str:
         """The same of all jobs that have not ended, line by line, and which workers ended of late."""
         found = [self._session.graph(told["id"]) for told in self._session.jobs()]
-        return of_cluster([_stands(graph) for graph in found], named(host, self._words))
+        told = of_cluster([self._stands(graph) for graph in found], named(host, self._words))
+        waits = self._untold("")
+        return f"{told}\nwhat clients ask waits: {waits}" if waits else told
 
     def operand(self, job: str, operand: int) -> dict[str, Any]:
         """The executable graph of an operand of the job's newest stage, as JSON: what it fetches, and what it does.
@@ -59,7 +70,7 @@ class WhyActor:
         """Of each job that has not ended something that differs as soon as it has moved."""
         found = {}
         for told in self._session.jobs():
-            if told["state"] in _MOVING:
+            if told["state"] in _MOVING or self._untold(told["id"]):
                 graph = self._session.graph(told["id"])
                 found[told["id"]] = [told["state"], *told["counts"].values(), graph.phases.now]
         return found
@@ -85,19 +96,19 @@ class WhyActor:
             return ""
         return ready.prepared.blame(operand, ready.bound)[0]
 
-
-def _stands(graph: GraphActor) -> JobStanding:
-    told = graph.describe()
-    age = time.monotonic() - graph.submitted
-    error = graph.error
-    return {
-        "id": told["id"],
-        "name": told["name"],
-        "state": told["state"],
-        "elapsed": told["elapsed"],
-        "since": 0.0 if graph.state in TERMINAL else max(0.0, age - graph.elapsed),
-        "phase": graph.phases.text(),
-        "counts": told["counts"],
-        "line": error[4] if error else "",
-        "error": f"{error[0]}: {error[1]}" if error else "",
-    }
+    def _stands(self, graph: GraphActor) -> JobStanding:
+        told = graph.describe()
+        age = time.monotonic() - graph.submitted
+        error = graph.error
+        return {
+            "id": told["id"],
+            "name": told["name"],
+            "state": told["state"],
+            "elapsed": told["elapsed"],
+            "since": 0.0 if graph.state in TERMINAL else max(0.0, age - graph.elapsed),
+            "phase": graph.phases.text(),
+            "counts": told["counts"],
+            "line": error[4] if error else "",
+            "error": f"{error[0]}: {error[1]}" if error else "",
+            "untold": self._untold(graph.job),
+        }

@@ -52,9 +52,12 @@ def why(job: JobStanding, host: HostStanding) -> Verdict:
     Returns
     -------
     Verdict
-        `kind` is done, failed, cancelled, cancelling, preparing, stopped, runs, result, memory, disk, queued, starting
-        or unknown; `text` is one sentence.
+        `kind` is done, failed, cancelled, journal, cancelling, preparing, stopped, runs, result, memory, disk, queued,
+        starting or unknown; `text` is one sentence.
     """
+    if job["untold"]:
+        text = f"{_label(job)} is over, which is told as soon as it is written down: {job['untold']}"
+        return Verdict(kind="journal", text=text)
     if job["state"] in TERMINAL:
         return _ended(job, host)
     if job["state"] == "cancelling":
@@ -70,7 +73,7 @@ def why(job: JobStanding, host: HostStanding) -> Verdict:
 
 def of_cluster(jobs: Sequence[JobStanding], host: HostStanding) -> str:
     """Why each job that has not ended stands as it does, line by line, and which workers ended of late."""
-    lines = [why(job, host)["text"] for job in jobs if job["state"] not in TERMINAL]
+    lines = [why(job, host)["text"] for job in jobs if job["state"] not in TERMINAL or job["untold"]]
     if not lines:
         last = f"; the last one: {why(jobs[-1], host)['text']}" if jobs else ""
         lines = [f"no job runs{last}"]

@@ -2,12 +2,14 @@
 
 import os
 import shutil
+import tempfile
+import threading
 
 import pytest
 
 from jmars.errors import StorageError
-from tests.fault import damage, injections
-from tests.fault.harness import until
+from tests.fault import damage, injections, program
+from tests.fault.harness import HANG, until
 from tests.fault.probes import need
 
 
@@ -15,6 +17,17 @@ def clear(error, folder) -> None:
     """An error of row 10 says what happened, where, how many bytes, and what to do."""
     assert "spill" in str(error) and str(folder) in str(error), error
     assert "iB" in str(error) and "free disk space" in str(error), error
+
+
+def fill(disk):
+    """Leave no room on a disk; returns the file that takes it."""
+    ballast = disk / "ballast"
+    with open(ballast, "wb") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free)
+        except OSError:
+            pass  # somebody was faster
+    return ballast
 
 
 @pytest.mark.root
@@ -39,12 +52,7 @@ def test_row_10_a_disk_that_is_full_for_a_while(stage, seed, tmp_path):
         scene = stage(spill_dir=disk)
         job = scene.spilling()
         scene.now()
-        ballast = disk / "ballast"
-        with open(ballast, "wb") as file:
-            try:
-                os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free)
-            except OSError:
-                pass  # the mover was faster
+        ballast = fill(disk)
         job.wait(1)
         ballast.unlink()
         error = scene.equal_or_error(job, 2, 10, StorageError)
@@ -52,6 +60,36 @@ def test_row_10_a_disk_that_is_full_for_a_while(stage, seed, tmp_path):
             clear(error, disk)
         scene.now()
         scene.equal(scene.run(), 2, 10)
+        scene.close()
+        scene.ended = True
+
+
+@pytest.mark.root
+def test_row_10_no_room_for_the_journal_of_a_detached_cluster_for_a_while(stage, seed, tmp_path, monkeypatch):
+    """Answers wait, `why` says for what, no scheduler ends for it, and with room again all goes on."""
+    need("mount")
+    with injections.tmpfs(tmp_path / "disk", "size=16m") as disk:
+        monkeypatch.setattr(tempfile, "tempdir", str(disk))
+        scene = stage(detach=True, lease=30, memory_limit="250MiB", spill_dir=tmp_path)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        scheduler, over = scene.scheduler(), threading.Event()
+
+        def small_jobs() -> None:
+            while not over.is_set():
+                assert int(scene.cluster.submit(program.probe()).result(HANG)) == 499500
+
+        scene.at(scene.run(), 0.1)
+        asking = threading.Thread(target=small_jobs)
+        asking.start()
+        ballast = fill(disk)
+        try:
+            until(lambda: "No space left on device" in scene.cluster.why(), HANG, "nobody says what is waited for")
+        finally:
+            ballast.unlink()
+            over.set()
+            asking.join()
+        scene.equal(scene.run(), 2, 10)
+        assert scene.scheduler() == scheduler
         scene.close()
         scene.ended = True
 

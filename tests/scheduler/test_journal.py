@@ -1,9 +1,11 @@
 """Journal: what was noted is read back, up to where the process died."""
 
+import errno
 import os
 
 import pytest
 
+from jmars.errors import StorageError
 from jmars.scheduler.journal import Journal, read_journal
 
 
@@ -78,4 +80,76 @@ def test_a_journal_that_begins_again_tells_only_that(tmp_path):
     journal.close()
     assert list(read_journal(path)) == [("tensors", {"t-1": (3, 4)}), ("new", 1)]
     assert journal.size == os.path.getsize(path) < long
+    assert os.listdir(tmp_path) == ["journal"]
+
+
+class Disk:
+    """Stands in for `os.write`: takes `room` bytes in all, and then says that it is full."""
+
+    def __init__(self, monkeypatch, room=0, refusal=errno.ENOSPC):
+        self.room, self.refusal, self.write = room, refusal, os.write
+        monkeypatch.setattr("jmars.scheduler.journal.os.write", self)
+
+    def __call__(self, fd, data):
+        if not self.room:
+            raise OSError(self.refusal, os.strerror(self.refusal))
+        count = self.write(fd, data[: self.room])
+        self.room -= count
+        return count
+
+
+def test_on_a_full_disk_records_and_answers_wait_for_room(tmp_path, monkeypatch):
+    path, timers, answers = str(tmp_path / "journal"), [], []
+    journal = Journal(path, lambda call: None, lambda seconds, call: timers.append(call))
+    disk = Disk(monkeypatch, room=13)  # the first record goes in half
+    journal.note("first", "a" * 30)
+    journal.when_written(lambda: answers.append("first"))
+    journal.note("second")
+    journal.when_written(lambda: answers.append("second"))
+    assert answers == [] and len(timers) == 1, "one retry is under way, however much waits"
+    assert str(tmp_path) in journal.trouble and "No space left" in journal.trouble
+    timers.pop()()
+    assert answers == [] and len(timers) == 1, "there is no room yet"
+    disk.room = 1000
+    timers.pop()()
+    assert answers == ["first", "second"] and journal.trouble == "" and timers == []
+    journal.close()
+    assert list(read_journal(path)) == [("first", "a" * 30), ("second",)]
+    assert journal.size == os.path.getsize(path)
+
+
+def test_what_waited_in_vain_is_left_out_by_who_comes_after(tmp_path, monkeypatch):
+    path = str(tmp_path / "journal")
+    journal = Journal(path, lambda call: None, lambda seconds, call: None)
+    disk = Disk(monkeypatch, room=20)
+    journal.note("whole")
+    journal.note("half of it", "b" * 30)
+    journal.flush()
+    disk.room = 1000
+    noted(path, ("next", 1))  # another scheduler
+    assert list(read_journal(path)) == [("whole",), ("next", 1)]
+    os.close(journal._fd)
+
+
+@pytest.mark.parametrize("refusal", [errno.EIO, errno.EROFS])
+def test_a_disk_that_takes_nothing_for_another_reason_is_an_error(tmp_path, monkeypatch, refusal):
+    journal = Journal(str(tmp_path / "journal"), lambda call: None, lambda seconds, call: None)
+    Disk(monkeypatch, refusal=refusal)
+    journal.note("first")
+    with pytest.raises(StorageError, match=r"cannot be written .*; make room in"):
+        journal.flush()
+    os.close(journal._fd)
+
+
+def test_a_journal_that_finds_no_room_to_begin_again_stays_as_it_is(tmp_path, monkeypatch):
+    path = str(tmp_path / "journal")
+    journal = Journal(path, lambda call: None, lambda seconds, call: None)
+    journal.note("old")
+    journal.flush()
+    disk = Disk(monkeypatch, room=10)
+    assert not journal.begin_again([("tensors", {"t-1": [3, 4]})])
+    disk.room = 1000
+    journal.note("new")
+    journal.close()
+    assert list(read_journal(path)) == [("old",), ("new",)]
     assert os.listdir(tmp_path) == ["journal"]

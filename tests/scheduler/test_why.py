@@ -18,6 +18,7 @@ def job(state: str = "running", **told: Any) -> JobStanding:
         "counts": {"ready": 3, "running": 1},
         "line": "",
         "error": "",
+        "untold": "",
     }
     return found | told  # type: ignore[return-value]
 
@@ -219,3 +220,10 @@ def test_operands_get_the_words_of_their_job():
     assert told["workers"][0]["what"] == "job-3 7"
     told = named(host(worker(0, "job-3")), lambda job, operand: "")
     assert told["workers"][0]["what"] == SUM
+
+
+def test_an_end_that_is_not_written_down_yet_is_the_reason():
+    over = job("succeeded", untold="the scheduler's journal /tmp/j cannot be written (No space left on device)")
+    told = why(over, host())
+    assert told["kind"] == "journal" and "In [5] (job-3) is over" in told["text"] and "/tmp/j" in told["text"]
+    assert of_cluster([over], host()) == told["text"]
