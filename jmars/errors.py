@@ -114,6 +114,8 @@ class MemoryLimitError(JmarsError, MemoryError, ValueError):
     """What was asked for can never fit in the memory limit."""
 
     operand: int | None = None  # of the graph that was to run: its line is told
+    need = room = 0  # bytes that this operand needs, and that there are
+    proposed = ""  # part of the text: chunks that would fit the operand
 
 
 class ClusterError(JmarsError, RuntimeError):

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 from jmars.client import plans
 from jmars.client.recovery import RECOVERIES, recover
 from jmars.client.trace import write_trace
-from jmars.errors import ChunkLostError, ClusterError, ClusterLostError, JobCancelledError, OperandError
+from jmars.errors import (
+    ChunkLostError,
+    ClusterError,
+    ClusterLostError,
+    JobCancelledError,
+    MemoryLimitError,
+    OperandError,
+)
 from jmars.model.events import Event
 from jmars.model.states import JobState
 from jmars.tensor.operand import TensorData
@@ -58,6 +65,7 @@ class Job:
         self.opened: list[Callable[[Any], Any] | None] = []  # what makes values of what the cluster holds, where not it
         self.shown = False  # whether a view shows how it goes on, so that nobody need be told otherwise
         self._report: dict[str, Any] | None = None
+        self._proposal: tuple[str, str] | None = None  # what a refusal proposes, and what is proposed instead
         self._recoveries = 0  # how often it was submitted again
         self._again: list[Callable[[Job], None]] = []  # told of that
         self._cancelled = False  # somebody asked for that
@@ -79,7 +87,17 @@ class Job:
             return None
         if self._report["state"] == JobState.CANCELLED:
             return JobCancelledError(f"{self.name} was cancelled; run it again for its result")
-        return revive(self._report["error"])
+        error = revive(self._report["error"])
+        if isinstance(error, MemoryLimitError) and error.proposed:
+            error.args = (self._proposing(error, str(error)),)
+        return error
+
+    def _proposing(self, error: MemoryLimitError, text: str) -> str:
+        """The error's text with chunks that fit not only the operand that it names; they are looked for once."""
+        if self._proposal is None:
+            held = self.cluster.held() - {one.key for one in self._data}
+            self._proposal = plans.with_fitting_chunks(error, self._data, held, self.cluster.n_workers)
+        return text.replace(*self._proposal)
 
     @property
     def line(self) -> SourceLine | None:

@@ -81,5 +81,5 @@ def refuse_unfit(most: Hungriest, room: int, what: str) -> None:
         f"leaves {format_bytes(room)}; use a smaller chunk_size{said}, or raise memory_limit by "
         f"{format_bytes(most.nbytes - room)}"
     )
-    error.operand = most.operand
+    error.operand, error.need, error.room, error.proposed = most.operand, most.nbytes, room, said
     raise error

@@ -105,12 +105,13 @@ class Grants:
             What its own error said.
         """
         said = f" ({text})" if text else ""
-        most = format_bytes(max(cap, peak))
+        taken = format_bytes(peak) if peak < cap else "all"
         limit = f"memory_limit {format_bytes(self.limit)}" if self.limit else "the memory limit"
         return MemoryLimitError(
-            f"{what} wants more memory than there is: it ran alone, could take {most}, had taken "
-            f"{format_bytes(peak)} and asked for more{said}; {limit} leaves {format_bytes(self.capacity)} for arrays "
-            "and functions together. Use a smaller chunk_size, do it in parts, or raise memory_limit"
+            f"{what} wants more memory than there is: it ran alone, had taken {taken} of the {format_bytes(cap)} that "
+            f"it could take, and asked for more{said}; {limit} leaves {format_bytes(self.capacity)} for arrays and "
+            f"functions together, and a function may take {format_bytes(self.slack)} beyond. Use a smaller "
+            "chunk_size, do it in parts, or raise memory_limit"
         )
 
     def close_job(self, number: int) -> None:

@@ -234,8 +234,9 @@ class Storing:
         views = f" (views that you hold take {format_bytes(pinned)} of it: let go of them)" if pinned else ""
         self._drop_head(
             MemoryLimitError(
-                f"{request.what} needs {format_bytes(lacking)} more than the {format_bytes(self.arena.capacity)} that "
-                f"the memory limit leaves for chunks{views}; use a smaller chunk_size or raise memory_limit"
+                f"{request.what} finds no room for {format_bytes(lacking)} beside what must stay in memory, of the "
+                f"{format_bytes(self.arena.capacity)} that the memory limit leaves{views}; use a smaller chunk_size or "
+                "raise memory_limit"
             )
         )
         return True

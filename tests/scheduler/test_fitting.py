@@ -73,5 +73,6 @@ def test_a_plan_that_cannot_fit_is_refused_before_it_starts_and_the_proposed_chu
         assert job.wait(60) and isinstance(job.error, MemoryLimitError)
         assert not [event for event in job.events() if event[2] == "OperandsMoved"]
         rows, columns = map(int, re.search(r"one of \((\d+), (\d+)\) fits", str(job.error)).groups())
+        assert "fits every operand" in str(job.error)
         again = cluster.submit(work((rows, columns)))
         assert again.wait(60) and again.error is None

@@ -78,3 +78,4 @@ def test_the_error_names_operand_peak_and_limit():
     assert isinstance(error, MemoryLimitError)
     for part in ("grab", "12.0 MiB", "400.0 MiB", "512.0 MiB", "700.0 MiB", "5.59 GiB", "chunk_size"):
         assert part in str(error)
+    assert "had taken all of the 400.0 MiB" in str(one.too_much("the operand grab", 500 * MiB, 400 * MiB, ""))

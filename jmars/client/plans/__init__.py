@@ -5,6 +5,7 @@
 - machines.py  machines that are not there
 - policies.py  the ways to plan, by name
 - exchange.py  both graphs as JSON
+- fitting_chunks.py  chunks that fit, for the error of a job that was refused
 - advice.py    changes that gain, found by simulating them
 - interval.py  the most bytes that a run may hold
 - planned.py   PlannedRun: a run that is planned and not begun
@@ -20,15 +21,16 @@ imported before a plan is asked for.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jmars.client.plans.fitting_chunks import with_fitting_chunks
     from jmars.client.plans.planned import PlannedRun, plan_for
     from jmars.client.plans.policies import policy_names
 
-__all__ = ["PlannedRun", "plan_for", "policy_names"]
+__all__ = ["PlannedRun", "plan_for", "policy_names", "with_fitting_chunks"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from jmars.client.plans import planned, policies
+    from jmars.client.plans import fitting_chunks, planned, policies
 
-    return getattr(policies if name == "policy_names" else planned, name)
+    return getattr({"policy_names": policies, "with_fitting_chunks": fitting_chunks}.get(name, planned), name)

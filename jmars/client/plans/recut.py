@@ -16,7 +16,7 @@ from jmars.errors import ChunkSizeError
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits, TensorData
 from jmars.tensor.ops.axes import Transpose
-from jmars.tensor.ops.contraction import Contraction
+from jmars.tensor.ops.contraction import Contraction, contracted
 from jmars.tensor.ops.cumulative import Scan
 from jmars.tensor.ops.formula import Elementwise
 from jmars.tensor.ops.npy import LoadNpy
@@ -25,8 +25,9 @@ from jmars.tensor.ops.ranges import Range
 from jmars.tensor.ops.rechunk import Rechunk, rechunked
 from jmars.tensor.ops.reduction import Reduction
 from jmars.tensor.splits import common_splits, split_axis
+from jmars.tensor.tensor import Tensor
 
-__all__ = ["largest_source", "recut"]
+__all__ = ["largest_chunk", "largest_source", "recut"]
 
 Rule = Callable[[Operand, TensorData, Sequence[TensorData]], tuple[Operand, Splits]]
 
@@ -34,6 +35,13 @@ Rule = Callable[[Operand, TensorData, Sequence[TensorData]], tuple[Operand, Spli
 def largest_source(data: Sequence[TensorData], held: Container[str]) -> int:
     """Bytes of the largest chunk among the sources; 0 where there are none."""
     return max((_chunk_bytes(node) for node in _ordered(data, held) if _is_source(node)), default=0)
+
+
+def largest_chunk(data: Sequence[TensorData], held: Container[str]) -> tuple[int, ...]:
+    """Shape of the largest chunk among the sources; () where there are none."""
+    sources = [node for node in _ordered(data, held) if _is_source(node)]
+    largest = max(sources, key=_chunk_bytes, default=None)
+    return () if largest is None else tuple(max(axis, default=0) for axis in largest.chunks)
 
 
 def recut(data: Sequence[TensorData], held: Container[str], chunk_size: int) -> list[TensorData]:
@@ -178,21 +186,11 @@ def _scan(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[
 
 
 def _contraction(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
-    """Axes of one label are cut alike."""
+    """As it would be made of these inputs: axes of one label are cut alike."""
     product = cast(Contraction, op)
-    found: dict[int, list[tuple[int, ...]]] = {}
-    length: dict[int, int] = {}
-    for i, own in zip(product.which, product.labels):
-        for lengths, label in zip(inputs[i].chunks, own):
-            length[label] = max(length.get(label, 0), sum(lengths))
-            found.setdefault(label, []).append(lengths)
-    cuts = {label: common_splits([c for c in all_ if sum(c) == length[label]]) for label, all_ in found.items()}
-    fitting = list(inputs)
-    for i, own in zip(product.which, product.labels):
-        one = inputs[i]
-        wanted = tuple(cuts[label] if sum(c) == length[label] else (1,) for c, label in zip(one.chunks, own))
-        fitting[i] = rechunked(one, wanted)
-    return replace(op, inputs=tuple(fitting)), tuple(cuts[label] for label in product.result)
+    factors = [Tensor(inputs[i]) for i in product.which]
+    made = contracted(product.function, factors, product.labels, product.result, node.dtype).data
+    return made.op, made.chunks
 
 
 def _rechunk(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:

@@ -25,7 +25,7 @@ A = np.arange(24 * 36, dtype=float).reshape(24, 36)
 def made():
     """Tensors by name: one for each rule, and some of what has none."""
     a, b = mt.asarray(A, chunk_size=(6, 9)), mt.asarray(A.T.copy(), chunk_size=(12, 6))
-    row = mt.arange(36, chunk_size=9)
+    row, square = mt.arange(36, chunk_size=9), mt.asarray(A[:, :24].copy(), chunk_size=(6, 9))
     return {
         "elementwise": a * 2 + mt.ones((24, 36), chunk_size=(6, 9)),
         "broadcast": a + row,
@@ -36,6 +36,7 @@ def made():
         "transpose": a.T - b,
         "scan": mt.cumsum(a, axis=1),
         "product": a @ b,
+        "product with itself": square @ square,
         "einsum": mt.einsum("ij,ji->i", a, b),
         "rechunk": a.rechunk((24, 4)).sum(axis=0),
         "slice": a[3:20, ::2] * 2,
