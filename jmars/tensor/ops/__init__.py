@@ -31,6 +31,7 @@ In reading order:
 - whole.py: functions of whole lines
 - fft.py: `np.fft`
 - sample_sort.py: long lines in order
+- selection.py: quantiles of all elements without a sort
 - order.py: sorting, medians, percentiles
 - blockwise.py: functions of chunks at the same place
 - factorisation.py: `np.linalg` beyond products

@@ -13,9 +13,9 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import expand_dims, moveaxis, normal_axis
-from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.reshape import ravel, reshape
 from jmars.tensor.ops.sample_sort import sorted_line
+from jmars.tensor.ops.selection import MOST_ASKED, Asked, quantiles
 from jmars.tensor.ops.whole import along
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import chunk_bytes
@@ -24,6 +24,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["argpartition", "argsort", "median", "partition", "percentile", "quantile", "sort"]
 
 Array = np.ndarray[Any, Any]
+LONG = 2**24  # bytes of a line from which on all workers sort it, chunk by chunk
 
 
 def _lines(name: str, function: Callable[..., Any], a: Any, axis: int | None, **kwargs: Any) -> Tensor:
@@ -39,7 +40,7 @@ def _lines(name: str, function: Callable[..., Any], a: Any, axis: int | None, **
 def _is_long(x: Tensor, axis: int | None) -> bool:
     """Whether a line, or all elements as one, should not be brought into one chunk."""
     one = x.ndim == 1 and axis in (None, 0, -1) or axis is None
-    return one and x.nbytes > chunk_bytes() and math.prod(map(len, x.chunks)) > 1
+    return one and x.nbytes > min(LONG, chunk_bytes()) and math.prod(map(len, x.chunks)) > 1
 
 
 def _only(name: str, order: Any) -> None:
@@ -95,13 +96,9 @@ def sort_complex(a: Any) -> Tensor:
 def _reduced(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any = None, **options: Any) -> Any:
     """NumPy's function `name` of whole lines: of the axes `axis`, brought to the end and made one."""
     x = as_tensor(a)
-    if (
-        _is_long(x, axis)
-        and options.get("method", "linear") == "linear"
-        and x.dtype.kind in "fiu"
-        and "nan" not in name
-    ):
-        value = _of_long_line(name, ravel(x), q)
+    few = not name.startswith("nan") or np.size(q) <= MOST_ASKED  # sorting does not tell how many are no NaN
+    if _is_long(x, axis) and options.get("method", "linear") == "linear" and x.dtype.kind in "fiu" and few:
+        value = _of_all(name, x, q)
         if keepdims:
             value = value.reshape((*value.shape, *(1,) * x.ndim))
         return value if out is None else out._assign(value, "same_kind", name)
@@ -132,32 +129,19 @@ def _of_lines(block: Array, kind: Any, called: str, q: Any, options: Any) -> Arr
     return value if kind is None else value.astype(kind, copy=False)  # lines of NaN alone may be narrower
 
 
-def _of_long_line(name: str, x: Tensor, q: Any) -> Tensor:
-    """The median or quantiles of a line that is sorted chunk by chunk, from the few elements between which they lie."""
-    last = x.size - 1
-    weak = isinstance(q, int | float)  # a Python number does not widen the dtype
-    fraction = np.asarray(0.5 if name == "median" else np.true_divide(q, 100) if name == "percentile" else q)
-    position = last * fraction
-    below = np.floor(position).astype(np.intp).reshape(-1)
-    part = (position - np.floor(position)).reshape(-1)
-    at = np.concatenate([below, np.minimum(below + 1, last), [last]])
-    found = sorted_line(x)[at].rechunk(-1)
-    dtype = getattr(np, name)(np.ones(2, x.dtype), *([] if name == "median" else [q])).dtype
-    params = (name == "median", tuple(part.tolist()), weak, dtype)
-    line = blockwise(name, _between, [found], ((len(below),),), dtype, params)
-    return Tensor(line.reshape(position.shape).data)
-
-
-def _between(found: Array, is_median: bool, part: tuple[float, ...], weak: bool, dtype: Any) -> Array:
-    """Values between two elements each, as NumPy computes them; NaN where the last of all is NaN."""
-    n = len(part)
-    if found.dtype.kind == "f" and np.isnan(found[-1]):
-        return np.full(n, np.nan, found.dtype)
-    if is_median:
-        return np.array([np.median(found[: 1 if not part[0] else 2])])
-    pairs = np.stack([found[:n], found[n:-1]], axis=1)
-    found = np.array([np.quantile(pair, t if weak else np.array([t])) for pair, t in zip(pairs, part)])
-    return found.reshape(n).astype(dtype)
+def _of_all(name: str, x: Tensor, q: Any) -> Tensor:
+    """The median or quantiles of all elements, which are too many for one chunk."""
+    median = name.endswith("median")
+    fractions = np.asarray(0.5 if median else np.true_divide(q, 100) if name.endswith("percentile") else q)
+    asked = Asked(
+        tuple(fractions.reshape(-1).tolist()),
+        fractions.dtype,
+        isinstance(q, int | float),  # a Python number does not widen the dtype
+        median,
+        name.startswith("nan"),
+        getattr(np, name)(np.ones(2, x.dtype), *([] if median else [q])).dtype,
+    )
+    return Tensor(reshape(quantiles(name, x, asked), fractions.shape).data)
 
 
 @offers("median")

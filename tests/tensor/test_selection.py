@@ -1,0 +1,94 @@
+"""Quantiles of all elements by ranges: NumPy's values, whatever the values, and a sort where a range was missed."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.tensor.engine import set_engine
+from jmars.tensor.ops import selection
+from tests.tensor.cut import same
+from tests.tensor.engine import OneByOne
+from tests.tensor.test_sample_sort import KINDS, values
+
+ASKED = [
+    25,
+    99.5,
+    0,
+    100,
+    [0, 30, 100],
+    np.array([[10.0, 20.0]]),
+    [49, 50, 51],
+    np.float32(30),
+    [],
+    list(range(0, 100, 9)),
+]
+
+
+def long_one(kind, dtype, shape):
+    """An array that does not fit one chunk, and the same as a tensor."""
+    engine = OneByOne(limit=3200)
+    set_engine(engine)
+    a = values(kind, int(np.prod(shape)), dtype, 5).reshape(shape)
+    x = mt.asarray(a)
+    assert max(map(len, x.chunks)) > 1
+    return a, x, engine
+
+
+def all_the_same(a, x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # NumPy warns of infinities and NaN
+        for keepdims in (False, True):
+            same(np.median(x, keepdims=keepdims), np.median(a, keepdims=keepdims))
+            same(np.nanmedian(x, keepdims=keepdims), np.nanmedian(a, keepdims=keepdims))
+        for q in ASKED:
+            same(np.percentile(x, q), np.percentile(a, q))
+            same(np.nanpercentile(x, q), np.nanpercentile(a, q))
+        same(np.quantile(x, 0.3), np.quantile(a, 0.3))
+        same(np.nanquantile(x, [0.3, 0.31]), np.nanquantile(a, [0.3, 0.31]))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.sampled_from(KINDS), st.sampled_from(["f8", "f4", "i4", "u1"]), st.sampled_from([(900,), (15, 60), (901,)]))
+def test_quantiles_of_all_elements(kind, dtype, shape):
+    a, x, _ = long_one(kind, dtype, shape)
+    all_the_same(a, x)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_range_that_is_missed_is_found_by_sorting(kind, monkeypatch):
+    monkeypatch.setattr(selection, "SIGMAS", 0.0)
+    a, x, engine = long_one(kind, "f8", (900,))
+    all_the_same(a, x)
+    same(np.quantile(x, 0.37), np.quantile(a, 0.37))
+    if kind == "spread":
+        assert len(engine.stages) == 3  # samples, runs, parts
+
+
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
+def test_infinities_and_nothing_but_nan(odd):
+    a, _x, _ = long_one("spread", "f8", (900,))
+    for part in (slice(None), slice(None, None, 2), slice(0, 1)):
+        b = a.copy()
+        b[part] = odd
+        all_the_same(b, mt.asarray(b))
+
+
+def test_few_elements_are_brought_together_and_nothing_is_sorted():
+    n = 200_000
+    engine = OneByOne(limit=8 * n)
+    set_engine(engine)
+    a = np.random.default_rng(1).normal(size=n)
+    x = mt.asarray(a)
+    same(np.percentile(x, [5, 50, 95]), np.percentile(a, [5, 50, 95]))
+    assert len(engine.stages) == 1 + 1
+    drawn = selection.sample(out := np.empty(-(-n // 128)), [a], (128,), 3)
+    assert drawn is None and np.isin(out, a).all()
+    ranges = selection.ranges_of(out, (0.05, 0.5), selection.SIGMAS)
+    told = selection.count_within(None, [a, ranges], (), None)
+    assert told.nbytes < 0.4 * a.nbytes  # of so few elements; the longer the line, the less
