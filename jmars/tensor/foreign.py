@@ -1,0 +1,44 @@
+"""Arrays of other libraries, met where a tensor was expected: told apart here, handed to who knows them.
+
+What NumPy takes (`np.asarray`) is a tensor like any other. What NumPy refuses, as sparse arrays and those of a GPU do,
+and handles of such arrays (`chunk_types.Guest`), raise `ForeignArrayError`; the table of functions (protocols.py) then
+asks chunk_types, which puts itself here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jmars.errors import UnsupportedError
+
+__all__ = ["ForeignArrayError", "answer", "is_foreign", "set_answer"]
+
+Answer = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+_answer: Answer | None = None
+
+
+class ForeignArrayError(UnsupportedError):
+    """An array whose elements NumPy does not see; whoever gets this far wanted them as a NumPy array."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"{kind} does not become a NumPy array by itself; say so, x.todense()")
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether it is an array of a library other than NumPy."""
+    kind = type(value)
+    return hasattr(kind, "__array_namespace__") and kind.__module__.partition(".")[0] not in ("numpy", "jmars")
+
+
+def set_answer(answer: Answer) -> None:
+    """Let functions that meet a foreign array be answered by `answer(name, args, kwargs)`."""
+    global _answer
+    _answer = answer
+
+
+def answer(error: ForeignArrayError, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the function of that name gives for foreign arrays; raises `error` where nobody knows."""
+    if _answer is None:
+        raise error
+    return _answer(name, args, kwargs)
