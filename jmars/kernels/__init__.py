@@ -11,8 +11,14 @@ In reading order:
 - scratch.py: block buffers of one thread
 - numpy_backend.py: expressions as generated NumPy calls
 - numexpr_backend.py: expressions as numexpr programs, where those equal NumPy
+- code.py: LLVM's language, written by operators
+- formulas.py: sin, cos, exp, log, ... without branches
+- operations.py: what each NumPy operation is in LLVM's language
+- routines.py: loops around an expression, sums in NumPy's order
+- machine_code.py: such text compiled for this machine, and loaded
 - reduction_kernel.py: leaves and combines of a tree reduction
 - pipeline.py: generator, expression and reduction in one pass over blocks
+- native_pipeline.py: the same by machine code
 - compile.py: `compile_program`, the door of this floor
 - executable.py: one operand as a document that runs apart from any cluster
 """

@@ -17,6 +17,7 @@ import numpy as np
 
 from jmars.kernels.blocks import BLOCK_SIZE
 from jmars.kernels.fusing import Region, lifetimes
+from jmars.kernels.native_pipeline import native_pipeline
 from jmars.kernels.numexpr_backend import cheaper_in_numexpr, numexpr_text, numexpr_there
 from jmars.kernels.numpy_backend import whole_function
 from jmars.kernels.pipeline import Head, Run, Stop, interrupted, pipeline
@@ -32,7 +33,7 @@ _MEMBER = "_jmars_member"
 class Kernel(Protocol):
     """A program made runnable. A plain function with two attributes, so that calling costs what calling costs."""
 
-    backend: str  # "numexpr", "numpy", "numpy-blocked" or "function"
+    backend: str  # "llvm", "numexpr", "numpy", "numpy-blocked" or "function"
     text: str  # the expression, for the view
 
     def __call__(self, out: Any, inputs: Sequence[Array], args: Sequence[Any] = (), stop: Stop = None) -> Any:
@@ -65,7 +66,8 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
     program
         What an operand does.
     backend
-        "numpy", "numexpr" (wherever it equals NumPy), or "auto": by measured cost.
+        "numpy"; "numexpr" or "llvm", wherever these do as NumPy does; or "auto": machine code where the program says
+        so, else by measured cost.
 
     Examples
     --------
@@ -90,7 +92,7 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
         names.append(name)
     members = [program.members[number - first] if program.members else 0 for _, number, _ in parts]
     run = parts[0][0] if len(parts) == 1 else _in_sequence(parts, members, types)
-    order = ("numexpr", "numpy-blocked", "numpy", "function")
+    order = ("llvm", "numexpr", "numpy-blocked", "numpy", "function")
     kernel: Any = _own_copy(run)
     kernel.backend = min(names, key=order.index)
     kernel.text = program_text(program)
@@ -172,6 +174,10 @@ def _compile_region(program: Program, region: Region, types: list[ChunkType], ba
         head = steps[number]
         assert isinstance(head, Generate)
         heads.append(Head(head, first + number, _argument(program, number)))
+    if middle is not None and (backend == "llvm" or (backend == "auto" and program.jit)):
+        native = native_pipeline(heads, middle, tail, types)
+        if native is not None:
+            return native, "llvm"
     run = pipeline(heads, middle, tail, types, in_numexpr)
     chunk = middle.output if middle is not None else heads[0].step.output if heads else types[0]
     in_blocks = middle is not None and chunk.size > BLOCK_SIZE

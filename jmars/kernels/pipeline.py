@@ -53,9 +53,13 @@ def pipeline(
     middle: Elementwise | None,
     tail: Reduce | None,
     types: list[ChunkType],
-    in_numexpr: bool,
+    in_numexpr: bool = False,
+    block: Callable[..., None] | None = None,
 ) -> Run:
-    """The kernel of a region: generators whose elements `middle` reads, or else `tail`; `types` are those of values."""
+    """The kernel of a region: generators whose elements `middle` reads, or else `tail`; `types` are those of values.
+
+    `block(out, *parts)` computes `middle` where it is given.
+    """
     read = middle.inputs if middle is not None else (heads[0].value,) if heads else tail.inputs if tail else ()
     heads = sorted(heads, key=lambda head: read.index(head.value))
     made = [read.index(head.value) for head in heads]  # which of the values read are made here
@@ -72,7 +76,9 @@ def pipeline(
     buffers: tuple[np.dtype[Any], ...] = ()
     if chunk.size <= BLOCK_SIZE and not in_numexpr:
         return _at_once(heads, middle, tail, chunk)
-    if middle is not None and in_numexpr:
+    if block is not None:
+        compute = block
+    elif middle is not None and in_numexpr:
         compute, block_size = numexpr_function(middle.expression), 4 * block_size
     elif middle is not None:
         body = block_body(middle.expression)

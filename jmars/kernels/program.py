@@ -115,7 +115,7 @@ class Generate:
     output: ChunkType
     takes_args: bool = False
     inputs: tuple[int, ...] = ()
-    work = 0
+    work: int = 0  # bytes that the fill holds from block to block
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)
@@ -207,6 +207,7 @@ class Program:
     steps: tuple[Step, ...]  # run in order; the last one writes the output
     work: int = 0  # bytes of scratch beside inputs and output; a few block buffers do not count
     members: tuple[int, ...] = ()  # which of the fused operands each step is of; empty where there is one
+    jit: bool = False  # whether it runs as machine code where an executor can make some
 
     @property
     def takes_args(self) -> bool:

@@ -1,6 +1,8 @@
-"""Any expression over any numbers gives what NumPy gives, on either back end and for any size."""
+"""Any expression over any numbers gives what NumPy gives, on each of the three back ends and for any size."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -9,7 +11,10 @@ from hypothesis import strategies as st
 
 from jmars.kernels import ChunkType, compile_program
 from jmars.kernels.compile import program_text
+from jmars.kernels.formulas import FORMULAS, ULPS
+from jmars.kernels.machine_code import llvm_there
 from jmars.kernels.numexpr_backend import numexpr_text
+from jmars.kernels.operations import OPERATIONS
 from jmars.kernels.program import Elementwise, Program, single
 from jmars.tensor.ops.formula import Formula, Value
 from jmars.tensor.tensor import as_tensor
@@ -29,6 +34,8 @@ UFUNCS = """
     conjugate positive fabs heaviside gcd left_shift right_shift
     exp log sin cos tanh arctan2 hypot log1p expm1 cbrt logaddexp
 """.split()  # noqa: SIM905
+EXACT = sorted(OPERATIONS.keys() - FORMULAS.keys())  # what machine code computes to the last bit
+needs_llvm = pytest.mark.skipif(not llvm_there(), reason="machine code needs the extra jit")
 SIZES = [0, 1, 13, 40_000]  # the last is more than two blocks
 
 
@@ -43,17 +50,17 @@ def hostile(dtype: np.dtype, size: int, seed: int) -> np.ndarray:
 
 
 @st.composite
-def trees(draw: st.DrawFn, leaves: int, depth: int) -> object:
+def trees(draw: st.DrawFn, leaves: int, depth: int, names: Sequence[str] = UFUNCS) -> object:
     """Nested tuples: ("x", i), ("scalar", value), ("where", c, a, b), ("astype", dtype, a), (ufunc, ...)."""
     kind = draw(st.sampled_from(["op", "op", "op", "leaf", "where", "astype"])) if depth else "leaf"
     if kind == "leaf":
         return ("x", draw(st.integers(0, leaves - 1)))
-    below = trees(leaves, depth - 1)
+    below = trees(leaves, depth - 1, names)
     if kind == "where":
         return ("where", draw(below), draw(below), draw(below))
     if kind == "astype":
         return ("astype", draw(st.sampled_from(["f4", "f8", "i8", "?"])), draw(below))
-    name = draw(st.sampled_from(UFUNCS))
+    name = draw(st.sampled_from(names))
     args = [draw(below) for _ in range(getattr(np, name).nin)]
     if len(args) == 2 and draw(st.booleans()):
         scalar = st.sampled_from([0, 1, 2, -1, 2.5, -0.0, float("nan"), True, np.float32(1.5), np.int64(3), 300])
@@ -116,7 +123,24 @@ def test_what_numexpr_takes_equals_numpy_to_the_bit(data, dtypes):
     check(data.draw(trees(len(dtypes), 3)), dtypes, 5000, "numexpr")
 
 
-def check(tree: tuple, dtypes: list[str], size: int, backend: str) -> None:
+@needs_llvm
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.lists(st.sampled_from(DTYPES), min_size=1, max_size=3), st.sampled_from([16_385, 40_000]))
+def test_machine_code_equals_numpy_to_the_bit(data, dtypes, size):
+    """Trees of what has machine code; short and complex numbers are left to NumPy there too."""
+    check(data.draw(trees(len(dtypes), 3, EXACT)), dtypes, size, "llvm")
+
+
+@needs_llvm
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.lists(st.sampled_from(["f8", "f4", "i4", "?"]), min_size=1, max_size=3))
+def test_a_formula_over_machine_code_is_as_near_as_it_says(data, dtypes):
+    """What stands below the formula is exact, so its argument is NumPy's."""
+    name = data.draw(st.sampled_from(sorted(FORMULAS)))
+    check((name, data.draw(trees(len(dtypes), 2, EXACT))), dtypes, 40_000, "llvm", ULPS[name] + 2)  # and NumPy's own
+
+
+def check(tree: tuple, dtypes: list[str], size: int, backend: str, ulps: float = 0) -> None:
     arrays = [hostile(np.dtype(dtype), size, seed) for seed, dtype in enumerate(dtypes)]
     formula = Formula("tree")
     with np.errstate(all="ignore"):
@@ -135,6 +159,12 @@ def check(tree: tuple, dtypes: list[str], size: int, backend: str) -> None:
         kernel(out, read, ())
     expected = np.broadcast_to(expected, (size,))
     assert result.dtype == expected.dtype, program_text(program)
+    if ulps and result.dtype.kind == "f":
+        finite = np.isfinite(expected) & (expected != 0)
+        assert np.all(np.abs(out[finite] - expected[finite]) <= ulps * np.spacing(np.abs(expected[finite]))), (
+            program_text(program)
+        )
+        out = np.where(finite, expected, out)
     np.testing.assert_array_equal(out, expected, err_msg=program_text(program))
     if result.dtype.kind == "f":
         np.testing.assert_array_equal(np.signbit(out[out == 0]), np.signbit(expected[expected == 0]))

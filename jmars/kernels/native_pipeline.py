@@ -1,0 +1,229 @@
+"""The kernels of regions by machine code: the same as pipeline.py gives, where an expression can be compiled.
+
+A chunk without generators goes to its routine a million elements at a time, in between `stop` is asked; with a sum over
+all of it behind, nothing is written but a number for each block, joined as `Accumulator` joins them. With generators or
+other reductions each block goes through it. Blocks that a formula cannot do (formulas.py) are computed by NumPy.
+Compiling begins, in a thread, when a kernel is made; the first operand that needs it waits for the rest, so that what
+it gives does not depend on how long that took. Used by compile.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jmars.kernels.blocks import BLOCK_SIZE, Blocks
+from jmars.kernels.expression import Expression
+from jmars.kernels.machine_code import Routine, llvm_there, load
+from jmars.kernels.numpy_backend import whole_function
+from jmars.kernels.pipeline import LONE_BLOCK, MIDDLE, Head, Run, Stop, interrupted, pipeline
+from jmars.kernels.program import ChunkType, Elementwise, Reduce
+from jmars.kernels.reducers import UfuncReducer
+from jmars.kernels.reduction_kernel import finished
+from jmars.kernels.routines import Pattern, elementwise_text, sums_text
+from jmars.kernels.scratch import scratch
+
+__all__ = ["native_pipeline", "settled"]
+
+Array = np.ndarray[Any, Any]
+SHORTEST = 64  # elements of a row: shorter ones are mostly the rest that does not fill a vector
+_PIECE = LONE_BLOCK // BLOCK_SIZE  # blocks that a routine adds up before `stop` is asked
+
+
+class _Compiling:
+    """A routine on its way."""
+
+    def __init__(self, text: str, inputs: int) -> None:
+        self._text, self._inputs = text, inputs
+        self._routine: Routine | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._compile, name="jmars compiles", daemon=True)
+        _under_way.add(self)
+        self._thread.start()
+
+    def _compile(self) -> None:
+        try:
+            self._routine = load(self._text, self._inputs)
+        except BaseException as error:  # whoever asks for it gets it
+            self._error = error
+        finally:
+            _under_way.discard(self)
+
+    def wait(self) -> None:
+        """Until it is there, or failed."""
+        self._thread.join()
+
+    @property
+    def call(self) -> Any:
+        """The function; waits for it, and raises what compiling raised."""
+        if self._thread.is_alive():
+            self.wait()
+        if self._routine is None:
+            assert self._error is not None
+            raise self._error
+        return self._routine.call
+
+
+_under_way: set[_Compiling] = set()
+
+
+def settled() -> None:
+    """Wait until nothing is being compiled: before memory is capped, or a process forks."""
+    for one in list(_under_way):
+        one.wait()
+
+
+@lru_cache(maxsize=1024)
+def _routine(expression: Expression, pattern: Pattern, state: np.dtype[Any] | None) -> _Compiling | None:
+    """The routine that writes the elements, or with `state` the sums of blocks; None where there is no machine code."""
+    if state is None:
+        text = elementwise_text(expression, pattern)
+    else:
+        text = sums_text(expression, pattern, state)
+    if text is None or not llvm_there():
+        return None
+    return _Compiling(text, len(expression.inputs))
+
+
+def native_pipeline(
+    heads: Sequence[Head], middle: Elementwise, tail: Reduce | None, types: list[ChunkType]
+) -> Run | None:
+    """As `pipeline`; None where the region has no machine code."""
+    made = {head.value for head in heads}
+    shapes = [types[v].shape for v in middle.inputs]
+    kept = tuple(1 if tail and axis in tail.axes else n for axis, n in enumerate(middle.output.shape))
+    blocks = Blocks.of(middle.output.shape, [*shapes, kept])
+    plain = Blocks.of(middle.output.shape, shapes)
+    if middle.output.size <= BLOCK_SIZE:
+        return None
+    if tail is None and not made:
+        return _elements(middle, plain)
+    if tail is not None and not made and len(blocks.shape) == 1 and kept == (1,) * len(kept):
+        reducer = tail.reducer
+        if isinstance(reducer, UfuncReducer) and reducer.ufunc == "add":
+            run = _sum(middle, tail, reducer, blocks)
+            if run is not None:
+                return run
+    if len(plain.shape) == 1:
+        compute = _block(middle.expression, _pattern(plain))
+        return None if compute is None else pipeline(heads, middle, tail, types, block=compute)
+    return None
+
+
+def _pattern(blocks: Blocks) -> Pattern:
+    """Whether each operand has rows and columns of its own."""
+    one = len(blocks.shape) == 1
+    return tuple((False, o[0] > 1) if one else (o[0] > 1, o[1] > 1) for o in blocks.operands)
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _by_numpy(expression: Expression) -> Callable[..., None]:
+    """The expression on a block, as NumPy computes it."""
+    whole = whole_function(expression, tuple(range(len(expression.inputs))))
+    return lambda out, parts: whole(out, parts)
+
+
+def _block(expression: Expression, pattern: Pattern) -> Callable[..., None] | None:
+    """`compute(out, *parts)` of a block whose operands lie in one piece."""
+    routine = _routine(expression, pattern, None)
+    if routine is None:
+        return None
+    slow = _by_numpy(expression)
+
+    def compute(out: Array, *parts: Array) -> None:
+        if routine.call(_address(out), *map(_address, parts), 1, out.size):
+            slow(out, parts)
+
+    return compute
+
+
+def _elements(middle: Elementwise, blocks: Blocks) -> Run | None:
+    """Every element written, a million at a time; rows are whole where there are some."""
+    if len(blocks.shape) > 2 or blocks.shape[-1] < SHORTEST:
+        return None
+    routine = _routine(middle.expression, _pattern(blocks), None)
+    if routine is None:
+        return None
+    slots, slow = middle.inputs, _by_numpy(middle.expression)
+
+    def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
+        inputs = [_laid_out(values[slot], shape) for slot, shape in zip(slots, blocks.operands)]
+        whole, call = out.reshape(blocks.shape), routine.call
+        for _, shape, index, at in blocks.cut(LONE_BLOCK):
+            part, parts = whole[index], [x[i] for x, i in zip(inputs, at)]
+            rows = shape[0] if len(shape) == 2 else 1
+            if call(_address(part), *map(_address, parts), rows, shape[-1]):
+                slow(part, parts)
+            if stop is not None and stop():
+                raise interrupted()
+
+    return run
+
+
+def _laid_out(value: Array, shape: tuple[int, ...]) -> Array:
+    return np.ascontiguousarray(value).reshape(shape)
+
+
+def _sum(middle: Elementwise, tail: Reduce, reducer: UfuncReducer, blocks: Blocks) -> Run | None:
+    """The sum of a whole chunk: that of each block by the routine, what is left by NumPy, joined in pairs."""
+    pattern = _pattern(blocks)[:-1]
+    sums = _routine(middle.expression, pattern, reducer.state)
+    compute = _block(middle.expression, pattern)
+    if sums is None or compute is None:
+        return None
+    (length,) = blocks.shape
+    slots, dtype, state_dtype = middle.inputs, middle.output.dtype, reducer.state
+    slow = _by_numpy(middle.expression)
+    count, rest = divmod(length, BLOCK_SIZE)
+    steps = [dtypes.itemsize * own for dtypes, (_, own) in zip(middle.expression.inputs, pattern)]
+
+    def by_numpy(inputs: list[Array], low: int, high: int, write: Callable[..., None]) -> Any:
+        parts = [x[low:high] if own else x for x, (_, own) in zip(inputs, pattern)]
+        out = scratch(MIDDLE, (high - low,), dtype)
+        write(out, parts)
+        return np.add.reduce(out, dtype=state_dtype)
+
+    def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
+        inputs = [_laid_out(values[slot], shape) for slot, shape in zip(slots, blocks.operands)]
+        at, call = [_address(x) for x in inputs], sums.call
+        partial = np.empty(count + (rest > 0), state_dtype)
+        to = _address(partial)
+        for low in range(0, count, _PIECE):
+            high = min(low + _PIECE, count)
+            start = [a + step * low * BLOCK_SIZE for a, step in zip(at, steps)]
+            if call(to + low * state_dtype.itemsize, *start, 1, high - low):
+                for k in range(low, high):
+                    partial[k] = by_numpy(inputs, k * BLOCK_SIZE, (k + 1) * BLOCK_SIZE, slow)
+            if stop is not None and stop():
+                raise interrupted()
+        if rest:
+            low = count * BLOCK_SIZE
+            partial[-1] = by_numpy(inputs, low, length, lambda target, parts: compute(target, *parts))
+        finished(tail, (1,) * len(middle.output.shape), out, lambda state: state.fill(_joined(partial)))
+
+    return run
+
+
+def _joined(parts: Array) -> Any:
+    """The sum of sums in the order in which `Accumulator` adds blocks: pairs of equal weight, the odd ones last."""
+    parts = parts + parts.dtype.type(
+        0
+    )  # as NumPy does, which begins with 0: there is no -0.0 in sums of more than none
+    odd = []
+    while len(parts) > 1:
+        if len(parts) % 2:
+            odd.append(parts[-1])
+        even = len(parts) // 2 * 2
+        parts = parts[0:even:2] + parts[1:even:2]
+    total, *larger = [*odd, parts[0]]
+    for one in larger:
+        total = one + total
+    return total

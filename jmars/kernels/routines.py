@@ -1,0 +1,298 @@
+"""Loops around an expression, in LLVM's language: every element of a chunk, or the sums of its blocks.
+
+`elementwise_text` and `sums_text` give a whole module with one function, or None where the expression has no machine
+code. Sums are added up in the very order in which NumPy adds a block of this size, so both give the same bits: eight
+partial sums over 128 elements, then pairs of neighbours. Used by machine_code.py.
+Source: NumPy `_core/src/umath/loops_utils.h.src`, pairwise sum; Higham 1993, "The accuracy of floating point
+summation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.kernels.blocks import BLOCK_SIZE
+from jmars.kernels.code import Code, Value, kind_of
+from jmars.kernels.expression import Expression
+from jmars.kernels.operations import converted, lane_code
+
+__all__ = ["LANES", "Pattern", "elementwise_text", "sums_text"]
+
+LANES = 16  # elements at a time: two of the widest registers, so that one waits while the other computes
+LEAF, PARTS = 128, 8  # NumPy's: elements of a leaf of the tree of sums, and partial sums in it
+Pattern = tuple[tuple[bool, bool], ...]  # of each input: whether it has rows, and columns, of its own
+
+
+def _memory(kind: str) -> str:
+    """What an element is in memory."""
+    return "i8" if kind == "i1" else kind
+
+
+def _load(code: Code, dtype: np.dtype[Any], number: int, own: bool, head: list[str]) -> Value:
+    """Lanes of an input: from `%i` on, or one element in all of them, which is read once, in `head`."""
+    kind = kind_of(dtype)
+    assert kind is not None
+    stored = _memory(kind)
+    vector = code.type(stored)
+    if own:
+        code.lines.append(f"%a{number} = getelementptr {stored}, ptr %in{number}, i64 %i")
+        code.lines.append(f"%x{number} = load {vector}, ptr %a{number}, align 1")
+    else:
+        head.append(f"%s{number} = load {stored}, ptr %in{number}, align 1")
+        head.append(f"%o{number} = insertelement {vector} poison, {stored} %s{number}, i32 0")
+        zero = f"<{code.lanes} x i32> zeroinitializer"
+        head.append(f"%x{number} = shufflevector {vector} %o{number}, {vector} poison, {zero}")
+    value = Value(code, f"%x{number}", stored)
+    return value.is_("ne", 0) if kind == "i1" else value
+
+
+def _written(expression: Expression, pattern: Pattern) -> tuple[Code, list[str], Value] | None:
+    """Lanes of the expression: the lines of a loop over `%i`, those before it, and the result."""
+    if any(kind_of(dtype) is None for dtype in expression.inputs):
+        return None
+    code, head = Code(LANES), list[str]()
+    inputs = [_load(code, dtype, k, pattern[k][1], head) for k, dtype in enumerate(expression.inputs)]
+    value = lane_code(expression, code, inputs)
+    return None if value is None else (code, head, value)
+
+
+def _flagged(code: Code) -> str:
+    """A last line or two: lanes that were outside of what a formula can do, joined to those before."""
+    seen = code.constant(False, "i1")
+    for one in code.flagged:
+        seen = seen | one
+    mask = code.type("i1")
+    return f"%flags = or {mask} %before, {seen.name}"
+
+
+def _any(code: Code) -> str:
+    """Whether some lane was; the name of the result is %any."""
+    n = code.lanes
+    return f"%flag = bitcast <{n} x i1> %flags to i{n}\n%any = zext i{n} %flag to i64"
+
+
+def _module(code: Code, text: str) -> str:
+    memory = [
+        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+        "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+    ]
+    return "\n".join([*sorted(code.declared), *memory, text, ""])
+
+
+def elementwise_text(expression: Expression, pattern: Pattern) -> str | None:
+    """A module with `i64 run(out, in..., rows, columns)`, which gives 0, or not where NumPy must compute it.
+
+    Parameters
+    ----------
+    expression
+        What to compute for each element of `out`, shape (rows, columns), C-contiguous.
+    pattern
+        Which inputs have rows and columns of their own; the others are read again and again.
+    """
+    written = _written(expression, pattern)
+    if written is None:
+        return None
+    code, head, value = written
+    if value.kind == "i1":
+        value = code.convert("zext", value, "i8")
+    code.lines.append(f"%to = getelementptr {value.kind}, ptr %out, i64 %i")
+    code.lines.append(f"store {value.typed}, ptr %to, align 1")
+    flags = _flagged(code)
+    ins = "".join(f", ptr %in{k}" for k in range(len(pattern)))
+    mask = code.type("i1")
+    strip = f"""
+define internal i64 @strip(ptr noalias %out{ins}, i64 %n) noinline {{
+entry:
+{_lines(head)}
+br label %loop
+loop:
+%i = phi i64 [0, %entry], [%next, %loop]
+%before = phi {mask} [zeroinitializer, %entry], [%flags, %loop]
+{_lines(code.lines)}
+{flags}
+%next = add i64 %i, {LANES}
+%more = icmp ult i64 %next, %n
+br i1 %more, label %loop, label %end
+end:
+{_any(code)}
+ret i64 %any
+}}
+"""
+    return _module(code, strip + _rows(expression, pattern, value.kind))
+
+
+def _rows(expression: Expression, pattern: Pattern, out: str) -> str:
+    """`run`: each row in strips of whole vectors; what is left of it goes through buffers that are one vector long."""
+    kinds = [_memory(str(kind_of(dtype))) for dtype in expression.inputs]
+    n = len(kinds)
+    own = [k for k in range(n) if pattern[k][1]]
+    ins = "".join(f", ptr %in{k}" for k in range(n))
+    start = [f"%b{k} = alloca [{LANES} x {kinds[k]}], align 64" for k in own]
+    start.append(f"%bout = alloca [{LANES} x {out}], align 64")
+    start += [f"call void @llvm.memset.p0.i64(ptr %b{k}, i8 0, i64 {LANES * _size(kinds[k])}, i1 false)" for k in own]
+    row, rest = [], []
+    for k, kind in enumerate(kinds):
+        rows, columns = pattern[k]
+        if rows:
+            row.append(f"%d{k} = {'mul i64 %r, %columns' if columns else 'add i64 %r, 0'}")
+            row.append(f"%p{k} = getelementptr {kind}, ptr %in{k}, i64 %d{k}")
+        else:
+            row.append(f"%p{k} = getelementptr {kind}, ptr %in{k}, i64 0")
+    for k in own:
+        rest.append(f"%q{k} = getelementptr {kinds[k]}, ptr %p{k}, i64 %whole")
+        rest.append(f"%n{k} = mul i64 %left, {_size(kinds[k])}")
+        rest.append(f"call void @llvm.memcpy.p0.p0.i64(ptr %b{k}, ptr %q{k}, i64 %n{k}, i1 false)")
+    main = "".join(f", ptr %p{k}" for k in range(n))
+    last = "".join(f", ptr %{'b' if k in own else 'p'}{k}" for k in range(n))
+    return f"""
+define i64 @run(ptr noalias %out{ins}, i64 %rows, i64 %columns) {{
+entry:
+{_lines(start)}
+%whole = and i64 %columns, {-LANES}
+%left = and i64 %columns, {LANES - 1}
+%some = icmp ne i64 %whole, 0
+%odd = icmp ne i64 %left, 0
+br label %row
+row:
+%r = phi i64 [0, %entry], [%following, %after]
+%f0 = phi i64 [0, %entry], [%f2, %after]
+%dout = mul i64 %r, %columns
+%pout = getelementptr {out}, ptr %out, i64 %dout
+{_lines(row)}
+br i1 %some, label %main, label %between
+main:
+%fm = call i64 @strip(ptr %pout{main}, i64 %whole)
+br label %between
+between:
+%g = phi i64 [0, %row], [%fm, %main]
+%f1 = or i64 %f0, %g
+br i1 %odd, label %rest, label %after
+rest:
+{_lines(rest)}
+%fr = call i64 @strip(ptr %bout{last}, i64 {LANES})
+%qout = getelementptr {out}, ptr %pout, i64 %whole
+%nout = mul i64 %left, {_size(out)}
+call void @llvm.memcpy.p0.p0.i64(ptr %qout, ptr %bout, i64 %nout, i1 false)
+br label %after
+after:
+%h = phi i64 [0, %between], [%fr, %rest]
+%f2 = or i64 %f1, %h
+%following = add i64 %r, 1
+%again = icmp ult i64 %following, %rows
+br i1 %again, label %row, label %end
+end:
+ret i64 %f2
+}}
+"""
+
+
+def sums_text(expression: Expression, pattern: Pattern, state: np.dtype[Any]) -> str | None:
+    """A module with `i64 run(out, in..., 1, blocks)`: the sum of each block of `BLOCK_SIZE` elements, in NumPy's order.
+
+    None also where NumPy would convert the elements in another order than it adds them.
+    """
+    if expression.dtype != state and not (expression.dtype.kind in "biu" and state.kind in "iu"):
+        return None
+    written = _written(expression, pattern)
+    if written is None:
+        return None
+    code, head, elements = written
+    value = converted(elements, expression.dtype, state)
+    assert value is not None, "numbers of such kinds are converted"
+    flags = _flagged(code)
+    kind, add = value.kind, "fadd" if value.is_float else "add"
+    part, zero = f"<{PARTS} x {kind}>", "-0.0" if value.is_float else "0"
+    sums, before = [], "%acc"
+    for k in range(LANES // PARTS):  # in order: each partial sum takes every eighth element
+        lanes = ", ".join(f"i32 {PARTS * k + lane}" for lane in range(PARTS))
+        sums.append(f"%w{k} = shufflevector {value.typed}, {value.typed}, <{PARTS} x i32> <{lanes}>")
+        sums.append(f"%acc{k} = {add} {part} {before}, %w{k}")
+        before = f"%acc{k}"
+    ends = [f"%e{k} = extractelement {part} {before}, i32 {k}" for k in range(PARTS)]
+    ends += [f"%p{k} = {add} {kind} %e{2 * k}, %e{2 * k + 1}" for k in range(4)]
+    ends += [f"%q{k} = {add} {kind} %p{2 * k}, %p{2 * k + 1}" for k in range(2)]
+    ends.append(f"%leaf = {add} {kind} %q0, %q1")
+    ins = "".join(f", ptr %in{k}" for k in range(len(pattern)))
+    mask, leaves = code.type("i1"), BLOCK_SIZE // LEAF
+    first = ", ".join([f"{kind} {zero}"] * PARTS)
+    text = f"""
+define i64 @run(ptr noalias %out{ins}, i64 %rows, i64 %blocks) {{
+entry:
+%leaves = alloca [{leaves} x {kind}], align 64
+{_lines(head)}
+br label %block
+block:
+%b = phi i64 [0, %entry], [%bnext, %done]
+%fb = phi {mask} [zeroinitializer, %entry], [%flags, %done]
+br label %leafstart
+leafstart:
+%l = phi i64 [0, %block], [%lnext, %leafend]
+%fl = phi {mask} [%fb, %block], [%flags, %leafend]
+%bstart = mul i64 %b, {BLOCK_SIZE}
+%lstart = mul i64 %l, {LEAF}
+%start = add i64 %bstart, %lstart
+%stop = add i64 %start, {LEAF}
+br label %loop
+loop:
+%i = phi i64 [%start, %leafstart], [%next, %loop]
+%before = phi {mask} [%fl, %leafstart], [%flags, %loop]
+%acc = phi {part} [<{first}>, %leafstart], [{before}, %loop]
+{_lines(code.lines)}
+{_lines(sums)}
+{flags}
+%next = add i64 %i, {LANES}
+%more = icmp ult i64 %next, %stop
+br i1 %more, label %loop, label %leafend
+leafend:
+{_lines(ends)}
+%to = getelementptr {kind}, ptr %leaves, i64 %l
+store {kind} %leaf, ptr %to
+%lnext = add i64 %l, 1
+%lmore = icmp ult i64 %lnext, {leaves}
+br i1 %lmore, label %leafstart, label %level
+level:
+%width = phi i64 [{leaves // 2}, %leafend], [%narrower, %levelend]
+br label %pair
+pair:
+%j = phi i64 [0, %level], [%jnext, %pair]
+%left = shl i64 %j, 1
+%pl = getelementptr {kind}, ptr %leaves, i64 %left
+%right = or i64 %left, 1
+%pr = getelementptr {kind}, ptr %leaves, i64 %right
+%vl = load {kind}, ptr %pl
+%vr = load {kind}, ptr %pr
+%vs = {add} {kind} %vl, %vr
+%ps = getelementptr {kind}, ptr %leaves, i64 %j
+store {kind} %vs, ptr %ps
+%jnext = add i64 %j, 1
+%jmore = icmp ult i64 %jnext, %width
+br i1 %jmore, label %pair, label %levelend
+levelend:
+%narrower = lshr i64 %width, 1
+%wmore = icmp ne i64 %narrower, 0
+br i1 %wmore, label %level, label %done
+done:
+%sum = load {kind}, ptr %leaves
+%pout = getelementptr {kind}, ptr %out, i64 %b
+store {kind} %sum, ptr %pout
+%bnext = add i64 %b, 1
+%bmore = icmp ult i64 %bnext, %blocks
+br i1 %bmore, label %block, label %end
+end:
+{_any(code)}
+ret i64 %any
+}}
+"""
+    return _module(code, text)
+
+
+def _size(kind: str) -> int:
+    """Bytes of an element."""
+    return {"double": 8, "float": 4}.get(kind) or int(kind[1:]) // 8
+
+
+def _lines(lines: Sequence[str]) -> str:
+    return "\n".join(lines)
