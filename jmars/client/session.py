@@ -5,11 +5,13 @@ Source: seed 003, "作业提交" (`session.run(tensor)`); Mars's `new_session` a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.native import plan_on, run
+from jmars.tensor.composite import Composite
 from jmars.tensor.operand import TensorData
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
@@ -47,18 +49,20 @@ class Session:
         assert cluster is not None
         return cluster
 
-    def run(self, *tensors: Tensor | Spawned | Output) -> Any:
+    def run(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
         """Compute tensors together; returns their values, one for one tensor, else a list."""
-        return self.cluster.submit(*tensors).result()
+        if any(isinstance(one, Composite) for one in tensors):
+            return self.fetch(*tensors)
+        return self.cluster.submit(*tensors).result()  # type: ignore[arg-type]
 
-    def execute(self, *tensors: Tensor | Spawned | Output) -> Any:
+    def execute(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
         """Compute tensors together and leave the values on the cluster; returns the tensors."""
-        missing = [one.data for one in tensors if not self.cluster.holds(one.data)]
+        missing = [one.data for one in _parts(tensors) if not self.cluster.holds(one.data)]
         if missing:
             run(self.cluster, missing)
         return tensors[0] if len(tensors) == 1 else tensors
 
-    def plan(self, *tensors: Tensor | Spawned | Output, policy: str | None = None) -> PlannedRun:
+    def plan(self, *tensors: Tensor | Spawned | Output | Composite, policy: str | None = None) -> PlannedRun:
         """What computing tensors together would cost; starts nothing.
 
         Raises
@@ -66,17 +70,23 @@ class Session:
         TypeError
             If something is no tensor.
         """
-        for one in tensors:
+        for one in (parts := _parts(tensors)):
             if not isinstance(getattr(one, "data", None), TensorData):  # what a spawned task gives has a node too
                 raise TypeError(f"cannot plan a {type(one).__name__}; make it a tensor with jmars.tensor.asarray")
-        return plan_on(self._given or default_cluster(start=False), [one.data for one in tensors], policy)
+        return plan_on(self._given or default_cluster(start=False), [one.data for one in parts], policy)
 
-    def fetch(self, *tensors: Tensor | Spawned | Output) -> Any:
+    def fetch(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
         """The values of tensors, computed where they are not held."""
         self.execute(*tensors)
-        values = [self.cluster.fetch(one.data) for one in tensors]
-        values = [x if isinstance(one, Tensor) else one.opened(x) for one, x in zip(tensors, values, strict=True)]
+        values = [self._value(one) for one in tensors]
         return values[0] if len(values) == 1 else values
+
+    def _value(self, one: Tensor | Spawned | Output | Composite) -> Any:
+        """The value of what is held."""
+        if isinstance(one, Composite):
+            return one.opened([self.cluster.fetch(part.data) for part in one.parts()])
+        value = self.cluster.fetch(one.data)
+        return value if isinstance(one, Tensor) else one.opened(value)
 
     def close(self) -> None:
         """Close the cluster that was made for this session."""
@@ -92,12 +102,20 @@ class Session:
         self.close()
 
 
+def _parts(tensors: Sequence[Tensor | Spawned | Output | Composite]) -> list[Tensor | Spawned | Output]:
+    """All, with what is made of several tensors in its parts."""
+    found: list[Tensor | Spawned | Output] = []
+    for one in tensors:
+        found += one.parts() if isinstance(one, Composite) else [one]
+    return found
+
+
 def new_session(**cluster: Any) -> Session:
     """A session on a new cluster, which becomes the default one; takes what `Cluster` takes."""
     return Session(Cluster(**cluster))
 
 
-def plan_of(*tensors: Tensor | Spawned | Output, policy: str | None = None) -> PlannedRun:
+def plan_of(*tensors: Tensor | Spawned | Output | Composite, policy: str | None = None) -> PlannedRun:
     """What computing tensors together would cost on the default cluster, or on the one that would be started.
 
     Parameters
@@ -122,7 +140,7 @@ def plan_of(*tensors: Tensor | Spawned | Output, policy: str | None = None) -> P
     return Session().plan(*tensors, policy=policy)
 
 
-def execute(*tensors: Tensor | Spawned | Output) -> Any:
+def execute(*tensors: Tensor | Spawned | Output | Composite) -> Any:
     """Compute tensors together on the default cluster; returns them, one for one tensor, else a tuple.
 
     Examples

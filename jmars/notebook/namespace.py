@@ -16,6 +16,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.notebook.numpy_names import given_names, meaning_or_refusal, path_of
+from jmars.tensor.composite import Composite
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -48,28 +49,30 @@ class Namespace:
     before: dict[str, Any]  # what every name meant before the cell
     given: dict[str, Any] = field(default_factory=dict)  # what was put under a name for the cell
     data: dict[int, tuple[Tensor, TensorData]] = field(default_factory=dict)  # what every tensor held at the start
+    composites: dict[int, tuple[Composite, Any]] = field(default_factory=dict)  # and every value of several tensors
 
     @classmethod
     def enter(cls, names: dict[str, Any], line_of: Callable[[str], SourceLine | None]) -> Namespace:
         """Put the lazy meanings into `names`; arrays only where `line_of` knows a line that mentions the name."""
         inside = cls(names, dict(names))
-        entered: dict[int, Tensor] = {}  # an array under two names is one tensor
+        entered: dict[int, Tensor | Composite] = {}  # an array under two names is one tensor
         for name, value in inside.before.items():
             if _IPYTHON.fullmatch(name):
                 continue
             path = path_of(value)
             if path is not None:
                 inside.given[name] = meaning_or_refusal(path)
-            elif type(value) in (np.ndarray, np.memmap) and (line := line_of(name)) is not None:
+            elif _is_array(value) and (line := line_of(name)) is not None:
                 try:
                     if id(value) not in entered:
-                        entered[id(value)] = as_tensor(value, line=line)
+                        entered[id(value)] = as_lazy(value, line)
                     inside.given[name] = entered[id(value)]
                 except UnsupportedError:
                     continue  # text, records, objects: they stay arrays
         names.update(inside.given)
-        for tensor in tensors_in(value for name, value in names.items() if not _IPYTHON.fullmatch(name)):
-            inside.data[id(tensor)] = tensor, tensor.data
+        tensors, composites = found_in(value for name, value in names.items() if not _IPYTHON.fullmatch(name))
+        inside.data = {id(one): (one, one.data) for one in tensors}
+        inside.composites = {id(one): (one, one.state()) for one in composites}
         return inside
 
     def leave(self) -> dict[str, Any]:
@@ -81,6 +84,8 @@ class Namespace:
             untouched = self.given.get(name, self.before.get(name, _NOTHING)) is value
             if isinstance(value, Tensor) and id(value) in self.data:  # `x[0] = 1` changes what a tensor holds
                 untouched = untouched and value.data is self.data[id(value)][1]
+            elif isinstance(value, Composite) and id(value) in self.composites:
+                untouched = untouched and self._is_as_it_was(value)
             if untouched:
                 self.names[name] = self.before[name]
             elif id(value) in given_names and given_names[id(value)][0] is value:
@@ -98,11 +103,44 @@ class Namespace:
                 self.names[name] = value
         for tensor, data in self.data.values():
             tensor.data = data
+        for composite, state in self.composites.values():
+            composite.restore(state)
+
+    def _is_as_it_was(self, value: Composite) -> bool:
+        """Whether it has the same parts, and they hold what they held."""
+        parts = [self.data.get(id(part)) for part in value.parts()]
+        same = all(held is not None and held[0].data is held[1] for held in parts)
+        return same and all(x is y for x, y in zip(value.state(), self.composites[id(value)][1], strict=True))
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a name of this value is a lazy array in the cell."""
+    return type(value) in (np.ndarray, np.memmap) or _has_mask(value)
+
+
+def _has_mask(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and type(value).__name__ == "MaskedArray"  # numpy.ma may not be imported
+
+
+def as_lazy(value: Any, line: SourceLine | None) -> Tensor | Composite:
+    """An array of the user's, masked or not, as what it is in a cell."""
+    if not _has_mask(value):
+        return as_tensor(value, line=line)
+    from jmars.tensor.ma.making import array  # with numpy.ma, which NumPy, too, imports where it is used
+
+    return array(as_tensor(value.data, line=line), mask=value.mask, fill_value=value.fill_value,
+                 hard_mask=value.hardmask)  # fmt: skip
 
 
 def tensors_in(values: Iterable[Any]) -> list[Tensor]:
     """The tensors among `values` and in short lists, tuples, sets and dicts there; each once, in order."""
+    return found_in(values)[0]
+
+
+def found_in(values: Iterable[Any]) -> tuple[list[Tensor], list[Composite]]:
+    """As `tensors_in`, those that values of several tensors are made of too; and these values."""
     found: dict[int, Tensor] = {}
+    composites: dict[int, Composite] = {}
     todo = list(values)
     seen: set[int] = set()
     for value in todo:  # grows while it is read
@@ -111,8 +149,11 @@ def tensors_in(values: Iterable[Any]) -> list[Tensor]:
         seen.add(id(value))
         if isinstance(value, Tensor):
             found[id(value)] = value
+        elif isinstance(value, Composite):
+            composites[id(value)] = value
+            todo.extend(value.parts())
         elif type(value) in (list, tuple, set, frozenset) and len(value) <= _SHORT:
             todo.extend(value)
         elif type(value) is dict and len(value) <= _SHORT:
             todo.extend(value.values())
-    return list(found.values())
+    return list(found.values()), list(composites.values())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -22,7 +23,7 @@ from jmars.tensor.protocols import FUNCTIONS, unsupported
 
 __all__ = ["given_names", "lazy_names", "meaning", "path_of"]
 
-_SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
+_SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ma")
 # They touch no array, or only look at one: NumPy's own will do.
 _PLAIN_MODULES = frozenset({"testing", "typing", "exceptions", "dtypes", "version"})
 _PLAIN = frozenset(
@@ -71,16 +72,17 @@ def path_of(value: Any) -> str | None:
     if isinstance(value, ModuleType):
         name = value.__name__
         return name if name in _SEARCHED else None
-    return _functions().get(id(value)) if callable(value) else None
+    return _functions("numpy.ma" in sys.modules).get(id(value)) if callable(value) else None
 
 
 @functools.cache
-def _functions() -> dict[int, str]:
-    """NumPy's functions and ufuncs by identity (they live as long as NumPy's modules do)."""
+def _functions(masked: bool) -> dict[int, str]:
+    """NumPy's functions and ufuncs by identity (they live as long as NumPy's modules do); numpy.ma's once imported."""
     found: dict[int, str] = {}
-    for path in _SEARCHED:
+    for path in _SEARCHED if masked else _SEARCHED[:-1]:
         for name, value in vars(importlib.import_module(path)).items():
-            if callable(value) and not isinstance(value, type) and not name.startswith("_"):
+            known = not isinstance(value, type) or name in ("MaskedArray", "masked_array")
+            if callable(value) and known and not name.startswith("_"):
                 found.setdefault(id(value), f"{path}.{name}")
     return found
 
@@ -97,6 +99,8 @@ class _CellModule(ModuleType):
     def __init__(self, path: str) -> None:
         super().__init__(path, f"{path} inside a %%jmars cell: jmars.tensor")
         self._numpy = importlib.import_module(path)
+        if path == "numpy.ma":
+            importlib.import_module("jmars.tensor.ma")  # puts its functions into the table
 
     def __getattr__(self, name: str) -> Any:
         return self.look_up(name)

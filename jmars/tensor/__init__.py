@@ -19,11 +19,14 @@ In reading order:
 - methods.py, tensor.py: `Tensor`, the handle
 - ops: the operands
 - files: arrays in files of other formats
+- composite.py: values of several tensors
+- ma: masked arrays, imported when they are asked for
 - array_api.py: the names of the array API standard
 - deferring.py: functions of arrays of unknown length, put off to a later stage
 - spawn: any function as an operand, any object as a chunk
 """
 
+import importlib as _importlib
 from typing import Any
 
 import numpy as _np
@@ -75,6 +78,8 @@ _PASSED_ON = """
 
 
 def __getattr__(name: str) -> Any:
+    if name == "ma":  # as in NumPy, whose own is imported with it
+        return _importlib.import_module("jmars.tensor.ma")
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     if name in _PASSED_ON and hasattr(_np, name):

@@ -14,12 +14,13 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from jmars.errors import ArrayChangedError, GraphError
+from jmars.errors import ArrayChangedError, GraphError, UnsupportedError
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.composite import Composite
 from jmars.tensor.operand import Operand, TensorMeta
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["COPIED", "FromArray"]
+__all__ = ["COPIED", "FromArray", "plain_array"]
 
 COPIED = 16 * 2**20  # bytes up to which an array is copied
 _BLOCK = 4 * 2**20  # bytes that are summed at a time
@@ -54,6 +55,17 @@ class FromArray(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Refuse: bytes do not travel in a graph."""
         raise GraphError("an array from outside was not uploaded before tiling; call graph.replace_by_stored first")
+
+
+def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """`np.asarray`, but what has a mask is refused: it would be lost without a word."""
+    masked = isinstance(value, np.ndarray) and type(value) is not np.ndarray and hasattr(value, "mask")
+    if masked or isinstance(value, Composite):
+        raise UnsupportedError(
+            "a tensor has no mask, and that of a masked array would be lost; make it a masked tensor, "
+            "jmars.tensor.ma.asarray(x), or use its values, x.data or x.filled(...)"
+        )
+    return np.asarray(value, dtype)
 
 
 def _checksum(array: np.ndarray[Any, Any]) -> int:

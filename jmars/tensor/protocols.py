@@ -16,7 +16,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.unknown import Origin
 
-__all__ = ["FUNCTIONS", "call", "find", "numpys", "offers", "set_guard", "unsupported"]
+__all__ = ["FUNCTIONS", "call", "find", "numpys", "offers", "set_guard", "set_masked_guard", "unsupported"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # name in jmars.tensor, or "method.<name>" for what is only a method
@@ -59,9 +59,21 @@ def set_guard(guard: Guard) -> None:
     _guard = guard
 
 
+MaskedGuard = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+_masked_guard: MaskedGuard | None = None
+
+
+def set_masked_guard(guard: MaskedGuard) -> None:
+    """Ask `guard(name, args, kwargs)` first, once there are masked arrays; it gives NotImplemented where none is."""
+    global _masked_guard
+    _masked_guard = guard
+
+
 def _behind_guard(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
+        if _masked_guard is not None and (found := _masked_guard(name, args, kwargs)) is not NotImplemented:
+            return found
         if Origin.met and _guard is not None:
             return _guard(name, function, args, kwargs)
         return function(*args, **kwargs)

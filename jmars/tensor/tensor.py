@@ -20,7 +20,7 @@ import numpy as np
 from jmars.errors import UnsupportedError, ViewWriteError
 from jmars.tensor.display import summary
 from jmars.tensor.engine import current_engine, get_engine
-from jmars.tensor.from_array import FromArray
+from jmars.tensor.from_array import FromArray, plain_array
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.methods import Methods
 from jmars.tensor.operand import Splits, TensorData, new_data
@@ -364,7 +364,7 @@ def as_tensor(
         changed = value if dtype is None or value.dtype == np.dtype(dtype) else value.astype(dtype)
         cut = chunk_size is not None or chunks is not None
         return cast(Tensor, call("rechunk", changed, chunk_size, chunks)) if cut else changed
-    array = np.asarray(value, dtype)
+    array = plain_array(value, dtype)
     check_dtype(array.dtype)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))

@@ -27,7 +27,7 @@ def test_ipythons_own_names_are_left_alone():
 
 
 def test_arrays_of_text_records_and_objects_stay_arrays():
-    values = {"t": np.array(["a"]), "o": np.array([None]), "r": np.zeros(2, "i4, f8"), "m": np.ma.array([1.0])}
+    values = {"t": np.array(["a"]), "o": np.array([None]), "r": np.zeros(2, "i4, f8")}
     names = dict(values)
     Namespace.enter(names, mentions)
     assert names == values

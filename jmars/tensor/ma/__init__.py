@@ -1,0 +1,39 @@
+"""Masked arrays: what `np.ma` means in a `%%jmars` cell. Names are numpy.ma's. Importing it fills the table with them.
+
+In reading order:
+
+- methods.py: operators and methods
+- handle.py: `MaskedTensor`, the handle
+- ufuncs.py: elementwise functions
+- making.py: masked arrays made
+- reductions.py: sums, means, medians, sorting
+- shaping.py: shapes, joining, choosing, products
+- guarding.py: NumPy's functions of masked arrays
+"""
+
+from typing import Any
+
+import numpy as _np
+
+from jmars.tensor.ma import guarding, making, reductions, shaping, ufuncs
+from jmars.tensor.ma.handle import MaskedTensor
+from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
+
+__all__ = ["MaskedTensor", "guarding", "making", "reductions", "shaping", "ufuncs"]
+
+# numpy.ma's own, as they are
+_PASSED_ON = """masked masked_singleton nomask MaskType MaskError MAError masked_print_option bool_""".split()  # noqa: SIM905
+
+
+def __getattr__(name: str) -> Any:
+    if f"ma.{name}" in _FUNCTIONS:
+        return _FUNCTIONS[f"ma.{name}"]
+    if name in _PASSED_ON:
+        return getattr(_np.ma, name)
+    if hasattr(_np.ma, name):
+        raise AttributeError(f"np.ma.{name} is not in jmars yet; call it on the value, x.fetch()")
+    raise AttributeError(f"module 'jmars.tensor.ma' has no attribute {name!r}, and neither has numpy.ma")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_PASSED_ON, *(name[3:] for name in _FUNCTIONS if name.startswith("ma."))})

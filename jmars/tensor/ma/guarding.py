@@ -1,0 +1,69 @@
+"""What functions of tensors do with a masked array: what NumPy's do, by the function of numpy.ma, or an error by name.
+
+Many of NumPy's functions know masks (`np.sum`, `np.sqrt`), others forget them without a word (`np.median`,
+`np.concatenate`): those are refused here. Every call of the table asks `answer` first, once this folder is imported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.ma.handle import MaskedTensor, data_of
+from jmars.tensor.ops.elementwise import UFUNCS
+from jmars.tensor.protocols import FUNCTIONS, set_masked_guard
+
+__all__ = ["answer"]
+
+# NumPy's functions that call the method of a masked array, or go by its operators.
+_KNOW_MASKS = set(
+    """all any argmax argmin argsort clip compress copy count_nonzero cumprod cumsum diagonal diff expand_dims max mean
+    min ndim nonzero prod ptp ravel repeat reshape resize round shape size sort squeeze std sum swapaxes take trace
+    transpose var zeros_like ones_like empty_like""".split()  # noqa: SIM905
+)
+_OF_THE_DATA = {"method.getitem", "method.setitem", "asarray", "array", "tensor", "rechunk", "iscomplexobj"}
+_UFUNCS = {row[0] for row in UFUNCS}
+
+
+def answer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the function `name` gives where an argument is masked; NotImplemented where none is.
+
+    Raises
+    ------
+    UnsupportedError
+        If NumPy's would forget the mask, or jmars has none that knows it.
+    """
+    if name.startswith("ma.") or not any(map(_is_masked, (*args, *kwargs.values()))):
+        return NotImplemented
+    if name == "method.pow":
+        name = "power"
+    if name in _UFUNCS:
+        return FUNCTIONS["ma.ufunc"](name, *args, **kwargs)
+    if name in _KNOW_MASKS and f"ma.{name}" in FUNCTIONS:
+        return FUNCTIONS[f"ma.{name}"](*args, **kwargs)
+    if name in _OF_THE_DATA:
+        plain = {key: _plain(value) for key, value in kwargs.items()}
+        return FUNCTIONS[name](*map(_plain, args), **plain)
+    known = f"ma.{name}" in FUNCTIONS
+    raise UnsupportedError(
+        f"np.{name.removeprefix('method.')} of a masked array forgets the mask in NumPy, so jmars refuses it; use "
+        + (f"np.ma.{name}, or " if known else "")
+        + "the values: x.filled(...), x.compressed() or x.data"
+    )
+
+
+def _is_masked(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(isinstance(one, MaskedTensor | np.ma.MaskedArray) for one in value[:100])
+    return isinstance(value, MaskedTensor | np.ma.MaskedArray)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return data_of(value) if isinstance(value, MaskedTensor | np.ma.MaskedArray) else value
+
+
+set_masked_guard(answer)

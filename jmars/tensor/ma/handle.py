@@ -1,0 +1,376 @@
+"""`MaskedTensor`: numpy.ma's masked array, lazy: a tensor of data and a tensor that is true where they do not count.
+
+Both parts are tensors like any other, so what is done to them is fused, planned and stored as ever. A mask that there
+is stays: numpy.ma drops one in which nothing turns out to be masked, which here only a run could tell. What is computed
+stands in the files beside this one and is looked up in the table of protocols.py, as "ma.<name>".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.display import corners
+from jmars.tensor.engine import current_engine, get_engine
+from jmars.tensor.ma.methods import REDUCES, Methods
+from jmars.tensor.protocols import call, find, unsupported
+from jmars.tensor.splits import ChunkSize
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["MaskedTensor", "data_of", "fill_of", "mask_of", "whole_mask"]
+
+Array = np.ndarray[Any, Any]
+nomask, masked = np.ma.nomask, np.ma.masked  # NumPy's own: nothing is masked, and a masked element
+
+
+class MaskedTensor(Methods):
+    """A lazy masked array; made by the functions of `jmars.tensor.ma`, used like `numpy.ma.MaskedArray`.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.ranges import arange
+    >>> from jmars.tensor.ma.making import masked_greater
+    >>> x = masked_greater(arange(6, chunk_size=3), 3)
+    >>> x.fetch().tolist(), int(x.sum().fetch())
+    ([0, 1, 2, 3, None, None], 6)
+    """
+
+    __slots__ = ("__weakref__", "_data", "_fill_value", "_hardmask", "_mask")
+    __array_priority__ = 1001.0  # above Tensor
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, data: Tensor, mask: Tensor | None, fill_value: Any = None, hardmask: bool = False) -> None:
+        self._data = data
+        self._mask = mask  # of data's shape; None: nothing was ever masked
+        self._fill_value = fill_value  # None: numpy.ma's default for the dtype
+        self._hardmask = hardmask  # whether a write leaves the mask as it is
+
+    # What it is
+
+    @property
+    def data(self) -> Tensor:
+        """The data, also those under the mask; writing to it writes here."""
+        return self._data
+
+    @property
+    def mask(self) -> Any:
+        """The mask, a tensor of bool; `numpy.ma.nomask` where there never was one."""
+        return nomask if self._mask is None else self._mask
+
+    @mask.setter
+    def mask(self, value: Any) -> None:
+        value = True if value is masked else value
+        if self._mask is None:
+            if value is nomask:
+                return
+            self._mask = _none_masked(self._data)
+        if isinstance(value, Tensor | np.ndarray | list | tuple) and np.shape(value) != self.shape:
+            value = call("reshape", as_tensor(value), self.shape) if np.size(value) == self.size > 1 else value
+        new = call("method.astype", as_tensor(value), bool)
+        self._mask[...] = new | self._mask if self._hardmask else new
+
+    @property
+    def fill_value(self) -> Any:
+        """What stands for a masked element in `filled`."""
+        return fill_of(self.dtype, self._fill_value)
+
+    @fill_value.setter
+    def fill_value(self, value: Any) -> None:
+        self._fill_value = None if value is None else fill_of(self.dtype, value)
+
+    @property
+    def hardmask(self) -> bool:
+        """Whether writing leaves masked elements masked."""
+        return self._hardmask
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements on each axis."""
+        return self._data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        return self._data.dtype
+
+    @property
+    def chunks(self) -> Any:
+        """Lengths of the data's chunks on each axis."""
+        return self._data.chunks
+
+    @property
+    def ndim(self) -> int:
+        """Axes."""
+        return self._data.ndim
+
+    @property
+    def size(self) -> int:
+        """Elements, masked ones too."""
+        return self._data.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._data.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the data."""
+        return self._data.nbytes
+
+    # Values
+
+    def parts(self) -> list[Tensor]:
+        """Data, and the mask where there is one."""
+        return [self._data] if self._mask is None else [self._data, self._mask]
+
+    def opened(self, values: Sequence[Any]) -> Any:
+        """A `numpy.ma.MaskedArray`; without axes a number, or `numpy.ma.masked`."""
+        mask = values[1] if len(values) > 1 else nomask
+        if np.ndim(values[0]) == 0:
+            return masked if mask else np.asarray(values[0])[()]
+        return np.ma.MaskedArray(values[0], mask, fill_value=self._fill_value, hard_mask=self._hardmask)
+
+    def state(self) -> Any:
+        """Its parts and what it is set to."""
+        return self._data, self._mask, self._fill_value, self._hardmask
+
+    def restore(self, state: Any) -> None:
+        """The same again."""
+        self._data, self._mask, self._fill_value, self._hardmask = state
+
+    def execute(self) -> MaskedTensor:
+        """Compute on the cluster and keep the chunks there; gives the array itself."""
+        get_engine().execute([part.data for part in self.parts()])
+        return self
+
+    def fetch(self) -> Any:
+        """The value as a `numpy.ma.MaskedArray`; without axes a number, or `numpy.ma.masked`."""
+        parts = self.parts()
+        if len(parts) > 1:
+            get_engine().execute([part.data for part in parts])  # as one job
+        return self.opened([part.fetch() for part in parts])
+
+    compute, persist = fetch, execute
+
+    def plan(self, policy: str | None = None) -> Any:
+        """What computing it would cost, without starting anything: as `Tensor.plan`."""
+        return get_engine().plan([part.data for part in self.parts()], policy=policy)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self._data.__array__(dtype, copy)  # numpy.ma, too, gives what lies under the mask
+
+    def item(self, *args: Any) -> Any:
+        """One element as a Python number, None where it is masked."""
+        value = np.ma.asarray(self.fetch())
+        return value.item(*args)
+
+    def tolist(self, fill_value: Any = None) -> Any:
+        """Nested lists of Python numbers, `fill_value` where masked."""
+        return np.ma.asarray(self.fetch()).tolist(fill_value)
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            return bool(self._data)  # which raises in NumPy's words
+        return bool(self.fetch())
+
+    def __float__(self) -> float:
+        return float(self.fetch())
+
+    def __int__(self) -> int:
+        return int(self.fetch())
+
+    def __complex__(self) -> complex:
+        return complex(self.fetch())
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[MaskedTensor]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __str__(self) -> str:
+        return self._text(str)
+
+    def __repr__(self) -> str:
+        engine = current_engine()
+        if engine is not None and all(engine.held(part.data) for part in self.parts()):
+            return self._text(repr)
+        known = f"shape={self._data.data.shape}, dtype={self.dtype}, chunks={self._data.data.chunks}"
+        return f"MaskedTensor({known}, op={self._data.data.op.label!r})".replace("nan", "?")
+
+    def _text(self, write: Callable[[Any], str]) -> str:
+        """As NumPy prints it; of a large one only the corners are fetched."""
+        options = np.get_printoptions()
+        edge = options["edgeitems"]
+        if self.size <= options["threshold"] or max(self.shape) <= 2 * edge:
+            return write(self.fetch())
+        seen = [corners(part, edge) for part in self.parts()]
+        with np.printoptions(threshold=0):
+            return write(self.opened(seen))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.fetch(), spec) if spec else str(self)
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError("a masked tensor lives on its cluster and does not pickle; pickle its value, x.fetch()")
+
+    # Reading and writing parts
+
+    def __getitem__(self, index: Any) -> MaskedTensor:
+        index = _plain_index(index)
+        return self._like(self._data[index], None if self._mask is None else self._mask[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        index = _plain_index(index)
+        for part in self.parts():
+            part._check_write()
+        if value is masked:
+            if self._mask is None:
+                self._mask = _none_masked(self._data)
+            self._mask[index] = True
+            return
+        data, mask = data_of(value), mask_of(value)
+        if self._hardmask and self._mask is not None:
+            kept, old = (Tensor(part.data)[index] for part in (self._mask, self._data))
+            self._data[index] = call("where", kept, old, data)
+            if mask is not None:
+                self._mask[index] = kept | mask
+            return
+        self._data[index] = data
+        if mask is not None and self._mask is None:
+            self._mask = _none_masked(self._data)
+        if self._mask is not None:
+            self._mask[index] = False if mask is None else mask
+
+    def _like(self, data: Tensor, mask: Tensor | None) -> MaskedTensor:
+        """Other data with what this one is set to."""
+        lost = self.dtype.kind == "c" != data.dtype.kind  # a complex number fills no real array
+        return MaskedTensor(data, mask, None if lost else self._fill_value, self._hardmask)
+
+    def _take(self, other: Any) -> MaskedTensor:
+        """Become `other`, which has the same shape, as `x += 1` and `x.sort()` do; the dtype stays."""
+        data, mask = data_of(other), mask_of(other)
+        for part in self.parts():
+            part._check_write()
+        self._data._assign(data)
+        if mask is not None and self._mask is None:
+            self._mask = Tensor(mask.data)
+        elif self._mask is not None:
+            self._mask._assign(_none_masked(self._data) if mask is None else mask)
+        return self
+
+    # Its mask
+
+    def harden_mask(self) -> MaskedTensor:
+        """From here on a write leaves masked elements as they are; gives the array itself."""
+        self._hardmask = True
+        return self
+
+    def soften_mask(self) -> MaskedTensor:
+        """From here on a write unmasks; gives the array itself."""
+        self._hardmask = False
+        return self
+
+    def shrink_mask(self) -> MaskedTensor:
+        """The array itself: whether nothing is masked, only a run could tell."""
+        return self
+
+    def unshare_mask(self) -> MaskedTensor:
+        """The array itself: no mask is shared."""
+        return self
+
+    # NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "reduce" and ufunc.__name__ in REDUCES:
+            return call(f"ma.{REDUCES[ufunc.__name__]}", inputs[0], *inputs[1:] or (kwargs.pop("axis", 0),), **kwargs)
+        if method != "__call__":
+            raise unsupported(f"{ufunc.__name__}.{method}")
+        return call("ma.ufunc", ufunc.__name__, *inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        ours = find(function)
+        if ours is None:
+            raise unsupported(function.__name__)
+        return ours(*args, **kwargs)
+
+    def __copy__(self) -> MaskedTensor:
+        copied: MaskedTensor = call("ma.copy", self)
+        return copied
+
+    def __deepcopy__(self, memo: Any) -> MaskedTensor:
+        return self.__copy__()
+
+    def sort(self, axis: int = -1, kind: Any = None, *, endwith: bool = True, fill_value: Any = None) -> None:
+        """Sort along an axis in place, masked elements last, or first without `endwith`."""
+        self._take(call("ma.sort", self, axis, kind, endwith=endwith, fill_value=fill_value))
+
+    def rechunk(self, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> MaskedTensor:
+        """The same array cut differently."""
+        mask = None if self._mask is None else self._mask.rechunk(chunk_size, chunks)
+        return self._like(self._data.rechunk(chunk_size, chunks), mask)
+
+    @property
+    def real(self) -> MaskedTensor:
+        """Real parts."""
+        return MaskedTensor(self._data.real, self._mask)
+
+    @property
+    def imag(self) -> MaskedTensor:
+        """Imaginary parts."""
+        return MaskedTensor(self._data.imag, self._mask)
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(np.ma.MaskedArray, name):
+            raise AttributeError(f"MaskedArray.{name} is not in jmars yet; call it on the value, x.fetch().{name}")
+        raise AttributeError(f"'MaskedTensor' object has no attribute {name!r}")
+
+
+def data_of(value: Any) -> Any:
+    """The data of a masked array; a tensor, or for a number, as numpy.ma sees it, a NumPy scalar of its dtype."""
+    if isinstance(value, MaskedTensor):
+        return value._data
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, np.ma.MaskedArray):
+        value = value.data
+    array = np.asarray(value)
+    return as_tensor(array) if array.ndim else array[()]
+
+
+def mask_of(value: Any) -> Tensor | None:
+    """Its mask; None where there is none."""
+    if isinstance(value, MaskedTensor):
+        return value._mask
+    if isinstance(value, np.ma.MaskedArray) and value.mask is not nomask:
+        return as_tensor(np.asarray(value.mask))
+    return None
+
+
+def whole_mask(value: Any) -> Tensor:
+    """The mask of a masked array or any other; all false where there is none."""
+    mask = mask_of(value)
+    return mask if mask is not None else _none_masked(as_tensor(data_of(value)))
+
+
+def fill_of(dtype: np.dtype[Any], value: Any) -> Any:
+    """The fill value that numpy.ma makes of `value` for a dtype, a scalar of it; its default for None."""
+    return np.ma.array(np.empty(0, dtype), fill_value=value).fill_value
+
+
+def _none_masked(like: Tensor) -> Tensor:
+    mask: Tensor = call("zeros_like", like, bool)
+    return mask
+
+
+def _plain_index(index: Any) -> Any:
+    """An index with the data of masked arrays in it, as numpy.ma has it."""
+    if isinstance(index, tuple):
+        return tuple(map(_plain_index, index))
+    return data_of(index) if isinstance(index, MaskedTensor | np.ma.MaskedArray) else index

@@ -1,0 +1,337 @@
+"""Masked arrays made: from data and a mask, by a condition, or empty; and what they are made of, asked for.
+
+Used as `jmars.tensor.ma.<name>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
+from jmars.tensor.ma.ufuncs import either, masked_like
+from jmars.tensor.ops.elementwise import astype, ufunc, where
+from jmars.tensor.protocols import FUNCTIONS, call, offers
+from jmars.tensor.splits import ChunkSize
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["array", "asarray", "filled", "masked_where"]
+
+nomask = np.ma.nomask
+
+
+@offers("ma.array", "ma.masked_array", "ma.MaskedArray")
+def array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: bool = False, subok: bool = True,
+          ndmin: int = 0, fill_value: Any = None, keep_mask: bool = True, hard_mask: bool | None = None,
+          shrink: bool = True, order: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None
+          ) -> MaskedTensor:  # fmt: skip
+    """`numpy.ma.array`: data with a mask, both lazy.
+
+    Parameters
+    ----------
+    data
+        A tensor, an array, masked or not, or nested lists with `numpy.ma.masked` among them.
+    mask
+        True where an element does not count; of as many elements as the data, or one for all.
+    dtype, ndmin, fill_value, keep_mask, hard_mask
+        As in numpy.ma.
+    chunk_size, chunks
+        How to cut the data; see `jmars.tensor.splits.decide_splits`. The mask is cut alike.
+
+    Raises
+    ------
+    numpy.ma.MaskError
+        If the mask has another number of elements.
+
+    Examples
+    --------
+    >>> array([1, 2, 3], mask=[0, 1, 0], chunk_size=2).sum().fetch()
+    np.int64(4)
+    """
+    if isinstance(data, list | tuple):
+        data = call("ma.stack", data) if _holds_ours(data) else np.ma.array(data, dtype=dtype)
+    own = mask_of(data)
+    x = data_of(data)
+    x = call("array", x, dtype, copy=copy, ndmin=ndmin, chunk_size=chunk_size, chunks=chunks)
+    x = x._view_of(data_of(data)) if isinstance(data_of(data), Tensor) and not copy else x
+    if own is not None:
+        own = call("array", own, ndmin=ndmin, chunks=x.data.chunks) if own.data.chunks != x.data.chunks else own
+    if mask is nomask:
+        found = own if keep_mask else None
+    else:
+        found = _fitted(mask, x)
+        found = either(found, own) if keep_mask and own is not None else found
+    like = data if isinstance(data, MaskedTensor) else None
+    made = MaskedTensor(x, None if found is None else Tensor(found.data))
+    if isinstance(data, np.ma.MaskedArray):
+        made._fill_value, made._hardmask = data._fill_value, data.hardmask  # type: ignore[attr-defined]
+    elif like is not None:
+        made._fill_value, made._hardmask = like._fill_value, like._hardmask
+    if fill_value is not None:
+        made.fill_value = fill_value
+    made._hardmask = made._hardmask if hard_mask is None else hard_mask
+    return made
+
+
+def _fitted(mask: Any, x: Tensor) -> Tensor:
+    """A mask as one of the shape and chunks of `x`."""
+    if mask is None or mask is False or mask is True:
+        return _full(x, mask is True)
+    given = astype(as_tensor(data_of(mask)), np.dtype(bool))
+    if given.data.shape != x.data.shape:
+        if given.size == 1:
+            one: Tensor = call("broadcast_to", call("reshape", given, (1,) * x.ndim), x.shape)
+            return one.rechunk(chunks=x.chunks)  # type: ignore[no-any-return]
+        if given.size != x.size:
+            raise np.ma.MaskError(f"Mask and data not compatible: data size is {x.size}, mask size is {given.size}.")
+        given = call("reshape", given, x.shape)
+    return given if given.data.chunks == x.data.chunks else given.rechunk(chunks=x.chunks)
+
+
+def _full(x: Tensor, value: bool) -> Tensor:
+    full: Tensor = call("full_like", x, value, bool)
+    return full
+
+
+def _holds_ours(values: Any) -> bool:
+    return any(isinstance(one, MaskedTensor | Tensor) for one in values)
+
+
+@offers("ma.asarray", "ma.asanyarray")
+def asarray(a: Any, dtype: Any = None, order: Any = None) -> MaskedTensor:
+    """`numpy.ma.asarray`: a masked array as it is, anything else as one."""
+    if isinstance(a, MaskedTensor) and dtype in (None, a.dtype):
+        return a
+    return array(a, dtype=dtype)
+
+
+@offers("ma.copy")
+def copy(a: Any, order: Any = "C") -> MaskedTensor:
+    """A handle of its own; values never change, so nothing is copied."""
+    return masked_like(data_of(a), mask_of(a), a)
+
+
+@offers("ma.astype")
+def as_type(a: MaskedTensor, dtype: Any, **kwargs: Any) -> MaskedTensor:
+    """The elements with another dtype."""
+    made = masked_like(call("method.astype", a.data, dtype, **kwargs), a._mask, a)
+    made._fill_value = None if a._fill_value is None else fill_of(made.dtype, a._fill_value)
+    return made
+
+
+@offers("ma.filled")
+def filled(a: Any, fill_value: Any = None) -> Tensor:
+    """`numpy.ma.filled`: the data, with a value in place of those that are masked; a tensor."""
+    data, mask = as_tensor(data_of(a)), mask_of(a)
+    if mask is None:
+        return Tensor(data.data)
+    if fill_value is None:
+        fill_value = asarray(a)._fill_value
+    if np.ndim(fill_value):
+        return astype(where(mask, fill_value, data), data.dtype)
+    return astype(where(mask, fill_of(data.dtype, fill_value), data), data.dtype)
+
+
+@offers("ma.getdata")
+def getdata(a: Any, subok: bool = True) -> Tensor:
+    """`numpy.ma.getdata`: the data, also those under the mask."""
+    return as_tensor(data_of(a))
+
+
+@offers("ma.getmask")
+def getmask(a: Any) -> Any:
+    """`numpy.ma.getmask`: the mask, or `nomask`."""
+    mask = mask_of(a)
+    return nomask if mask is None else mask
+
+
+@offers("ma.getmaskarray")
+def getmaskarray(arr: Any) -> Tensor:
+    """`numpy.ma.getmaskarray`: the mask, all false where there is none."""
+    return whole_mask(arr)
+
+
+@offers("ma.isMaskedArray", "ma.isMA", "ma.isarray")
+def is_masked_array(x: Any) -> bool:
+    """`numpy.ma.isMaskedArray`."""
+    return isinstance(x, MaskedTensor | np.ma.MaskedArray)
+
+
+@offers("ma.is_mask")
+def is_mask(m: Any) -> bool:
+    """`numpy.ma.is_mask`: whether it is an array of bool."""
+    return m.dtype == bool if isinstance(m, Tensor) else np.ma.is_mask(m)
+
+
+@offers("ma.is_masked")
+def is_masked(x: Any) -> Any:
+    """`numpy.ma.is_masked`, lazily where there is a mask: whether an element is masked."""
+    mask = mask_of(x)
+    return False if mask is None else call("any", mask)
+
+
+@offers("ma.make_mask")
+def make_mask(m: Any, copy: bool = False, shrink: bool = True, dtype: Any = bool) -> Any:
+    """`numpy.ma.make_mask`: true where `m` is not zero; one that is all false stays."""
+    return nomask if m is nomask else astype(filled(m, True), np.dtype(bool))
+
+
+@offers("ma.make_mask_none")
+def make_mask_none(newshape: Any, dtype: Any = None) -> Tensor:
+    """`numpy.ma.make_mask_none`: a mask that is all false."""
+    made: Tensor = call("zeros", newshape, bool)
+    return made
+
+
+@offers("ma.mask_or")
+def mask_or(m1: Any, m2: Any, copy: bool = False, shrink: bool = True) -> Any:
+    """`numpy.ma.mask_or`: true where one of two masks is."""
+    found = either(*(None if m is nomask or m is False else as_tensor(data_of(m)) for m in (m1, m2)))
+    return nomask if found is None else found
+
+
+@offers("ma.masked_where")
+def masked_where(condition: Any, a: Any, copy: bool = True) -> MaskedTensor:
+    """`numpy.ma.masked_where`: `a`, masked also where the condition holds or is masked.
+
+    Raises
+    ------
+    IndexError
+        If both have axes and another shape.
+    """
+    wanted = filled(condition, True)
+    x = as_tensor(data_of(a))
+    if wanted.ndim and wanted.data.shape != x.data.shape and wanted.shape != x.shape:
+        raise IndexError(f"Inconsistent shape between the condition and the input (got {wanted.shape} and {x.shape})")
+    return masked_like(x, either(_fitted(wanted, x), mask_of(a)), a)
+
+
+def _by_comparison(name: str, compare: str) -> Callable[..., MaskedTensor]:
+    @offers(f"ma.{name}")
+    def function(x: Any, value: Any, copy: bool = True) -> MaskedTensor:
+        made = masked_where(call(f"ma.{compare}", x, value), x)
+        if name == "masked_equal":
+            made.fill_value = value
+        return made
+
+    function.__name__ = name
+    function.__doc__ = f"`numpy.ma.{name}`: masked where `np.{compare}(x, value)`."
+    return function
+
+
+for _compare in ("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"):
+    _by_comparison(f"masked_{_compare}", _compare)
+
+
+@offers("ma.masked_inside")
+def masked_inside(x: Any, v1: Any, v2: Any, copy: bool = True) -> MaskedTensor:
+    """`numpy.ma.masked_inside`: masked from the lesser to the greater bound."""
+    low, high = sorted((v1, v2))
+    value = filled(x)
+    return masked_where((value >= low) & (value <= high), x)
+
+
+@offers("ma.masked_outside")
+def masked_outside(x: Any, v1: Any, v2: Any, copy: bool = True) -> MaskedTensor:
+    """`numpy.ma.masked_outside`: masked below the lesser and above the greater bound."""
+    low, high = sorted((v1, v2))
+    value = filled(x)
+    return masked_where((value < low) | (value > high), x)
+
+
+@offers("ma.masked_invalid")
+def masked_invalid(a: Any, copy: bool = True) -> MaskedTensor:
+    """`numpy.ma.masked_invalid`: masked where not finite."""
+    return masked_where(~ufunc("isfinite")(as_tensor(data_of(a))), a)
+
+
+@offers("ma.masked_values")
+def masked_values(x: Any, value: Any, rtol: float = 1e-05, atol: float = 1e-08, copy: bool = True,
+                  shrink: bool = True) -> MaskedTensor:  # fmt: skip
+    """`numpy.ma.masked_values`: masked where close to a value, of whole numbers where equal."""
+    new = filled(x, value)
+    close = call("isclose", new, value, rtol, atol) if new.dtype.kind == "f" else new == value
+    return array(new, mask=close, fill_value=value)
+
+
+@offers("ma.fix_invalid")
+def fix_invalid(a: Any, mask: Any = nomask, copy: bool = True, fill_value: Any = None) -> MaskedTensor:
+    """`numpy.ma.fix_invalid`: what is not finite is masked, and the fill value put there."""
+    x = array(a, mask=mask)
+    wrong = ~ufunc("isfinite")(x.data)
+    fill = x.fill_value if fill_value is None else fill_value
+    return masked_like(astype(where(wrong, fill, x.data), x.dtype), either(x._mask, wrong), x)
+
+
+@offers("ma.masked_all")
+def masked_all(shape: Any, dtype: Any = float) -> MaskedTensor:
+    """`numpy.ma.masked_all`: an empty array, all of it masked."""
+    data = call("zeros", shape, dtype)
+    return MaskedTensor(data, _full(data, True))
+
+
+@offers("ma.masked_all_like")
+def masked_all_like(arr: Any) -> MaskedTensor:
+    """`numpy.ma.masked_all_like`: an empty array like another, all of it masked."""
+    data = call("zeros_like", as_tensor(data_of(arr)))
+    return MaskedTensor(data, _full(data, True))
+
+
+def _unmasked(name: str) -> None:
+    @offers(f"ma.{name}")
+    def function(*args: Any, fill_value: Any = None, hardmask: bool = False, **kwargs: Any) -> MaskedTensor:
+        like = args[0] if args and isinstance(args[0], MaskedTensor) else None
+        if like is not None:
+            args = (like.data, *args[1:])
+        made = MaskedTensor(FUNCTIONS[name](*args, **kwargs), None if like is None else like._mask, None, hardmask)
+        if fill_value is not None:
+            made.fill_value = fill_value
+        return made
+
+    function.__name__ = name
+    function.__doc__ = f"`numpy.ma.{name}`: what `np.{name}` gives, with no mask of its own."
+
+
+for _name in "arange empty empty_like ones ones_like zeros zeros_like identity indices fromfunction".split():  # noqa: SIM905
+    _unmasked(_name)
+
+
+@offers("ma.set_fill_value")
+def set_fill_value(a: Any, fill_value: Any) -> None:
+    """`numpy.ma.set_fill_value`."""
+    if isinstance(a, MaskedTensor):
+        a.fill_value = fill_value
+
+
+@offers("ma.common_fill_value")
+def common_fill_value(a: Any, b: Any) -> Any:
+    """`numpy.ma.common_fill_value`: that of both, or None."""
+    one, other = asarray(a).fill_value, asarray(b).fill_value
+    return one if one == other else None
+
+
+def _of_dtype(name: str) -> None:
+    @offers(f"ma.{name}")
+    def function(obj: Any) -> Any:
+        return getattr(np.ma, name)(np.empty(0, obj.dtype) if isinstance(obj, MaskedTensor | Tensor) else obj)
+
+    function.__name__ = name
+    function.__doc__ = f"`numpy.ma.{name}`, of a dtype or of that of an array."
+
+
+for _name in ("default_fill_value", "minimum_fill_value", "maximum_fill_value"):
+    _of_dtype(_name)
+
+
+@offers("ma.harden_mask")
+def harden_mask(a: MaskedTensor) -> MaskedTensor:
+    """`numpy.ma.harden_mask`."""
+    return a.harden_mask()
+
+
+@offers("ma.soften_mask")
+def soften_mask(a: MaskedTensor) -> MaskedTensor:
+    """`numpy.ma.soften_mask`."""
+    return a.soften_mask()

@@ -1,0 +1,291 @@
+"""Masked arrays in another shape or order, joined, chosen from, taken apart: data and mask go the same way.
+
+Used as `jmars.tensor.ma.<name>` and by the methods of `MaskedTensor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
+from jmars.tensor.ma.making import asarray, filled
+from jmars.tensor.ma.ufuncs import either, masked_like
+from jmars.tensor.ops.elementwise import astype, ufunc
+from jmars.tensor.ops.elementwise import where as choose_by
+from jmars.tensor.protocols import FUNCTIONS, call, offers
+from jmars.tensor.tensor import as_tensor
+
+__all__ = ["concatenate", "where"]
+
+masked = np.ma.masked
+
+# The same function of data and of the mask; what it gives keeps the fill value, or not, as in numpy.ma.
+_BOTH = "reshape ravel transpose swapaxes squeeze repeat diagonal expand_dims diagflat diag".split()  # noqa: SIM905
+_EACH = "atleast_1d atleast_2d atleast_3d".split()  # noqa: SIM905
+_OF_MANY = "stack vstack hstack dstack column_stack".split()  # noqa: SIM905
+
+
+def _of_both(name: str) -> None:
+    @offers(f"ma.{name}")
+    def function(a: Any, *args: Any, **kwargs: Any) -> MaskedTensor:
+        mask = mask_of(a)
+        data = FUNCTIONS[name](as_tensor(data_of(a)), *args, **kwargs)
+        kept = name not in ("diagflat", "diag")
+        found = None if mask is None else FUNCTIONS[name](mask, *args, **kwargs)
+        return masked_like(data, found, *((a,) if kept else ()))
+
+    function.__name__ = name
+    function.__doc__ = f"`numpy.ma.{name}`, of data and mask."
+
+
+for _name in _BOTH:
+    _of_both(_name)
+
+
+def _of_each(name: str) -> None:
+    @offers(f"ma.{name}")
+    def function(*arys: Any) -> Any:
+        found = [MaskedTensor(FUNCTIONS[name](as_tensor(data_of(a))), FUNCTIONS[name](whole_mask(a))) for a in arys]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    function.__name__ = name
+    function.__doc__ = f"`numpy.ma.{name}`, of data and mask."
+
+
+for _name in _EACH:
+    _of_each(_name)
+
+
+def _of_many(name: str) -> None:
+    @offers(f"ma.{name}", *(("ma.row_stack",) if name == "vstack" else ()))
+    def function(arrays: Sequence[Any], *args: Any, **kwargs: Any) -> MaskedTensor:
+        given = list(arrays)
+        data = FUNCTIONS[name]([as_tensor(data_of(a)) for a in given], *args, **kwargs)
+        return MaskedTensor(data, FUNCTIONS[name]([whole_mask(a) for a in given], *args, **kwargs))
+
+    function.__name__ = name
+    function.__doc__ = f"`numpy.ma.{name}`, of data and masks."
+
+
+for _name in _OF_MANY:
+    _of_many(_name)
+
+
+@offers("ma.hsplit")
+def hsplit(ary: Any, indices_or_sections: Any) -> list[MaskedTensor]:
+    """`numpy.ma.hsplit`: the parts, each with its mask."""
+    data, mask = (call("hsplit", one, indices_or_sections) for one in (as_tensor(data_of(ary)), whole_mask(ary)))
+    return [MaskedTensor(x, m) for x, m in zip(data, mask)]
+
+
+@offers("ma.concatenate")
+def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> MaskedTensor:
+    """`numpy.ma.concatenate`: side by side, with their masks."""
+    given = list(arrays)
+    data = call("concatenate", [as_tensor(data_of(a)) for a in given], axis)
+    if all(mask_of(a) is None for a in given):
+        return MaskedTensor(data, None)
+    return MaskedTensor(data, call("concatenate", [whole_mask(a) for a in given], axis))
+
+
+@offers("ma.append")
+def append(a: Any, b: Any, axis: int | None = None) -> MaskedTensor:
+    """`numpy.ma.append`."""
+    return concatenate([a, b], axis)
+
+
+@offers("ma.resize")
+def resize(x: Any, new_shape: Any) -> MaskedTensor:
+    """`numpy.ma.resize`: repeated to fill the new shape."""
+    mask = mask_of(x)
+    data = call("resize", as_tensor(data_of(x)), new_shape)
+    return MaskedTensor(data, None if mask is None else call("resize", mask, new_shape))
+
+
+@offers("ma.take")
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> MaskedTensor:
+    """`numpy.ma.take`: masked also where the position is."""
+    if out is not None:
+        raise UnsupportedError("np.ma.take with out= is not in jmars; assign what it gives")
+    at, lost = data_of(indices), mask_of(indices)
+    if lost is not None:
+        at = filled(indices, 0)
+    mask = mask_of(a)
+    taken = None if mask is None else call("take", mask, at, axis, None, mode)
+    return masked_like(call("take", as_tensor(data_of(a)), at, axis, None, mode), either(taken, lost))
+
+
+@offers("ma.compress")
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> MaskedTensor:
+    """`numpy.ma.compress`: the parts of an axis for which the condition, its mask forgotten, is true."""
+    wanted, mask = as_tensor(data_of(condition)), mask_of(a)
+    data = call("compress", wanted, as_tensor(data_of(a)), axis)
+    return masked_like(data, None if mask is None else call("compress", wanted, mask, axis), a)
+
+
+@offers("ma.round_", "ma.round")
+def round_(a: Any, decimals: int = 0, out: Any = None) -> MaskedTensor:
+    """`numpy.ma.round`: to `decimals` places, halves to even."""
+    return masked_like(call("round", as_tensor(data_of(a)), decimals), mask_of(a), a)
+
+
+@offers("ma.clip")
+def clip(a: Any, a_min: Any = None, a_max: Any = None, **kwargs: Any) -> MaskedTensor:
+    """`numpy.ma.clip`: elements moved into [a_min, a_max]."""
+    return masked_like(call("clip", as_tensor(data_of(a)), _bound(a_min), _bound(a_max), **kwargs),
+                       mask_of(a), a)  # fmt: skip
+
+
+def _bound(bound: Any) -> Any:
+    """A bound as it is given; the data of a masked one."""
+    return data_of(bound) if isinstance(bound, MaskedTensor | np.ma.MaskedArray) else bound
+
+
+@offers("ma.where")
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """`numpy.ma.where`: `x` where the condition is true and not masked, `y` elsewhere; masked where it is masked."""
+    if x is None and y is None:
+        return call("ma.nonzero", condition)
+    if x is None or y is None:
+        raise ValueError("Must provide both 'x' and 'y' or neither.")
+    wanted = filled(condition, False)
+    data = [None if one is masked else data_of(one) for one in (x, y)]
+    kind = next((one.dtype for one in data if one is not None), np.dtype(float))
+    data = [kind.type(0) if one is None else one for one in data]
+    lost = mask_of(condition)
+    masks = [True if one is masked else mask_of(one) for one in (x, y)]
+    value = choose_by(wanted, *data)
+    if masks == [None, None] and lost is None:
+        return MaskedTensor(value, None)
+    chosen = choose_by(wanted, *(False if mask is None else mask for mask in masks))
+    return masked_like(value, either(astype(chosen, np.dtype(bool)), lost))
+
+
+@offers("ma.choose")
+def choose(indices: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise") -> MaskedTensor:
+    """`numpy.ma.choose`: masked where the number or what is chosen is."""
+    at = filled(indices, 0)
+    data = call("choose", at, [filled(one) for one in choices], None, mode)
+    masks = [as_tensor(whole_mask(one)) for one in choices]
+    return masked_like(data, either(call("choose", at, masks, None, mode), mask_of(indices)))
+
+
+@offers("ma.diff")
+def diff(a: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """`numpy.ma.diff`: differences of neighbours, masked where one of them is."""
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n!r}")
+    x = asarray(a)
+    if not n:
+        return a
+    if not x.ndim:
+        raise ValueError("diff requires input that is at least one dimensional")
+    edge = tuple(1 if i == range(x.ndim)[axis] else m for i, m in enumerate(x.shape))
+    ends = [one if one is None or np.ndim(one) else call("broadcast_to", one, edge) for one in (prepend, append)]
+    joined = [one for one in (ends[0], x, ends[1]) if one is not None]
+    x = masked_like((y := concatenate(joined, axis)).data, y._mask, x) if len(joined) > 1 else x
+    before = tuple(slice(None, -1) if i == range(x.ndim)[axis] else slice(None) for i in range(x.ndim))
+    after = tuple(slice(1, None) if i == range(x.ndim)[axis] else slice(None) for i in range(x.ndim))
+    for _ in range(n):
+        x = call("ma.ufunc", "not_equal" if x.dtype == bool else "subtract", x[after], x[before])
+    return x
+
+
+@offers("ma.ediff1d")
+def ediff1d(arr: Any, to_end: Any = None, to_begin: Any = None) -> MaskedTensor:
+    """`numpy.ma.ediff1d`: differences of neighbours in C order, with what is to come before and after."""
+    x = call("ma.ravel", asarray(arr))
+    x = MaskedTensor(x.data, x._mask)
+    found: MaskedTensor = call("ma.subtract", x[1:], x[:-1])
+    ends = [None if one is None else call("ma.atleast_1d", one) for one in (to_begin, to_end)]
+    joined = [one for one in (ends[0], found, ends[1]) if one is not None]
+    return call("ma.hstack", joined) if len(joined) > 1 else found
+
+
+@offers("ma.dot")
+def dot(a: Any, b: Any, strict: bool = False, out: Any = None) -> MaskedTensor:
+    """`numpy.ma.dot`: masked elements count as 0; masked where nothing met, or with `strict` where one was masked."""
+    if out is not None:
+        raise UnsupportedError("np.ma.dot with out= is not in jmars; assign what it gives")
+    x, y = asarray(a), asarray(b)
+    if strict and x.ndim and y.ndim:
+        x = _spread(x, x.ndim - 1)
+        y = _spread(y, max(y.ndim - 2, 0))
+    met = call("dot", astype(~whole_mask(x), np.float64), astype(~whole_mask(y), np.float64))
+    return masked_like(call("dot", filled(x, 0), filled(y, 0)), met == 0)
+
+
+def _spread(x: MaskedTensor, axis: int) -> MaskedTensor:
+    """Masked along an axis wherever one there is."""
+    mask = x._mask
+    return x if mask is None else x._like(x.data, mask | call("any", mask, axis, keepdims=True))
+
+
+@offers("ma.inner", "ma.innerproduct")
+def inner(a: Any, b: Any) -> MaskedTensor:
+    """`numpy.ma.inner`: masked elements count as 0."""
+    return MaskedTensor(as_tensor(call("inner", filled(a, 0), filled(b, 0))), None)
+
+
+@offers("ma.outer", "ma.outerproduct")
+def outer(a: Any, b: Any) -> MaskedTensor:
+    """`numpy.ma.outer`: masked where one of the two is."""
+    data = call("outer", filled(a, 0), filled(b, 0))
+    if mask_of(a) is None and mask_of(b) is None:
+        return MaskedTensor(data, None)
+    one, other = (call("ravel", whole_mask(x)) for x in (a, b))
+    return MaskedTensor(data, ufunc("logical_or")(one[:, None], other[None, :]))
+
+
+def _masked_lines(name: str, axes: Callable[[Any], tuple[int, ...]]) -> None:
+    @offers(f"ma.{name}")
+    def function(a: Any, axis: Any = None) -> MaskedTensor:
+        x = asarray(a)
+        if x.ndim != 2:
+            raise NotImplementedError(f"{name} works for 2D arrays only.")
+        if x._mask is None:
+            return x
+        hit = [call("any", x._mask, 1 - one, keepdims=True) for one in axes(axis)]
+        return masked_like(x.data, either(x._mask, *hit), x)
+
+    function.__name__ = name
+    function.__doc__ = f"`numpy.ma.{name}`: lines in which an element is masked are masked as a whole."
+
+
+_masked_lines("mask_rowcols", lambda axis: (0, 1) if axis is None else (0,) if axis == 0 else (1,))
+_masked_lines("mask_rows", lambda _: (0,))
+_masked_lines("mask_cols", lambda _: (1,))
+
+
+def _spans(name: str) -> None:
+    @offers(f"ma.{name}")
+    def function(a: Any, *args: Any, **kwargs: Any) -> Any:
+        x = asarray(a)
+        mask = np.ma.nomask if x._mask is None else x._mask.fetch()
+        stands_in = np.broadcast_to(np.zeros((), bool), x.shape)  # only the mask is asked for
+        return getattr(np.ma, name)(np.ma.MaskedArray(stands_in, mask), *args, **kwargs)
+
+    function.__name__ = name
+    function.__doc__ = f"`numpy.ma.{name}`, at once: the mask is computed and fetched."
+
+
+for _name in """clump_masked clump_unmasked flatnotmasked_contiguous flatnotmasked_edges notmasked_contiguous
+notmasked_edges""".split():  # noqa: SIM905
+    _spans(_name)
+
+
+def _asked(name: str) -> None:
+    @offers(f"ma.{name}")
+    def function(a: Any, *args: Any) -> Any:
+        return FUNCTIONS[name](as_tensor(data_of(a)), *args)
+
+    function.__name__ = name
+    function.__doc__ = f"`numpy.ma.{name}`."
+
+
+for _name in ("shape", "ndim", "size"):
+    _asked(_name)

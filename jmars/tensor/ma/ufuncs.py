@@ -1,0 +1,208 @@
+"""Elementwise functions of masked arrays: numpy.ma's own, one row each, and NumPy's ufuncs as masked arrays take them.
+
+The two differ as they do in NumPy: numpy.ma sees a Python number as an array of its own dtype and leaves the first
+operand under the mask, `np.add(x, 1.0)` does neither. Where a function is not defined (`log` of 0, `x / 0`) the result
+is masked. Source: numpy/ma/core.py, NumPy 2.4 (what its unary, binary and domained operations give).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
+from jmars.tensor.ops.axes import broadcast_to
+from jmars.tensor.ops.elementwise import UFUNCS, astype, ufunc, where
+from jmars.tensor.protocols import FUNCTIONS, call, find, offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["either", "masked_like"]
+
+# Where each function is not defined, of its arguments, and what NumPy's ufunc leaves there.
+_TINY = np.finfo(float).tiny
+_DOMAINS: dict[str, tuple[Callable[..., Any], float]] = {
+    "sqrt": (lambda x: x < 0.0, 0.0),
+    "log": (lambda x: x <= 0.0, 1.0),
+    "log2": (lambda x: x <= 0.0, 1.0),
+    "log10": (lambda x: x <= 0.0, 1.0),
+    "tan": (lambda x: abs(ufunc("cos")(x)) < 1e-35, 0.0),
+    "arcsin": (lambda x: (x > 1.0) | (x < -1.0), 0.0),
+    "arccos": (lambda x: (x > 1.0) | (x < -1.0), 0.0),
+    "arccosh": (lambda x: x < 1.0, 1.0),
+    "arctanh": (lambda x: (x > 1.0 - 1e-15) | (x < -1.0 + 1e-15), 0.0),
+    **dict.fromkeys(
+        ("divide", "floor_divide", "remainder", "fmod"),
+        (lambda x, y: ufunc("absolute")(x) * _TINY >= ufunc("absolute")(y), 1.0),
+    ),
+}
+_UNARY = """exp conjugate sin cos arctan arcsinh sinh cosh tanh absolute angle fabs negative floor ceil around
+logical_not sqrt log log2 log10 tan arcsin arccos arccosh arctanh""".split()  # noqa: SIM905
+_BINARY = """add subtract multiply arctan2 equal not_equal less_equal greater_equal less greater logical_and logical_or
+logical_xor bitwise_and bitwise_or bitwise_xor hypot divide floor_divide remainder fmod""".split()  # noqa: SIM905
+_ALIASES = {"absolute": ("abs",), "divide": ("true_divide",), "remainder": ("mod",), "around": ("round_", "round")}
+
+
+def masked_like(data: Any, mask: Tensor | None, *like: Any) -> MaskedTensor:
+    """A masked array that is set to what the first masked one of `like` is; the mask is broadcast to the data."""
+    data = Tensor(as_tensor(data).data)
+    if mask is not None and mask.data.shape != data.data.shape:
+        mask = broadcast_to(mask, data.shape)
+    mask = None if mask is None else Tensor(mask.data)
+    source = next((one for one in like if isinstance(one, MaskedTensor)), None)
+    return MaskedTensor(data, mask) if source is None else source._like(data, mask)
+
+
+def either(*masks: Tensor | None) -> Tensor | None:
+    """True where one of them is; None where none is there."""
+    there = [mask for mask in masks if mask is not None]
+    result = there[0] if there else None
+    for mask in there[1:]:
+        result = ufunc("logical_or")(result, mask)
+    return result
+
+
+def _known(name: str, inputs: tuple[Any, ...], result: Any) -> Tensor | None:
+    """Where the function is not defined, or its result not finite; None for functions that are everywhere."""
+    if name not in _DOMAINS:
+        return None
+    wrong: Tensor = ~ufunc("isfinite")(result) | _DOMAINS[name][0](*inputs)
+    return wrong
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """numpy.ma's function `name`."""
+    theirs: Callable[..., Any] = FUNCTIONS[name]
+
+    def function(a: Any, *others: Any, **kwargs: Any) -> MaskedTensor:
+        more = others[:1] if name in _BINARY else ()
+        inputs = tuple(data_of(one) for one in (a, *more))
+        result = as_tensor(theirs(*inputs, *others[len(more) :], **kwargs))
+        mask = either(_known(name, inputs, result), *(mask_of(one) for one in (a, *more)))
+        made = masked_like(result, mask, a, *more)
+        if made._mask is not None:
+            made._data = _first_under(made._mask, inputs[0], result, safe=name in _DOMAINS and bool(more))
+        return made
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`numpy.ma.{name}`, lazily and chunk by chunk."
+    return function
+
+
+def _first_under(mask: Tensor, first: Any, result: Tensor, safe: bool) -> Tensor:
+    """The first operand under the mask, where it can be cast; numpy.ma puts it there."""
+    kind = first.dtype
+    casting = "safe" if safe else "unsafe" if result.dtype.kind == "b" or kind.kind == "b" else "same_kind"
+    if not np.can_cast(kind, result.dtype, casting):  # type: ignore[arg-type]
+        return where(mask, result.dtype.type(0), result) if safe else result
+    return where(mask, astype(as_tensor(first), result.dtype), result)
+
+
+for _name in (*_UNARY, *_BINARY):
+    offers(f"ma.{_name}", *(f"ma.{other}" for other in _ALIASES.get(_name, ())))(_function(_name))
+
+
+@offers("ma.power")
+def power(a: Any, b: Any, third: Any = None) -> MaskedTensor:
+    """`numpy.ma.power`: masked also where the result is not finite."""
+    if third is not None:
+        raise np.ma.MaskError("3-argument power not supported.")
+    x, y = data_of(a), data_of(b)
+    result = as_tensor(ufunc("power")(x, y))
+    wrong = ~ufunc("isfinite")(result)
+    mask = either(mask_of(a), mask_of(b))
+    made = masked_like(result, either(mask, wrong), a)
+    kept = result if mask is None else where(mask, x, result)
+    made._data = astype(where(wrong, fill_of(kept.dtype, made._fill_value), kept), kept.dtype)
+    return made
+
+
+def _shifted(name: str) -> None:
+    @offers(f"ma.{name}")
+    def function(a: Any, n: Any) -> MaskedTensor:
+        mask = mask_of(a)
+        data = data_of(a) if mask is None else call("ma.filled", a, 0)
+        return masked_like(ufunc(name)(data, n), mask)
+
+    function.__name__ = name
+    function.__doc__ = f"`numpy.ma.{name}`: of 0 under the mask."
+
+
+_shifted("left_shift")
+_shifted("right_shift")
+
+
+def _extreme(name: str, compare: str) -> None:
+    @offers(f"ma.{name}")
+    def function(a: Any, b: Any) -> MaskedTensor:
+        found: MaskedTensor = call("ma.where", call(f"ma.{compare}", a, b), a, b)
+        return found
+
+    function.__name__ = name
+    function.__doc__ = f"`numpy.ma.{name}`, element by element."
+
+
+_extreme("maximum", "greater")
+_extreme("minimum", "less")
+
+
+@offers("ma.operator")
+def binary_operator(name: str, a: Any, b: Any) -> Any:
+    """What Python's operator gives: numpy.ma's function where its arrays have one, else NumPy's ufunc.
+
+    What has no axes is a number, as in numpy.ma: there Python's own numbers take the other's dtype.
+    """
+    numbers = not any(np.ndim(one) for one in (a, b))
+    if name in ("add", "subtract", "multiply", "divide", "floor_divide", "power") and not numbers:
+        return call(f"ma.{name}", a, b)
+    return array_ufunc(name, a, b)
+
+
+@offers("ma.comparison")
+def comparison(name: str, a: Any, b: Any) -> MaskedTensor:
+    """`<`, `==` and the like: under the mask, equal are those that both are masked."""
+    x, y = data_of(a), data_of(b)
+    result = as_tensor(ufunc(name)(x, y))
+    mask = either(mask_of(a), mask_of(b))
+    if mask is not None and name in ("equal", "not_equal"):
+        result = where(mask, ufunc(name)(whole_mask(a), whole_mask(b)), result)
+    made = masked_like(result, mask, a, b)
+    if made._fill_value is not None:
+        made._fill_value = fill_of(result.dtype, made._fill_value)
+    return made
+
+
+@offers("ma.ufunc")
+def array_ufunc(name: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+    """NumPy's ufunc `name` of masked arrays: masked where an operand is or the function is not defined.
+
+    Raises
+    ------
+    UnsupportedError
+        For one that jmars has not, or of other axes, such as matmul.
+    """
+    ours = find(getattr(np, name))
+    if ours is None or name not in _KNOWN:
+        raise UnsupportedError(f"np.{name} of masked arrays is not in jmars; use it on x.data or x.filled()")
+    given = [data_of(one) if hasattr(one, "__array__") or isinstance(one, list | tuple) else one for one in inputs]
+    result = ours(*given, **kwargs)
+    mask = either(*map(mask_of, inputs))
+    if isinstance(result, tuple):
+        return tuple(masked_like(one, mask, *inputs) for one in result)
+    if name in _DOMAINS:
+        where_not, put = _DOMAINS[name]
+        wrong = where_not(*given)
+        result = where(wrong, np.asarray(put).astype(result.dtype)[()], result)
+        mask = either(mask, wrong)
+    made = masked_like(result, mask, *inputs)
+    target = out[0] if isinstance(out, tuple) else out
+    if target is None:
+        return made
+    if not isinstance(target, MaskedTensor):
+        raise TypeError("out= must be a masked array of jmars where an operand is one; the mask has no place elsewhere")
+    return target._take(made)
+
+
+_KNOWN = {row[0] for row in UFUNCS}

@@ -1,0 +1,47 @@
+"""Masked arrays in `%%jmars` cells: `np.ma` means jmars's, and a cell that fails leaves them as they were."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jmars.tensor.ma.handle import MaskedTensor
+
+
+def test_a_cell_of_masked_arrays_gives_what_numpy_gives(notebook):
+    notebook("import numpy as np\nimport numpy.ma as ma\nfrom numpy.ma import masked_where\na = np.arange(12.0)")
+    text = (
+        "b = np.ma.masked_greater(a, 7) * 2 + 1\nc = masked_where(a == 3, a)\nd = ma.masked_array(a, mask=a < 2)\n"
+        "b[1] = np.ma.masked\ntotals = [b.mean(), np.sum(c), d.std()]"
+    )
+    notebook(text)
+    wanted = {name: notebook[name] for name in "bcd"}, notebook["totals"]
+    notebook("del b, c, d, totals")
+    notebook("%%jmars\n" + text)
+    for name, value in wanted[0].items():
+        assert type(notebook[name]) is MaskedTensor
+        found = notebook[name].fetch()
+        np.testing.assert_array_equal(found.filled(-1), value.filled(-1))
+        np.testing.assert_array_equal(found.mask, value.mask)
+    np.testing.assert_allclose([float(one) for one in notebook["totals"]], wanted[1])
+    assert notebook["ma"] is np.ma and notebook["masked_where"] is np.ma.masked_where
+
+
+def test_numpys_masked_arrays_enter_a_cell_with_their_mask(notebook):
+    notebook("import numpy as np\na = np.ma.masked_less(np.arange(6), 3)\na.fill_value = 7")
+    value = notebook("%%jmars\nb = a + 1\nb.sum()")
+    assert int(value) == 15 and type(notebook["a"]) is np.ma.MaskedArray
+    assert notebook["b"].fetch().tolist() == [None, None, None, 4, 5, 6] and notebook["b"].fill_value == 7
+
+
+def test_after_an_error_a_masked_array_is_as_before(notebook):
+    notebook("%%jmars\nimport numpy as np\nx = np.ma.array(np.arange(4)); y = np.ma.masked_less(np.arange(4), 2)")
+    ran = notebook.run("%%jmars\nx[0] = np.ma.masked; y[3] = 9; y.fill_value = 5\n1 / 0")
+    assert isinstance(ran.error, ZeroDivisionError)
+    assert notebook["x"].mask is np.ma.nomask
+    assert notebook["y"].fetch().tolist() == [None, None, 2, 3] and notebook["y"].fill_value == 999999
+
+
+def test_a_masked_array_that_the_cell_writes_to_is_a_lazy_one_from_then_on(notebook):
+    notebook("import numpy as np\na = np.ma.array([1, 2, 3])")
+    notebook("%%jmars\na[0] = np.ma.masked")
+    assert type(notebook["a"]) is MaskedTensor and notebook["a"].fetch().tolist() == [None, 2, 3]
