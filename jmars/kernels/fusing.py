@@ -184,7 +184,8 @@ def _work(steps: Sequence[Step], n: int) -> int:
     parts = lifetimes(steps, n)
     for place, (region, ending) in enumerate(parts):
         size = steps[region.last].output.nbytes if place < len(parts) - 1 else 0
-        most = max(most, held + size + steps[region.last].work)
+        work = sum(steps[step].work for step in {*region.heads, region.last})
+        most = max(most, held + size + work)
         held += size - sum(steps[value - n].output.nbytes for value in ending)
     return most
 

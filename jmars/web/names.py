@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from jmars.tensor.ops.distributions import DISTRIBUTIONS
+from jmars.tensor.ops.distributions import DISTRIBUTIONS, VECTORS
 from jmars.tensor.ops.random import Generator
 from jmars.tensor.protocols import FUNCTIONS, call
 
@@ -30,7 +30,7 @@ _TAKEN_OUT = {  # of those modules
     "method.pow", "method.fitted", "method.reduce",  # other names of power, or inner ones
 }  # fmt: skip
 _RANDOM = "random.default_rng."
-_NOT_DRAWN = ("shuffle", "spawn")  # one writes into an array, the other gives generators
+_NOT_DRAWN = ("shuffle", "spawn", "bytes", "bit_generator")  # they write into an array, or give none
 
 
 def _draw(method: str, *args: Any, seed: Any = None, **kwargs: Any) -> Any:
@@ -46,7 +46,7 @@ def callable_names() -> dict[str, Callable[..., Any]]:
         module = str(getattr(inspect.unwrap(function), "__module__", ""))
         if module.removeprefix("jmars.tensor.ops.") in MODULES and name not in _TAKEN_OUT:
             found[name.removeprefix("method.")] = function
-    for method in [*vars(Generator), *DISTRIBUTIONS]:
+    for method in [*vars(Generator), *DISTRIBUTIONS, *VECTORS]:
         if not method.startswith("_") and method not in _NOT_DRAWN:
             found[_RANDOM + method] = partial(_draw, method)
     return dict(sorted(found.items()))
@@ -72,8 +72,8 @@ def _parameters(name: str, function: Callable[..., Any]) -> str:
             str(one.replace(annotation=inspect.Parameter.empty)) for one in _signature(function) if one.name != "out"
         )
     method = name.removeprefix(_RANDOM)
-    if method in DISTRIBUTIONS:
-        return ", ".join((*DISTRIBUTIONS[method], "size=None", "chunk_size=None", "seed=None"))
+    if method in DISTRIBUTIONS or method in VECTORS:
+        return ", ".join((*(DISTRIBUTIONS | VECTORS)[method], "size=None", "chunk_size=None", "seed=None"))
     own = [one.replace(annotation=inspect.Parameter.empty) for one in _signature(getattr(Generator, method))[1:]]
     return ", ".join([*(str(one) for one in own if one.name != "out"), "seed=None"])
 
@@ -84,7 +84,7 @@ def _signature(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def _summary(name: str, function: Callable[..., Any]) -> str:
     method = name.removeprefix(_RANDOM)
-    if method in DISTRIBUTIONS:
+    if method in DISTRIBUTIONS or method in VECTORS:
         return f"`np.random.Generator.{method}`."
     shown = function if method == name else getattr(Generator, method)
     return (inspect.getdoc(shown) or f"`np.{name}`.").split("\n")[0]

@@ -31,6 +31,8 @@ from jmars.tensor.ops import (
     mapping,
     masking,
     random_chunks,
+    random_given,
+    random_order,
     ranges,
     rechunk,
     reduction,
@@ -58,7 +60,8 @@ KINDS: dict[str, type[Operand]] = {
     for kind in (
         axes.Reshape, axes.Transpose, blockwise.Blockwise, contraction.Contraction, cumulative.Scan, Deferred,
         formula.Elementwise, joining.Concatenate, masking.Masked, masking.PutTrue, random_chunks.Doubles,
-        random_chunks.Draws, ranges.Range, rechunk.Rechunk, reduction.Reduction, sample_sort.Merged,
+        random_chunks.Draws, random_given.GivenDraws, random_order.Order, ranges.Range, rechunk.Rechunk,
+        reduction.Reduction, sample_sort.Merged,
         sample_sort.MergeParts, slicing.Slice, taking.Take, unique.Field, unique.Inverse, unique.Packed,
         writing.SetPart, writing.SetPositions,
     )

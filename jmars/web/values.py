@@ -28,7 +28,7 @@ from jmars.kernels.reducers import MomentReducer, PositionReducer, UfuncReducer
 from jmars.tensor import deferring
 from jmars.tensor.operand import Operand
 from jmars.tensor.ops.distributions import DISTRIBUTIONS
-from jmars.tensor.ops.random_chunks import Stream
+from jmars.tensor.ops.random_streams import Stream
 from jmars.tensor.unknown import Origin, Unknown
 from jmars.web.names import MODULES, find
 from jmars.web.npy import dtype_of, named_dtype

@@ -1,4 +1,4 @@
-"""Random tensors: NumPy's own doubles, and draws that only seed, call and chunks decide."""
+"""Random tensors: small ones and doubles are NumPy's own; larger ones depend on seed and call, and not on chunks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.distributions import DISTRIBUTIONS
+from jmars.tensor.ops.distributions import DISTRIBUTIONS, VECTORS
 from jmars.tensor.ops.random import Generator, RandomState
+from jmars.tensor.ops.random_order import mixed
+from jmars.tensor.ops.random_streams import sample
 from tests.tensor.cut import same, shapes, splits
+from tests.tensor.draws import ARGUMENTS, DRAWS, OLDER
 from tests.tensor.engine import OneByOne
-
-ARGUMENTS = {
-    "beta": (2.0, 3.0), "binomial": (10, 0.3), "chisquare": (3.0,), "f": (3.0, 4.0), "gamma": (2.0,),
-    "geometric": (0.2,), "hypergeometric": (9, 8, 7), "logseries": (0.5,), "negative_binomial": (5, 0.5),
-    "noncentral_chisquare": (3.0, 1.0), "noncentral_f": (3.0, 4.0, 1.0), "pareto": (3.0,), "power": (3.0,),
-    "standard_gamma": (2.0,), "standard_t": (4.0,), "triangular": (0.0, 1.0, 3.0), "vonmises": (0.0, 1.0),
-    "wald": (1.0, 2.0), "weibull": (2.0,), "zipf": (3.0,),
-}  # fmt: skip
 
 
 @given(st.data())
@@ -40,37 +35,93 @@ def test_doubles_are_numpys_within_a_fused_chain():
     same(ours.random(100_000, chunk_size=30_000).max(), theirs.random(100_000).max())
 
 
-@pytest.mark.parametrize("name", ["random", "standard_normal", "integers", "integers8", "float32", *DISTRIBUTIONS])
-def test_a_draw_does_not_depend_on_how_it_is_run(name):
-    def draw() -> mt.Tensor:
-        rng = mt.random.default_rng(5)
-        match name:
-            case "integers":
-                return rng.integers(-5, 2**40, (300, 200), chunk_size=(170, 90))
-            case "integers8":
-                return rng.integers(0, 100, (300, 200), "u1", chunk_size=(170, 90))
-            case "float32":
-                return rng.random((300, 200), "f4", chunk_size=(170, 90))
-            case "random" | "standard_normal":
-                return getattr(rng, name)((300, 200), chunk_size=(170, 90))
-        return getattr(rng, name)(*ARGUMENTS.get(name, ()), size=(300, 200), chunk_size=(170, 90))
-
-    value = draw().fetch()
-    assert value.dtype == draw().dtype
-    same(draw() + np.zeros((), value.dtype), value)
-    assert len(np.unique(value[:170, :90])) > 1
-    assert not np.array_equal(value[:130, :90], value[170:, :90])  # each chunk has its own stream
+@given(st.data())
+def test_what_is_small_is_numpys_own_call_by_call(data):
+    """Any draws, one after the other, in any order."""
+    seed = data.draw(st.integers(0, 2**70))
+    ours, theirs = mt.random.default_rng(seed), np.random.default_rng(seed)
+    for name in data.draw(st.lists(st.sampled_from(sorted(DRAWS)), min_size=1, max_size=5)):
+        size = data.draw(st.none() | shapes(0, 3))
+        value = DRAWS[name](theirs, size)
+        chunks = tuple(data.draw(splits(n)) for n in np.shape(value))
+        same(DRAWS[name](ours, size, chunks=chunks), value)
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_distributions_are_numpys(name):
+@given(st.data())
+def test_what_is_small_is_numpys_own_of_an_older_generator(data):
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    ours, theirs = RandomState(seed), np.random.RandomState(seed)
+    for name in data.draw(st.lists(st.sampled_from(sorted(OLDER)), min_size=1, max_size=5)):
+        size = data.draw(shapes(0, 3))
+        value = OLDER[name](theirs, size)
+        same(OLDER[name](ours, size, chunks=tuple(data.draw(splits(n)) for n in np.shape(value))), value)
+
+
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
+def test_any_bit_generator_of_numpys(kind):
+    ours, theirs = (rng(getattr(np.random, kind)(5)) for rng in (Generator, np.random.Generator))
+    for _ in range(2):
+        same(ours.random((30, 20), chunk_size=7), theirs.random((30, 20)))
+        same(ours.integers(0, 9, 5, "u1"), theirs.integers(0, 9, 5, "u1"))
+        same(ours.normal(size=50, chunk_size=20), theirs.normal(size=50))
+    assert ours.bit_generator.state["bit_generator"] == kind
+    large = Generator(getattr(np.random, kind)(5)).random((400, 400), chunk_size=150).fetch()
+    same(Generator(getattr(np.random, kind)(5)).random((400, 400), chunk_size=(400, 33)), large)
+
+
+LARGE = (700, 300)
+CUTS = [(700, 300), (170, 90), (33, 300)]
+
+
+@pytest.mark.parametrize("name", sorted(DRAWS))
+@pytest.mark.parametrize("make", [mt.random.default_rng, RandomState])
+def test_chunks_and_blocks_change_no_value(name, make):
+    """Three ways to cut, and fused with what reads it, which is done block by block."""
+    if make is RandomState and name not in OLDER:
+        pytest.skip("newer generators have it")
+
+    def draw(cut):
+        draws = OLDER if make is RandomState else DRAWS
+        return draws[name](make(5), LARGE, chunks=(*cut, -1)[: 3 if name in VECTORS else 2])
+
+    value = draw(CUTS[0]).fetch()
+    for cut in CUTS[1:]:
+        same(draw(cut), value)
+        fused = draw(cut)
+        same(fused + np.zeros((), value.dtype), value)
+    assert value.size < 2 or not np.array_equal(value[:32], value[32:64])  # each cell has its own stream
+    other = DRAWS[name](mt.random.default_rng(6), LARGE) if make is not RandomState else OLDER[name](make(6), LARGE)
+    assert not np.array_equal(other.fetch(), value)
+
+
+@given(st.data())
+def test_parts_of_cells_are_parts_of_the_array(data):
+    """Odd shapes and odd chunks, one to four axes."""
+    shape = data.draw(
+        st.sampled_from([(140_000,), (9, 15_000), (15_000, 9), (30, 70, 80), (5, 40, 30, 30), (1, 140_000)])
+    )
+    whole = Generator(3).standard_normal(shape, chunks=-1 if len(shape) == 1 else (-1,) * len(shape))
+    chunks = tuple(data.draw(splits(n)) for n in shape)
+    np.testing.assert_array_equal(Generator(3).standard_normal(shape, chunks=chunks).fetch(), whole.fetch())
+
+
+@pytest.mark.parametrize("name", [*DISTRIBUTIONS, "standard_normal", "random"])
+def test_large_draws_have_numpys_distribution(name):
+    """Kolmogorov and Smirnov's distance between a draw of ours, of many cells, and one of NumPy's; seeds are fixed."""
     args = ARGUMENTS.get(name, ())
-    ours = getattr(mt.random.default_rng(3), name)(*args, size=20_000, chunk_size=5_000).fetch()
-    theirs = getattr(np.random.default_rng(4), name)(*args, size=20_000)
+    ours = getattr(mt.random.default_rng(3), name)(*args, size=200_000, chunk_size=60_000).fetch()
+    theirs = getattr(np.random.default_rng(4), name)(*args, size=200_000)
     assert ours.dtype == theirs.dtype
-    grid = np.quantile(theirs, [0.1, 0.3, 0.5, 0.7, 0.9])
-    for point in grid:
-        assert abs((ours <= point).mean() - (theirs <= point).mean()) < 0.02
+    points = np.unique(np.concatenate([ours, theirs]))
+    far = [np.searchsorted(np.sort(x), points, "right") / x.size for x in (ours, theirs)]
+    assert np.abs(far[0] - far[1]).max() < 1.95 / np.sqrt(100_000)  # larger by chance once in a thousand
+
+
+def test_cells_have_nothing_to_do_with_one_another():
+    x = Generator(0).standard_normal(4096 * 256, chunk_size=300_000).fetch().reshape(256, 4096)
+    correlation = np.corrcoef(x)[np.triu_indices(256, 1)]
+    assert np.abs(correlation).max() < 5.5 / np.sqrt(4096)  # of 32,640 pairs
+    assert abs(correlation.std() * np.sqrt(4096) - 1) < 0.05
 
 
 def test_each_call_draws_anew_and_a_seed_begins_anew():
@@ -95,7 +146,27 @@ def test_older_names():
     assert rng.rand(3, 4).shape == (3, 4) and rng.randn(5).shape == (5,) and rng.rand().shape == ()
     assert set(rng.randint(3, size=100).fetch().tolist()) == {0, 1, 2}
     assert rng.random_sample((2, 2)).dtype == np.float64
-    same(RandomState(3).rand(6, 5, chunk_size=4), np.random.default_rng(3).random((6, 5)))
+    same(RandomState(3).rand(6, 5, chunk_size=4), np.random.RandomState(3).rand(6, 5))
+    assert set(rng.random_integers(2, size=50).fetch().tolist()) == {1, 2}
+    assert rng.tomaxint().dtype == np.int64
+    state = rng.get_state()
+    first = rng.normal(size=3).fetch()
+    rng.set_state(state)
+    same(rng.normal(size=3), first)
+
+
+def test_the_modules_functions_go_on_where_numpys_are():
+    before = np.random.get_state()
+    try:
+        np.random.seed(42)
+        theirs = [np.random.rand(3), np.random.randn(2, 2), np.random.randint(0, 9, 4), np.random.permutation(5)]
+        mt.random.seed(42)
+        same(mt.random.rand(3), theirs[0])
+        same(mt.random.randn(2, 2), theirs[1])
+        assert np.array_equal(np.random.randint(0, 9, 4), theirs[2])
+        same(mt.random.permutation(5), theirs[3])
+    finally:
+        np.random.set_state(before)
 
 
 def test_bounds_and_dtypes_of_integers():
@@ -118,18 +189,90 @@ def test_choice():
     assert set(rng.choice(mt.arange(3), 100).fetch().tolist()) == {0, 1, 2}
     with pytest.raises(ValueError, match="do not sum to 1"):
         rng.choice(2, 3, p=[0.5, 0.6])
+    for wrong in [(0, 3), (2, 3, False)]:
+        with pytest.raises(ValueError):
+            np.random.default_rng(0).choice(*wrong)
+        with pytest.raises(ValueError):
+            rng.choice(*wrong)
 
 
-def test_permutations():
-    rng = Generator(0)
-    order = rng.permutation(100, chunk_size=30).fetch()
-    assert sorted(order.tolist()) == list(range(100)) and order.tolist() != list(range(100))
-    x = mt.arange(12, chunk_size=5).reshape(6, 2)
-    assert sorted(map(tuple, rng.permutation(x).fetch().tolist())) == [(i, i + 1) for i in range(0, 12, 2)]
-    y = mt.arange(20, chunk_size=6)
-    rng.shuffle(y)
-    assert y.chunks == ((6, 6, 6, 2),) and sorted(y.fetch().tolist()) == list(range(20))
-    same(Generator(4).permutation(9), Generator(4).permutation(9).fetch())
+TABLE = np.arange(12.0).reshape(4, 3)
+
+
+@pytest.mark.parametrize("make, theirs", [(Generator, np.random.default_rng), (RandomState, np.random.RandomState)])
+@pytest.mark.parametrize(
+    "what",
+    [
+        lambda rng: rng.choice(9, 4),
+        lambda rng: rng.choice([3, 1, 4], (2, 3), p=[0.1, 0.2, 0.7]),
+        lambda rng: rng.choice(9, 4, replace=False),
+        lambda rng: rng.choice([2, 7, 8], 2, False, [0.2, 0.3, 0.5]),
+        lambda rng: rng.permutation(10),
+        lambda rng: rng.permutation(np.arange(7.0)),
+        lambda rng: rng.permutation(TABLE),
+        lambda rng: rng.multivariate_normal([1.0, 2.0], [[2.0, 0.5], [0.5, 1.0]], 5),
+        lambda rng: rng.multivariate_normal([1.0, 2.0], [[2.0, 0.5], [0.5, 1.0]]),
+    ],
+)
+def test_choices_and_orders_are_numpys(make, theirs, what):
+    ours, theirs = make(8), theirs(8)
+    for _ in range(2):
+        same(what(ours), what(theirs))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_choices_and_orders_along_axes_are_numpys(axis):
+    ours, theirs = Generator(8), np.random.default_rng(8)
+    for _ in range(2):
+        same(ours.choice(TABLE, 3, axis=axis), theirs.choice(TABLE, 3, axis=axis))
+        same(ours.permutation(TABLE, axis), theirs.permutation(TABLE, axis))
+        same(ours.permuted(TABLE, axis=axis), theirs.permuted(TABLE, axis=axis))
+        x, y = mt.asarray(TABLE, chunk_size=2), TABLE.copy()
+        ours.shuffle(x, axis)
+        theirs.shuffle(y, axis)
+        same(x, y)
+    same(ours.permuted(TABLE), theirs.permuted(TABLE))
+
+
+@pytest.mark.parametrize("make", [Generator, RandomState])
+@pytest.mark.parametrize("n", [131_073, 262_144, 300_000])
+def test_long_orders_are_orders(make, n):
+    whole = make(4).permutation(n, chunk_size=n).fetch()
+    assert np.array_equal(np.sort(whole), np.arange(n))
+    assert abs(np.corrcoef(whole, np.arange(n))[0, 1]) < 0.01
+    assert abs(np.corrcoef(whole[1:], whole[:-1])[0, 1]) < 0.01
+    assert abs((np.diff(whole) > 0).mean() - 0.5) < 0.01
+    same(make(4).permutation(n, chunk_size=40_000), whole)
+    some = make(4).choice(n, 131_073, replace=False).fetch()
+    assert len(set(some.tolist())) == some.size and some.min() >= 0 and some.max() < n
+    assert not np.array_equal(make(5).permutation(n).fetch(), whole)
+
+
+def test_orders_of_few_come_all_alike():
+    """Each of the 24 orders of four things, by 6,000 keys: chi squared of 23 degrees."""
+    rng, counts = np.random.default_rng(2), {}
+    for _ in range(6000):
+        order = tuple(mixed(np.arange(4, dtype=np.uint64), 4, rng.integers(0, 2**64, 6, np.uint64)).tolist())
+        counts[order] = counts.get(order, 0) + 1
+    assert len(counts) == 24
+    assert sum((n - 250) ** 2 / 250 for n in counts.values()) < 49.7  # larger by chance once in a thousand
+
+
+def test_large_tensors_are_shuffled():
+    x = mt.arange(150_000, chunk_size=40_000)
+    Generator(1).shuffle(x)
+    assert x.chunks == ((40_000, 40_000, 40_000, 30_000),)
+    value = x.fetch()
+    assert np.array_equal(np.sort(value), np.arange(150_000)) and value[0] != 0
+    lines = Generator(1).permuted(mt.arange(160_000, chunk_size=30_000).reshape(400, 400), axis=1).fetch()
+    assert np.array_equal(np.sort(lines, 1), np.arange(160_000).reshape(400, 400))
+    assert (np.diff(lines, axis=0) != 400).any()
+
+
+def test_large_normal_vectors():
+    cov = np.array([[2.0, 0.6], [0.6, 1.0]])
+    value = Generator(1).multivariate_normal([1.0, -2.0], cov, 100_000, chunk_size=30_000).fetch()
+    assert np.allclose(value.mean(0), [1, -2], atol=0.02) and np.allclose(np.cov(value.T), cov, atol=0.03)
 
 
 def test_location_and_scale_may_be_tensors():
@@ -138,27 +281,109 @@ def test_location_and_scale_may_be_tensors():
     assert np.allclose(drawn.mean(0), [0, 1000], atol=0.2) and np.allclose(drawn.std(0), [1, 2], atol=0.1)
     assert rng.uniform(mt.zeros(3), 1).shape == (3,)
     assert rng.exponential(mt.ones(4)).shape == (4,)
-    with pytest.raises(UnsupportedError, match="parameters that are arrays"):
-        rng.poisson(mt.ones(3))
+
+
+GIVEN = {
+    "poisson": [[1.0, 5.0, 30.0]], "gamma": [[[1.0], [2.0]], [1.0, 2.0, 3.0]], "binomial": [[10, 20, 30], 0.5],
+    "integers": [0, [5, 50, 500]], "normal": [[0.0, 10.0, 20.0], 2.0], "uniform": [[0.0, 1.0, 2.0], [4.0, 4.0, 5.0]],
+    "exponential": [[1.0, 2.0, 3.0]], "lognormal": [[0.0, 1.0, 2.0], 0.5], "hypergeometric": [[5, 6, 7], 8, 9],
+    "beta": [[1.0, 2.0, 3.0], 2.0], "zipf": [[2.0, 3.0, 4.0]], "triangular": [0.0, [0.5, 0.6, 0.7], 1.0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_parameters_may_be_arrays(name):
+    """Small draws are NumPy's; large ones depend on no chunk, and each element has its own parameters."""
+    plain = [np.asarray(one) if isinstance(one, list) else one for one in GIVEN[name]]
+    ours, theirs = Generator(2), np.random.default_rng(2)
+    for size in [(2, 3), (5, 2, 3)] if name == "gamma" else [None, (4, 3)]:
+        same(getattr(ours, name)(*plain, size=size), getattr(theirs, name)(*plain, size=size))
+    tensors = [mt.asarray(one, chunk_size=2) if isinstance(one, np.ndarray) else one for one in plain]
+    shape = (100, 800, 2, 3) if name == "gamma" else (100_000, 3)
+    drawn = [
+        getattr(Generator(9), name)(*given, size=shape, chunk_size=cut)
+        for given, cut in [(tensors, 30_000), (tensors, 7_777), (plain, 50_000)]
+    ]
+    value = drawn[0].fetch()
+    assert value.dtype == drawn[0].dtype == getattr(theirs, name)(*plain, size=shape).dtype
+    same(drawn[1], value)
+    same(drawn[2], value)
+    expected = getattr(theirs, name)(*plain, size=shape)
+    for k in range(3):
+        a, b = np.sort(value[..., k], None), np.sort(expected[..., k], None)
+        points = np.unique(np.concatenate([a, b]))
+        far = np.abs(np.searchsorted(a, points, "right") / a.size - np.searchsorted(b, points, "right") / b.size)
+        assert far.max() < 1.95 / np.sqrt(a.size / 2)
+    with pytest.raises(ValueError):
+        getattr(Generator(9), name)(*tensors, size=(7, 2))
+
+
+def test_wrong_parameters_among_arrays_are_told():
+    with pytest.raises(ValueError, match="lam"):
+        Generator(0).poisson([1.0, -1.0])
+    with pytest.raises(ValueError, match="not compatible"):
+        Generator(0).poisson([1.0, 1.0], size=3)
 
 
 def test_what_is_missing_or_wrong_says_so():
-    with pytest.raises(AttributeError, match=r"np\.random\.multinomial is not in jmars.*where numpy is NumPy$"):
-        mt.random.multinomial
-    with pytest.raises(UnsupportedError, match=r"random\.dirichlet"):
-        Generator(0).dirichlet
+    with pytest.raises(AttributeError, match=r"np\.random\.test is not in jmars.*where numpy is NumPy$"):
+        mt.random.test
+    with pytest.raises(UnsupportedError, match="no draw named 'spawn'"):
+        sample(np.random.default_rng(0), "spawn", (), (1,), np.dtype("f8"))
     with pytest.raises(ValueError, match="scale < 0"):
         mt.random.normal(0, -1, 3)
-    with pytest.raises(UnsupportedError, match="give an int"):
-        mt.random.default_rng(np.random.default_rng(0))
     with pytest.raises(TypeError):
         mt.random.gamma()
     with pytest.raises(TypeError):
         mt.random.normal(0, 1, 3, 4)
 
 
+def test_every_name_of_numpys_is_there():
+    names = [
+        name for name in dir(np.random) if not name.startswith("_") and name not in ("mtrand", "bit_generator", "test")
+    ]
+    assert not [name for name in names if not hasattr(mt.random, name)]
+    for ours, theirs in ((Generator(0), np.random.Generator), (RandomState(0), np.random.RandomState)):
+        assert not [name for name in dir(theirs) if not name.startswith("_") and not hasattr(ours, name)]
+
+
+def test_seeds_of_all_kinds():
+    sequence = np.random.SeedSequence(4).spawn(2)[1]
+    same(Generator(sequence).random(5), np.random.default_rng(sequence).random(5))
+    theirs = np.random.default_rng(1)
+    same(Generator(theirs).random(5), np.random.default_rng(1).random(5))
+    same(mt.asarray(theirs.random(5)), np.random.default_rng(1).random(10)[5:])  # it has moved on
+    assert mt.random.default_rng().random() != mt.random.default_rng().random()
+    ours = mt.random.default_rng(3)
+    assert mt.random.default_rng(ours) is ours
+    with pytest.raises(ValueError):
+        Generator(-1)
+
+
+def test_it_moves_on_after_a_large_draw_too():
+    rng = Generator(7)
+    first, second = (rng.standard_normal(150_000).fetch() for _ in range(2))
+    assert not np.array_equal(first, second)
+    theirs = np.random.default_rng(7)
+    same(Generator(7).integers(0, 9, 3, "u1"), theirs.integers(0, 9, 3, "u1"))
+    ours, theirs = Generator(7), np.random.default_rng(7)
+    ours.random((1000, 1000)), theirs.random((1000, 1000))
+    same(ours.normal(size=3), theirs.normal(size=3))
+
+
+def test_out():
+    x, y = mt.zeros(5), np.zeros(5)
+    Generator(1).standard_normal(out=x)
+    np.random.default_rng(1).standard_normal(out=y)
+    same(x, y)
+    with pytest.raises(ValueError):
+        Generator(1).random(4, out=x)
+
+
 def test_spawned_generators_differ():
     a, b = Generator(0).spawn(2)
+    theirs = np.random.default_rng(0).spawn(2)
+    same(Generator(0).spawn(2)[1].random(3), theirs[1].random(3))
     assert not np.array_equal(a.random(5).fetch(), b.random(5).fetch())
     same(Generator(0).spawn(1)[0].random(5), Generator(0).spawn(2)[0].random(5).fetch())
 

@@ -183,12 +183,9 @@ def test_nobody_reads_beside_a_chunk():
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("stream", {"new": "Stream", "fields": {"words": {"dtype": "<f8"}, "place": 0}}),
-        ("stream", {"new": "Stream", "fields": {"words": {"bytes": "AwAAAA=="}, "place": {"dtype": "<f8"}}}),
-        (
-            "stream",
-            {"new": "Stream", "fields": {"words": {"bytes": "AwAAAA=="}, "place": {"scalar": ["|i1", [], "AQ=="]}}},
-        ),
+        ("stream", {"new": "Stream", "fields": {"state": {"dtype": "<f8"}}}),
+        ("stream", {"new": "Stream", "fields": {"state": {"scalar": ["|i1", [], "AQ=="]}}}),
+        ("stream", {"new": "Stream", "fields": {"state": "AwAAAA=="}}),
         ("stream", None),
         ("splits", [[4], {"slice": [1, 2, 3]}]),
         ("splits", [[4], [-3]]),

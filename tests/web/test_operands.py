@@ -29,6 +29,9 @@ def written(index, value):
 
 
 TENSORS = {
+    "drawn by tensors": rng.poisson(x * 9, size=(20, 30), chunk_size=8),
+    "a long order": rng.permutation(140_000, chunk_size=50_000)[:9],
+    "vectors": rng.multinomial(9, [0.2, 0.8], (20, 30), chunk_size=8),
     "arithmetic": x + y * 2.5 - 1j,
     "nan and inf": x * np.nan + np.inf - 0.0,
     "reductions": mt.stack([x.sum(), x.mean(), x.max(), x.var(ddof=1)]),

@@ -6,6 +6,7 @@ In reading order:
 - formula.py: elementwise functions as one operand, `Formula`
 - creation.py: constants; the pattern for other operands
 - elementwise.py: one row per ufunc
+- chosen.py: `where=`, `initial=` and `mean=` of reductions
 - reduction.py: sums, extremes, means, variances, positions
 - statistics.py: reductions made of others
 - tiling.py: what the tilings below share
@@ -14,18 +15,26 @@ In reading order:
 - slicing.py: basic indices
 - taking.py: elements at given positions of an axis
 - joining.py: arrays side by side, in pieces, repeated
+- padding.py: arrays made longer
 - unsized.py: what tilings share about chunks of unknown size
 - masking.py: `x[mask]`, and what is made of it
 - nonzero.py: where elements are not zero
+- unique_lines.py: different lines
 - unique.py: different elements
 - indexing.py: `x[index]`
 - writing.py: `x[index] = value`
+- ufunc_methods.py: `np.add.reduce`, `accumulate`, `at` and the like
 - ranges.py: ranges, grids, unit matrices, triangles
 - cumulative.py: running sums, differences
 - contraction.py: products summed along axes
 - linalg.py: products of matrices and vectors
 - distributions.py: parameters of random distributions
+- random_cells.py: the boxes of an array that are drawn as wholes
+- random_streams.py: streams of random numbers as data
 - random_chunks.py: random chunks, drawn by executors
+- random_given.py: draws by parameters that are tensors
+- random_order.py: long orders, place by place
+- generator.py: `np.random.Generator`
 - random.py: `np.random`
 - mapping.py: `map_blocks`
 - whole.py: functions of whole lines
@@ -35,6 +44,7 @@ In reading order:
 - order.py: sorting, medians, percentiles
 - blockwise.py: functions of chunks at the same place
 - factorisation.py: `np.linalg` beyond products
+- tensor_equations.py: equations of tensors as those of matrices
 - histograms.py: counts of what lies where
 - selecting.py: values chosen by conditions or positions
 - signals.py: lines as signals
@@ -74,6 +84,7 @@ from jmars.tensor.ops import (
     npy,
     of_numbers,
     order,
+    padding,
     places,
     polynomials,
     random,
@@ -84,6 +95,8 @@ from jmars.tensor.ops import (
     selecting,
     signals,
     statistics,
+    tensor_equations,
+    ufunc_methods,
     unique,
     writing,
 )
@@ -111,6 +124,7 @@ __all__ = [
     "npy",
     "of_numbers",
     "order",
+    "padding",
     "places",
     "polynomials",
     "random",
@@ -121,6 +135,8 @@ __all__ = [
     "selecting",
     "signals",
     "statistics",
+    "tensor_equations",
+    "ufunc_methods",
     "unique",
     "writing",
 ]

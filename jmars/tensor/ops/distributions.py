@@ -1,4 +1,4 @@
-"""Parameters of NumPy's distributions that have one number for each element. Used by random.py.
+"""Parameters of NumPy's distributions, by name. Used by generator.py and random_streams.py.
 
 Source: numpy.random.Generator (NumPy 2), names, order and defaults.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["DISTRIBUTIONS", "parameters"]
+__all__ = ["DISTRIBUTIONS", "VECTORS", "parameters"]
 
-# name: its parameters, "a" or "a=default"
+# one number for each element; name: its parameters, "a" or "a=default"
 DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
     "beta": ("a", "b"),
     "binomial": ("n", "p"),
@@ -42,6 +42,13 @@ DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
     "zipf": ("a",),
 }
 
+# one vector for each element: an axis of its own, the last
+VECTORS: dict[str, tuple[str, ...]] = {
+    "dirichlet": ("alpha",),
+    "multinomial": ("n", "pvals"),
+    "multivariate_hypergeometric": ("colors", "nsample"),
+}
+
 
 def parameters(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, dict[str, Any]]:
     """A call's parameters in order, its size, and the keywords that are neither.
@@ -54,7 +61,7 @@ def parameters(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
     rest = dict(kwargs)
     given = list(args)
     found: list[Any] = []
-    for parameter in DISTRIBUTIONS[name]:
+    for parameter in _named(name):
         key, _, default = parameter.partition("=")
         if given:
             if key in rest:
@@ -69,5 +76,9 @@ def parameters(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
     if given:
         rest["size"] = given.pop(0)
     if given:
-        raise TypeError(f"{name}() takes {', '.join((*DISTRIBUTIONS[name], 'size'))}; {len(args)} arguments were given")
+        raise TypeError(f"{name}() takes {', '.join((*_named(name), 'size'))}; {len(args)} arguments were given")
     return found, rest.pop("size", None), rest
+
+
+def _named(name: str) -> tuple[str, ...]:
+    return DISTRIBUTIONS[name] if name in DISTRIBUTIONS else VECTORS[name]

@@ -1,16 +1,17 @@
 """Random chunks: what an executor draws, block by block.
 
-A draw never depends on how a chunk is cut into blocks, so fusing changes no value: doubles are taken at their place in
-one PCG64 sequence, anything else one element after the other from a stream of the chunk's own. Used by random.py.
-Source: O'Neill 2014 (PCG, jumping ahead); NumPy's SeedSequence.
+What an element is depends neither on the chunks nor on the blocks: doubles are taken at their place in one PCG64
+sequence, anything else cell by cell (random_cells.py). Used by generator.py.
+Source: O'Neill 2014 (PCG, jumping ahead); NumPy's `jumped`, for the distance between cells.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,43 +19,21 @@ from numpy.typing import NDArray
 from jmars.kernels.program import ChunkType, Fill, Generate, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta
+from jmars.tensor.ops.random_cells import Box, Cells
+from jmars.tensor.ops.random_streams import Drawer, Stream, opened, sample
 from jmars.tensor.ops.tiling import corners
 
-__all__ = ["Doubles", "Draws", "Stream"]
+__all__ = ["Doubles", "Draws", "each_cell", "within"]
 
 Array = np.ndarray[Any, Any]
-Entropy = int | tuple[int, ...]
-
-
-class Stream(NamedTuple):
-    """Where random numbers come from; each operand brings it, so that another seed is neither planned nor compiled.
-
-    `words` are the seed as NumPy's SeedSequence takes it apart, uint32 little-endian; `place` is the number of the
-    first double, or of the draw.
-    """
-
-    words: bytes
-    place: int
-
-    @classmethod
-    def of(cls, entropy: Entropy, place: int) -> Stream:
-        """The stream of a seed."""
-        parts = entropy if isinstance(entropy, tuple) else (entropy,)
-        return cls(b"".join(_words(part) for part in parts), place)
-
-
-def _words(number: int) -> bytes:
-    """A whole number as SeedSequence takes it apart: words of 32 bits, the lowest first, at least one."""
-    return number.to_bytes(max(1, -(-number.bit_length() // 32)) * 4, "little")
-
-
-def _seeds(words: bytes, spawn_key: tuple[int, ...] = ()) -> np.random.SeedSequence:
-    return np.random.SeedSequence(np.frombuffer(words, "<u4").tolist(), spawn_key=spawn_key)
+# Steps between the streams of two cells: 2^128 by the golden ratio, so that no number of them come near each other.
+_APART = 0x9E3779B97F4A7C15F39CC0605CEDC835
+_BAND = 1 << 15  # elements that are drawn at a time, at least
 
 
 @dataclass(frozen=True, eq=False)
 class Doubles(Operand):
-    """Doubles in [0, 1): element i, in C order of the whole array, is number `position` + i of the seed's sequence.
+    """Doubles in [0, 1): element i, in C order of the whole array, is number i of a PCG64 sequence.
 
     So they are NumPy's own, whatever the chunks.
     """
@@ -77,23 +56,35 @@ class Doubles(Operand):
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One generator per chunk, stream and corner as the argument."""
-        shapes, which = shape_classes(output.chunks)
         params = (self.scale, output.shape)
-        programs = [
-            single(self.function, (), Generate(open_doubles, params, ChunkType(shape, output.dtype), True))
-            for shape in shapes
-        ]
-        none = np.empty((which.size, 0), np.int64)
-        args = [((self.stream, corner),) for (corner,) in corners(output.chunks)]
-        return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
+        return _generated(builder, output, self.function, open_doubles, params, self.stream)
+
+
+def _generated(
+    builder: ChunkGraphBuilder,
+    output: TensorMeta,
+    label: str,
+    open_: Callable[..., Fill],
+    params: tuple[Any, ...],
+    stream: Stream,
+    work: Mapping[tuple[int, ...], int] = MappingProxyType({}),
+) -> NDArray[np.int64]:
+    shapes, which = shape_classes(output.chunks)
+    programs = [
+        single(label, (), Generate(open_, params, ChunkType(shape, output.dtype), True, work=work.get(shape, 0)))
+        for shape in shapes
+    ]
+    none = np.empty((which.size, 0), np.int64)
+    args = [((stream, corner),) for (corner,) in corners(output.chunks)]
+    return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
 
 
 def open_doubles(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], output: ChunkType) -> Fill:
     """Writes the doubles of a chunk; each run of elements that follow one another in the whole is one jump."""
     scale, whole = params
-    (words, position), corner = arg
-    stream = np.random.PCG64(_seeds(words))
-    generator = np.random.Generator(stream)
+    stream, corner = arg
+    generator = opened(stream)
+    advance = generator.bit_generator.advance
     strides = [math.prod(whole[axis + 1 :]) for axis in range(len(whole))]
     at = 0  # numbers taken
 
@@ -102,7 +93,7 @@ def open_doubles(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], o
     while axis > 0 and output.shape[axis] == whole[axis]:
         axis -= 1
     lead, run = output.shape[:axis], math.prod(output.shape[axis:])
-    begin = position + sum(c * s for c, s in zip(corner, strides))
+    begin = sum(c * s for c, s in zip(corner, strides))
 
     def fill(out: Array, start: int) -> None:
         nonlocal at
@@ -115,7 +106,7 @@ def open_doubles(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], o
                 there += i * stride
             n = min(run - within, out.size - done)
             if there != at:
-                stream.advance(there - at)
+                advance(there - at)
             generator.random(out=out[done : done + n])
             at = there + n
             done += n
@@ -128,12 +119,13 @@ def open_doubles(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], o
 
 @dataclass(frozen=True, eq=False)
 class Draws(Operand):
-    """Draws of any distribution; each chunk has a stream of its own, named by the draw's number and its own."""
+    """Draws of any distribution, cell by cell."""
 
     function: str
     stream: Stream
     method: str  # of numpy.random.Generator
     arguments: tuple[Any, ...]
+    vector: int  # axes that a draw has of its own: 1 for those that give vectors, or 0
     splits: Splits
     name: ClassVar[str] = "random"
     binds: ClassVar[str] = "stream"
@@ -148,63 +140,89 @@ class Draws(Operand):
         return ("draws", self.stream, self.method, repr(self.arguments), self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One generator per chunk, stream and its number as the argument."""
-        shapes, which = shape_classes(output.chunks)
-        params = (self.method, self.arguments)
-        programs = [
-            single(self.function, (), Generate(open_draws, params, ChunkType(shape, output.dtype), True))
-            for shape in shapes
-        ]
-        none = np.empty((which.size, 0), np.int64)
-        args = [((self.stream, chunk),) for chunk in range(which.size)]
-        return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
+        """One generator per chunk, stream and corner as the argument."""
+        cells = Cells.of(output.shape, self.vector)
+        params = (self.method, self.arguments, cells, self.vector)
+        shapes = [shape for shape in shape_classes(output.chunks)[0] if shape]
+        work = {shape: min(_band(shape, cells)[0], shape[0]) * math.prod(shape[1:]) for shape in shapes}
+        cell = min(math.prod(cells.sides), math.prod(cells.shape))
+        work = {shape: (band + cell) * output.dtype.itemsize for shape, band in work.items()}
+        return _generated(builder, output, self.function, open_draws, params, self.stream, work)
 
 
-def open_draws(params: tuple[Any, ...], arg: tuple[Stream, int], output: ChunkType) -> Fill:
-    """Writes the draws of a chunk."""
-    method, arguments = params
-    (words, draw), chunk = arg
-    generator = np.random.Generator(np.random.PCG64(_seeds(words, (draw, chunk))))
-    if method == "choice":
-        return _choices(generator, *arguments)
-    function = getattr(generator, method)
-    if method == "integers":
-        low, high = arguments
-        wide = np.int64 if low >= -(2**63) and high <= 2**63 else np.uint64  # narrower ones lose bits between blocks
+def each_cell(stream: Stream, cells: Cells) -> Callable[[int], Drawer]:
+    """What opens the stream of a cell by its number; the stream itself where there is but one cell."""
+    drawer = opened(stream)
+    if cells.is_one:
+        return lambda number: opened(stream)
+    bits, state = drawer.bit_generator, drawer.bit_generator.state
 
-        def fill_integers(out: Array, start: int) -> None:
-            np.copyto(out, function(low, high, out.size, wide), casting="unsafe")
+    def placed(number: int) -> Drawer:
+        bits.state = state
+        bits.advance(number * _APART % 2**128)
+        return drawer
 
-        return fill_integers
-    if not arguments and method in ("standard_normal", "standard_exponential") and output.dtype.kind == "f":
+    return placed
 
-        def fill_in_place(out: Array, start: int) -> None:
-            function(dtype=out.dtype, out=out)
 
-        return fill_in_place
-    if method == "random":
+def _band(shape: tuple[int, ...], cells: Cells) -> tuple[int, int]:
+    """Rows of a chunk that are drawn at a time, whole cells each; and the elements of a row."""
+    width = math.prod(shape[1:])
+    return max(1, _BAND // max(1, cells.sides[0] * width)) * cells.sides[0], width
 
-        def fill_floats(out: Array, start: int) -> None:
-            function(dtype=out.dtype, out=out)
 
-        return fill_floats
+def open_draws(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], output: ChunkType) -> Fill:
+    """Writes the draws of a chunk, rows of cells at a time; what blocks leave of them is held for the next ones."""
+    method, arguments, cells, vector = params
+    stream, corner = arg
+    shape = output.shape
+    if len(shape) == vector:  # a number or a vector alone
+        cells, corner, shape = Cells((1, *cells.shape), (1, *cells.sides)), (0, *corner), (1, *shape)
+    drawer_of = each_cell(stream, cells)
+    tall, width = _band(shape, cells)
+    side, first, end = cells.sides[0], corner[0], corner[0] + shape[0]
+    across = Cells(cells.shape[1:], cells.sides[1:])
+    behind = list(across.over(tuple((c, c + n) for c, n in zip(corner[1:], shape[1:]))))
+    chunk = tuple((c, c + n) for c, n in zip(corner[1:], shape[1:]))
+    parts = [  # of a row of cells: its number, its shape, what of it is wanted and where that goes
+        (one.number, one.shape[: len(one.shape) - vector], within(both, one.begin), within(both, corner[1:]))
+        for one, both in ((one, one.overlap(chunk)) for one in behind)
+    ]
+    per_row = math.prod(-(-n // s) for n, s in zip(across.shape, across.sides))
+    held, held_number = np.empty(0, output.dtype), -1
+
+    def draw(target: Array, low: int, high: int) -> None:
+        """Rows of the array that are whole cells of this chunk."""
+        for row in range(low // side, -(-high // side)):
+            begin = row * side
+            top, bottom = max(low, begin), min(high, begin + side)
+            rows = slice(top - low, bottom - low)
+            for number, cell, source, place in parts:
+                # rows of the cell behind the last that is wanted are not drawn
+                drawer = drawer_of(row * per_row + number)
+                values = sample(drawer, method, arguments, (bottom - begin, *cell), output.dtype)
+                target[(rows, *place)] = values[(slice(top - begin, None), *source)]
 
     def fill(out: Array, start: int) -> None:
-        np.copyto(out, function(*arguments, size=out.size), casting="unsafe")
+        nonlocal held, held_number
+        while out.size:
+            number = (first + start // width) // tall
+            low, high = max(first, number * tall), min(end, (number + 1) * tall)
+            begin, size = (low - first) * width, (high - low) * width
+            if start == begin and out.size >= size:
+                n = size
+                draw(out[:n].reshape(high - low, *shape[1:]), low, high)
+            else:
+                if number != held_number:
+                    held, held_number = np.empty(size, output.dtype), number
+                    draw(held.reshape(high - low, *shape[1:]), low, high)
+                n = min(begin + size - start, out.size)
+                out[:n] = held[start - begin : start - begin + n]
+            start, out = start + n, out[n:]
 
     return fill
 
 
-def _choices(generator: np.random.Generator, options: bytes, dtype: str, cumulated: bytes) -> Fill:
-    """Options drawn with replacement, evenly or by cumulated probabilities."""
-    values = np.frombuffer(options, dtype)
-    chances = np.frombuffer(cumulated, np.float64)
-
-    def fill(out: Array, start: int) -> None:
-        if chances.size:
-            picked = chances.searchsorted(generator.random(out.size), side="right")
-        else:
-            picked = generator.integers(0, len(values), out.size)
-        np.take(values, picked, out=out)
-
-    return fill
+def within(box: Box, begin: Sequence[int]) -> tuple[slice, ...]:
+    """A box as an index of an array that lies at `begin`."""
+    return tuple(slice(lo - a, hi - a) for (lo, hi), a in zip(box, begin))
