@@ -43,6 +43,7 @@ In reading order:
 - selection.py: quantiles of all elements without a sort
 - order.py: sorting, medians, percentiles
 - blockwise.py: functions of chunks at the same place
+- bordered.py: chunks with borders of their neighbours
 - factorisation.py: `np.linalg` beyond products
 - tensor_equations.py: equations of tensors as those of matrices
 - histograms.py: counts of what lies where

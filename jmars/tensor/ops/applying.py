@@ -14,7 +14,8 @@ import numpy as np
 from jmars.errors import ChunkSizeError, UnsupportedError
 from jmars.tensor.ops.axes import expand_dims, normal_axis
 from jmars.tensor.ops.blockwise import blockwise
-from jmars.tensor.ops.joining import concatenate, pad
+from jmars.tensor.ops.bordered import bordered, widths
+from jmars.tensor.ops.joining import concatenate
 from jmars.tensor.ops.mapping import map_blocks, opened, packed
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.whole import whole
@@ -252,32 +253,27 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
     [5, 1, 3, 5, 7, 9]
     """
     data = as_tensor(x)
-    depths = _each_axis(depth, data.ndim, 0)
-    edges = _each_axis(boundary, data.ndim, "none")
+    depths = tuple(_each_axis(depth, data.ndim, 0))
+    edges = tuple(_each_axis(boundary, data.ndim, "none"))
     for axis, n in enumerate(depths):
         if n and min(data.chunks[axis]) < n:
             raise ChunkSizeError(
                 f"map_overlap needs {n} neighbours along axis {axis}, and a chunk there has {min(data.chunks[axis])}; "
                 "use a larger chunk_size, x.rechunk(...)"
             )
-    bordered, widths = data, []
-    for axis, n in enumerate(depths):
-        bordered = _bordered(bordered, axis, n, edges[axis])
-        last = len(data.chunks[axis]) - 1
-        widths.append([(n if i or edges[axis] != "none" else 0, n if i < last or edges[axis] != "none" else 0)
-                       for i in range(last + 1)])  # fmt: skip
-    out = data.chunks if trim else bordered.chunks
+    around, whole_blocks = widths(data, depths, edges), bordered(data, depths, edges)
+    out = data.chunks if trim else whole_blocks.chunks
 
     def with_borders(block: Array, block_id: tuple[int, ...]) -> Array:
         value = np.asarray(func(block, **kwargs))
         if not trim:
             return value
-        cut = [slice(a, value.shape[i] - b) for i, (a, b) in enumerate(w[k] for w, k in zip(widths, block_id))]
+        cut = [slice(a, value.shape[i] - b) for i, (a, b) in enumerate(w[k] for w, k in zip(around, block_id))]
         return value[tuple(cut)]
 
     if dtype is None:
         dtype = np.asarray(opened(packed(func))(np.ones([2 * n + 1 for n in depths], data.dtype), **kwargs)).dtype
-    return map_blocks(with_borders, bordered, dtype=dtype, chunks=out, name=name or getattr(func, "__name__", None))
+    return map_blocks(with_borders, whole_blocks, dtype=dtype, chunks=out, name=name or getattr(func, "__name__", None))
 
 
 def _each_axis(given: Any, ndim: int, default: Any) -> list[Any]:
@@ -289,33 +285,6 @@ def _each_axis(given: Any, ndim: int, default: Any) -> list[Any]:
             raise ValueError(f"{given!r} has {len(given)} entries and the array {ndim} axes; give one for each axis")
         return list(given)
     return [given] * ndim
-
-
-def _bordered(x: Tensor, axis: int, n: int, edge: Any) -> Tensor:
-    """Each chunk along an axis with `n` elements of its neighbours on both sides, the chunks side by side."""
-    if not n:
-        return x
-    cut = x.chunks[axis]
-    if edge == "none":
-        wide, first = x, 0
-    else:
-        widths = [(n, n) if i == axis else (0, 0) for i in range(x.ndim)]
-        modes = {"reflect": "symmetric", "periodic": "wrap", "nearest": "edge"}
-        if edge in modes:
-            wide = pad(x, widths, modes[edge])
-        elif isinstance(edge, str):
-            raise ValueError(f"no boundary {edge!r}; use 'reflect', 'periodic', 'nearest', 'none' or a number")
-        else:
-            wide = pad(x, widths, "constant", constant_values=edge)
-        first = n
-    parts, start = [], first
-    for length in cut:
-        low, high = max(0, start - n), min(wide.shape[axis], start + length + n)
-        part = wide[tuple(slice(low, high) if i == axis else slice(None) for i in range(x.ndim))]
-        chunks = tuple((high - low,) if i == axis else own for i, own in enumerate(x.chunks))
-        parts.append(Tensor(rechunked(part.data, chunks)))
-        start += length
-    return concatenate(parts, axis)
 
 
 @offers("lib.stride_tricks.sliding_window_view")
