@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 from jmars.config import runtime_dir
 from jmars.errors import ClusterError, ClusterLostError
 
-__all__ = ["Entry", "entries", "find_entry", "read_entry"]
+__all__ = ["Entry", "entries", "find_entry", "read_entry", "refuse_twin"]
 
 _ID = re.compile(r"[\w.-]{1,100}")
 _LARGEST = 64 * 1024  # bytes of a registry file
@@ -78,6 +79,26 @@ def entries() -> list[Entry]:
     except ClusterError:
         return []  # a folder that others may enter is not ours to believe
     return [entry for entry in map(read_entry, paths) if entry is not None]
+
+
+def refuse_twin(name: str) -> None:
+    """Raise ClusterError where a cluster of that name or id runs here: nobody could tell which of two is meant."""
+    for entry in entries():
+        if name in (entry.name, entry.id) and _listens(entry):
+            raise ClusterError(
+                f"a cluster called {name!r} runs here already ({entry.id}); use it with jmars.connect({name!r}), end "
+                f"it with python -m jmars stop {entry.id}, or give this one another name"
+            )
+
+
+def _listens(entry: Entry) -> bool:
+    """Whether somebody listens there: the file of a cluster that was killed stays until its janitor comes."""
+    with socket.socket(socket.AF_UNIX) as one:
+        try:
+            one.connect(entry.socket)
+        except OSError:
+            return False
+    return True
 
 
 def find_entry(name: str = "") -> Entry:

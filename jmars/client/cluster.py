@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jmars.actors import Mailbox
+from jmars.actors.registry import refuse_twin
 from jmars.client import opened
 from jmars.client.attaching import outputs_of, take_up, told_of
 from jmars.client.connection import Connection, patient_connection
@@ -75,8 +76,8 @@ class Cluster:
         If a number is below 1 or a size cannot be read.
     MemoryLimitError
         If the limit leaves less than 64 MiB for arrays beside what the processes themselves take.
-    ClusterStartError
-        If the processes do not come up.
+    ClusterError
+        If it is to be detached and a cluster of that name runs; ClusterStartError if the processes do not come up.
 
     Examples
     --------
@@ -100,6 +101,8 @@ class Cluster:
         threads = _at_least_one("threads_per_worker", threads_per_worker)
         if not lease > 0:
             raise ValueError(f"lease is {lease!r}; give the seconds that an unused cluster lives on, more than 0")
+        if detach and name:
+            refuse_twin(name)
         spill = None if spill_dir is None else os.fspath(spill_dir)
         self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, float(lease)))
 

@@ -52,17 +52,19 @@ def final_bundle(picture: Picture) -> dict[str, Any]:
 
 
 def summary(snap: Snap, graph: Graph | None, series: Series | None, plan: PlanPart | None = None) -> str:
-    """One line with times and bytes: "jmars succeeded in 1.2 s: 156 operands (301 before fusion), peak 1.2 GiB"."""
+    """One line with times and bytes: "jmars succeeded in 1.2 s: 156 operands (301 before fusion), spilled 0 B"."""
     parts = [f"jmars {snap['state']} {'after' if snap['live'] else 'in'} {snap['elapsed']:.1f} s"]
     if plan and plan["predicted"] and plan["measured"]:
         parts.append(f" (ran {plan['measured']['makespan']:.1f} s, predicted {plan['predicted']['makespan']:.1f} s)")
     if graph:
         parts.append(f": {graph['n_after']} operands ({graph['n_before']} before fusion)")
-    if series and series["peak"]:
-        # of this job alone; the series tells what all jobs of the cluster have spilled so far
-        measured = plan["measured"] if plan and len(snap["parts"]) == 1 else None
-        spilled = measured["spilled"] if measured else series["spilled_total"]
-        parts.append(f", peak {format_bytes(series['peak'])}, spilled {format_bytes(spilled)}")
+    # of this job alone: the series tells what all jobs of the cluster took
+    measured = plan["measured"] if plan and len(snap["parts"]) == 1 else None
+    if measured:
+        peak, spilled = format_bytes(measured["peak"][1]), format_bytes(measured["spilled"])
+        parts.append(f", peak of chunks {peak}, spilled {spilled}")
+    elif series and series["resident"]:
+        parts.append(f", peak of all processes meanwhile {format_bytes(max(series['resident']))}")
     if len(snap["parts"]) > 1:
         parts.append(f", {len(snap['parts'])} jobs")
     if snap["error"]:

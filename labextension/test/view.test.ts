@@ -54,6 +54,25 @@ describe('the view', () => {
     expect(texts('.jm-state')).toEqual(['cancelled']);
     expect(button('Cancelling…').hidden && button('To background').hidden).toBe(true);
   });
+  test('keeps what was opened when the saved view takes its place, also where another job of the cell was shown then', async () => {
+    const leave = mount(document.body, host());
+    button('Workers').click();
+    shown = picture({ snap: { ...shown.snap, job: 'job-2' } });
+    changed();
+    await tick();
+    leave();
+    document.body.replaceChildren();
+    vi.resetModules(); // the saved view comes from a bundle of its own
+    const { mount: saved } = await import('../src/draw/mount');
+    saved(document.body, { get: name => shown[name], watch: () => () => undefined });
+    const open = () => [...document.querySelectorAll('[role=tab]')].filter(tab => tab.getAttribute('aria-selected') === 'true').map(tab => tab.textContent);
+    expect(open()).toEqual(['Workers']);
+    expect([...document.querySelectorAll('[role=tabpanel]')].filter(panel => !(panel as HTMLElement).hidden).length).toBe(1);
+    document.body.replaceChildren();
+    shown = picture({ snap: { ...shown.snap, job: 'job-9' } });
+    mount(document.body, host());
+    expect(open()).toEqual(['Graph']);
+  });
   test('may be asked again when nothing has come of it', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'setTimeout'] });
     mount(document.body, host());

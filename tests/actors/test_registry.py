@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 
 import pytest
 
-from jmars.actors.registry import entries, find_entry, read_entry
-from jmars.errors import ClusterLostError
+from jmars.actors.registry import entries, find_entry, read_entry, refuse_twin
+from jmars.errors import ClusterError, ClusterLostError
 
 TOKEN = "0" * 64
 ENTRY = {"id": "c1", "name": "local", "socket": "/none", "token": TOKEN, "folders": {"folder": "/private"}}
@@ -65,3 +66,18 @@ def test_a_cluster_is_found_by_id_or_name_and_the_newest_without(runtime_dir):
         find_entry("local")
     for name in "c1", "c2", "c3":
         (runtime_dir / f"{name}.json").unlink()
+
+
+def test_a_name_is_taken_while_its_cluster_listens_and_free_when_it_was_killed(runtime_dir, tmp_path):
+    path = str(tmp_path / "s")
+    file = write(runtime_dir / "c1.json", ENTRY | {"socket": path})
+    refuse_twin("local")  # nobody is there
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen(1)
+        for name in ("local", "c1"):
+            with pytest.raises(ClusterError, match="runs here already"):
+                refuse_twin(name)
+        refuse_twin("another")
+    refuse_twin("local")  # its file is there still
+    file.unlink()

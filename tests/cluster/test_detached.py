@@ -14,7 +14,7 @@ import jmars
 import jmars.tensor as mt
 from jmars.actors.registry import entries
 from jmars.deploy.ending import ended_within
-from jmars.errors import ClusterLostError
+from jmars.errors import ClusterError, ClusterLostError
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +46,15 @@ os.kill(os.getpid(), 9)
         cluster.stop()
     assert ended_within(int(pid), 5)
     assert entries() == []
+
+
+def test_a_second_detached_cluster_of_a_name_is_refused():
+    with jmars.Cluster(n_workers=1, memory_limit="256MiB", name="night", detach=True) as cluster:
+        with pytest.raises(ClusterError, match=rf"called 'night' runs here already \({cluster.id}\)"):
+            jmars.Cluster(n_workers=1, memory_limit="256MiB", name="night", detach=True)
+        assert [entry.id for entry in entries()] == [cluster.id]
+        assert cluster.submit(mt.ones(4).sum()).result(20) == 4
+        cluster.stop()
 
 
 def test_closing_hangs_up_and_stopping_ends():

@@ -30,7 +30,7 @@ def test_it_has_the_picture_an_image_and_a_line_and_no_widget():
     assert set(bundle) == {MIME_TYPE, "text/html", "text/plain"}
     json.dumps(bundle)
     assert bundle["text/plain"] == (
-        "jmars succeeded in 1.0 s: 5 operands (9 before fusion), peak 4.0 MiB, spilled 1.0 MiB"
+        "jmars succeeded in 1.0 s: 5 operands (9 before fusion), peak of all processes meanwhile 4.0 MiB"
     )
     image = bundle["text/html"].split("base64,")[1].split('"')[0]
     texts = [node.text for node in ElementTree.fromstring(base64.b64decode(image)).iter() if node.text]
@@ -51,7 +51,7 @@ def test_what_was_predicted_and_measured_is_saved_too():
     run.advise("job-1", ["workers 4: −50 % <time>"])
     bundle = final_bundle(run.picture(log.time))
     assert bundle["text/plain"].startswith("jmars succeeded in 1.0 s (ran 0.9 s, predicted 0.8 s): 5 operands")
-    assert bundle["text/plain"].endswith("spilled 0 B")  # what earlier jobs spilled is not this one's
+    assert bundle["text/plain"].endswith("peak of chunks 1.0 MiB, spilled 0 B")  # of this job, not of earlier ones
     image = bundle["text/html"].split("base64,")[1].split('"')[0]
     texts = [node.text for node in ElementTree.fromstring(base64.b64decode(image)).iter() if node.text]
     assert "predicted: 0.80 s, peak of chunks 1.0 MiB to 2.0 MiB, spilled 0 B" in texts

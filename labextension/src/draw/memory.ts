@@ -20,7 +20,7 @@ export function drawMemory(el: HTMLElement, series: Series | null): void {
     return;
   }
   const facts: [string, number][] = [
-    ['peak', series.peak],
+    ['peak of the cluster', series.peak],
     ['limit', series.limit],
     ['now in memory', last(series.used)],
     ['now on disk', last(series.spilled)],

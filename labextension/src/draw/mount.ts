@@ -3,6 +3,7 @@
 import { bytes, count, plural, seconds } from '../model/format';
 import { boxAt, neighbour } from '../model/geometry';
 import { asBytes, Boxes, boxes, partners, Side, story } from '../model/picture';
+import { opened, remember } from '../model/opened';
 import { done } from '../model/states';
 import { Picture, PlanPart, Snap } from '../model/view';
 import { drawBar, drawLegend } from './bar';
@@ -48,11 +49,11 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const bar = h('div', { class: 'jm-bar', role: 'progressbar', 'aria-label': 'operands done', 'aria-valuemin': 0, 'aria-valuemax': 100 });
   const legend = h('ul', { class: 'jm-legend' });
   const parts = h('ol', { class: 'jm-parts', 'aria-label': 'jobs of this cell' });
-  const tabs = TABS.map(([name, word, more], i) =>
-    h('button', { type: 'button', role: 'tab', id: `${id}-${name}`, 'aria-controls': `${id}-${name}-panel`, 'aria-selected': i ? 'false' : 'true', tabindex: i ? -1 : 0 }, word, more && h('span', { class: 'jm-wide' }, more))
+  const tabs = TABS.map(([name, word, more]) =>
+    h('button', { type: 'button', role: 'tab', id: `${id}-${name}`, 'aria-controls': `${id}-${name}-panel`, 'aria-selected': 'false', tabindex: -1 }, word, more && h('span', { class: 'jm-wide' }, more))
   );
   const panels = Object.fromEntries(
-    TABS.map(([name], i) => [name, h('div', { role: 'tabpanel', id: `${id}-${name}-panel`, 'aria-labelledby': `${id}-${name}`, class: `jm-panel jm-${name}`, tabindex: 0, hidden: i > 0 })])
+    TABS.map(([name]) => [name, h('div', { role: 'tabpanel', id: `${id}-${name}-panel`, 'aria-labelledby': `${id}-${name}`, class: `jm-panel jm-${name}`, tabindex: 0 })])
   ) as Record<Tab, HTMLElement>;
   const tablist = h('div', { role: 'tablist', 'aria-label': 'parts of the view', class: 'jm-tabs' }, ...tabs);
   const hues = h('div', { class: 'jm-hues', role: 'group', 'aria-label': 'colour of the boxes' });
@@ -78,9 +79,12 @@ export function mount(el: HTMLElement, host: Host): () => void {
   );
   el.append(root);
 
-  let tab: Tab = 'graph';
-  let byWorker = false;
-  let worker = -1;
+  const keyOf = (snap: Snap | null | undefined) => (snap?.job ? `${snap.job} ${snap.name}` : '');
+  let key = keyOf(host.get('snap')); // of the job that is shown
+  const before = key ? opened(key) : undefined; // in the view whose place this one takes
+  let tab = (before?.tab ?? 'graph') as Tab;
+  let byWorker = before?.byWorker ?? false;
+  let worker = before?.worker ?? -1;
   let selection: { side: Side; at: number } | null = null;
   let drawn: string | undefined; // job and stage whose graph is drawn
   let theme = 0;
@@ -102,6 +106,10 @@ export function mount(el: HTMLElement, host: Host): () => void {
       colours = palette(root, ++theme);
     }
     const now = picture();
+    if (key !== keyOf(now.snap)) {
+      key = keyOf(now.snap); // the next job of the cell
+      keep();
+    }
     drawHead(now.snap, now.plan);
     drawTab(now);
     host.drawn?.(document.hidden);
@@ -225,13 +233,22 @@ export function mount(el: HTMLElement, host: Host): () => void {
     ]);
   }
 
+  function keep(): void {
+    if (key) {
+      remember(key, { tab, byWorker, worker });
+    }
+  }
+  function mark(): void {
+    TABS.forEach(([name], i) => {
+      tabs[i].setAttribute('aria-selected', String(name === tab));
+      tabs[i].tabIndex = name === tab ? 0 : -1;
+      panels[name].hidden = name !== tab;
+    });
+  }
   function open(name: Tab): void {
     tab = name;
-    TABS.forEach(([other], i) => {
-      tabs[i].setAttribute('aria-selected', String(other === name));
-      tabs[i].tabIndex = other === name ? 0 : -1;
-      panels[other].hidden = other !== name;
-    });
+    keep();
+    mark();
     draw();
   }
 
@@ -253,6 +270,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     } else if (button?.dataset.worker) {
       worker = worker === Number(button.dataset.worker) ? -1 : Number(button.dataset.worker);
     }
+    keep();
     draw();
   });
   SIDES.forEach((side, i) => {
@@ -324,6 +342,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const unwatch = host.watch(later);
   const seen = () => host.drawn?.(document.hidden);
   document.addEventListener('visibilitychange', seen);
+  mark();
   draw();
   return () => {
     gone = true;
