@@ -21,6 +21,7 @@
     │   ├── OperandError                       an operand failed; the user's own exception is its cause
     │   ├── WorkerLostError                    an operand ended every worker that ran it
     │   ├── JobCancelledError                  somebody cancelled the job
+    │   ├── InternalError                      jmars itself failed while it worked for the job
     │   └── ExecutionInterrupted               a running operand was told to stop
     └── StorageError (OSError)
         ├── ChecksumError                      bytes on disk are not those that were written
@@ -32,6 +33,8 @@ and what to do.
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Iterable
 from typing import Any
 
@@ -49,6 +52,7 @@ __all__ = [
     "ExecutionError",
     "ExecutionInterrupted",
     "GraphError",
+    "InternalError",
     "JmarsError",
     "JobCancelledError",
     "MemoryLimitError",
@@ -61,6 +65,7 @@ __all__ = [
     "UnsupportedError",
     "ViewWriteError",
     "WorkerLostError",
+    "fault_of",
     "text_of",
 ]
 
@@ -72,6 +77,13 @@ def text_of(error: BaseException) -> str:
     except Exception as problem:
         text = f"(its text cannot be shown: {type(problem).__name__})"
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def fault_of(error: BaseException) -> str:
+    """An exception that nobody foresaw, for who reads its report: `KeyError: 'x' in crew.py, line 20`."""
+    where = traceback.extract_tb(error.__traceback__)[-1:]
+    place = f" in {os.path.basename(where[0].filename)}, line {where[0].lineno}" if where else ""
+    return f"{type(error).__name__}: {text_of(error)}{place}"
 
 
 class JmarsError(Exception):
@@ -164,6 +176,10 @@ class WorkerLostError(ExecutionError):
 
 class JobCancelledError(ExecutionError):
     """The job was cancelled before it ended."""
+
+
+class InternalError(ExecutionError):
+    """jmars itself failed while it worked for the job; other jobs go on."""
 
 
 class ExecutionInterrupted(ExecutionError):

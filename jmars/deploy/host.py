@@ -13,7 +13,6 @@ import logging
 import math
 import os
 import sys
-import traceback
 from collections.abc import Awaitable
 from typing import Any
 
@@ -29,7 +28,7 @@ from jmars.deploy.memory import SCHEDULER_BYTES, plan_bytes, private_bytes, room
 from jmars.deploy.served import ClientHost, ClusterActor, answered
 from jmars.deploy.together import Together
 from jmars.deploy.watch import Watch
-from jmars.errors import JmarsError, MemoryLimitError, text_of
+from jmars.errors import JmarsError, MemoryLimitError, fault_of
 from jmars.model import events
 from jmars.scheduler import Machine
 from jmars.storage import Arena
@@ -248,10 +247,7 @@ class Host:
         log.error("%s", context["message"], exc_info=error)
         if error is None or context["message"].startswith("socket.accept"):
             return  # out of files: the loop accepts again in a second
-        where = traceback.extract_tb(error.__traceback__)[-1:]
-        place = f" in {os.path.basename(where[0].filename)}, line {where[0].lineno}" if where else ""
-        what = f"{type(error).__name__}: {text_of(error)}{place}"
-        self._give_up(f"its control process failed with {what}; please report that")
+        self._give_up(f"its control process failed with {fault_of(error)}; please report that")
 
     def _give_up(self, why: str) -> None:
         """The cluster cannot go on."""

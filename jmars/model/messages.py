@@ -130,5 +130,8 @@ class SchedulerPort(Protocol):
     def closed(self, job: str, measured: dict[str, Any]) -> None:
         """The job is forgotten, as ordered; `measured` is what it took, for its last JobMoved. Told exactly once."""
 
+    def broken(self, job: str, why: str) -> None:
+        """We failed at something for this job by a fault of ours, told by `errors.fault_of`; it is to be closed."""
+
     def worker_moved(self, worker: int, name: str, pid: int, state: str) -> None:
         """A worker process came, went or was replaced."""

@@ -27,7 +27,9 @@ progress.py    how much of a job is done
 watching.py    whether a run goes as planned, and another plan for its rest
 replanning.py  a job that is watched, and that plan swapped in
 preparing.py   what was submitted, ready to run for the first time
+owner.py       a job as its stage sees it
 stage_run.py   the operands of one stage while they run on the workers
+remains.py     what stands for a stage that failed by our own fault
 graph.py       GraphActor: one job from submission to its end
 service.py     SessionActor: jobs of a cluster, and the port that workers report to
 remote_workers.py  workers in another process: each order a message (RemoteWorkers)

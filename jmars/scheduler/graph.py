@@ -8,25 +8,30 @@ nothing but the results. Source: seed 003, "作业提交", "取消作业" and "�
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from jmars.errors import JobCancelledError
+from jmars.errors import JobCancelledError, fault_of
 from jmars.model import events
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState
+from jmars.scheduler.owner import Error
 from jmars.scheduler.phases import Phases
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.preparing import first
 from jmars.scheduler.progress import Progress
-from jmars.scheduler.stage_run import Error, StageRun, open_stage
+from jmars.scheduler.remains import Remains
+from jmars.scheduler.stage_run import StageRun, open_stage
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
-from jmars.scheduler.telling import accused, added, counts_by_state, in_all, packed_error, standing
+from jmars.scheduler.telling import accused, added, counts_by_state, in_all, our_fault, packed_error, standing
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings
 
 __all__ = ["GraphActor"]
+
+log = logging.getLogger("jmars.scheduler")
 
 
 class GraphActor:
@@ -57,6 +62,7 @@ class GraphActor:
         self._stop_as: JobState | None = None  # how it will end once nothing runs
         self._picture: dict[str, Any] | None = None
         self._run: StageRun | None = None
+        self._remains: Remains | None = None  # of a stage that failed by our own fault
         self._final_states = b""
         self._stages: Stages | None = None  # of a graph that unfolds while it runs
         self._earlier = [0] * len(STATE_NAMES)  # operands of stages that have ended, by state
@@ -87,12 +93,12 @@ class GraphActor:
             return
         if isinstance(ready, Ready):
             try:
-                run = open_stage(self.job, self.number, self, self._around, ready, self._stages)
+                self._run = open_stage(self.job, self.number, self, self._around, ready, self._stages)
             except Exception as error:  # a tensor was dropped, too many jobs are open, a user's object has no hash
                 where, self.line = accused(error, ready)
                 self.error = packed_error(error, where)
             else:
-                self._begin(run)
+                self._begin(self._run)
                 return
         else:
             self.error = packed_error(ready, "while the graph was prepared")
@@ -106,7 +112,7 @@ class GraphActor:
         """A stage was opened on the workers: start it."""
         prepared, bound = run.ready
         number = 1 if self._stages is None else self._stages.number
-        self._run, self._picture, self.newest = run, prepared.shown(bound, number), run.ready
+        self._picture, self.newest = prepared.shown(bound, number), run.ready
         self._progress.begin(len(run.given), last=self._stages is None or self._stages.is_last)
         if prepared.made >= self.submitted:  # for this job, and not taken from an earlier one
             self._log.append(events.JOB_PREPARED, self.job, {"phases": prepared.phases})
@@ -120,6 +126,47 @@ class GraphActor:
     def stage(self) -> StageRun | None:
         """What runs, and takes the reports of the workers; None before the first stage, between two, and at the end."""
         return self._run
+
+    def heard(self, report: str, *args: Any) -> None:
+        """A report of the workers, for the stage that runs; nothing where it comes too late."""
+        if self._run is not None:
+            self.carefully(getattr(self._run, report), *args)
+        elif self._remains is not None:
+            self._remains.heard(report, *args)
+
+    def carefully(self, act: Callable[..., None], *args: Any) -> None:
+        """Do something for this job; what nobody foresaw ends this job alone."""
+        try:
+            act(*args)
+        except Exception as error:
+            if self.state in TERMINAL or self._remains is not None:
+                raise  # on the way to its end, or behind it: then nothing is known
+            log.exception("%s ends by a fault of ours", self.job)
+            self.broken(fault_of(error))
+
+    def broken(self, what: str) -> None:
+        """We failed at something for this job: it fails, and what it holds is given back as soon as nothing of it runs.
+
+        No effect when it has ended, or is about to. What fails on that way is raised.
+        """
+        if self.state in TERMINAL or self._remains is not None:
+            return
+        self.failing(our_fault(what), None)
+        for key in self.results:
+            self._port.free_chunks(self._meta.drop(key))
+        self.results = []
+        stage, self._run = self._run, None
+        if stage is None:
+            self._end(JobState.FAILED)
+            return
+        self._leave(stage)
+        self._move(JobState.CANCELLING)
+        self._remains = Remains(stage, self.job, self._around, self._gone)
+        self._remains.stop()
+
+    def _gone(self) -> None:
+        self._remains = None
+        self._end(JobState.FAILED)
 
     # -- what the stage tells: GraphActor is its Owner
     def failing(self, error: Error, line: SourceLine | None) -> None:
@@ -145,9 +192,7 @@ class GraphActor:
         assert self._run is not None
         if measured is not None:
             self.measured = in_all(self.measured, measured)
-        self._final_states = bytes(self._run.operands.state)
-        self._progress.close(self._final_states)
-        self._earlier = added(self._earlier, counts_by_state(self._final_states))
+        self._leave(self._run)
         self._run = None
         if self._stop_as is not None:
             self._end(self._stop_as)
@@ -155,6 +200,12 @@ class GraphActor:
             self._end(JobState.SUCCEEDED)
         else:
             self._going_on = asyncio.ensure_future(self._go_on(self._stages))
+
+    def _leave(self, stage: StageRun) -> None:
+        """Note how the operands of a stage stand that is over."""
+        self._final_states = bytes(stage.operands.state)
+        self._progress.close(self._final_states)
+        self._earlier = added(self._earlier, counts_by_state(self._final_states))
 
     # -- ending
     def cancel(self) -> None:
@@ -180,7 +231,7 @@ class GraphActor:
             ready = await asyncio.to_thread(self.phases.run, stages.prepare, values)
         except Exception as error:  # the chunk was lost on a disk
             ready = error
-        asyncio.get_running_loop().call_soon(self.run, ready)  # what is wrong there ends the cluster, and is told
+        asyncio.get_running_loop().call_soon(self.carefully, self.run, ready)
 
     def _keep(self, results: Mapping[str, list[int]]) -> None:
         """Leave the results here, chunks by key."""

@@ -7,12 +7,14 @@ Source: seed 003, "作业提交" (SessionActor creates a GraphActor for each gra
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from jmars.errors import UnknownTaskError
+from jmars.errors import UnknownTaskError, fault_of
 from jmars.model import events
 from jmars.model.messages import Raised, WorkerPort
 from jmars.model.states import TERMINAL
@@ -21,11 +23,12 @@ from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.graph import GraphActor
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Ready
-from jmars.scheduler.stage_run import StageRun
 from jmars.scheduler.surroundings import Surroundings
 from jmars.tensor.structure import Bindings
 
 __all__ = ["SessionActor"]
+
+log = logging.getLogger("jmars.scheduler")
 
 REMEMBERED = 50  # ended jobs that can still be asked about
 PLAN_BYTES = 4 * 2**20  # of plans that are kept to be run again
@@ -83,18 +86,19 @@ class SessionActor:
         if prepared is None:
             return ""
         graph = self._new_job(name, ticket)
-        graph.run(Ready(prepared, Bindings(*bound)))
+        graph.carefully(graph.run, Ready(prepared, Bindings(*bound)))
         return graph.job
 
     def cancel(self, job: str) -> None:
         """Stop a job; no effect on one that has ended."""
-        self.graph(job).cancel()
+        graph = self.graph(job)
+        graph.carefully(graph.cancel)
 
     def withdraw(self, ticket: str) -> None:
         """Who submitted it was interrupted and knows no job: stop it, if it came at all, and keep nothing of it."""
         graph = self._jobs.get(self._tickets.pop(ticket, ""))
         if graph is not None:
-            graph.cancel()
+            graph.carefully(graph.cancel)
             self.drop(graph.results)
 
     def describe(self, job: str) -> dict[str, Any]:
@@ -144,8 +148,7 @@ class SessionActor:
     # -- for workers
     def started(self, job: str, operands: list[int], worker: int) -> None:
         """A worker took these operands."""
-        for stage in self._stage(job):
-            stage.started(operands, worker)
+        self._heard(job, "started", operands, worker)
 
     def finished(
         self,
@@ -156,8 +159,7 @@ class SessionActor:
         microseconds: Sequence[int] = (),
     ) -> None:
         """Their chunks are stored."""
-        for stage in self._stage(job):
-            stage.finished(operands, worker, sizes, microseconds)
+        self._heard(job, "finished", operands, worker, sizes, microseconds)
 
     def timed(self, job: str, operands: list[int], worker: int, microseconds: Sequence[bytes]) -> None:
         """How long these were in each of a worker's four states."""
@@ -166,46 +168,44 @@ class SessionActor:
 
     def failed(self, job: str, operand: int, worker: int, error: Raised) -> None:
         """An operand raised."""
-        for stage in self._stage(job):
-            stage.failed(operand, error)
+        self._heard(job, "failed", operand, error)
 
     def interrupted(self, job: str, operands: list[int], worker: int) -> None:
         """These were stopped before they were done."""
-        for stage in self._stage(job):
-            stage.interrupted(operands)
+        self._heard(job, "interrupted", operands)
 
     def lost(self, job: str, operands: list[int], worker: int, why: str, how: str = "signal") -> None:
         """The worker died while it held these."""
-        for stage in self._stage(job):
-            stage.lost(operands, why, how)
+        self._heard(job, "lost", operands, why, how)
 
     def refused(self, job: str, operand: int, error: Exception) -> None:
         """This operand can never run here, or (-1) the job cannot be opened."""
-        for stage in self._stage(job):
-            stage.refused(operand, error)
+        self._heard(job, "refused", operand, error)
 
     def spilled(self, job: str, operands: list[int], on_disk: bool) -> None:
         """Their chunks went to disk, or came back."""
-        for stage in self._stage(job):
-            stage.spilled(operands, on_disk)
+        self._heard(job, "spilled", operands, on_disk)
 
     def chunks_lost(self, chunks: list[int], why: str) -> None:
         """These were stored and are gone."""
         self.meta.lost(chunks)
         for graph in list(self._jobs.values()):
-            if graph.stage is not None:
-                graph.stage.chunks_lost(chunks, why)
+            graph.heard("chunks_lost", chunks, why)
 
     def missing(self, job: str, operands: list[int], chunks: list[int], why: str) -> None:
         """These operands cannot run because these inputs are not here."""
         self.chunks_lost(chunks, why)
-        for stage in self._stage(job):
-            stage.missing(operands)
+        self._heard(job, "missing", operands)
 
     def closed(self, job: str, measured: dict[str, Any]) -> None:
         """The workers know nothing of the job, or of its stage, any more."""
-        for stage in self._stage(job):
-            stage.closed(measured)
+        self._heard(job, "closed", measured)
+
+    def broken(self, job: str, why: str) -> None:
+        """The workers failed at something for this job by a fault of ours."""
+        graph = self._jobs.get(job)
+        if graph is not None:
+            graph.broken(why)
 
     def worker_moved(self, worker: int, name: str, pid: int, state: str) -> None:
         """A worker process came, went or was replaced."""
@@ -229,7 +229,7 @@ class SessionActor:
         bindings = None if bound is None else Bindings(*bound)
         task = asyncio.ensure_future(graph.submit(blob, settings, structure, bindings))
         self._tasks.add(task)
-        task.add_done_callback(self._prepared)
+        task.add_done_callback(partial(self._prepared, graph))
 
     def remember(self, graph: GraphActor) -> None:
         """A job has ended, perhaps under another scheduler; those that ended long before it are forgotten."""
@@ -257,11 +257,11 @@ class SessionActor:
         self._chunk = first
 
     # -- own
-    def _stage(self, job: str) -> Iterator[StageRun]:
-        """What runs of a job; nothing where a report comes too late."""
+    def _heard(self, job: str, report: str, *args: Any) -> None:
+        """Hand a report to a job; nothing where it comes too late."""
         graph = self._jobs.get(job)
-        if graph is not None and graph.stage is not None:
-            yield graph.stage
+        if graph is not None:
+            graph.heard(report, *args)
 
     def _new_job(self, name: str, ticket: str) -> GraphActor:
         return self.revived(f"job-{self._number + 1}", self._number + 1, name, ticket)
@@ -301,11 +301,12 @@ class SessionActor:
             if not waiting:
                 del self._waiting[job]
 
-    def _prepared(self, task: asyncio.Task[None]) -> None:
+    def _prepared(self, graph: GraphActor, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:  # told now, not when it is collected
-            what = {"message": "a job could not be started", "exception": task.exception()}
-            asyncio.get_running_loop().call_exception_handler(what)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("%s ends by a fault of ours", graph.job, exc_info=error)
+            graph.broken(fault_of(error))
 
     def _standing(self, job: str) -> list[tuple[str, str, dict[str, Any]]]:
         graphs = [self._jobs[job]] if job in self._jobs else list(self._jobs.values()) if not job else []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from jmars.model.states import OperandState as S
 from jmars.scheduler.eta import Eta
 from jmars.scheduler.fitting import refuse_unfit
 from jmars.scheduler.operand import Moved
+from jmars.scheduler.owner import Error, Known, Owner
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.replanning import watch_over
 from jmars.scheduler.shards import Shards, make_rows
@@ -30,27 +31,9 @@ from jmars.scheduler.surroundings import Surroundings
 from jmars.scheduler.telling import accused, ended_workers, lost_too_often, packed_error
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["Owner", "StageRun", "open_stage"]
-
-Error = tuple[str, str, str, bytes, str]  # class, text, traceback, pickle, where
+__all__ = ["StageRun", "open_stage"]
 
 RETRY_SECONDS, RETRY_FACTOR = 0.05, 3  # before the second try of an operand, and how much longer before each later one
-
-
-class Owner(Protocol):
-    """The job that a stage belongs to."""
-
-    def failing(self, error: Error, line: SourceLine | None) -> None:
-        """An operand cannot be computed: the stage stops."""
-
-    def stopping(self) -> None:
-        """What runs is about to be told to stop."""
-
-    def keep(self, chunks: Mapping[str, list[int]], shapes: Mapping[int, tuple[int, ...]]) -> None:
-        """All operands are done: chunks of the results by key, and the shapes that were not known before."""
-
-    def closed(self, measured: dict[str, Any] | None, succeeded: bool) -> None:
-        """The stage is over, and the workers know nothing of it any more."""
 
 
 class StageRun:
@@ -66,6 +49,8 @@ class StageRun:
         Operand: chunk of another tensor, or of an earlier stage, that it stands for.
     ended
         Whether nothing runs any more, and the workers were told to close it.
+    known
+        What they know of it.
     """
 
     def __init__(
@@ -80,6 +65,7 @@ class StageRun:
         makespan = None if told is None else told["makespan"]
         self.eta = Eta(table.program, len(around.workers), planned, makespan, begun=monotonic())
         self.ended = False
+        self.known = Known.OPEN
         self._job, self._owner, self._around = job, owner, around
         self._port, self._meta, self._log = around.port, around.meta, around.log
         self._replanning = watch_over(prepared.watched, job, self.operands, table.rank, around.port, around.log)
@@ -142,7 +128,7 @@ class StageRun:
             self._moved(S.READY, moved.ready)
             if again:
                 delay = RETRY_SECONDS * RETRY_FACTOR ** (rows.tries[operand] - 1)
-                asyncio.get_running_loop().call_later(delay, self._try_again, operand)
+                asyncio.get_running_loop().call_later(delay, self._owner.carefully, self._try_again, operand)
         elif S.FATAL in moved.states:
             self._fatal(moved, (*error[:4], self._blame(operand, error[4])))
         else:
@@ -199,10 +185,11 @@ class StageRun:
 
     def closed(self, measured: dict[str, Any] | None) -> None:
         """The workers know nothing of the stage any more; `measured` is None where it never came to them."""
+        self.known = Known.CLOSED
         prepared = self.ready.prepared
+        prepared.pool.release(self.operands.counters)  # nothing more is reported
         if self._succeeded and measured is not None:
             self._around.ran(prepared, measured)
-        prepared.pool.release(self.operands.counters)  # nothing more is reported
         self._owner.closed(measured, self._succeeded)
 
     # -- what follows from them
@@ -230,7 +217,7 @@ class StageRun:
 
     def _try_again(self, operand: int) -> None:
         """Some time after an operand raised: submit it, unless it is not needed any more or lacks inputs by now."""
-        if self.operands.state[operand] == S.READY:
+        if self.known is Known.OPEN and self.operands.state[operand] == S.READY:
             self._act(self.operands.missing([operand]))
 
     def _recover(self, lost: Sequence[int], why: str) -> None:
@@ -302,7 +289,7 @@ class StageRun:
         self._owner.failing(packed_error(error, where), line)
         self._stopping = self.ended = True
         self._moved(S.CANCELLED, self.operands.stop().states.get(S.CANCELLED, []))
-        self._port.free_chunks(self._let_go())
+        self._port.free_chunks(self.let_go())
         self.closed(None)
 
     def _end_if_still(self) -> None:
@@ -323,10 +310,11 @@ class StageRun:
             freed, program = rows.free(), self.table.program
             self._moved(S.FREED, freed)
             self._port.free_chunks([chunk[i] for i in freed if program[i] >= 0])
-        self._port.free_chunks(self._let_go())
+        self._port.free_chunks(self.let_go())
+        self.known = Known.CLOSING
         self._port.close_job(self._job)
 
-    def _let_go(self) -> list[int]:
+    def let_go(self) -> list[int]:
         """Let go of chunks from outside; returns those that nobody needs now."""
         if self._replanning is not None:
             self._replanning.close()
@@ -377,8 +365,13 @@ def open_stage(
         held = meta.chunks(key if stages is None else stages.name(key))
         for operand, index in operands:
             given[operand] = table.chunk[operand] = held[index]
-    port.open_job(table)
+    run = StageRun(job, owner, around, ready, table, given)
+    try:
+        port.open_job(table)
+    except Exception:
+        prepared.pool.release(run.operands.counters)
+        raise
     meta.hold(given.values())
     if stages is not None:
         port.free_chunks(stages.begin(meta))
-    return StageRun(job, owner, around, ready, table, given)
+    return run

@@ -8,7 +8,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from jmars.errors import MemoryLimitError, StorageError, WorkerLostError, text_of
+from jmars.errors import InternalError, MemoryLimitError, StorageError, WorkerLostError, text_of
 from jmars.model import events
 from jmars.model.states import STATE_NAMES
 from jmars.scheduler.blame import Deaths
@@ -22,6 +22,7 @@ __all__ = [
     "ended_workers",
     "in_all",
     "lost_too_often",
+    "our_fault",
     "packed_error",
     "standing",
     "states_as_events",
@@ -94,6 +95,12 @@ def packed_error(error: BaseException, where: str) -> tuple[str, str, str, bytes
     except BaseException:
         blob = b""
     return type(error).__name__, text_of(error), "", blob, where
+
+
+def our_fault(what: str) -> tuple[str, str, str, bytes, str]:
+    """The same of something that went wrong in us, as `errors.fault_of` says it: other jobs go on."""
+    told = f"jmars failed by its own fault, and other jobs go on: {what}; please report that, and run the cell again"
+    return packed_error(InternalError(told), "")
 
 
 def ended_workers(operand: str, deaths: Deaths, why: str, how: str, others: Sequence[str] = ()) -> Exception:

@@ -14,8 +14,9 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
+from typing import Any
 
-from jmars.errors import ClusterError
+from jmars.errors import ClusterError, fault_of
 from jmars.model.messages import JobTable
 from jmars.units import format_bytes
 from jmars.worker.crew import CALM, Batch, Death, Worker
@@ -83,10 +84,23 @@ class Care:
         worker.state, worker.returning = "", False
         link = worker.link = ChildLink(
             worker.name,
-            lambda _, message: self._reporting.reported(worker, message),
+            lambda _, message: self._heard(worker, message),
             lambda _, why: self._gone(worker, why),
         )
         self._children.start(link, "executor", self._threads, len(self._place.workers))
+
+    def _heard(self, worker: Worker, message: Any) -> None:
+        """Act on what an executor says; where we fail at it, so do the jobs that it works for, and it is replaced."""
+        about = list(worker.batches)
+        try:
+            self._reporting.reported(worker, message)
+        except Exception as error:
+            if not about:
+                raise
+            log.exception("what %s said could not be acted on", worker.name)
+            for job in {batch.table.job for batch in about}:
+                self._place.scheduler.broken(job, fault_of(error))
+            self._children.kill_all(worker.link, BEATEN)  # what it has is not known for sure any more
 
     def start_mover(self, storing: Storing) -> ChildLink:
         """Fork the mover."""

@@ -101,6 +101,10 @@ class RemoteScheduler:
         elif not waiting.done():  # given up: nobody else is to hear of it
             waiting.set_result(None)
 
+    def broken(self, job: str, why: str) -> None:
+        """We failed at something for this job."""
+        self._send("broken", (job, why))
+
     def worker_moved(self, worker: int, name: str, pid: int, state: str) -> None:
         """A worker process came, went or was replaced."""
         self._send("worker_moved", (worker, name, pid, state))

@@ -1,0 +1,56 @@
+"""What stands for a stage in which something went wrong that nobody foresaw.
+
+Its rows may be half changed, so they decide nothing any more. What is left to do: have the workers stop and forget it,
+and then give back every chunk that only it needed. So a fault of ours ends one job, not the others and not the cluster.
+Made by GraphActor. Source: docs/explanation/reliability.md, "What goes wrong in us".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jmars.scheduler.owner import Known
+from jmars.scheduler.stage_run import StageRun
+from jmars.scheduler.surroundings import Surroundings
+
+__all__ = ["Remains"]
+
+
+class Remains:
+    """Takes the reports that still come for a stage.
+
+    Parameters
+    ----------
+    stage
+        The one that is given up; no report reaches it any more.
+    job, around
+        Its job, and what that shares with others.
+    gone
+        Called once, when the workers know nothing of it and nothing is held for it.
+    """
+
+    def __init__(self, stage: StageRun, job: str, around: Surroundings, gone: Callable[[], None]) -> None:
+        self._stage, self._job, self._around, self._gone = stage, job, around, gone
+
+    def stop(self) -> None:
+        """Have the workers stop and forget it, unless they were told to."""
+        if self._stage.known is Known.CLOSED:
+            self._bury()
+        elif self._stage.known is Known.OPEN:
+            self._around.port.stop_execution(self._job)
+            self._around.port.close_job(self._job)
+
+    def heard(self, report: str, *args: Any) -> None:
+        """A report of the workers; those that they know nothing of it any more are the only ones that matter."""
+        if report == "closed" or (report == "refused" and args[0] < 0):
+            self._bury()
+
+    def _bury(self) -> None:
+        stage, around = self._stage, self._around
+        free = stage.let_go()
+        made = [chunk for row, chunk in zip(stage.table.program, stage.table.chunk, strict=True) if row >= 0]
+        around.port.free_chunks(free + [chunk for chunk in made if not around.meta.is_held(chunk)])
+        if stage.known is not Known.CLOSED:
+            stage.ready.prepared.pool.release(stage.operands.counters)
+        self._gone()

@@ -1,0 +1,91 @@
+"""A fault of ours in the control process ends the job that it was handling: not the cluster, and not other jobs."""
+
+import pickle
+import time
+
+import numpy as np
+import pytest
+
+import jmars
+import jmars.tensor as mt
+from jmars.errors import InternalError
+
+INJECTION = """
+import importlib
+def inject():
+    kind = getattr(importlib.import_module({module!r}), {kind!r})
+    real = getattr(kind, {method!r})
+    def method(*args, **named):
+        setattr(kind, {method!r}, real)
+        if {late}:
+            real(*args, **named)
+        raise ZeroDivisionError("injected")
+    setattr(kind, {method!r}, method)
+inject()
+"""
+
+
+class _Runs:
+    """Runs code where it is unpickled: submitted graphs are, in the control process."""
+
+    def __init__(self, code):
+        self.code = code
+
+    def __reduce__(self):
+        return exec, (self.code, {})
+
+
+def inject(cluster, module, kind, method, late):
+    """The next call of that method there raises: before it has done anything, or after all of it."""
+    code = INJECTION.format(module=module, kind=kind, method=method, late=late)
+    cluster.ask("session", "submit", pickle.dumps(_Runs(code)), "", {})
+    while cluster.jobs()[-1]["state"] != "failed":  # it is no graph
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def cluster():
+    """Two workers."""
+    with jmars.Cluster(n_workers=2, memory_limit="512MiB") as one:
+        yield one
+
+
+def program(n):
+    x = mt.arange(n * 1000, chunk_size=n * 10)
+    return ((x * 2 + 1) % 1001).rechunk(n * 25).cumsum().sum()
+
+
+def expected(n):
+    return ((np.arange(n * 1000) * 2 + 1) % 1001).cumsum().sum()
+
+
+SITES = [
+    ("jmars.scheduler.stage_run", "StageRun", "finished"),
+    ("jmars.scheduler.stage_run", "StageRun", "started"),
+    ("jmars.scheduler.operand", "OperandActor", "finished"),
+    ("jmars.scheduler.graph", "GraphActor", "_begin"),
+    ("jmars.worker.execution", "ExecutionActor", "enqueue_graph"),
+    ("jmars.worker.reporting", "Reporting", "reported"),
+    ("jmars.worker.reporting", "Reporting", "_stored"),
+    ("jmars.worker.uses", "Uses", "finished"),
+]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("site", SITES, ids=lambda site: ".".join(site[1:]))
+def test_one_job_fails_and_the_cluster_goes_on(cluster, site, late):
+    assert cluster.submit(program(3)).result(30) == expected(3)
+    inject(cluster, *site, late)
+    jobs = [cluster.submit(program(n)) for n in (4, 5)]
+    failed = 0
+    for n, job in zip((4, 5), jobs, strict=True):
+        try:
+            assert job.result(30) == expected(n)
+        except InternalError as error:
+            failed += 1
+            assert "ZeroDivisionError: injected" in str(error) and "other jobs go on" in str(error)
+    assert failed == 1
+    assert cluster.submit(program(6)).result(30) == expected(6)
+    del jobs, job
+    memory = cluster.info()["memory"]
+    assert memory["arena"]["used"] == 0 and memory["spilled"] == 0

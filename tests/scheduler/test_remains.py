@@ -1,0 +1,144 @@
+"""A fault of ours in one job's handling: that job fails with it, gives everything back, and the others go on."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+import jmars.tensor as mt
+from jmars.errors import InternalError
+from jmars.model.messages import SchedulerPort
+from jmars.scheduler.graph import GraphActor
+from jmars.scheduler.stage_run import StageRun
+from tests.scheduler.test_stage_run import Apart, chain, ran, submitted, told
+
+
+def fails_once(monkeypatch, kind, name):
+    """The next call of a method does half of nothing and raises."""
+    real, calls = getattr(kind, name), []
+
+    def method(self, *args, **named):
+        calls.append(name)
+        if len(calls) == 1:
+            raise KeyError("injected")
+        return real(self, *args, **named)
+
+    monkeypatch.setattr(kind, name, method)
+    return calls
+
+
+def is_ours(report):
+    kind, text, *_ = report["error"]
+    return report["state"] == "failed" and kind == InternalError.__name__ and "KeyError: 'injected'" in text
+
+
+REPORTS = ["started", "finished", "interrupted", "lost", "spilled", "missing"]
+ARGS = {"lost": ("killed",), "spilled": (True,), "missing": ([0], "gone")}
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_a_report_that_cannot_be_acted_on_fails_its_job_alone(monkeypatch, report):
+    async def story(one, port, ended):
+        job, other = await submitted(one, chain()), await submitted(one, chain(4))
+        operand, worker = port.queued[job].pop(0)
+        calls = fails_once(monkeypatch, StageRun, report)
+        more = ARGS.get(report, ())
+        place = more if report in ("spilled", "missing") else (worker, *more)
+        getattr(one, report)(job, [operand], *place)
+        assert calls and port.stopped == [job] and [told["job"] for told in ended] == [job] and is_ours(ended[0])
+        table = port.tables[job]
+        assert set(table.chunk) <= set(port.freed), "every chunk that it may have made is given back"
+        assert one.graph(job).stage is None and one.graph(job).describe()["state"] == "failed"
+        port.run(one, other)
+        assert ended[1]["job"] == other and ended[1]["state"] == "succeeded"
+
+    told(story)
+
+
+def test_it_ends_when_the_workers_have_forgotten_it_and_later_reports_change_nothing(monkeypatch):
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        fails_once(monkeypatch, StageRun, "finished")
+        operand = ran(one, port, job)
+        assert port.stopped == port.closing == [job] and ended == [] and port.freed == [], "it may still run"
+        one.finished(job, [operand], 0)
+        one.cancel(job)
+        one.interrupted(job, [1], -1)
+        assert ended == [] and port.closing == [job]
+        one.closed(job, {})
+        assert is_ours(ended[0]) and port.tables[job].chunk[operand] in port.freed
+        one.closed(job, {})
+        assert len(ended) == 1
+
+    told(story, Apart())
+
+
+@pytest.mark.parametrize("name", ["closed", "keep"])
+def test_a_fault_at_its_end_leaves_no_result(monkeypatch, name):
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        fails_once(monkeypatch, GraphActor, name)
+        port.run(one, job)
+        assert [is_ours(report) for report in ended] == [True] and ended[0]["results"] == []
+        assert one.meta.tensors == {} and one.meta.held() == [] and set(port.tables[job].chunk) <= set(port.freed)
+
+    told(story)
+
+
+@pytest.mark.parametrize("name", ["run", "_begin", "cancel"])
+def test_a_fault_before_it_runs_is_told_too(monkeypatch, name):
+    async def story(one, port, ended):
+        fails_once(monkeypatch, GraphActor, name)
+        with suppress(KeyError):  # the task of its preparation ends with it
+            await submitted(one, chain())
+        await asyncio.sleep(0)
+        if name == "cancel":
+            one.cancel("job-1")
+        assert [is_ours(report) for report in ended] == [True] and not one.active
+        again = await submitted(one, chain())
+        port.run(one, again)
+        assert ended[1]["state"] == "succeeded"
+
+    told(story)
+
+
+def test_chunks_of_others_that_it_read_stay_and_are_let_go_of(monkeypatch):
+    async def story(one, port, ended):
+        x = chain()
+        first = await submitted(one, x)
+        port.run(one, first)
+        (chunk,) = one.meta.held()
+        second = await submitted(one, mt.cumsum(x), held=[x.data.key])
+        fails_once(monkeypatch, StageRun, "started")
+        ran(one, port, second)
+        assert is_ours(ended[1]) and one.meta.held() == [chunk] and chunk not in port.freed
+        one.drop([x.data.key])
+        assert chunk in port.freed
+
+    told(story)
+
+
+def test_what_the_workers_fail_at_ends_the_job_as_well():
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        one.broken(job, "KeyError: 'injected' in crew.py, line 20")
+        one.broken(job, "twice")
+        one.broken("job-99", "never was")
+        assert [is_ours(report) for report in ended] == [True] and "crew.py, line 20" in ended[0]["error"][1]
+
+    told(story)
+    assert "broken" in dir(SchedulerPort)
+
+
+def test_what_fails_on_the_way_to_its_end_is_raised(monkeypatch):
+    """The control process ends then, with that reason: nothing is known any more."""
+
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        fails_once(monkeypatch, StageRun, "finished")
+        fails_once(monkeypatch, Apart, "stop_execution")
+        with pytest.raises(KeyError, match="injected"):
+            ran(one, port, job)
+
+    port = Apart()
+    told(story, port)
