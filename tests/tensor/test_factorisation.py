@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.graph import TensorGraph
 from tests.tensor.cut import cut, same
+from tests.tensor.engine import tiled
 
 DTYPES = ["f4", "f8", "c16", "i8"]
 
@@ -128,3 +130,11 @@ def test_what_cannot_be_is_said():
         np.linalg.solve(mt.ones((3, 3)), mt.ones((4, 1)))
     with pytest.raises(np.linalg.LinAlgError, match="Singular"):
         np.linalg.inv(mt.zeros((3, 3))).fetch()
+
+
+def test_the_vectors_of_a_tall_matrix_are_made_at_once():
+    x = mt.ones((64, 3), chunk_size=(16, 3))
+    u, _, _ = mt.linalg.svd(x, full_matrices=False)
+    graph = tiled(TensorGraph.of([u.data]))
+    shapes = [graph.programs[graph.program[i]].output.shape for i in range(graph.n)]
+    assert shapes.count((16, 3)) == 4 + 4, "x and U: there is no Q beside them"

@@ -99,28 +99,37 @@ def _is_tall(x: Tensor) -> bool:
     return x.ndim == 2 and len(x.chunks[0]) > 1 and x.shape[0] >= x.shape[1]
 
 
-def _tall(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Q and R of a tall matrix: of each row of chunks, then of all their R."""
-    x = whole(x, [1])
-    rows, n = x.chunks[0], x.shape[1]
-    ranks = tuple(min(m, n) for m in rows)
-    packed = blockwise("qr", _stacked_qr, [x], (tuple(m + k for m, k in zip(rows, ranks)), (n,)), x.dtype)
-    tops = blockwise("qr", _below, [packed], (ranks, (n,)), x.dtype, (n,))
-    second = blockwise("qr", _stacked_qr, [tops.rechunk(-1)], ((sum(ranks) + n,), (n,)), x.dtype)
-    r = blockwise("qr", _below, [second], ((n,), (n,)), x.dtype, (n,))
-    turns = blockwise("qr", _above, [second], ((sum(ranks),), (n,)), x.dtype, (n,)).rechunk((ranks, n))
-    q = blockwise("qr", _product, [packed, turns], (rows, (n,)), x.dtype, (n,))
-    return q, r
+class _Tall:
+    """A tall matrix factored by rows of chunks: Q and R of each, then of all their R."""
+
+    def __init__(self, x: Tensor) -> None:
+        x = whole(x, [1])
+        self.rows, self.n, self.dtype = x.chunks[0], x.shape[1], x.dtype
+        n, self.ranks = self.n, tuple(min(m, self.n) for m in self.rows)
+        tall = tuple(m + k for m, k in zip(self.rows, self.ranks))
+        self.packed = blockwise("qr", _stacked_qr, [x], (tall, (n,)), x.dtype, writes=True)
+        tops = blockwise("qr", _below, [self.packed], (self.ranks, (n,)), x.dtype, (n,))
+        high = sum(self.ranks)
+        second = blockwise("qr", _stacked_qr, [tops.rechunk(-1)], ((high + n,), (n,)), x.dtype, writes=True)
+        self.r = blockwise("qr", _below, [second], ((n,), (n,)), x.dtype, (n,))
+        self._turns = blockwise("qr", _above, [second], ((high,), (n,)), x.dtype, (n,))
+
+    def q(self, turn: Tensor | None = None) -> Tensor:
+        """Q, or Q times a small matrix: that is turned first, so that there is no other array as large as Q."""
+        turns = self._turns if turn is None else matmul(self._turns, turn)
+        turns = turns.rechunk((self.ranks, self.n))
+        return blockwise(
+            "qr", _product, [self.packed, turns], (self.rows, (self.n,)), self.dtype, (self.n,), writes=True
+        )
 
 
-def _stacked_qr(block: Array) -> Array:
+def _stacked_qr(out: Array, block: Array) -> None:
     """Q of a block, as wide as the block, with R below it."""
     q, r = np.linalg.qr(block)
-    k = r.shape[0]
-    wide = np.zeros((block.shape[0] + k, block.shape[1]), block.dtype)
-    wide[: block.shape[0], :k] = q
-    wide[block.shape[0] :] = r
-    return wide
+    m, k = block.shape[0], r.shape[0]
+    out[:m, :k] = q
+    out[:m, k:] = 0
+    out[m:] = r
 
 
 def _rank(stacked: Array, n: int) -> int:
@@ -136,9 +145,8 @@ def _above(stacked: Array, n: int) -> Array:
     return stacked[: stacked.shape[0] - _rank(stacked, n)]
 
 
-def _product(stacked: Array, turn: Array, n: int) -> Array:
-    product: Array = _above(stacked, n)[:, : turn.shape[0]] @ turn
-    return product
+def _product(out: Array, stacked: Array, turn: Array, n: int) -> None:
+    np.matmul(_above(stacked, n)[:, : turn.shape[0]], turn, out=out)
 
 
 @offers("linalg.qr")
@@ -165,8 +173,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     m, n = x.shape[-2:]
     k = min(m, n)
     if _is_tall(x) and mode != "complete":
-        q, r = _tall(x)
-        return r if mode == "r" else QRResult(q, r)
+        tall = _Tall(x)
+        return tall.r if mode == "r" else QRResult(tall.q(), tall.r)
     if mode == "r":
         return _each("qr", x, (k, n), mode="r")
     width = k if mode == "reduced" else m
@@ -192,11 +200,11 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
         turned = svd(x.T, False, compute_uv)
         return SVDResult(turned.Vh.T, turned.S, turned.U.T) if compute_uv else turned
     if _is_tall(x) and not compute_uv:
-        return svd(_tall(x)[1], False, False)
+        return svd(_Tall(x).r, False, False)
     if _is_tall(x) and not full_matrices:
-        q, r = _tall(x)
-        u, s, vh = svd(r, False)
-        return SVDResult(matmul(q, u), s, vh)
+        tall = _Tall(x)
+        u, s, vh = svd(tall.r, False)
+        return SVDResult(tall.q(u), s, vh)
     if not compute_uv:
         values = _each("svd", x, (k, 1), real, compute_uv=False, hermitian=hermitian)
         return Tensor(values[..., 0].data)
@@ -309,8 +317,9 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     m, n = x.shape
     sides = y[:, None] if y.ndim == 1 else y
     if _is_tall(x):
-        q, r = _tall(x)
-        small_a, small_b = r, matmul(q.conj().T if x.dtype.kind == "c" else q.T, sides)
+        tall = _Tall(x)
+        q = tall.q()
+        small_a, small_b = tall.r, matmul(q.conj().T if x.dtype.kind == "c" else q.T, sides)
     else:
         small_a, small_b = whole(x, [0, 1]), sides
     rcond = np.finfo(x.dtype).eps * max(m, n) if rcond is None else rcond
