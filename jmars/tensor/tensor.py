@@ -288,11 +288,11 @@ class Tensor(Methods):
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method == "reduce":
-            return call("method.reduce", ufunc, *inputs, **kwargs)
         ours = find(ufunc)
-        if method != "__call__" or ours is None:
-            raise unsupported(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
+        if ours is None:
+            raise unsupported(ufunc.__name__)
+        if method != "__call__":
+            return call(f"method.{method}", ufunc, *inputs, **kwargs)
         out = kwargs.get("out")
         if out is not None:
             kwargs["out"] = out[0] if len(out) == 1 else out

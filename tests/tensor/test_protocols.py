@@ -16,28 +16,24 @@ def test_numpy_s_functions_give_tensors():
         assert isinstance(result, jt.Tensor)
 
 
-@pytest.mark.parametrize("function", [np.put, np.savetxt, np.linalg.tensorinv], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [np.emath.sqrt, np.emath.log, np.emath.arccos], ids=lambda f: f.__name__)
 def test_what_is_missing_is_refused_by_name(function):
     x = jt.ones((4, 4))
-    args = {"put": (x, [0], 1), "savetxt": ("nowhere", x)}.get(function.__name__, (x,))
     with pytest.raises(UnsupportedError, match=rf"np\.[a-z.]*{function.__name__} is not in jmars yet"):
-        function(*args)
+        function(x)
 
 
-def test_methods_of_a_ufunc_are_numpy_s_or_refused_by_name():
+def test_methods_of_a_ufunc_reach_ours():
     x = jt.arange(6, chunk_size=2)
     assert jt.maximum.reduce(x).fetch() == np.maximum.reduce(x).fetch() == 5
-    for call in (lambda: jt.add.accumulate(x), lambda: jt.add.at(x, 0, 1), lambda: jt.add.outer(x, x)):
-        with pytest.raises(UnsupportedError, match=r"np\.add\.(accumulate|at|outer) is not in jmars yet"):
-            call()
 
 
 def test_the_namespace_is_numpy_s():
     assert jt.pi is np.pi and jt.float32 is np.float32 and jt.newaxis is None
     assert jt.add.__name__ == "add"
     assert "add" in dir(jt) and "method.pow" not in dir(jt)
-    with pytest.raises(AttributeError, match=r"np.savetxt is not in jmars yet.*x.fetch\(\)"):
-        jt.savetxt
+    with pytest.raises(AttributeError, match=r"np.bmat is not in jmars yet.*x.fetch\(\)"):
+        jt.bmat
     with pytest.raises(AttributeError, match="neither has NumPy"):
         jt.no_such_name
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from tests.tensor.cut import cut, numbered, same, shapes
+from tests.tensor.cut import cut, cut_arrays, numbered, same, shapes
 
 
 @given(st.data())
@@ -74,6 +74,15 @@ def test_the_array_standard_s_names(name):
         same(one, other)
 
 
+@given(cut_arrays(low=2), st.data())
+def test_lines(pair, data):
+    array, x = pair[0] % 3, pair[1] % 3
+    axis = data.draw(st.integers(-array.ndim, array.ndim - 1))
+    for one, other in zip(np.unique(x, True, True, True, axis=axis), np.unique(array, True, True, True, axis=axis)):
+        same(one, other)
+    same(np.unique(x, axis=axis), np.unique(array, axis=axis))
+
+
 def test_what_is_not_offered_says_so():
-    with pytest.raises(UnsupportedError, match="axis="):
-        np.unique(mt.ones((2, 2)), axis=0)
+    with pytest.raises(UnsupportedError, match="equal_nan"):
+        np.unique(mt.ones(3), return_inverse=True, equal_nan=False)

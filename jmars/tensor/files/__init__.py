@@ -6,11 +6,12 @@ In reading order:
 - to_blocks.py: each chunk handed to a function, where it lies
 - raw.py: plain bytes, `fromfile` and `x.tofile`
 - npz.py: archives of .npy files
+- text.py: `np.savetxt`
 - zarr.py: Zarr, versions 2 and 3
 - hdf5.py: datasets of HDF5 files
 - pictures.py: stacks of images, and GeoTIFF
 """
 
-from jmars.tensor.files import aligned, hdf5, npz, pictures, raw, to_blocks, zarr
+from jmars.tensor.files import aligned, hdf5, npz, pictures, raw, text, to_blocks, zarr
 
-__all__ = ["aligned", "hdf5", "npz", "pictures", "raw", "to_blocks", "zarr"]
+__all__ = ["aligned", "hdf5", "npz", "pictures", "raw", "text", "to_blocks", "zarr"]

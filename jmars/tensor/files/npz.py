@@ -6,17 +6,20 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.npy import load_at
+from jmars.tensor.ops.npy import load_at, save
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["Archive", "load_npz"]
+__all__ = ["Archive", "load_npz", "savez", "savez_compressed"]
 
 _LOCAL = struct.Struct("<4s5H3I2H")  # a member's own header; lengths of its name and of what is extra come last
 
@@ -64,6 +67,49 @@ class Archive(Mapping[str, Tensor]):
 
     def __repr__(self) -> str:
         return f"Archive({self._path!r}) with {', '.join(self.files)}"
+
+
+@offers("savez")
+def savez(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> None:
+    """`np.savez`: computes tensors and writes them into one .npz file, which appears when it is complete.
+
+    The workers write each array to a file of its own beside it; these are then packed here, block by block.
+
+    Parameters
+    ----------
+    file
+        A path that all workers can write beside; ".npz" is put behind it where it is missing.
+    *args, **kwds
+        Tensors or arrays; those without a name are called arr_0, arr_1, and so on.
+    """
+    _pack("savez", file, args, kwds, zipfile.ZIP_STORED)
+
+
+@offers("savez_compressed")
+def savez_compressed(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> None:
+    """`np.savez_compressed`: as `savez`, packed tightly; its arrays cannot be read chunk by chunk afterwards."""
+    _pack("savez_compressed", file, args, kwds, zipfile.ZIP_DEFLATED)
+
+
+def _pack(name: str, file: Any, args: tuple[Any, ...], kwds: dict[str, Any], how: int) -> None:
+    if not isinstance(file, str | os.PathLike):
+        raise UnsupportedError(f"np.{name} writes by path in jmars, so that workers can write too; give the path")
+    path = os.path.abspath(os.fspath(file))
+    path = path if path.endswith(".npz") else f"{path}.npz"
+    arrays = dict(kwds)
+    for i, one in enumerate(args):
+        if f"arr_{i}" in arrays:
+            raise ValueError(f"Cannot use un-named variables and keyword arr_{i}")
+        arrays[f"arr_{i}"] = one
+    with tempfile.TemporaryDirectory(prefix=".npz-", dir=os.path.dirname(path)) as folder:
+        packed = os.path.join(folder, "all.npz")
+        with zipfile.ZipFile(packed, "w", how) as archive:
+            for i, (key, one) in enumerate(arrays.items()):
+                member = os.path.join(folder, f"{i}.npy")
+                save(member, one)
+                archive.write(member, f"{key}.npy")
+                os.unlink(member)
+        os.replace(packed, path)
 
 
 @offers("load_npz")

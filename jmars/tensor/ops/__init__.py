@@ -49,6 +49,7 @@ In reading order:
 - histograms.py: counts of what lies where
 - selecting.py: values chosen by conditions or positions
 - signals.py: lines as signals
+- covariance.py: how series vary together
 - extending.py: elements put in, repeated, trimmed
 - norms.py: norms, ranks, conditions, eigenvalues
 - polynomials.py: values and fits
@@ -67,6 +68,7 @@ from jmars.tensor.ops import (
     axes,
     control,
     converting,
+    covariance,
     creation,
     cumulative,
     elementwise,
@@ -107,6 +109,7 @@ __all__ = [
     "axes",
     "control",
     "converting",
+    "covariance",
     "creation",
     "cumulative",
     "elementwise",

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ops.creation import check_device
-from jmars.tensor.ops.elementwise import astype
+from jmars.tensor.ops.elementwise import astype, ufunc
 from jmars.tensor.ops.joining import stack
 from jmars.tensor.ops.rechunk import rechunk
+from jmars.tensor.ops.reduction import all_
 from jmars.tensor.ops.tiling import view
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
@@ -18,7 +19,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["array", "asarray", "from_dlpack", "tensor"]
 
 
-@offers("asarray", "asanyarray", "ascontiguousarray")
+@offers("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, copy: bool | None = None,
             like: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.asarray`: a tensor as it is, anything else by reference, cut as `chunk_size` says; `copy` as in `array`."""
@@ -31,6 +32,15 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any 
         return as_tensor(a, dtype, chunk_size, chunks)
     x = a if dtype is None or a.dtype == np.dtype(dtype) else astype(a, dtype)
     return view(rechunk(x, chunk_size, chunks), a) if chunk_size is not None or chunks is not None else x
+
+
+@offers("asarray_chkfinite")
+def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Tensor:
+    """`np.asarray_chkfinite`: `asarray`, which computes at once whether all elements are finite; ValueError if not."""
+    x = asarray(a, dtype)
+    if x.dtype.kind in "fc" and not bool(all_(ufunc("isfinite")(x))):
+        raise ValueError("array must not contain infs or NaNs")
+    return x
 
 
 @offers("array")

@@ -177,5 +177,10 @@ def _end(x: Tensor, value: Any, axis: int) -> Tensor | None:
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
     """`np.ediff1d`: differences of neighbours of all elements, with others before and behind."""
     x = ravel(ary)
-    parts = [ravel(part) for part in (to_begin, diff(x), to_end) if part is not None]
-    return concatenate([astype(part, x.dtype) for part in parts])
+    parts = [diff(x)]
+    for name, end, at in (("to_begin", to_begin, 0), ("to_end", to_end, 2)):
+        if end is not None:
+            if not np.can_cast(as_tensor(end).dtype, x.dtype, "same_kind"):
+                raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
+            parts.insert(at, astype(ravel(end), x.dtype))
+    return concatenate(parts)

@@ -15,6 +15,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.infer import result_type
+from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.formula import Formula
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -116,7 +117,11 @@ def ufunc(name: str) -> Callable[..., Any]:
     """Our function for NumPy's ufunc `name`, with its keywords out, where, casting and dtype."""
     theirs: np.ufunc = getattr(np, name)
 
+    equals = name in ("equal", "not_equal")
+
     def function(*inputs: Any, out: Any = None, where: Any = True, casting: str = "same_kind", **kwargs: Any) -> Any:
+        if equals and any(getattr(getattr(one, "dtype", None), "names", None) for one in inputs):
+            return call("method.compared", name, *inputs)
         dtype = _checked(name, kwargs)
         if len(inputs) > theirs.nin:  # NumPy takes outputs by position too
             inputs, out = inputs[: theirs.nin], inputs[theirs.nin :]
@@ -147,10 +152,12 @@ def ufunc(name: str) -> Callable[..., Any]:
 
 
 def _method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
-    """`np.add.reduce` and the like, of a tensor: by NumPy's protocol, which refuses by name what is not there."""
+    """`np.add.reduce` and the like, of a tensor; see ufunc_methods.py."""
 
     def method(array: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(theirs, name)(as_tensor(array), *args, **kwargs)
+        if kwargs.get("initial", 0) is np._NoValue:
+            del kwargs["initial"]
+        return call(f"method.{name}", theirs, array if name == "at" else as_tensor(array), *args, **kwargs)
 
     return method
 
@@ -233,6 +240,10 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """`np.round`: to `decimals` places, halves to even."""
     formula = Formula("round")
     x = formula.read(a)
+    if x.number >= 0 and x.kind.kind == "c" and decimals:  # each part for itself, as an infinite one spoils the other
+        one = as_tensor(a)
+        rounded = blockwise("round", np.round, [one], one.chunks, one.dtype, (decimals,))
+        return rounded if out is None else _written(out, rounded, "same_kind", "round")
     if x.kind == np.dtype(bool):
         value = formula.cast(x, np.float16)
     elif result_type(x.kind).kind in "iu":
@@ -303,7 +314,9 @@ def angle(z: Any, deg: bool = False) -> Tensor:
     """`np.angle`: the argument of complex numbers."""
     formula = Formula("angle")
     value = formula.read(z)
-    result = formula.apply("arctan2", formula.part("imag", value), formula.part("real", value))
+    is_complex = result_type(value.kind).kind == "c"
+    imaginary = formula.part("imag", value) if is_complex else formula.read(0)
+    result = formula.apply("arctan2", imaginary, formula.part("real", value))
     return formula.tensor(formula.apply("multiply", result, formula.read(180 / np.pi)) if deg else result)
 
 
@@ -354,7 +367,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     """`np.nan_to_num`: NaN and infinities replaced; `x` itself stays as it is."""
     x = as_tensor(x)
     if x.dtype.kind == "c":
-        raise UnsupportedError("np.nan_to_num of complex numbers is not in jmars; apply it to x.real and x.imag")
+        real, imag = (nan_to_num(part, copy, nan, posinf, neginf) for part in (x.real, x.imag))
+        return cast(Tensor, real + imag * 1j)
     if x.dtype.kind != "f":
         return Tensor(x.data)
     limits = np.finfo(x.dtype)

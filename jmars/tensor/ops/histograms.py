@@ -155,7 +155,7 @@ def _histogram_weighed(block: Array, weights: Array | None, edges: Array, even: 
 
 @offers("histogramdd")
 def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-                ) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
+                ) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
     """`np.histogramdd`: counts of points, one row of `sample` (or a list of one array per axis) each."""
     if isinstance(sample, tuple | list):
         points = stack([as_tensor(part) for part in sample], 1)
@@ -179,7 +179,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | 
     params = (tuple(even for _, even in found), weights is not None)
     counts = _counted("histogramdd", _histogramdd, [*inputs, *(edges for edges, _ in found)], int(np.prod(sizes)),
                       float, params).reshape(sizes)  # fmt: skip
-    edges = tuple(one for one, _ in found)
+    edges = [one for one, _ in found]
     if density:
         total = sum_(counts)
         for axis, one in enumerate(edges):

@@ -11,6 +11,7 @@ from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor
 
 __all__ = [
+    "array2string",
     "array_repr",
     "array_str",
     "can_cast",
@@ -80,10 +81,16 @@ def common_type(*arrays: Any) -> Any:
     return np.common_type(*(np.empty(0, _dtype_of(a)) if isinstance(a, Tensor) else a for a in arrays))
 
 
-@offers("array2string", "array_str")
+@offers("array_str")
 def array_str(a: Any, *args: Any, **kwargs: Any) -> str:
-    """`np.array2string` of the value, which is computed; of a large one by `str`, from its corners."""
-    return np.array2string(a.fetch(), *args, **kwargs) if args or kwargs else str(a)
+    """`np.array_str` of the value, which is computed; of a large one from its corners."""
+    return np.array_str(np.asarray(a), *args, **kwargs) if args or kwargs else str(a)
+
+
+@offers("array2string")
+def array2string(a: Any, *args: Any, **kwargs: Any) -> str:
+    """`np.array2string` of the value, which is computed; of a large one from its corners."""
+    return str(a) if a.ndim and not args and not kwargs else np.array2string(np.asarray(a), *args, **kwargs)
 
 
 @offers("array_repr")

@@ -13,11 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.errors import UnsupportedError
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.axes import atleast_1d, atleast_2d, atleast_3d, expand_dims, normal_axis
-from jmars.tensor.ops.creation import full
 from jmars.tensor.ops.elementwise import astype
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.reshape import ravel
@@ -250,43 +248,3 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
     if counts.dtype.kind not in "iu" and counts.size:
         raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
     return taken(x, np.repeat(np.arange(x.shape[axis], dtype=np.int64), counts.astype(np.int64)), axis)
-
-
-@offers("pad")
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Tensor:
-    """`np.pad` with mode "constant", "edge", or, up to the array's length, "reflect", "symmetric" or "wrap"."""
-    x = as_tensor(array)
-    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
-    values = np.broadcast_to(np.asarray(kwargs.pop("constant_values", 0)), (x.ndim, 2)).tolist()
-    if kwargs or mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
-        raise UnsupportedError(f"np.pad with mode={mode!r}, {kwargs} is not in jmars; use mode='constant' or 'edge'")
-    for axis, ends in enumerate(widths):
-        sides = [_padding(x, axis, side, int(n), mode, values[axis][side]) for side, n in enumerate(ends)]
-        x = concatenate([sides[0], x, sides[1]], axis, dtype=x.dtype, casting="unsafe")
-    return Tensor(x.data)
-
-
-def _padding(x: Tensor, axis: int, side: int, n: int, mode: str, value: Any) -> Tensor:
-    """`n` elements for the front (side 0) or the back of an axis."""
-    length = x.shape[axis]
-    if n < 0:
-        raise ValueError("index can't contain negative values")
-    if not n:
-        return part_of_axis(x, axis, slice(0, 0))
-    if mode == "constant":
-        shape = tuple(n if i == axis else m for i, m in enumerate(x.shape))
-        cut = tuple((n,) if i == axis else lengths for i, lengths in enumerate(x.chunks))
-        return full(shape, np.asarray(value).astype(x.dtype)[()], x.dtype, chunks=cut)
-    if not length:
-        raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
-    if mode == "edge":
-        return taken(x, np.full(n, (length - 1) * side, np.int64), axis)
-    if n > length - (mode == "reflect"):
-        raise UnsupportedError(f"np.pad with mode={mode!r} by more than the array is long is not in jmars; pad twice")
-    skip = mode == "reflect"
-    if mode == "wrap":
-        part = slice(0, n) if side else slice(length - n, length)
-        return part_of_axis(x, axis, part)
-    part = slice(length - n - skip, length - skip) if side else slice(skip, n + skip)
-    whole = part_of_axis(x, axis, part)
-    return part_of_axis(whole, axis, slice(None, None, -1))

@@ -14,10 +14,11 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import broadcast_arrays, normal_axis
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.cumulative import cumsum
-from jmars.tensor.ops.elementwise import astype, ufunc, where
+from jmars.tensor.ops.elementwise import ufunc, where
 from jmars.tensor.ops.ranges import arange
 from jmars.tensor.ops.reduction import all_
-from jmars.tensor.ops.reshape import ravel
+from jmars.tensor.ops.reshape import ravel, reshape
+from jmars.tensor.ops.taking import taken
 from jmars.tensor.ops.whole import along, whole
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -27,6 +28,7 @@ __all__ = [
     "lexsort",
     "packbits",
     "place",
+    "put",
     "putmask",
     "ravel_multi_index",
     "unpackbits",
@@ -38,13 +40,22 @@ Array = np.ndarray[Any, Any]
 
 @offers("unravel_index")
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
-    """`np.unravel_index`: positions in C or Fortran order as one position for each axis; none is checked."""
-    lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-    at, found = astype(as_tensor(indices), np.intp), []
-    for n in lengths[:: -1 if order == "C" else 1]:
-        found.append(at % n)
-        at = at // n
-    return tuple(found[:: -1 if order == "C" else 1])
+    """`np.unravel_index`: positions in C or Fortran order as one position for each axis.
+
+    A position outside fails when it is computed, with NumPy's ValueError.
+    """
+    lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
+    x = as_tensor(indices)
+    if x.dtype.kind not in "iu":
+        raise TypeError("only int indices permitted")
+    found = [blockwise("unravel_index", _unravel_index, [x], x.chunks, np.intp, (i, lengths, order))
+             for i in range(len(lengths))]  # fmt: skip
+    return tuple(found)
+
+
+def _unravel_index(*more: Any) -> Array:
+    at, axis, lengths, order = more
+    return np.asarray(np.unravel_index(at, lengths, order)[axis])
 
 
 @offers("ravel_multi_index")
@@ -106,6 +117,7 @@ def _lexsort(*more: Any) -> Array:
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """`np.putmask`: writes values where a mask is true; values of another shape are taken in turn."""
     x, put = _written("putmask", a), as_tensor(values)
+    _check_safe(put, x)
     x[...] = where(as_tensor(mask).astype(bool), _in_turn(put, x.shape), x)
 
 
@@ -116,8 +128,15 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     holds = as_tensor(mask).astype(bool)
     if not put.size:
         raise ValueError("Cannot insert from an empty array!")
+    _check_safe(put, x)
     number = cumsum(holds.astype(np.intp)).reshape(x.shape) - 1
     x[...] = where(holds, _by_number(put, number), x)
+
+
+def _check_safe(values: Tensor, x: Tensor) -> None:
+    """Refuse what NumPy refuses to write."""
+    if not np.can_cast(values.dtype, x.dtype, "safe"):
+        raise TypeError(f"Cannot cast array data from {values.dtype!r} to {x.dtype!r} according to the rule 'safe'")
 
 
 def _by_number(values: Tensor, number: Tensor) -> Tensor:
@@ -134,6 +153,33 @@ def _in_turn(put: Tensor, shape: tuple[int, ...]) -> Tensor:
     if not put.ndim or put.shape == shape:
         return put
     return _by_number(ravel(put), arange(math.prod(shape)).reshape(shape))
+
+
+@offers("put")
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """`np.put`: writes values, in turn, at positions in the flattened tensor; of a tensor of positions at once.
+
+    Raises
+    ------
+    IndexError
+        If a position lies outside and `mode` is "raise".
+    """
+    x, values = _written("put", a), ravel(v)
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    at = np.asarray(ind).reshape(-1)
+    if at.dtype.kind not in "biu" and at.size:
+        raise TypeError(f"Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'")
+    if not at.size or not values.size:
+        return
+    at = at.astype(np.int64)
+    if mode == "raise" and (at.min() < -x.size or at.max() >= x.size):
+        wrong = at[(at < -x.size) | (at >= x.size)][0]
+        raise IndexError(f"index {wrong} is out of bounds for axis 0 with size {x.size}")
+    at = np.clip(at, 0, x.size - 1) if mode == "clip" else at % x.size
+    flat = Tensor(ravel(x).data)
+    flat[at] = taken(values, np.arange(len(at)) % values.size, 0)
+    x[...] = reshape(flat, x.shape)
 
 
 @offers("fill_diagonal")

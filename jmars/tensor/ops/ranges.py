@@ -209,7 +209,7 @@ def _triangle(m: Any, k: int, lower: bool) -> Tensor:
     if x.ndim == 1:
         x = broadcast_to(x, (x.size, x.size), chunks=x.chunks * 2)
     below = _compared("__ge__", x.shape[-2], x.shape[-1], k if lower else k - 1, x.chunks[-2:])
-    zero = x.dtype.type(0)
+    zero = np.zeros((), x.dtype)[()]  # of times too
     return where(below, x, zero) if lower else where(below, zero, x)
 
 
@@ -237,7 +237,7 @@ def diag(v: Any, k: int = 0) -> Tensor:
     rest = arange(abs(k)).astype(x.dtype)
     line = concatenate([x, rest], dtype=x.dtype, casting="unsafe")
     on = _compared("__eq__", n, n, k, line.chunks * 2)
-    return where(on, expand_dims(line, 1 if k >= 0 else 0), x.dtype.type(0))
+    return where(on, expand_dims(line, 1 if k >= 0 else 0), np.zeros((), x.dtype)[()])
 
 
 @offers("meshgrid")
@@ -264,6 +264,8 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, chunk_si
     splits = decide_splits(shape, check_dtype(dtype), chunk_size, chunks)
     lines = [arange(n, dtype=dtype, chunks=(cut,)) for n, cut in zip(shape, splits)]
     grids = meshgrid(*lines, sparse=sparse, indexing="ij")
+    if not grids:
+        return () if sparse else arange(0, dtype=dtype)
     return grids if sparse else stack(grids)
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.config import config
-from jmars.errors import UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Combine, Program, Reduce, single
 from jmars.kernels.reducers import MomentReducer, PositionReducer, Reducer, UfuncReducer, state_shape
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.chosen import chosen, count_of, is_given, moment, started
 from jmars.tensor.ops.unsized import chunk_type, classes, length_kind, run_reduction
-from jmars.tensor.protocols import offers, unsupported
+from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import is_known, is_open
 
@@ -160,12 +160,18 @@ def reduce(
 ) -> Any:
     """The tensor of a reduction, or `out` rebound to it."""
     axes = normal_axes(axis, x.ndim)
+    if x.dtype.kind in "SUV":
+        getattr(np, name)(np.zeros(1, x.dtype))  # NumPy says which of these text and records have
     keepdims = bool(keepdims) and keepdims is not _NO_VALUE
     cut = x.data.chunks if _in_one_stage(x.data.chunks, axes, reducer) else x.chunks
     kept: Splits = tuple((1,) if i in axes else splits for i, splits in enumerate(cut))
     chunks = kept if keepdims else tuple(splits for i, splits in enumerate(cut) if i not in axes)
     op = Reduction(name, reducer, axes, keepdims, config.combine_size, inputs=(x.data,))
-    result = Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks))
+    return _handed(Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks)), name, out)
+
+
+def _handed(result: Tensor, name: str, out: Any) -> Any:
+    """A result, or `out` that takes it."""
     if out is None or out is _NO_VALUE:
         return result
     if isinstance(out, Tensor):
@@ -190,37 +196,30 @@ def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(axis, ndim)))
 
 
-def _plain(name: str, x: Any, initial: Any = None, where: Any = True) -> Tensor:
-    """The argument as a tensor; refuses what no tree here does."""
-    if (initial is not None and initial is not _NO_VALUE) or (where is not True and where is not _NO_VALUE):
-        raise UnsupportedError(
-            f"np.{name} with initial= or where= is not in jmars; use where(condition, x, value) first"
-        )
-    return as_tensor(x)
-
-
 @offers("sum")
 def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
          where: Any = True) -> Any:  # fmt: skip
     """`np.sum`: integers in int64 or uint64 at least, booleans counted."""
-    x = _plain("sum", a, initial, where)
-    return _accumulate("sum", "add", x, axis, dtype, out, keepdims)
+    return _accumulate("sum", "add", chosen("sum", as_tensor(a), where, 0), axis, dtype, out, keepdims, initial)
 
 
 @offers("prod")
 def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
          where: Any = True) -> Any:  # fmt: skip
     """`np.prod`."""
-    x = _plain("prod", a, initial, where)
-    return _accumulate("prod", "multiply", x, axis, dtype, out, keepdims)
+    x = chosen("prod", as_tensor(a), where, 1)
+    return _accumulate("prod", "multiply", x, axis, dtype, out, keepdims, initial)
 
 
-def _accumulate(name: str, ufunc: str, x: Tensor, axis: Any, dtype: Any, out: Any, keepdims: Any) -> Any:
+def _accumulate(name: str, ufunc: str, x: Tensor, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any) -> Any:
     if dtype is None:
         dtype = getattr(np, ufunc).reduce(np.zeros(1, x.dtype)).dtype
     half = ufunc == "add" and np.dtype(dtype) == np.dtype("f2")  # NumPy, too, adds these in float32 and rounds at last
     inner = np.dtype("f4") if half else np.dtype(dtype)
-    return reduce(name, x, axis, UfuncReducer(ufunc, inner), np.dtype(dtype), keepdims, out)
+    if not is_given(initial):
+        return reduce(name, x, axis, UfuncReducer(ufunc, inner), np.dtype(dtype), keepdims, out)
+    total = reduce(name, x, axis, UfuncReducer(ufunc, inner), np.dtype(dtype), keepdims)
+    return _handed(started(ufunc, total, initial), name, out)
 
 
 @offers("min", "amin")
@@ -228,7 +227,7 @@ def min_(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
     """`np.min`: NaN where there is one."""
-    return _extreme("min", "minimum", _plain("min", a, initial, where), axis, out, keepdims)
+    return _extreme("min", "minimum", as_tensor(a), axis, out, keepdims, initial, where)
 
 
 @offers("max", "amax")
@@ -236,7 +235,7 @@ def max_(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
     """`np.max`: NaN where there is one."""
-    return _extreme("max", "maximum", _plain("max", a, initial, where), axis, out, keepdims)
+    return _extreme("max", "maximum", as_tensor(a), axis, out, keepdims, initial, where)
 
 
 @offers("nanmin")
@@ -244,7 +243,7 @@ def nanmin(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
     """`np.nanmin`: NaN only where there is nothing else."""
-    return _extreme("nanmin", "fmin", _plain("nanmin", a, initial, where), axis, out, keepdims)
+    return _extreme("nanmin", "fmin", as_tensor(a), axis, out, keepdims, initial, where)
 
 
 @offers("nanmax")
@@ -252,26 +251,38 @@ def nanmax(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
     """`np.nanmax`: NaN only where there is nothing else."""
-    return _extreme("nanmax", "fmax", _plain("nanmax", a, initial, where), axis, out, keepdims)
+    return _extreme("nanmax", "fmax", as_tensor(a), axis, out, keepdims, initial, where)
 
 
-def _extreme(name: str, ufunc: str, x: Tensor, axis: Any, out: Any, keepdims: Any) -> Any:
-    if any(x.shape[i] == 0 for i in normal_axes(axis, x.ndim)):
-        raise ValueError(f"zero-size array to reduction operation {ufunc} which has no identity")
-    return reduce(name, x, axis, UfuncReducer(ufunc, x.dtype), x.dtype, keepdims, out)
+def _extreme(
+    name: str, ufunc: str, x: Tensor, axis: Any, out: Any, keepdims: Any, initial: Any = None, where: Any = True
+) -> Any:
+    empty = any(x.shape[i] == 0 for i in normal_axes(axis, x.ndim))
+    if not is_given(initial):
+        if where is not True and is_given(where):
+            raise ValueError(f"{name} has no identity, so with where= it needs initial=, what it is of nothing")
+        if empty:
+            raise ValueError(f"zero-size array to reduction operation {ufunc} which has no identity")
+        return reduce(name, x, axis, UfuncReducer(ufunc, x.dtype), x.dtype, keepdims, out)
+    if empty:  # a sum has a value all the same, and this is one of nothing
+        nothing = reduce(name, x, axis, UfuncReducer("logical_or", np.dtype(bool)), np.dtype(bool), keepdims)
+        return _handed(chosen(name, nothing.astype(x.dtype), np.False_, initial), name, out)
+    x = chosen(name, x, where, initial)
+    least = reduce(name, x, axis, UfuncReducer(ufunc, x.dtype), x.dtype, keepdims)
+    return _handed(started(ufunc, least, initial), name, out)
 
 
 @offers("any")
 def any_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.any`: NaN counts as true."""
-    x = _plain("any", a, None, where)
+    x = chosen("any", as_tensor(a), where, 0)
     return reduce("any", x, axis, UfuncReducer("logical_or", np.dtype(bool)), np.dtype(bool), keepdims, out)
 
 
 @offers("all")
 def all_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.all`: NaN counts as true."""
-    x = _plain("all", a, None, where)
+    x = chosen("all", as_tensor(a), where, 1)
     return reduce("all", x, axis, UfuncReducer("logical_and", np.dtype(bool)), np.dtype(bool), keepdims, out)
 
 
@@ -280,8 +291,12 @@ def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
 ) -> Any:
     """`np.mean`: integers in float64, float16 summed in float32."""
-    x = _plain("mean", a, None, where)
+    x = as_tensor(a)
     inner, result = _mean_dtypes(x.dtype, dtype)
+    if where is not True and is_given(where):
+        total = sum_(x, axis, inner, keepdims=keepdims, where=where)
+        value = total / count_of(x, axis, keepdims, where).astype(total.real.dtype)
+        return _handed(value.astype(result), "mean", out)
     count = math.prod(x.shape[i] for i in normal_axes(axis, x.ndim))
     return reduce("mean", x, axis, UfuncReducer("add", inner, count), result, keepdims, out)
 
@@ -311,14 +326,15 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
 
 def _moment(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: float, keepdims: Any, where: Any, mean: Any,
             correction: Any, *, root: bool) -> Any:  # fmt: skip
-    x = _plain(name, a, None, where)
-    if mean is not None and mean is not _NO_VALUE:
-        raise UnsupportedError(f"np.{name} with mean= is not in jmars; leave it out")
-    if correction is not None and correction is not _NO_VALUE:
+    x = as_tensor(a)
+    if is_given(correction):
         ddof = correction
     inner, result = _mean_dtypes(x.dtype, dtype)
     result = np.empty(0, result).real.dtype
     precise = np.result_type(inner, np.float64)  # float64 also for float32: nothing is lost by joining
+    if is_given(mean) or (where is not True and is_given(where)):
+        value = moment(x, axis, precise, ddof, keepdims, where, mean, root=root)
+        return _handed(value.astype(result), name, out)
     return reduce(name, x, axis, MomentReducer(precise, ddof, root), result, keepdims, out)
 
 
@@ -341,30 +357,3 @@ def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
         raise ValueError(f"attempt to get {name} of an empty sequence")
     alone = axes[0] if axis is not None else None
     return reduce(name, x, axis, PositionReducer(name, x.dtype, alone, x.shape), np.dtype(np.intp), keepdims, out)
-
-
-_BY_UFUNC: dict[str, Any] = {
-    "add": sum_,
-    "multiply": prod,
-    "minimum": min_,
-    "maximum": max_,
-    "fmin": nanmin,
-    "fmax": nanmax,
-}
-_BY_UFUNC |= {"logical_or": any_, "logical_and": all_}
-
-
-@offers("method.reduce")
-def ufunc_reduce(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False,
-                 initial: Any = None, where: Any = True) -> Any:  # fmt: skip
-    """`ufunc.reduce`."""
-    function = _BY_UFUNC.get(ufunc.__name__)
-    if function is None:
-        raise unsupported(f"{ufunc.__name__}.reduce")
-    x = _plain(f"{ufunc.__name__}.reduce", array, initial, where)
-    out = out[0] if isinstance(out, tuple) else out
-    if dtype is not None and function in (sum_, prod):
-        return function(x, axis, dtype, out, keepdims)
-    if dtype is not None:
-        x = x.astype(dtype)
-    return function(x, axis, out=out, keepdims=keepdims)

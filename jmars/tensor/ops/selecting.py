@@ -16,6 +16,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.infer import kind_of, result_type
 from jmars.tensor.ops.axes import broadcast_arrays, normal_axis
 from jmars.tensor.ops.blockwise import blockwise
+from jmars.tensor.ops.creation import zeros
 from jmars.tensor.ops.elementwise import astype, ufunc, where
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.reduction import all_, argmax, argmin
@@ -65,8 +66,9 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor
         raise UnsupportedError("np.choose with out= is not in jmars; use what it gives")
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-    arrays = [as_tensor(x) for x in choices] if isinstance(choices, tuple | list) else list(as_tensor(choices))
-    dtype = np.result_type(*(x.dtype for x in arrays))
+    given = choices if isinstance(choices, tuple | list) else list(as_tensor(choices))
+    dtype = result_type(*(kind_of(x) for x in given))  # Python numbers are weak here, and wrap
+    arrays = [astype(as_tensor(x), dtype) for x in given]
     which, *arrays = broadcast_arrays(as_tensor(a), *arrays)
     inputs = [which, *(Tensor(rechunked(x.data, which.chunks)) for x in arrays)]
     return blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,))
@@ -93,11 +95,11 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
             f"with {len(conditions)} condition(s), either {len(conditions)} or {len(conditions) + 1} functions are "
             "expected"
         )
-    result: Tensor = data * 0 if data.dtype.kind != "b" else data & False
+    result = zeros(data.shape, data.dtype, chunks=data.chunks)
     for condition, function in zip(conditions, functions):  # later conditions win, as in NumPy
         value = function(data, *args, **kw) if callable(function) else function
-        result = where(condition, value, result)
-    return astype(result, data.dtype)
+        result = where(condition, astype(as_tensor(value), data.dtype), result)
+    return result
 
 
 @offers("isin")

@@ -1,4 +1,4 @@
-"""Lines as signals: convolution, interpolation, slopes, areas, phases, windows; and how series vary together.
+"""Lines as signals: convolution, interpolation, slopes, areas, phases, windows.
 
 Used as `jmars.tensor.<name>` and by NumPy's protocols.
 """
@@ -12,21 +12,19 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.infer import check_dtype
 from jmars.tensor.ops.axes import moveaxis, normal_axis
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.cumulative import cumsum, diff
 from jmars.tensor.ops.elementwise import astype, ufunc, where
 from jmars.tensor.ops.joining import concatenate, part_of_axis, stack
-from jmars.tensor.ops.linalg import matmul
 from jmars.tensor.ops.ranges import arange
 from jmars.tensor.ops.rechunk import rechunked
-from jmars.tensor.ops.reduction import mean, sum_
+from jmars.tensor.ops.reduction import sum_
 from jmars.tensor.ops.reshape import ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["convolve", "corrcoef", "correlate", "cov", "gradient", "interp", "trapezoid", "unwrap"]
+__all__ = ["convolve", "correlate", "cross", "gradient", "interp", "trapezoid", "unwrap"]
 
 Array = np.ndarray[Any, Any]
 
@@ -230,11 +228,10 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 6.283
 @offers("sinc")
 def sinc(x: Any) -> Tensor:
     """`np.sinc`: sin(πx) / (πx)."""
-    data = as_tensor(x)
-    data = data if data.dtype.kind in "fc" else astype(data, np.float64)
-    y = np.pi * where(data == 0, data.dtype.type(1.0e-20), data)
-    value = ufunc("sin")(y) / y
-    return astype(value, data.dtype) if value.dtype != data.dtype else value
+    y = ufunc("multiply")(np.pi, as_tensor(x))
+    tiny = np.finfo(y.dtype).eps if y.dtype.kind == "f" else 1e-20
+    y = where(y != 0, y, tiny)
+    return ufunc("sin")(y) / y  # type: ignore[no-any-return]
 
 
 @offers("i0")
@@ -302,48 +299,6 @@ def bartlett(M: Any) -> Tensor:
 def kaiser(M: Any, beta: float) -> Tensor:
     """`np.kaiser`: a Bessel function."""
     return _window("kaiser", M, float(beta))
-
-
-@offers("cov")
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
-        aweights: Any = None, *, dtype: Any = None) -> Tensor:  # fmt: skip
-    """`np.cov`: how variables, one row each, vary together."""
-    if fweights is not None or aweights is not None:
-        raise UnsupportedError("np.cov with weights is not in jmars; weigh the observations yourself, (w * d) @ d.T")
-    if ddof is not None and ddof != int(ddof):
-        raise ValueError("ddof must be integer")
-    rows = [_variables(x, rowvar) for x in (m, y) if x is not None]
-    kind = np.result_type(*(x.dtype for x in rows), np.float64) if dtype is None else np.dtype(dtype)
-    check_dtype(kind)
-    x = astype(rows[0] if len(rows) == 1 else concatenate(rows), kind)
-    ddof = (0 if bias else 1) if ddof is None else int(ddof)
-    count = max(x.shape[1] - ddof, 0)
-    distance = x - mean(x, 1, keepdims=True)
-    other = distance.conj().T if kind.kind == "c" else distance.T
-    value = matmul(distance, other) * ufunc("true_divide")(1, np.float64(count))
-    return Tensor(value.reshape(()).data) if value.shape == (1, 1) else value
-
-
-def _variables(x: Any, rowvar: bool) -> Tensor:
-    data = as_tensor(x)
-    if data.ndim > 2:
-        raise ValueError("m has more than 2 dimensions")
-    data = data.reshape((1, -1)) if data.ndim < 2 else data
-    return data if rowvar or data.shape[0] == 1 else data.T
-
-
-@offers("corrcoef")
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
-    """`np.corrcoef`: covariances over the product of the standard deviations."""
-    c = cov(x, y, rowvar, dtype=dtype)
-    if not c.ndim:
-        return c / c  # type: ignore[no-any-return]
-    d = np.diagonal(c)
-    root = ufunc("sqrt")(d.real if c.dtype.kind == "c" else d)
-    c = c / root[:, None] / root[None, :]
-    if c.dtype.kind == "c":
-        return ufunc("add")(np.clip(c.real, -1, 1), 1j * np.clip(c.imag, -1, 1))  # type: ignore[no-any-return]
-    return np.clip(c, -1, 1)  # type: ignore[no-any-return]
 
 
 @offers("cross", "linalg.cross")

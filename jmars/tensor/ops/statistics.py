@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import broadcast_to
-from jmars.tensor.ops.elementwise import astype, isclose, ufunc, where
+from jmars.tensor.ops.chosen import count_of, is_given
+from jmars.tensor.ops.creation import full
+from jmars.tensor.ops.elementwise import astype, isclose, ufunc
+from jmars.tensor.ops.elementwise import where as choice
 from jmars.tensor.ops.formula import Formula
 from jmars.tensor.ops.reduction import all_, max_, mean, min_, normal_axes, prod, std, sum_, var
 from jmars.tensor.ops.reshape import reshape
@@ -44,45 +46,51 @@ def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
 
 
 @offers("nanmean")
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *,
+            where: Any = True) -> Any:  # fmt: skip
     """`np.nanmean`: the mean of what is not NaN."""
     x = as_tensor(a)
     if x.dtype.kind not in "fc":
-        return mean(x, axis, dtype, out, keepdims)
-    total = nansum(x, axis, dtype, keepdims=keepdims)
-    return ufunc("divide")(total, _count(x, axis, keepdims).astype(total.dtype), out=out)
+        return mean(x, axis, dtype, out, keepdims, where=where)
+    mask = _not_nan(x, where)
+    total = sum_(x, axis, dtype, keepdims=keepdims, where=mask)
+    return ufunc("divide")(total, count_of(x, axis, keepdims, mask).astype(total.dtype), out=out)
 
 
 @offers("nanvar")
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False) -> Any:
-    """`np.nanvar`: the variance of what is not NaN."""
+def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+           where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+    """`np.nanvar`: the variance of what is not NaN, itself NaN where that are not more than `ddof`."""
     x = as_tensor(a)
     if x.dtype.kind not in "fc":
-        return var(x, axis, dtype, out, ddof, keepdims)
-    if x.dtype.kind == "c":
-        raise UnsupportedError("np.nanvar of complex numbers is not in jmars; apply it to x.real and x.imag")
-    distance = x - nanmean(x, axis, dtype, keepdims=True)
-    squares = nansum(ufunc("square")(distance), axis, dtype, keepdims=keepdims)
-    count = _count(x, axis, keepdims)
-    value = squares / (count - ddof).astype(squares.dtype)
-    return ufunc("positive")(where(count > ddof, value, squares.dtype.type(np.nan)), out=out)
+        return var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    ddof = correction if is_given(correction) else ddof
+    mask = _not_nan(x, where)
+    value = var(x, axis, dtype, None, ddof, keepdims, where=mask, mean=mean)
+    enough = count_of(x, axis, keepdims, mask) > ddof
+    return ufunc("positive")(choice(enough, value, value.dtype.type(np.nan)), out=out)
 
 
 @offers("nanstd")
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False) -> Any:
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+           where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
     """`np.nanstd`: the root of `nanvar`."""
     x = as_tensor(a)
+    options = {"where": where, "mean": mean, "correction": correction}
     if x.dtype.kind not in "fc":
-        return std(x, axis, dtype, out, ddof, keepdims)
-    return ufunc("sqrt")(nanvar(x, axis, dtype, None, ddof, keepdims), out=out)
+        return std(x, axis, dtype, out, ddof, keepdims, **options)
+    return ufunc("sqrt")(nanvar(x, axis, dtype, None, ddof, keepdims, **options), out=out)
 
 
-def _count(x: Tensor, axis: Any, keepdims: Any) -> Tensor:
-    """How many are not NaN."""
+def _not_nan(x: Tensor, where: Any) -> Any:
+    """Which elements count; True for all of them."""
+    if x.dtype.kind not in "fc":
+        return where
     formula = Formula("count")
-    there = formula.tensor(formula.apply("logical_not", formula.apply("isnan", formula.read(x))))
-    count: Tensor = sum_(there, axis, keepdims=keepdims)
-    return count
+    there = formula.apply("logical_not", formula.apply("isnan", formula.read(x)))
+    if where is not True and is_given(where):
+        there = formula.apply("logical_and", there, formula.cast(formula.read(where), bool))
+    return formula.tensor(there, x.shape, x.chunks)
 
 
 @offers("ptp")
@@ -104,7 +112,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     if weights is None:
         value = mean(x, axis, keepdims=keepdims)
         count = math.prod(x.shape[i] for i in normal_axes(axis, x.ndim))
-        return (value, ufunc("multiply")(ufunc("isnan")(value), 0) + float(count)) if returned else value
+        return (value, full(value.shape, count, value.dtype, chunks=value.chunks)) if returned else value
     w = as_tensor(weights)
     if w.shape != x.shape:
         w = _along(w, x, axis)

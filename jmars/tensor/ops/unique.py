@@ -22,6 +22,7 @@ from jmars.tensor.dynamic import new_group
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.reshape import ravel
 from jmars.tensor.ops.tiling import corners
+from jmars.tensor.ops.unique_lines import unique_lines
 from jmars.tensor.ops.unsized import chunk_type, classes, length_kind
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -66,7 +67,7 @@ def unique(
     """
     x = as_tensor(ar)
     if axis is not None and x.ndim != 1:
-        raise UnsupportedError("np.unique with axis= is not in jmars; give an array of one axis, or x.ravel()")
+        return unique_lines(x, axis, return_index, return_inverse, return_counts, equal_nan=equal_nan)
     if return_inverse and not equal_nan and x.dtype.kind in "fcmM":
         raise UnsupportedError("np.unique with return_inverse and equal_nan=False is not in jmars; leave one out")
     if (return_index or return_inverse) and not is_known([x.data.shape]):
@@ -101,10 +102,15 @@ def union1d(ar1: Any, ar2: Any) -> Any:
 @offers("intersect1d")
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """`np.intersect1d`: what is in both arrays, in order, once."""
-    if return_indices:
-        raise UnsupportedError("np.intersect1d with return_indices is not in jmars; look them up with searchsorted")
-    values = call("unique", as_tensor(ar1))
-    return values[call("isin", values, as_tensor(ar2))]
+    x, y = as_tensor(ar1), as_tensor(ar2)
+    dtype = np.result_type(x.dtype, y.dtype)
+    if not return_indices:
+        values = call("unique", x)
+        return values[call("isin", values, y)].astype(dtype)
+    values, first = call("unique", x, return_index=True)
+    others, second = call("unique", y, return_index=True)
+    both, here = call("isin", values, others), call("isin", others, values)
+    return values[both].astype(dtype), first[both], second[here]
 
 
 @offers("setdiff1d")

@@ -245,50 +245,72 @@ def _set_positions(x: Tensor, meaning: Index, at: int, given_value: Any) -> Tens
     return _written(x, SetPositions(positions, at, inputs=(x.data, given)))
 
 
+def write_at(x: Tensor, positions: NDArray[np.int64], value: Tensor | None, function: np.ufunc) -> Tensor:
+    """`x` with a ufunc applied at positions of the first axis, as often as they come."""
+    if value is None:
+        return _written(x, SetPositions(positions, 0, function.__name__, inputs=(x.data,)))
+    given = rechunked(value.data, (value.shape[:1], *x.chunks[1:]))
+    return _written(x, SetPositions(positions, 0, function.__name__, inputs=(x.data, given)))
+
+
 @dataclass(frozen=True, eq=False)
 class SetPositions(Operand):
-    """Elements at positions of one axis replaced; the second input is one chunk there."""
+    """Elements at positions of one axis replaced, or a ufunc applied to them; the second input is one chunk there."""
 
     positions: NDArray[np.int64]
     axis: int
+    function: str | None = None  # a ufunc of one argument has no second input
     name: ClassVar[str] = "setitem"
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return f"{self.function}.at" if self.function else self.name
 
     def token(self) -> Hashable:
         """Equal positions in equal inputs are equal."""
-        return ("set positions", self.axis, self.positions.tobytes())
+        return ("set positions", self.axis, self.function, self.positions.tobytes())
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand per chunk that is written to."""
-        target, value = inputs
+        target, *values = inputs
         axis = self.axis
         ids = np.moveaxis(target.ids.copy(), axis, 0)
         grid = tuple(1 if i == axis else n for i, n in enumerate(output.grid))
-        given = np.broadcast_to(value.ids, grid).reshape(-1)
+        given = [np.broadcast_to(value.ids, grid).reshape(-1) for value in values]
         kinds, which = classes([s for i, s in enumerate(output.chunks) if i != axis])
-        broad = [own == (1,) for own in value.splits]
+        broad = [[own == (1,) for own in value.splits] for value in values]
         for at, there, here in positions_in_chunks(self.positions, output.chunks[axis]):
             length = output.chunks[axis][at]
 
             def program(k: int, length: int = length) -> Program:
                 shape = (*kinds[k][:axis], length, *kinds[k][axis:])
-                own = tuple(1 if b else n for n, b in zip(shape, broad))
-                own = (*own[:axis], value.splits[axis][0], *own[axis + 1 :])
-                chunk = ChunkType(shape, target.dtype)
-                types = (chunk, ChunkType(own, value.dtype))
-                return single(self.name, types, Call(scatter, (axis,), (0, 1), chunk, True, types[1].nbytes))
+                types = [chunk := ChunkType(shape, target.dtype)]
+                for value, wide in zip(values, broad):
+                    own = tuple(1 if b else n for n, b in zip(shape, wide))
+                    types.append(ChunkType((*own[:axis], value.splits[axis][0], *own[axis + 1 :]), value.dtype))
+                work = types[-1].nbytes
+                step = Call(scatter, (axis, self.function), tuple(range(len(types))), chunk, True, work)
+                return single(self.label, types, step)
 
-            pairs = np.stack([ids[at].reshape(-1), given], axis=1)
+            pairs = np.stack([ids[at].reshape(-1), *given], axis=1)
             made = add_classes(builder, program, which.reshape(-1), pairs, [((there, here),)] * len(pairs))
             ids[at] = made.reshape(ids[at].shape)
         return np.moveaxis(ids, 0, axis)
 
 
-def scatter(out: Array, inputs: Sequence[Array], params: tuple[int], arg: tuple[bytes, bytes]) -> None:
-    """Copy a chunk and write elements `there` of the value to the places `here`."""
+def scatter(out: Array, inputs: Sequence[Array], params: tuple[int, str | None], arg: tuple[bytes, bytes]) -> None:
+    """Copy a chunk and write elements `there` of the value to the places `here`, or apply a ufunc to both."""
+    axis, function = params
     np.copyto(out, inputs[0])
     there, here = (np.frombuffer(a, np.int64) for a in arg)
-    value = np.moveaxis(inputs[1], params[0], 0)
-    np.moveaxis(out, params[0], 0)[here] = value if value.shape[0] == 1 else value[there]
+    target = np.moveaxis(out, axis, 0)
+    values = [np.moveaxis(x, axis, 0) for x in inputs[1:]]
+    some = [value if value.shape[0] == 1 else value[there] for value in values]
+    if function is None:
+        target[here] = some[0]
+    else:
+        getattr(np, function).at(target, here, *some)
 
 
 @offers("copyto")

@@ -211,3 +211,31 @@ def test_an_archive_gives_each_array_by_the_name_that_it_lists(cluster, tmp_path
     assert list(found) == ["x", "y.npy"]
     np.testing.assert_array_equal(found["y.npy"], VALUES[0])
     np.testing.assert_array_equal(found["x.npy"], VALUES)
+
+
+def test_archives_are_written(tmp_path):
+    x = mt.asarray(VALUES, chunk_size=3)
+    np.savez(tmp_path / "a", x, mt.arange(5, chunk_size=2), mask=x > 1)
+    mt.savez_compressed(tmp_path / "b.npz", x=x)
+    with np.load(tmp_path / "a.npz") as found, np.load(tmp_path / "b.npz") as packed:
+        assert sorted(found.files) == ["arr_0", "arr_1", "mask"] and packed.files == ["x"]
+        np.testing.assert_array_equal(found["arr_0"], VALUES)
+        np.testing.assert_array_equal(found["arr_1"], np.arange(5))
+        np.testing.assert_array_equal(found["mask"], VALUES > 1)
+        np.testing.assert_array_equal(packed["x"], VALUES)
+    np.testing.assert_array_equal(mt.load(tmp_path / "a.npz")["arr_0"].fetch(), VALUES)
+    with pytest.raises(ValueError, match="arr_0"):
+        mt.savez(tmp_path / "c", x, arr_0=x)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.npz", "b.npz"]
+
+
+def test_text_is_written(tmp_path):
+    for x in (VALUES.reshape(len(VALUES), -1), np.arange(7) * 0.5):
+        options = {"fmt": "%.4f", "delimiter": ";", "header": "one\ntwo", "footer": "end"}
+        np.savetxt(tmp_path / "theirs.txt", x, **options)
+        np.savetxt(tmp_path / "ours.txt", mt.asarray(x, chunk_size=2), **options)
+        assert (tmp_path / "ours.txt").read_bytes() == (tmp_path / "theirs.txt").read_bytes()
+    with pytest.raises(ValueError, match="Expected 1D or 2D"):
+        mt.savetxt(tmp_path / "no.txt", mt.ones((2, 2, 2)))
+    with pytest.raises(UnsupportedError, match="plain text"):
+        mt.savetxt(tmp_path / "no.gz", mt.ones(2))

@@ -1,0 +1,51 @@
+"""Text files: `np.savetxt`, row by row, with one chunk's rows at a time in the client."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.protocols import call, offers
+from jmars.tensor.tensor import as_tensor
+
+__all__ = ["savetxt"]
+
+
+@offers("savetxt")
+def savetxt(fname: Any, X: Any, fmt: Any = "%.18e", delimiter: str = " ", newline: str = "\n", header: str = "",
+            footer: str = "", comments: str = "# ", encoding: Any = None) -> None:  # fmt: skip
+    """`np.savetxt`: computes a tensor and writes it as text; rows are fetched some at a time and written here.
+
+    Parameters
+    ----------
+    fname
+        A path; one that ends with .gz is not written.
+    X
+        A tensor of one or two axes.
+
+    Raises
+    ------
+    ValueError
+        For more axes, as NumPy.
+    UnsupportedError
+        For open files and compressed ones.
+    """
+    if not isinstance(fname, str | os.PathLike) or os.fspath(fname).endswith((".gz", ".xz", ".bz2")):
+        raise UnsupportedError("jmars writes plain text files by path; give the path of one, or the value, x.fetch()")
+    x = as_tensor(X)
+    if x.ndim not in (1, 2):
+        raise ValueError(f"Expected 1D or 2D array, got {x.ndim}D array instead")
+    x = call("rechunk", x, (x.chunks[0], *((n,) for n in x.shape[1:]))).execute()
+    mark = {"fmt": fmt, "delimiter": delimiter, "newline": newline}
+    with open(fname, "w", encoding=encoding or "latin1") as file:
+        if header:
+            np.savetxt(file, np.empty((0, 1)), header=header, comments=comments, newline=newline)
+        low = 0
+        for n in x.chunks[0]:
+            np.savetxt(file, x[low : low + n].fetch(copy=False), **mark)
+            low += n
+        if footer:
+            np.savetxt(file, np.empty((0, 1)), footer=footer, comments=comments, newline=newline)

@@ -1,0 +1,62 @@
+"""Each lazy function of NumPy's namespaces gives what NumPy gives, for any dtype, cut and hostile value.
+
+`pytest tests/tensor/test_table.py --hypothesis-profile=long` draws twenty times as many.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from jmars.tensor.ops.of_numbers import OF_NUMBERS
+from jmars.tensor.protocols import FUNCTIONS
+from tests.tensor.engine import OneByOne
+from tests.tensor.table import BY_PROPERTY, CLOSE, ROWS
+from tests.tensor.table.comparing import agree, arguments, outcome
+from tests.tensor.table.draws import Draw
+
+ANY_ORDER = {"unique_values"}  # NumPy promises none, we give them sorted
+EXAMPLES = max(1, settings().max_examples // 5)
+
+
+def numpys(name: str) -> Any:
+    """NumPy's function of that name."""
+    return reduce(getattr, name.split("."), np)
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_it_is_numpy_s(name: str, engine: OneByOne) -> None:
+    @settings(max_examples=EXAMPLES)
+    @given(st.data())
+    def check(data: Any) -> None:
+        call = ROWS[name](Draw(data.draw))
+        note(f"np.{name} of {call}")
+        ours, theirs = arguments(call)
+        expected = outcome(numpys(name), *theirs)
+        if name in ANY_ORDER:
+            expected = np.sort(expected)
+        agree(outcome(FUNCTIONS[name], *ours), expected, name in CLOSE, engine)
+        engine.chunks.clear()
+
+    check()
+
+
+def test_each_lazy_function_has_a_row() -> None:
+    """Whoever adds a function adds a row."""
+    covered = {id(FUNCTIONS[name]) for name in [*ROWS, *BY_PROPERTY]}
+    lazy = [name for name, function in FUNCTIONS.items() if _is_numpys(name) and id(function) not in covered]
+    assert [name for name in lazy if name not in OF_NUMBERS] == []
+
+
+def _is_numpys(name: str) -> bool:
+    if name.startswith(("method.", "random.")):
+        return False
+    try:
+        return callable(numpys(name))
+    except AttributeError:
+        return False

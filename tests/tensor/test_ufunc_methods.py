@@ -1,0 +1,96 @@
+"""Methods of every ufunc of two arguments give what NumPy's give, for any dtype and cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.tensor.ops.elementwise import UFUNCS
+from tests.tensor.engine import OneByOne
+from tests.tensor.table.comparing import agree, arguments, outcome
+from tests.tensor.table.draws import Call, Draw, call
+
+BINARY = [row[0] for row in UFUNCS if getattr(np, row[0]).nin == 2 and getattr(np, row[0]).nout == 1]
+KINDS = {"ldexp": "f", "gcd": "i", "lcm": "i", "left_shift": "i", "right_shift": "i"}
+
+
+def _array(d: Draw, name: str, low: int = 1) -> Any:
+    return d.array(KINDS.get(name, "biufc"), low=low, shortest=1, longest=5, wild=False)
+
+
+def _reduce(d: Draw, name: str) -> Call:
+    x = _array(d, name)
+    return call(x, axis=d.axis(x), **d.some(keepdims=True, initial=1))
+
+
+def _accumulate(d: Draw, name: str) -> Call:
+    x = _array(d, name)
+    return call(x, axis=d.axis(x))
+
+
+def _reduceat(d: Draw, name: str) -> Call:
+    x = _array(d, name)
+    axis = d.axis(x)
+    return call(x, abs(d.positions(x.shape[axis], 3)) % x.shape[axis], axis=axis)
+
+
+def _outer(d: Draw, name: str) -> Call:
+    x = d.array(KINDS.get(name, "biufc"), high=2, longest=4, wild=False)
+    return call(x, d.array("i" if name == "ldexp" else KINDS.get(name, "biufc"), high=2, longest=4, wild=False))
+
+
+def _at(d: Draw, name: str) -> Call:
+    x = _array(d, name)
+    few = d.positions(x.shape[0], d.int(1, 6))
+    where = d.one(few, d.cut(few), slice(None, None, 2), d.cut(d.values(x.shape[:1], "?")),
+                  tuple(d.positions(n, 4) for n in x.shape))  # fmt: skip
+    return call(x, where, 2)
+
+
+METHODS = {"reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat, "outer": _outer, "at": _at}
+
+
+# NumPy 2.4's arctan2.reduce of a line gives another value than of a column
+PAIRS = [(n, m) for n in BINARY for m in METHODS if n != "arctan2" or m in ("outer", "at")]
+
+
+@pytest.mark.parametrize(("name", "method"), PAIRS)
+def test_it_is_numpy_s(name: str, method: str, engine: OneByOne) -> None:
+    theirs = getattr(getattr(np, name), method)
+    ours = getattr(getattr(mt, name), method)
+
+    @settings(max_examples=max(1, settings().max_examples // 10))
+    @given(st.data())
+    def check(data: Any) -> None:
+        drawn = METHODS[method](Draw(data.draw), name)
+        note(f"np.{name}.{method} of {drawn}")
+        mine, yours = arguments(drawn)
+        agree(outcome(ours, *mine), outcome(theirs, *yours), True, engine)
+        engine.chunks.clear()
+
+    check()
+
+
+def test_functions_of_one_argument_are_applied_at_positions() -> None:
+    a = np.arange(6.0)
+    x = mt.asarray(a.copy(), chunk_size=4)
+    mt.negative.at(x, [0, 1, 1, 5])
+    np.negative.at(a, [0, 1, 1, 5])
+    np.testing.assert_array_equal(x.fetch(), a)
+
+
+def test_an_array_of_the_user_s_is_written_at_once() -> None:
+    a = np.zeros(4)
+    np.add.at(a, mt.asarray([0, 0, 3]), mt.ones(3))
+    assert a.tolist() == [2, 0, 0, 1]
+
+
+def test_outputs_are_rebound() -> None:
+    x, out = mt.arange(4, chunk_size=3), mt.zeros(4, int)
+    assert np.add.accumulate(x, out=out) is out
+    assert out.fetch().tolist() == [0, 1, 3, 6]
