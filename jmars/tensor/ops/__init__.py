@@ -3,6 +3,7 @@
 In reading order:
 
 - rechunk.py: other chunks of the same array
+- shuffling.py: all to all where memory is short
 - formula.py: elementwise functions as one operand, `Formula`
 - creation.py: constants; the pattern for other operands
 - elementwise.py: one row per ufunc

@@ -8,6 +8,7 @@ its children have at a time: their proportional set sizes, and what lies in shar
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import threading
 import time
@@ -18,6 +19,7 @@ import numpy as np
 import psutil
 
 from tests.benchmarks.arrays.works import NoSuchFunctionError, Work
+from tests.benchmarks.machine import cpu_between, cpu_by_process
 
 __all__ = ["ENGINES", "run"]
 
@@ -225,13 +227,14 @@ def run(engine: str, work: Work, scale: float, held: bool) -> dict[str, Any]:
     if held:
         inputs = tools.hold(inputs)
     with _peak(tools.resident) as most:
-        start = time.perf_counter()
+        used, start = cpu_by_process([os.getpid()]), time.perf_counter()
         if not held:  # NumPy draws at once
             inputs = work.inputs(tools, scale) if engine == "numpy" else inputs
         value = tools.compute(work.result(tools, *inputs))
         seconds = time.perf_counter() - start
+        cpu = cpu_between(used, cpu_by_process([os.getpid()]))
     tools.close()
-    return {"seconds": seconds, "peak": most[0], "value": np.ravel(np.asarray(value)).tolist()}
+    return {"seconds": seconds, "cpu": cpu, "peak": most[0], "value": np.ravel(np.asarray(value)).tolist()}
 
 
 @contextlib.contextmanager

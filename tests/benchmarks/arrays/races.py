@@ -1,9 +1,9 @@
 """Array works beside dask.array and xorbits: python -m tests.benchmarks.arrays.races [--check] [--only NAME ...].
 
 Each run is a process of its own, in interleaved rounds; every engine draws arrays cut alike, computes the same and has
-two workers of one thread (works.py, engines.py). Printed are seconds (the median, the least and the most) and the peak
-of the memory of all processes, then who lost to whom. xorbits is run by a Python of its own (`--xorbits PYTHON`), since
-it needs older libraries than ours:
+two workers of one thread (works.py, engines.py). Printed are seconds (the median, the least and the most), seconds of
+CPU of all processes, which say more where the machine has other things to do, and the peak of their memory; then who
+lost to whom. xorbits is run by a Python of its own (`--xorbits PYTHON`), since it needs older libraries than ours:
 
     python -m venv OTHER
     OTHER/bin/pip install xorbits==0.8.2 xoscar==0.6.2 pandas==2.2.3 'numpy<2.2' 'scipy<1.16' psutil
@@ -21,7 +21,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,14 @@ from tests.benchmarks.machine import this_machine
 ROOT = Path(__file__).parents[3]
 MIB = 2**20
 OF_NUMPY = 0.9  # of the speed of its matmul
+
+
+class Figures(NamedTuple):
+    """What is compared."""
+
+    seconds: float
+    cpu: float
+    peak: float  # bytes
 
 
 def one_run(engine: str, work: Work, given: argparse.Namespace) -> dict[str, Any]:
@@ -59,7 +67,7 @@ def race(work: Work, engines: list[str], given: argparse.Namespace) -> list[str]
         for engine in engines:
             if not any("error" in one for one in runs[engine]):
                 runs[engine].append(one_run(engine, work, given))
-    found: dict[str, tuple[float, int]] = {}
+    found: dict[str, Figures] = {}
     values = {}
     for engine, some in runs.items():
         wrong = next((one["error"] for one in some if "error" in one), None)
@@ -67,11 +75,12 @@ def race(work: Work, engines: list[str], given: argparse.Namespace) -> list[str]
             print(f"{work.name:12}{engine:12} does not run: {wrong}", flush=True)
             continue
         seconds = [one["seconds"] for one in some]
-        found[engine] = middle(seconds), max(one["peak"] for one in some)
+        cpu = middle([one["cpu"] for one in some])
+        found[engine] = Figures(middle(seconds), cpu, max(one["peak"] for one in some))
         values[engine] = np.array(some[0]["value"])
         print(
-            f"{work.name:12}{engine:12} {found[engine][0]:7.2f} s ({min(seconds):.2f}–{max(seconds):.2f})  "
-            f"{found[engine][1] / MIB:7.0f} MiB  value {np.round(values[engine], 4).tolist()}",
+            f"{work.name:12}{engine:12} {found[engine].seconds:7.2f} s ({min(seconds):.2f}–{max(seconds):.2f})  "
+            f"{cpu:7.2f} s of CPU  {found[engine].peak / MIB:7.0f} MiB  value {np.round(values[engine], 4).tolist()}",
             flush=True,
         )
     if "jmars" not in found:
@@ -81,22 +90,22 @@ def race(work: Work, engines: list[str], given: argparse.Namespace) -> list[str]
     return judge(work, found)
 
 
-def judge(work: Work, found: dict[str, tuple[float, int]]) -> list[str]:
+def judge(work: Work, found: dict[str, Figures]) -> list[str]:
     """What ours lost; prints the ratios."""
-    ours, lost = found["jmars"], []
-    ratios = []
+    ours, lost, ratios = found["jmars"], [], []
     for engine, other in found.items():
         if engine == "jmars":
             continue
-        ratios.append(f"{engine} {other[0] / ours[0]:.2f} × the time, {other[1] / ours[1]:.2f} × the memory")
+        time, cpu, memory = (theirs / own for theirs, own in zip(other, ours))
+        ratios.append(f"{engine} {time:.2f} × the time, {cpu:.2f} × the CPU, {memory:.2f} × the memory")
         if engine == "numpy":
-            if work.name == "matmul" and other[0] < OF_NUMPY * ours[0]:
-                lost.append(f"matmul: {other[0] / ours[0]:.2f} of NumPy's speed, {OF_NUMPY} promised")
+            if work.name == "matmul" and time < OF_NUMPY:
+                lost.append(f"matmul: {time:.2f} of NumPy's speed ({cpu:.2f} by CPU), {OF_NUMPY} promised")
             continue
-        if other[0] < ours[0]:
-            lost.append(f"{work.name}: {ours[0] / other[0]:.2f} × the time of {engine}")
-        if other[1] < ours[1]:
-            lost.append(f"{work.name}: {ours[1] / other[1]:.2f} × the memory of {engine}")
+        if time < 1:
+            lost.append(f"{work.name}: {1 / time:.2f} × the time of {engine} ({1 / cpu:.2f} × its CPU)")
+        if memory < 1:
+            lost.append(f"{work.name}: {1 / memory:.2f} × the memory of {engine}")
     print(f"{work.name:12}beside ours: {'; '.join(ratios)}{f' ({work.note})' if work.note else ''}\n", flush=True)
     return lost
 
