@@ -13,7 +13,7 @@ from jmars.tensor.protocols import call
 
 __all__ = ["Methods"]
 
-_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")  # each is part of the next
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each is part of the next
 
 
 class Methods:
@@ -53,8 +53,8 @@ class Methods:
         return call("round", self, decimals, out=out)
 
     def conj(self) -> Any:
-        """Complex conjugates."""
-        return call("conjugate", self)
+        """Complex conjugates; what is not complex itself."""
+        return call("conjugate", self) if self.dtype.kind == "c" else self
 
     conjugate = conj
 
@@ -198,6 +198,59 @@ class Methods:
     def repeat(self, repeats: Any, axis: Any = None) -> Any:
         """Elements repeated."""
         return call("repeat", self, repeats, axis)
+
+    @property
+    def flat(self) -> Any:
+        """All elements on one axis; `x.flat = v` writes them in turn."""
+        return call("ravel", self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self[...] = call("reshape", call("resize", value, (self.size,)), self.shape)
+
+    def choose(self, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+        """Of several arrays the elements whose numbers stand here."""
+        return call("choose", self, choices, out, mode)
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        """The same bytes as elements of another dtype of the same size; without one, another handle."""
+        return call("method.view", self, dtype)
+
+    # Order
+
+    def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
+        """Put each line in order, in place."""
+        self[...] = call("sort", self, axis, kind, order, stable=stable)
+
+    def argsort(self, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+        """Positions that would sort each line."""
+        return call("argsort", self, axis, kind, order, stable=stable)
+
+    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+        """Put element `kth` where sorting would put it, smaller ones before, in place."""
+        self[...] = call("partition", self, kth, axis, kind, order)
+
+    def argpartition(self, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+        """Positions of what `partition` gives."""
+        return call("argpartition", self, kth, axis, kind, order)
+
+    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
+        """Where values would be put in to keep this line in order."""
+        return call("searchsorted", self, v, side, sorter)
+
+    # Writing
+
+    def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
+        """Write values, in turn, at positions among all elements."""
+        call("put", self, indices, values, mode)
+
+    def fill(self, value: Any) -> None:
+        """Write one number everywhere."""
+        self[...] = value
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """Compute, and give the elements' bytes."""
+        return np.asarray(self).tobytes(order)  # type: ignore[arg-type]
 
     def rechunk(self, chunk_size: Any = None, chunks: Any = None) -> Any:
         """The same array cut differently."""

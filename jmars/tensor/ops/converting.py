@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from jmars.errors import UnsupportedError
+from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.creation import check_device
 from jmars.tensor.ops.elementwise import astype, ufunc
 from jmars.tensor.ops.joining import stack
@@ -66,6 +68,24 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
     if x.ndim < ndmin:
         x = x.reshape((1,) * (ndmin - x.ndim) + x.shape)
     return Tensor(x.data)
+
+
+@offers("method.view")
+def reinterpreted(x: Tensor, dtype: Any = None) -> Tensor:
+    """`x.view`: the same bytes as elements of another dtype of the same size."""
+    if dtype is None:
+        return view(Tensor(x.data), x)
+    kind = np.dtype(dtype)
+    if kind.itemsize != x.dtype.itemsize:
+        raise UnsupportedError(
+            f"a view of {x.dtype} as {kind} changes the number of elements, which jmars does not do; view the "
+            "value, x.fetch()"
+        )
+    return view(blockwise("view", _viewed, [x], x.chunks, kind, (kind.str,)), x)
+
+
+def _viewed(block: Any, kind: str) -> Any:
+    return np.ascontiguousarray(block).view(kind)
 
 
 @offers("tensor")

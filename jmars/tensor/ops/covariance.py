@@ -13,6 +13,7 @@ from jmars.tensor.ops.elementwise import astype, ufunc
 from jmars.tensor.ops.joining import concatenate
 from jmars.tensor.ops.linalg import matmul
 from jmars.tensor.ops.reduction import sum_
+from jmars.tensor.ops.reshape import reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -79,7 +80,7 @@ def _variables(x: Any, rowvar: bool, *, first: bool) -> Tensor:
     if data.ndim > 2:
         raise ValueError(f"{'m' if first else 'y'} has more than 2 dimensions")
     if data.ndim < 2:
-        return data.reshape((1, -1))
+        return reshape(data, (1, -1))
     turned = not rowvar and (data.shape[0] != 1 or (first and _turns_one_row()))
     return data.T if turned else data
 

@@ -1,0 +1,122 @@
+"""Methods of tensors are those of NumPy's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError, ViewWriteError
+from tests.tensor.engine import OneByOne
+from tests.tensor.table.comparing import agree, arguments, outcome
+from tests.tensor.table.draws import Call, Draw, Given, call
+
+# What memory looks like, which a tensor has none of; see docs/reference/numpy.md
+MEMORY = {"base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "getfield", "resize", "setfield", "setflags",
+          "strides"}  # fmt: skip
+
+
+def test_all_methods_are_there_but_those_of_memory() -> None:
+    theirs = {name for name in dir(np.ndarray) if not name.startswith("_")}
+    assert {name for name in theirs if not hasattr(mt.Tensor, name)} == MEMORY - {"data"}
+    with pytest.raises(AttributeError, match=r"ndarray.strides is not in jmars"):
+        mt.ones(2).strides
+
+
+def _line(d: Draw) -> Given:
+    """Numbers in order, each once."""
+    return d.cut(np.cumsum(abs(d.values((d.int(1, 6),), "f8", wild=False)) + 1))
+
+
+def _any(d: Draw, kinds: str = "biuf", low: int = 1) -> Given:
+    return d.array(kinds, low=low, shortest=1, wild=False)
+
+
+ROWS: dict[str, Callable[[Draw], Call]] = {
+    "all": lambda d: call(x := _any(d), d.axis(x)),
+    "argmax": lambda d: call(x := _any(d), d.axis(x)),
+    "argpartition": lambda d: call(_line(d), 0),
+    "argsort": lambda d: call(x := _any(d), d.axis(x), "stable"),
+    "choose": lambda d: call(x := _any(d, "b"), [x, 3]),
+    "clip": lambda d: call(_any(d), 0, 2),
+    "compress": lambda d: call(x := _any(d), [True], d.axis(x)),
+    "conj": lambda d: call(_any(d)),
+    "copy": lambda d: call(_any(d)),
+    "cumsum": lambda d: call(x := _any(d, "biu"), d.axis(x)),
+    "diagonal": lambda d: call(_any(d, low=2), 1),
+    "dot": lambda d: call(_any(d, "iu"), 2),
+    "fill": lambda d: call(_any(d), 1),
+    "flatten": lambda d: call(_any(d)),
+    "item": lambda d: call(_any(d), 0),
+    "max": lambda d: call(x := _any(d), d.axis(x)),
+    "nonzero": lambda d: call(_any(d)),
+    "partition": lambda d: call(_line(d), 0),
+    "put": lambda d: call(x := _any(d), [0, -1, x.array.size // 2], [1, 0]),
+    "ravel": lambda d: call(_any(d)),
+    "repeat": lambda d: call(x := _any(d), 2, d.axis(x)),
+    "reshape": lambda d: call(_any(d), -1),
+    "round": lambda d: call(_any(d, "f"), 1),
+    "searchsorted": lambda d: call(_line(d), 1.0, "right"),
+    "sort": lambda d: call(x := _any(d), d.axis(x)),
+    "squeeze": lambda d: call(_any(d)),
+    "std": lambda d: call(x := _any(d, "iu"), d.axis(x)),
+    "swapaxes": lambda d: call(x := _any(d), 0, d.axis(x)),
+    "take": lambda d: call(x := _any(d), [0], d.axis(x)),
+    "tobytes": lambda d: call(_any(d)),
+    "tolist": lambda d: call(_any(d)),
+    "trace": lambda d: call(_any(d, "iu", low=2)),
+    "transpose": lambda d: call(x := _any(d), *d.order(x)),
+    "view": lambda d: call(_any(d)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_they_do_what_numpy_s_do(name: str, engine: OneByOne) -> None:
+    @settings(max_examples=max(1, settings().max_examples // 10))
+    @given(st.data())
+    def check(data: Any) -> None:
+        drawn = ROWS[name](Draw(data.draw))
+        note(f"x.{name} of {drawn}")
+        ours, theirs = arguments(drawn)
+
+        def method(x: Any, *args: Any) -> Any:
+            return getattr(x, name)(*args)
+
+        agree(outcome(method, *ours), outcome(method, *theirs), name == "std", engine)
+
+    check()
+
+
+def test_the_same_bytes_as_another_dtype() -> None:
+    a = np.array([[1.5, -2.0], [0.0, np.nan]], "f4")
+    x = mt.asarray(a, chunk_size=1)
+    np.testing.assert_array_equal(x.view("i4").fetch(), a.view("i4"))
+    with pytest.raises(UnsupportedError, match="number of elements"):
+        x.view("f8")
+    with pytest.raises(ViewWriteError):
+        x.view()[0] = 1
+
+
+def test_all_elements_in_turn() -> None:
+    a = np.arange(6).reshape(2, 3)
+    x = mt.asarray(a.copy(), chunk_size=2)
+    assert x.flat[4].fetch() == 4
+    assert [int(one) for one in x.flat] == list(range(6))
+    x.flat = [7, 8]
+    a.flat = [7, 8]
+    np.testing.assert_array_equal(x.fetch(), a)
+
+
+def test_what_is_written_in_place_is_no_view() -> None:
+    x = mt.asarray([3, 1, 2], chunk_size=2)
+    part = x[:2]
+    with pytest.raises(ViewWriteError):
+        x.sort()
+    del part
+    x.sort()
+    assert x.tolist() == [1, 2, 3]
