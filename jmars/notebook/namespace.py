@@ -68,7 +68,7 @@ class Namespace:
                         entered[id(value)] = as_lazy(value, line)
                     inside.given[name] = entered[id(value)]
                 except UnsupportedError:
-                    continue  # text, records, objects: they stay arrays
+                    continue  # objects stay arrays
         names.update(inside.given)
         tensors, composites = found_in(value for name, value in names.items() if not _IPYTHON.fullmatch(name))
         inside.data = {id(one): (one, one.data) for one in tensors}
@@ -114,8 +114,8 @@ class Namespace:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a name of this value is a lazy array in the cell."""
-    return type(value) in (np.ndarray, np.memmap) or _has_mask(value)
+    """Whether a name of this value is a lazy array in the cell; text is not: it names what code looks up."""
+    return (type(value) in (np.ndarray, np.memmap) or _has_mask(value)) and value.dtype.kind not in "SU"
 
 
 def _has_mask(value: Any) -> bool:

@@ -12,18 +12,18 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 
-__all__ = ["Kind", "check_dtype", "kind_of", "result_type", "ufunc_dtypes"]
+__all__ = ["Kind", "check_dtype", "is_text_or_record", "kind_of", "result_type", "ufunc_dtypes"]
 
 Kind = Any  # a dtype, or int, float or complex for a Python scalar, which takes the others' dtype
 _WEAK = (int, float, complex)
-_SUPPORTED = "biufcmM"  # kinds of dtype that a chunk may have
+_SUPPORTED = "biufcmMSU"  # kinds of dtype that a chunk may have; records too
 
 
 def kind_of(value: Any) -> Kind:
     """The dtype of an array, tensor or NumPy scalar; the type of a Python number."""
     dtype = getattr(value, "dtype", None)
     if dtype is not None:
-        return dtype
+        return dtype if dtype.itemsize else np.asarray(value).dtype  # that of empty text has no bytes
     return np.dtype(bool) if type(value) is bool else type(value) if type(value) in _WEAK else np.asarray(value).dtype
 
 
@@ -33,14 +33,20 @@ def check_dtype(wanted: Any) -> np.dtype[Any]:
     Raises
     ------
     UnsupportedError
-        For objects, text and records: chunks are plain bytes that any process may read.
+        For objects, also within records, and text of any length: chunks are plain bytes that any process may read.
     """
     dtype: np.dtype[Any] = np.dtype(wanted)
-    if dtype.kind not in _SUPPORTED:
+    if dtype.hasobject or not (dtype.kind in _SUPPORTED or dtype.names):
         raise UnsupportedError(
-            f"dtype {dtype} cannot be distributed: chunks hold numbers, booleans and times; convert it with astype"
+            f"dtype {dtype} cannot be distributed: chunks hold numbers, booleans, times, text of a length, and records "
+            "of these; convert it with astype"
         )
     return dtype
+
+
+def is_text_or_record(value: Any) -> bool:
+    """Whether it is text or a record, or an array of these: ufuncs have nothing for records."""
+    return isinstance(value, str | bytes) or getattr(getattr(value, "dtype", None), "kind", "f") in "SUV"
 
 
 @lru_cache(maxsize=4096)

@@ -358,7 +358,7 @@ def as_tensor(
     Raises
     ------
     UnsupportedError
-        For objects, text and records.
+        For objects.
     """
     if isinstance(value, Tensor):
         changed = value if dtype is None or value.dtype == np.dtype(dtype) else value.astype(dtype)
@@ -382,7 +382,7 @@ def _is_operand(value: Any) -> bool:
     """Whether arithmetic with `value` is ours; others get their turn, as Python wants it."""
     if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex):
         return True
-    return isinstance(value, list | tuple) or (hasattr(value, "__array__") and not hasattr(value, "__array_ufunc__"))
+    return isinstance(value, list | tuple | str | bytes) or (hasattr(value, "__array__") and not hasattr(value, "__array_ufunc__"))
 
 
 def _shares_memory(index: Any, part: Tensor) -> bool:

@@ -26,8 +26,8 @@ def test_ipythons_own_names_are_left_alone():
     assert (names["_"], names["_4"]) == (1, 1)
 
 
-def test_arrays_of_text_records_and_objects_stay_arrays():
-    values = {"t": np.array(["a"]), "o": np.array([None]), "r": np.zeros(2, "i4, f8")}
+def test_arrays_of_text_and_objects_stay_arrays():
+    values = {"t": np.array(["a"]), "o": np.array([None]), "r": np.zeros(2, "i4, O")}
     names = dict(values)
     Namespace.enter(names, mentions)
     assert names == values

@@ -78,7 +78,7 @@ def test_what_cannot_be_is_said():
         mt.quantile(x, 0.5, method="other")
     with pytest.raises(UnsupportedError, match="weights"):
         mt.quantile(x, 0.5, weights=np.ones(6), method="inverted_cdf")
-    with pytest.raises(UnsupportedError, match="records"):
+    with pytest.raises(ValueError, match="no fields"):
         mt.sort(x, order="name")
     with pytest.raises(np.exceptions.AxisError):
         mt.sort(x, axis=1)

@@ -60,7 +60,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
         whole = np.empty(0).reshape(0, *whole).shape[1:] if not wanted else _completed(whole, wanted)
     if np.prod(whole, dtype=object) > wanted:
         raise ValueError(f"{path} has {wanted} elements of {given} from byte {offset} on, and shape {whole} takes more")
-    layout = Layout(path, whole, given.str, False, offset, (status.st_size, status.st_mtime_ns))
+    layout = Layout(path, whole, given, False, offset, (status.st_size, status.st_mtime_ns))
     splits = decide_splits(whole, kind, chunk_size, chunks)
     return Tensor(new_data(LoadNpy(layout, splits), whole, kind, splits))
 
@@ -86,6 +86,6 @@ def tofile(x: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
         Path(part).touch()
         os.truncate(part, tensor.nbytes)
         status = os.stat(part)
-        return Layout(part, tensor.shape, tensor.dtype.str, False, 0, (status.st_size, status.st_mtime_ns))
+        return Layout(part, tensor.shape, tensor.dtype, False, 0, (status.st_size, status.st_mtime_ns))
 
     filled_file(tensor, os.path.abspath(os.fspath(fid)), begin)

@@ -22,6 +22,7 @@ In reading order:
 - nonzero.py: where elements are not zero
 - unique_lines.py: different lines
 - unique.py: different elements
+- records.py: fields of records
 - indexing.py: `x[index]`
 - writing.py: `x[index] = value`
 - ufunc_methods.py: `np.add.reduce`, `accumulate`, `at` and the like

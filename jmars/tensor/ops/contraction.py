@@ -55,7 +55,8 @@ def contracted(
     dtype
         In which products are summed.
     """
-    check_dtype(dtype)
+    if check_dtype(dtype).kind in "SUV":
+        np.matmul(np.zeros((1, 1), dtype), np.zeros((1, 1), dtype))  # raises what NumPy raises
     lengths: dict[int, int] = {}
     for x, own in zip(operands, labels):
         for n, label in zip(x.shape, own):

@@ -39,6 +39,8 @@ def check_device(device: Any) -> None:
 def _filled(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
     """A constant is an expression without inputs, so it fuses into whatever reads it."""
     whole, dtype = shape_of(shape), check_dtype(dtype)
+    if name in ("zeros", "empty") and dtype.kind in "SUV":
+        value = np.zeros((), dtype)  # empty text, not that of 0
     splits = decide_splits(whole, dtype, chunk_size, chunks)
     op = Elementwise(name, Expression((), (constant(value, dtype),)), splits)
     return Tensor(new_data(op, whole, dtype, splits))

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.infer import result_type
+from jmars.tensor.infer import is_text_or_record, result_type
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.formula import Formula
 from jmars.tensor.protocols import call, offers
@@ -120,7 +120,7 @@ def ufunc(name: str) -> Callable[..., Any]:
     equals = name in ("equal", "not_equal")
 
     def function(*inputs: Any, out: Any = None, where: Any = True, casting: str = "same_kind", **kwargs: Any) -> Any:
-        if equals and any(getattr(getattr(one, "dtype", None), "names", None) for one in inputs):
+        if equals and any(map(is_text_or_record, inputs)):
             return call("method.compared", name, *inputs)
         dtype = _checked(name, kwargs)
         if len(inputs) > theirs.nin:  # NumPy takes outputs by position too

@@ -17,6 +17,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.joining import concatenate, part_of_axis
 from jmars.tensor.ops.masking import mask_at, masked
+from jmars.tensor.ops.records import field, field_names
 from jmars.tensor.ops.reshape import merged_axes, ravel, reshape
 from jmars.tensor.ops.slicing import sliced
 from jmars.tensor.ops.taking import in_bounds, taken
@@ -129,6 +130,8 @@ def _meant(entry: Any) -> list[Any]:
 @offers("method.getitem")
 def getitem(x: Tensor, index: Any) -> Tensor:
     """`x[index]`."""
+    if isinstance(index, str | list) and (names := field_names(index)) is not None:
+        return view(field(x, names), x)
     entries = index if isinstance(index, tuple) else (index,)
     if len(entries) == 1 and is_truth(entries[0]):  # x[None] or, of a false one, none of it
         one, entry = expand_dims(x, 0), entries[0]

@@ -39,7 +39,7 @@ class Layout:
 
     path: str  # absolute
     shape: tuple[int, ...]
-    dtype: str
+    dtype: np.dtype[Any]  # as in the file, in its byte order
     fortran: bool
     offset: int  # bytes before the first element
     stamp: tuple[int, int]  # size in bytes and time of the last change in ns
@@ -74,7 +74,7 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
     FileNotFoundError, ValueError
         As NumPy raises them, for files that are missing or no .npy.
     UnsupportedError
-        For objects, text and records, for what is compressed in an .npz, and for open files.
+        For objects, for what is compressed in an .npz, and for open files.
     StorageError
         When a chunk is read, if the file has changed since.
     """
@@ -94,7 +94,7 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
 def load_at(path: str, start: int, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
     """The array of what is an .npy file from byte `start` on; see `load`."""
     layout = _read_header(path, start)
-    kind = check_dtype(np.dtype(layout.dtype).newbyteorder("="))
+    kind = check_dtype(layout.dtype.newbyteorder("="))
     splits = decide_splits(layout.shape, kind, chunk_size, chunks)
     return Tensor(new_data(LoadNpy(layout, splits), layout.shape, kind, splits))
 
@@ -109,7 +109,9 @@ def _read_header(path: str, start: int = 0) -> Layout:
         elif version == (2, 0):
             shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
         else:
-            raise UnsupportedError(f"{path} has .npy version {version}, of records with names; save plain numbers")
+            raise UnsupportedError(
+                f"{path} has .npy version {version}, whose fields have other than Latin names; rename them"
+            )
         check_dtype(dtype)
         offset, stamp = stream.tell(), _stamp(stream.fileno())
     needed = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
@@ -117,7 +119,7 @@ def _read_header(path: str, start: int = 0) -> Layout:
         raise ValueError(
             f"{path} is cut short: its header asks for {needed} bytes and it has {stamp[0]}; save it again"
         )
-    return Layout(path, tuple(int(n) for n in shape), dtype.str, fortran, offset, stamp)
+    return Layout(path, tuple(int(n) for n in shape), dtype, fortran, offset, stamp)
 
 
 @dataclass(frozen=True, eq=False)

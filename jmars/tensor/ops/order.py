@@ -13,6 +13,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.records import check_order
 from jmars.tensor.ops.reshape import ravel, reshape
 from jmars.tensor.ops.sample_sort import sorted_line
 from jmars.tensor.ops.selection import MOST_ASKED, Asked, quantiles
@@ -43,11 +44,6 @@ def _is_long(x: Tensor, axis: int | None) -> bool:
     return one and x.nbytes > min(LONG, chunk_bytes()) and math.prod(map(len, x.chunks)) > 1
 
 
-def _only(name: str, order: Any) -> None:
-    if order is not None:
-        raise UnsupportedError(f"np.{name} with order= sorts records, which jmars does not distribute")
-
-
 @offers("sort")
 def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
     """`np.sort`: each line along `axis` in order; NaN comes last.
@@ -58,33 +54,33 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
     >>> sort(-arange(5, chunk_size=2)).fetch().tolist()
     [-4, -3, -2, -1, 0]
     """
-    _only("sort", order)
     x = as_tensor(a)
-    if _is_long(x, axis):
+    check_order(x, order)
+    if _is_long(x, axis) and x.dtype.names is None:
         np.sort(np.zeros(0), kind=kind, stable=stable)  # NumPy says what is wrong with them
         return sorted_line(ravel(x))
-    return _lines("sort", np.sort, x, axis, kind=kind, stable=stable)
+    return _lines("sort", np.sort, x, axis, kind=kind, order=order, stable=stable)
 
 
 @offers("argsort")
 def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
     """`np.argsort`: positions that would sort each line along `axis`."""
-    _only("argsort", order)
-    return _lines("argsort", np.argsort, a, axis, kind=kind, stable=stable)
+    check_order(as_tensor(a), order)
+    return _lines("argsort", np.argsort, a, axis, kind=kind, order=order, stable=stable)
 
 
 @offers("partition")
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
     """`np.partition`: element `kth` where sorting would put it, smaller ones before."""
-    _only("partition", order)
-    return _lines("partition", np.partition, a, axis, kth=kth, kind=kind)
+    check_order(as_tensor(a), order)
+    return _lines("partition", np.partition, a, axis, kth=kth, kind=kind, order=order)
 
 
 @offers("argpartition")
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
     """`np.argpartition`: positions of what `partition` gives."""
-    _only("argpartition", order)
-    return _lines("argpartition", np.argpartition, a, axis, kth=kth, kind=kind)
+    check_order(as_tensor(a), order)
+    return _lines("argpartition", np.argpartition, a, axis, kth=kth, kind=kind, order=order)
 
 
 @offers("sort_complex")

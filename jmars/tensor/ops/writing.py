@@ -23,6 +23,7 @@ from jmars.tensor.ops.elementwise import astype, fitted, where
 from jmars.tensor.ops.indexing import Index, is_truth
 from jmars.tensor.ops.masking import put_true
 from jmars.tensor.ops.rechunk import rechunked
+from jmars.tensor.ops.records import field_names, with_field
 from jmars.tensor.ops.reshape import ravel, reshape
 from jmars.tensor.ops.slicing import local_slice, parts_of
 from jmars.tensor.ops.taking import positions_in_chunks
@@ -46,6 +47,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     UnsupportedError
         For several integer arrays at once.
     """
+    if isinstance(index, str | list) and (names := field_names(index)) is not None:
+        return with_field(x, names, value)
     written = _number(value, x.dtype) if not isinstance(value, Tensor) and np.ndim(value) == 0 else as_tensor(value)
     if isinstance(written, Tensor) and written.dtype != x.dtype:
         if written.dtype.kind == "c" and x.dtype.kind not in "cb":

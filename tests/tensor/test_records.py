@@ -1,0 +1,130 @@
+"""Arrays of records: fields read and written, records moved, compared, sorted, saved; text, which moves like them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError, ViewWriteError
+from tests.tensor.cut import basic_indices, cut, same, shapes
+
+KIND = np.dtype([("a", "i4"), ("b", "f8"), ("c", "U3"), ("d", "i2", (2,))])
+
+
+def records(shape, kind=KIND, seed=0):
+    rng = np.random.default_rng(seed)
+    x = np.zeros(shape, kind)
+    x["a"] = rng.integers(0, 4, shape)
+    if "b" in kind.names:
+        x["b"] = rng.normal(size=shape).round(1)
+        x["c"] = rng.choice(["", "ab", "xyz"], shape)
+        x["d"] = rng.integers(0, 9, (*shape, 2))
+    return x
+
+
+@settings(max_examples=40)
+@given(shapes(1, 3, 5), st.data())
+def test_fields_are_read_and_written(shape, data):
+    a = records(shape)
+    x = data.draw(cut(a))
+    for name in ("a", "b", "c", "d", ["a", "c"], ["d"]):
+        same(x[name], a[name])
+    for name, value in (("a", 7), ("b", a["b"] * 2), ("c", "zz"), ("a", mt.asarray(a["a"]) + 1)):
+        b, y = a.copy(), x.copy()
+        b[name], y[name] = (value.fetch() if isinstance(value, mt.Tensor) else value), value
+        same(y, b)
+    same(x["a"] + x["b"], a["a"] + a["b"])
+    same(x["b"].mean(), a["b"].mean(), 1e-12) if a.size else None
+
+
+@settings(max_examples=40)
+@given(shapes(1, 3, 5), st.data())
+def test_records_move_like_any_other_elements(shape, data):
+    a = records(shape)
+    x = data.draw(cut(a))
+    index = data.draw(basic_indices(shape))
+    same(x[index], a[index])
+    same(x.T, a.T)
+    same(x.ravel(), a.ravel())
+    same(mt.concatenate([x, x]), np.concatenate([a, a]))
+    same(mt.flip(x), np.flip(a))
+    same(mt.where(x["a"] > 1, x, x), a)
+    same(x[x["a"] > 1], a[a["a"] > 1])
+    same(x[x["a"] > 1]["b"], a[a["a"] > 1]["b"])
+    same(x == x, a == a)
+    same(x != mt.flip(x), a != np.flip(a))
+    same(x.rechunk(2), a)
+    same(mt.take(x, [0, -1], 0), np.take(a, [0, -1], 0)) if shape[0] else None
+
+
+@settings(max_examples=30)
+@given(shapes(1, 2, 6), st.data())
+def test_records_are_put_in_order(shape, data):
+    a = records(shape)
+    x = data.draw(cut(a))
+    for order in (None, "a", ["b", "a"]):
+        kind = np.dtype([("a", "i4"), ("b", "f8"), ("c", "U3")])
+        b, y = a[["a", "b", "c"]].astype(kind), x[["a", "b", "c"]].astype(kind)
+        same(mt.sort(y, order=order), np.sort(b, order=order))
+        same(mt.argsort(y, order=order, kind="stable"), np.argsort(b, order=order, kind="stable"))
+
+
+def test_they_are_made_as_numpy_makes_them(tmp_path):
+    same(mt.zeros((2, 3), KIND, chunk_size=2), np.zeros((2, 3), KIND))
+    same(mt.ones(3, [("a", "i4"), ("b", "f8")]), np.ones(3, [("a", "i4"), ("b", "f8")]))
+    same(mt.array([(1, 2.0), (3, 4.0)], "i4, f8"), np.array([(1, 2.0), (3, 4.0)], "i4, f8"))
+    kind = np.dtype([("a", "i4"), ("b", "f8")])
+    same(mt.full(4, np.array((1, 2.5), kind), chunk_size=3), np.full(4, np.array((1, 2.5), kind)))
+    x = mt.asarray(records((7,)), chunk_size=3)
+    mt.save(tmp_path / "x.npy", x)
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), records((7,)))
+    same(mt.load(tmp_path / "x.npy", chunk_size=2), records((7,)))
+    assert str(x[:3]) == str(records((7,))[:3])
+
+
+def test_what_cannot_be_is_said():
+    x = mt.asarray(records((4,)), chunk_size=3)
+    with pytest.raises(ValueError, match="no field of name z"):
+        x["z"]
+    with pytest.raises(KeyError):
+        x[["a", "z"]]
+    with pytest.raises(IndexError, match="valid indices"):
+        mt.ones(3)["a"]
+    with pytest.raises(UnsupportedError, match="'d'"):
+        x["d"] = 1
+    with pytest.raises(UnsupportedError, match="convert it with astype"):
+        mt.asarray(np.array([(1, None)], "i4, O"))
+    for call in (lambda: x + 1, lambda: x.sum(), lambda: x.mean(), lambda: x.std(), lambda: x.max(), lambda: mt.sqrt(x),
+                 lambda: x.cumsum(), lambda: mt.matmul(x, x), lambda: mt.median(x), lambda: x < x):  # fmt: skip
+        with pytest.raises((TypeError, UnsupportedError)):
+            call()
+    part = x["a"]
+    with pytest.raises(ViewWriteError):
+        part[0] = 1
+    y = x.copy()
+    y["a"] = 0
+    assert x["a"].fetch().tolist() == records((4,))["a"].tolist()
+
+
+@settings(max_examples=40)
+@given(shapes(1, 2, 6), st.sampled_from(["U4", "S4"]), st.data())
+def test_text_is_moved_compared_and_sorted(shape, kind, data):
+    a = np.random.default_rng(0).choice(["", "b", "abc", "zz"], shape).astype(kind)
+    x = data.draw(cut(a))
+    same(x.T, a.T)
+    same(x[::-1], a[::-1])
+    same(x == a.dtype.type("abc" if kind[0] == "U" else b"abc"), a == a.dtype.type("abc" if kind[0] == "U" else b"abc"))
+    same(x < mt.flip(x), a < np.flip(a))
+    same(x == ("abc" if kind[0] == "U" else b"abc"), a == ("abc" if kind[0] == "U" else b"abc"))
+    same(mt.ones(3, chunk_size=2) == "a", np.ones(3) == "a")
+    same(mt.sort(x, axis=0), np.sort(a, axis=0))
+    same(mt.concatenate([x, x]), np.concatenate([a, a]))
+    same(mt.unique(x), np.unique(a))
+    same(x.astype("U8"), a.astype("U8"))
+    same(x[x != a.dtype.type("" if kind[0] == "U" else b"")], a[a != a.dtype.type("" if kind[0] == "U" else b"")])
+    for call in (lambda: x.sum(), lambda: x.mean(), lambda: mt.sqrt(x), lambda: x.std()):
+        with pytest.raises((TypeError, UnsupportedError)):
+            call()
