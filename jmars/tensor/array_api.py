@@ -1,28 +1,30 @@
-"""The Python array API standard (2024.12) on jmars.
+"""The Python array API standard (2025.12) on jmars.
 
 It is what `x.__array_namespace__()` gives and `jmars.array_api` names: libraries written for the standard call it
 without knowing jmars. NumPy 2's main namespace follows the standard, so these are the functions of `jmars.tensor`;
-what of arrays lies on the "cpu" is NumPy's answer too. `dir` lists what the standard asks for. Source: https://data-apis.org/array-api/2024.12/.
+what of arrays lies on the "cpu" is NumPy's answer too. `dir` lists what the standard asks for.
+Source: https://data-apis.org/array-api/2025.12/.
 """
 
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from jmars.tensor.methods import Methods
-from jmars.tensor.ops import fft, linalg
+from jmars.tensor.ops import fft
+from jmars.tensor.ops import linalg as _linalg
 from jmars.tensor.protocols import FUNCTIONS
 
 __all__ = ["argsort", "broadcast_arrays", "clip", "fft", "linalg", "meshgrid", "sort"]
 
-__array_api_version__ = "2024.12"
-__array_namespace_info__ = np.__array_namespace_info__  # dtypes, devices and capabilities are NumPy's
+__array_api_version__ = "2025.12"
 
 _NUMPYS = """
-    e inf nan newaxis pi finfo iinfo isdtype
+    e inf nan newaxis pi finfo iinfo isdtype broadcast_shapes
     bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128
 """.split()  # noqa: SIM905
 _OURS = """
@@ -34,7 +36,7 @@ _OURS = """
     nextafter not_equal positive pow real reciprocal remainder round sign signbit sin sinh square sqrt subtract tan
     tanh trunc take take_along_axis matmul matrix_transpose tensordot vecdot broadcast_to concat
     expand_dims flip moveaxis permute_dims repeat reshape roll squeeze stack tile unstack argmax argmin count_nonzero
-    nonzero searchsorted where unique_all unique_counts unique_inverse unique_values cumulative_sum
+    isin nonzero searchsorted where unique_all unique_counts unique_inverse unique_values cumulative_sum
     cumulative_prod max mean min prod std sum var all any diff
 """.split()  # noqa: SIM905
 
@@ -61,14 +63,45 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
     return FUNCTIONS["flip"](last - FUNCTIONS["argsort"](FUNCTIONS["flip"](x, axis), axis, stable=stable), axis)
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     """Grids of coordinates, one for each line."""
-    return list(FUNCTIONS["meshgrid"](*arrays, indexing=indexing))
+    return tuple(FUNCTIONS["meshgrid"](*arrays, indexing=indexing))
 
 
-def broadcast_arrays(*arrays: Any) -> list[Any]:
+def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
     """The arrays in the one shape that they broadcast to."""
-    return list(FUNCTIONS["broadcast_arrays"](*arrays))
+    return tuple(FUNCTIONS["broadcast_arrays"](*arrays))
+
+
+class __array_namespace_info__(type(np.__array_namespace_info__())):  # type: ignore[misc]
+    """What there is, as NumPy says it: dtypes, capabilities, and one device."""
+
+    def devices(self) -> tuple[str, ...]:
+        """All devices."""
+        return tuple(super().devices())
+
+
+class _Linalg(ModuleType):
+    """`jmars.tensor.linalg`, but for eigenvalues: the standard has them complex, whatever they are."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_linalg, name)
+
+    def eigvals(self, x: Any, /) -> Any:
+        """Eigenvalues of square matrices, complex."""
+        return _complex(_linalg.eigvals(x))
+
+    def eig(self, x: Any, /) -> Any:
+        """Eigenvalues and eigenvectors of square matrices, complex."""
+        values, vectors = found = _linalg.eig(x)
+        return type(found)(_complex(values), _complex(vectors))
+
+
+def _complex(x: Any) -> Any:
+    return x.astype(np.result_type(x.dtype, np.complex64))
+
+
+linalg = _Linalg(f"{__name__}.linalg", _linalg.__doc__)
 
 
 def __getattr__(name: str) -> Any:

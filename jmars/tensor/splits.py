@@ -16,6 +16,7 @@ from jmars.config import config
 from jmars.errors import ChunkSizeError
 from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Splits
+from jmars.units import parse_bytes
 
 __all__ = ["ChunkSize", "chunk_bytes", "common_splits", "decide_splits", "refined", "split_axis"]
 
@@ -65,7 +66,11 @@ def chunk_bytes() -> int:
 
 
 def decide_splits(
-    shape: tuple[int, ...], dtype: np.dtype[Any], chunk_size: ChunkSize = None, chunks: ChunkSize = None
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    chunk_size: ChunkSize = None,
+    chunks: ChunkSize = None,
+    kept: Splits | None = None,
 ) -> Splits:
     """Lengths of the chunks on every axis.
 
@@ -76,9 +81,11 @@ def decide_splits(
     dtype
         Of the elements, for the automatic size.
     chunk_size, chunks
-        Two names of one setting: an int for all axes; a tuple with an int, None or -1 (the whole axis), or the lengths
-        themselves for each axis; for one axis also its lengths; a dict of these by axis, the others whole; None:
-        automatic.
+        Two names of one setting: an int for all axes; a tuple with an int, None or -1 (the whole axis), "auto", or the
+        lengths themselves for each axis; for one axis also its lengths; a dict of these by axis, the others None; None
+        or "auto": automatic; a text such as "64MiB": automatic, with chunks of at most so many bytes.
+    kept
+        How an array is cut by now: None as an entry then leaves that axis as it is.
 
     Returns
     -------
@@ -99,14 +106,16 @@ def decide_splits(
     ((2, 2), (3, 3))
     >>> decide_splits((4, 6), f8, ((1, 3), -1))
     ((1, 3), (6,))
+    >>> decide_splits((1000, 6), f8, ("auto", -1)), decide_splits((1000, 6), f8, "24kB")
+    (((1000,), (6,)), ((500, 500), (6,)))
     """
     if chunk_size is not None and chunks is not None:
         raise ChunkSizeError("chunk_size and chunks are two names of one setting and both are given; give one of them")
     given = chunk_size if chunk_size is not None else chunks
     if isinstance(given, Mapping):
         given = _by_axis(given, len(shape))
-    if given is None or (isinstance(given, str) and given == "auto"):
-        return _automatic(shape, dtype)
+    if given is None or isinstance(given, str):
+        return _automatic(shape, dtype, _limit(given), {})
     if isinstance(given, int | np.integer):
         given = (given,) * len(shape)
     if not isinstance(given, Sequence) or isinstance(given, str):
@@ -117,7 +126,25 @@ def decide_splits(
         raise ChunkSizeError(
             f"{given!r} has {len(given)} entries and the array {len(shape)} axes; give one entry per axis"
         )
-    return tuple(_axis(length, entry, given) for length, entry in zip(shape, given))
+    told = kept if kept is not None else [None] * len(shape)
+    fixed = {
+        axis: cut if entry is None and cut is not None else _axis(shape[axis], entry, given)
+        for axis, (entry, cut) in enumerate(zip(given, told))
+        if not isinstance(entry, str)
+    }
+    return _automatic(shape, dtype, min((_limit(one) for one in given if isinstance(one, str)), default=1), fixed)
+
+
+def _limit(given: str | None) -> int:
+    """Bytes of a chunk that is cut automatically."""
+    if given is None or given == "auto":
+        return chunk_bytes()
+    try:
+        return parse_bytes(given)
+    except ValueError as error:
+        raise ChunkSizeError(
+            f"{given!r} is no chunk size: {error}; or give an int, a tuple, 'auto' or nothing"
+        ) from error
 
 
 def _by_axis(given: Mapping[Any, Any], ndim: int) -> tuple[Any, ...]:
@@ -147,17 +174,18 @@ def _axis(length: int, entry: Any, given: Any) -> tuple[int, ...]:
     )
 
 
-def _automatic(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Splits:
-    """Even chunks of at most `chunk_bytes()`, as near to cubes as the shape allows."""
-    limit = max(1, chunk_bytes() // max(dtype.itemsize, 1))  # elements
-    side = dict(enumerate(shape))
-    if math.prod(shape) > limit:
-        room, open_axes = float(limit), sorted(range(len(shape)), key=lambda axis: shape[axis])
+def _automatic(shape: tuple[int, ...], dtype: np.dtype[Any], most: int, fixed: Mapping[int, tuple[int, ...]]) -> Splits:
+    """Even chunks of at most `most` bytes, as near to cubes as the shape allows; those in `fixed` are cut so."""
+    row = math.prod(max(lengths, default=1) for lengths in fixed.values())
+    limit = max(1, most // max(dtype.itemsize * row, 1))  # elements
+    side = {axis: length for axis, length in enumerate(shape) if axis not in fixed}
+    if math.prod(side.values()) > limit:
+        room, open_axes = float(limit), sorted(side, key=lambda axis: shape[axis])
         for taken, axis in enumerate(open_axes):  # short axes stay whole and leave their room to the others
             length = max(1, min(shape[axis], int(room ** (1 / (len(open_axes) - taken)) + 1e-9)))
             side[axis] = length
             room = max(1.0, room / length)
-    return tuple(_evenly(length, side[axis]) for axis, length in enumerate(shape))
+    return tuple(fixed[axis] if axis in fixed else _evenly(length, side[axis]) for axis, length in enumerate(shape))
 
 
 def _evenly(length: int, most: int) -> tuple[int, ...]:

@@ -48,6 +48,23 @@ def test_what_cuts_no_array_is_refused(wrong):
         decide_splits((10,), F8, wrong)
 
 
+def test_texts_are_sizes_in_bytes():
+    assert decide_splits((1000,), F8, "2000B") == ((250,) * 4,)
+    assert decide_splits((1000, 1000), F8, "1MB") == ((334, 333, 333),) * 2
+    assert decide_splits((1000, 50), F8, ("8kB", 10)) == ((100,) * 10, (10,) * 5)
+    assert decide_splits((1000, 50), F8, {0: "auto", 1: (20, 30)}) == ((1000,), (20, 30))
+    set_engine(OneByOne(limit=8 * 2 * 8000, workers=2))
+    assert decide_splits((1000, 50), F8, {0: "auto"}) == ((20,) * 50, (50,))
+
+
+def test_axes_that_are_not_named_keep_their_cut():
+    x = ones((10, 6, 4), chunk_size=(3, 4, 2))
+    assert x.rechunk({1: 6}).chunks == ((3, 3, 3, 1), (6,), (2, 2))
+    assert x.rechunk((5, None, -1)).chunks == ((5, 5), (4, 2), (4,))
+    assert x.rechunk({-1: -1}).chunks == ((3, 3, 3, 1), (4, 2), (4,))
+    assert x.rechunk({}).chunks == x.chunks and x.rechunk().chunks == ((10,), (6,), (4,))
+
+
 def test_empty_axes_have_one_empty_chunk():
     assert decide_splits((0, 4), F8, 3) == ((0,), (3, 1))
     assert decide_splits((), F8, 3) == ()

@@ -33,12 +33,15 @@ Array = np.ndarray[Any, Any]
 
 @offers("rechunk")
 def rechunk(x: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
-    """`x` cut as `chunk_size` says; see `jmars.tensor.splits.decide_splits`. Explicit lengths may be 0 here."""
+    """`x` cut as `chunk_size` says; see `jmars.tensor.splits.decide_splits`. Explicit lengths may be 0 here.
+
+    Axes that it does not name, or names None, stay cut as they are.
+    """
     x = as_tensor(x)
     given = chunks if chunk_size is None else chunk_size
     if isinstance(given, tuple) and len(given) == x.ndim and all(map(_cuts, given, x.shape)):
         return Tensor(rechunked(x.data, given))
-    return Tensor(rechunked(x.data, decide_splits(x.shape, x.dtype, chunk_size, chunks)))
+    return Tensor(rechunked(x.data, decide_splits(x.shape, x.dtype, chunk_size, chunks, x.chunks)))
 
 
 def _cuts(axis: Any, length: int) -> bool:

@@ -177,6 +177,8 @@ def _shaped(flat: tuple[int, ...], shape: tuple[int, ...], limit: int) -> Splits
     """Splits of `shape` whose runs are `flat` where that can be, else of about `limit` elements."""
     if len(shape) == 0:
         return ()
+    if shape[0] == 1 and len(shape) > 1:
+        return ((1,), *_shaped(flat, shape[1:], limit))
     row = math.prod(shape[1:])
     if all(n % row == 0 for n in flat):
         return (tuple(n // row for n in flat), *((n,) for n in shape[1:]))
