@@ -3,6 +3,7 @@
 arena.py     slots of one shared memory mapping, given out by the control process alone
 chunks.py    which chunk lies in which slot or file, and which one to spill
 spill.py     chunks written to files and read back, as a whole or in part, with checksums
+travelling.py  chunks that travel as messages, with checksums
 """
 
 from jmars.storage.arena import Arena

@@ -13,8 +13,11 @@ problems.py          what went wrong, as status and JSON
 slices.py            which chunks, and which bytes of them, a slice reads
 npy.py               .npy headers, and .npy files that arrive in pieces
 metrics.py           numbers for Prometheus
-sessions.py          sessions, arrays and graphs, as plain data that a file holds
+session_file.py      the file: rows of sessions, arrays and graphs, and documents
+sessions.py          sessions, arrays and graphs, as plain data
 link.py              the connection to the cluster
+recomputing.py       results that were lost, computed again from their documents
+fetching.py          the elements of results, piece by piece
 door.py              Door: what handlers ask for, done on the cluster
 handlers.py          what handlers share, and those that concern no session
 session_handlers.py  sessions and uploads

@@ -1,6 +1,6 @@
 """Door: what the handlers ask for, done on the cluster: graphs submitted, told, cancelled; arrays kept and let go of.
 
-It holds no bytes of arrays; those pass through uploads.py and fetching.py. Used by the handlers.
+It holds no bytes of arrays; results pass through fetching.py. Used by the handlers.
 Source: seed 003, "作业提交" and "取消作业".
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
@@ -22,26 +22,27 @@ from jmars.actors.registry import Entry
 from jmars.config import TASK_DEFAULTS, config
 from jmars.errors import UnknownTaskError
 from jmars.model.states import TERMINAL, JobState
+from jmars.storage.travelling import checksum
 from jmars.switches import checked
 from jmars.tensor.graph import Stored, TensorGraph
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import is_known
 from jmars.web.document import build
+from jmars.web.fetching import MOVING, Fetching
 from jmars.web.guard import Guard
 from jmars.web.link import PATIENCE, Link
 from jmars.web.npy import dtype_of, named_dtype
 from jmars.web.operands import OPERANDS, graph_of
 from jmars.web.problems import Problem, of_report
+from jmars.web.recomputing import Recomputing, fingerprint
 from jmars.web.sessions import Array, Graph, Result, Session, Sessions
-from jmars.web.slices import Read, Selection, pieces, reads
 
 __all__ = ["Door"]
 
-STATE = "web-sessions.json"  # in the cluster's private folder
+STATE = "web-sessions.db"  # in the cluster's private folder
 EARLY = 100  # reports of jobs that no graph is known for yet
-AT_ONCE = 64  # chunks of a piece that are asked for at the same time
-MOVING = 600.0  # seconds that a chunk may take to find room, or to come back from disk
+BUILDERS = 4  # documents that are built at the same time, of as many sessions
 
 
 class Door:
@@ -68,7 +69,13 @@ class Door:
         self.counts: Counter[tuple[str, ...]] = Counter()
         self._early: dict[str, dict[str, Any]] = {}  # reports by job
         self._unwanted: set[str] = set()  # jobs of sessions that are closed
-        self._building = asyncio.Lock()  # one document at a time: building takes the interpreter
+        self._building: defaultdict[str, asyncio.Lock] = defaultdict(
+            asyncio.Lock
+        )  # one document of a session at a time
+        self._builders = asyncio.Semaphore(BUILDERS)  # and few in all: building takes the interpreter
+        self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}  # reports of jobs of our own
+        self._recomputing = Recomputing(self.sessions.keeper, self.sessions.source, self)
+        self.fetching = Fetching(self.link, self._recomputing, self.counts)
 
     # -- graphs
     async def submit(self, session: Session, document: Mapping[str, Any]) -> Graph:
@@ -81,23 +88,16 @@ class Door:
         """
         session.check_room()
         settings, name, consumed = _options(session, document)
-        async with self._building:
-            make = graph_of if OPERANDS in document else build
-            data = await asyncio.to_thread(make, document, lambda name: self._tensor(session, name))
-            graph = TensorGraph.of(list(data.values()))
+        reads: dict[str, str] = {}
+        data = await self.build(session, document, reads, noted=reads)
+        graph = TensorGraph.of(list(data.values()))
+        source = {"document": document, "reads": reads, "settings": settings, "fingerprint": fingerprint(graph)}
         made = Graph("", name, {name: _result(one) for name, one in data.items()})
         made.temporary = await self._store_arrays(graph)
-        ticket = secrets.token_hex(8)
+        told = (False, [(one.key, one.dtype, one.chunks, None) for one in made.results.values()])  # for Cluster.job(id)
         try:
-            blob = await asyncio.to_thread(cloudpickle.dumps, graph)
-            told = (
-                False,
-                [(one.key, one.dtype, one.chunks, None) for one in made.results.values()],
-            )  # for Cluster.job(id)
-            args = (blob, name, settings, ticket, b"", None, told)
-            made.id = await self.link.ask("session", "submit", *args)
-        except BaseException:  # it may have begun all the same, when the answer came too late
-            self.link.tell("session", "withdraw", ticket)
+            made.id = await self._start(graph, name, settings, told)
+        except BaseException:
             self.drop(made.kept())
             raise
         made.name = name or made.id
@@ -115,7 +115,9 @@ class Door:
         early = self._early.pop(made.id, None)
         if early is not None:
             self._settle(made, early)
-        self.sessions.save()
+        for array in consumed:
+            self.sessions.note_array(session, array)
+        self.sessions.note_graph(session, made.id, source)
         return made
 
     async def describe(self, session: Session, graph: Graph, wait: float = 0.0) -> dict[str, Any]:
@@ -130,7 +132,7 @@ class Door:
         if not graph.ended and told["state"] in TERMINAL:  # it ended while no door was there to hear of it
             error = None if told["error"] is None else ("OperandError", told["error"], "", b"", "")
             self._settle(graph, {"state": told["state"], "error": error, "line": None})
-            self.sessions.save()
+            self.sessions.note_graph(session, graph.id)
         elif not graph.ended:
             graph.state = told["state"]
         succeeded = graph.state == JobState.SUCCEEDED
@@ -178,14 +180,14 @@ class Door:
         found = graph.results.pop(name, None)
         if found is not None and not found.borrowed and found.key not in graph.kept():
             self.drop([found.key])
-        session.forget_empty()
-        self.sessions.save()
+        for one in [graph.id, *session.forget_empty()]:
+            self.sessions.note_graph(session, one)
 
     # -- sessions and arrays
     async def close_session(self, session: Session) -> None:
         """Cancel what runs and let go of everything; from here on nobody finds it."""
-        del self.sessions.known[session.id]
-        self.sessions.save()
+        self.sessions.close(session)
+        self._building.pop(session.id, None)
         running = [graph for graph in session.graphs.values() if not graph.ended]
         self._unwanted |= {graph.id for graph in running}
         self.drop(session.kept())
@@ -212,60 +214,76 @@ class Door:
         try:
             chunk = first
             async for part in parts:
-                await self.link.ask("passing", "put", chunk, part, patience=MOVING)
+                await self.link.ask("passing", "put", chunk, part, checksum(part), patience=MOVING)
                 chunk += 1
             await self.link.ask("session", "keep", key, first, count)
         except BaseException:
             self.link.tell("store", "abandon", first, count)
             raise
 
-    async def read(
-        self, key: str, dtype: np.dtype[Any], splits: Splits, selection: Selection
-    ) -> AsyncGenerator[bytes, None]:
-        """The elements of a selection in C order, as bytes, piece by piece."""
-        chunks = await self.link.ask("session", "chunks", key)
-        coming: asyncio.Task[bytes] | None = None  # the next piece is read while the last one is sent
+    # -- what `recomputing` needs, and `submit`
+    async def build(
+        self,
+        session: Session,
+        document: Mapping[str, Any],
+        reads: Mapping[str, str],
+        noted: dict[str, str] | None = None,
+    ) -> dict[str, TensorData]:
+        """The nodes that a document asks for; it may read only the tensors in `reads`, in which `noted` puts them."""
+
+        def tensor(name: str) -> Tensor | None:
+            found = self._found(session, name)
+            if found is not None and noted is not None:
+                noted[name] = found.key
+            return None if found is None or reads.get(name) != found.key else _tensor(found)
+
+        async with self._building[session.id], self._builders:
+            make = graph_of if OPERANDS in document else build
+            return await asyncio.to_thread(make, document, tensor)
+
+    async def run(self, graph: TensorGraph, name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Run a graph to its end; returns the report."""
+        temporary = await self._store_arrays(graph)
         try:
-            for box in pieces(selection.ranges, dtype.itemsize):
-                before, coming = coming, asyncio.ensure_future(self._piece(box, chunks, dtype, splits))
-                if before is not None:
-                    yield await before
-            if coming is not None:
-                yield await coming
+            job = await self._start(graph, name, settings)
+            if job in self._early:
+                return self._early.pop(job)
+            awaited = self._awaited[job] = asyncio.get_running_loop().create_future()
+            try:
+                report: Mapping[str, Any] = await awaited
+                return report
+            finally:
+                self._awaited.pop(job, None)
         finally:
-            if coming is not None:
-                coming.cancel()
+            self.drop(temporary)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._recomputing.close()
+        self.link.close()
+        self.sessions.end()
 
     # -- own
-    async def _piece(self, box: Sequence[range], chunks: Sequence[int], dtype: np.dtype[Any], splits: Splits) -> bytes:
-        """The elements of a box, from all chunks that it meets."""
-        piece = np.empty([len(one) for one in box], dtype)
-        parts = list(reads(box, splits, dtype.itemsize))
-        for some in (parts[i : i + AT_ONCE] for i in range(0, len(parts), AT_ONCE)):
-            answers = [self._part(chunks[one.chunk], one, dtype.itemsize) for one in some]
-            for one, data in zip(some, await asyncio.gather(*answers)):
-                target: Any = (*one.target, ...)
-                piece[target] = np.frombuffer(data, dtype).reshape(one.shape)
-        self.counts["bytes", "out"] += piece.nbytes
-        return piece.tobytes()
+    async def _start(self, graph: TensorGraph, name: str, settings: Mapping[str, Any], told: Any = None) -> str:
+        """Submit a graph; returns its job."""
+        ticket = secrets.token_hex(8)
+        try:
+            blob = await asyncio.to_thread(cloudpickle.dumps, graph)
+            job: str = await self.link.ask("session", "submit", blob, name, dict(settings), ticket, b"", None, told)
+        except BaseException:  # it may have begun all the same, when the answer came too late
+            self.link.tell("session", "withdraw", ticket)
+            raise
+        return job
 
-    async def _part(self, chunk: int, part: Read, itemsize: int) -> bytes:
-        asked = chunk, part.start, itemsize, part.shape, part.strides
-        found: bytes = await self.link.ask("passing", "gather", *asked, patience=MOVING)
-        return found
-
-    def _tensor(self, session: Session, name: str) -> Tensor | None:
-        """What lies on the cluster as a tensor: an uploaded array, or GRAPH/NAME, a result of the session."""
+    def _found(self, session: Session, name: str) -> Array | Result | None:
+        """What lies on the cluster under a name: an uploaded array, or GRAPH/NAME, a result of the session."""
         graph, _, result = name.rpartition("/")
         one = session.graphs[graph].results.get(result) if graph in session.graphs else session.arrays.get(name)
         if one is None or one.chunks is None:
             return None
         if isinstance(one, Result) and session.graphs[graph].state != JobState.SUCCEEDED:
             return None
-        data = TensorData(Stored(), tuple(map(sum, one.chunks)), dtype_of(one.dtype), one.chunks)
-        data.key = one.key
-        stored = Tensor(data)
-        return stored.transpose() if isinstance(one, Array) and one.fortran else stored
+        return one
 
     async def _store_arrays(self, graph: TensorGraph) -> list[str]:
         """Store the arrays that stood in the document; returns their keys."""
@@ -284,10 +302,13 @@ class Door:
     def _ended(self, report: dict[str, Any]) -> None:
         """The cluster says that a job has ended."""
         job = report["job"]
-        graph = self.sessions.graph(job)
-        if graph is not None:
+        found = self.sessions.of_job(job)
+        if found is not None:
+            session, graph = found
             self._settle(graph, report)
-            self.sessions.save()
+            self.sessions.note_graph(session, job)
+        elif job in self._awaited:
+            self._awaited.pop(job).set_result(report)
         elif job in self._unwanted:
             self._unwanted.discard(job)
             self.drop(report["results"])
@@ -309,6 +330,15 @@ class Door:
                 one.chunks = tuple(map(tuple, told))
         self.drop(graph.temporary if graph.state == JobState.SUCCEEDED else graph.kept())
         graph.temporary = []
+
+
+def _tensor(one: Array | Result) -> Tensor:
+    """What lies on the cluster, as a tensor."""
+    assert one.chunks is not None
+    data = TensorData(Stored(), tuple(map(sum, one.chunks)), dtype_of(one.dtype), one.chunks)
+    data.key = one.key
+    stored = Tensor(data)
+    return stored.transpose() if isinstance(one, Array) and one.fortran else stored
 
 
 def _options(session: Session, document: Mapping[str, Any]) -> tuple[dict[str, Any], str, list[str]]:

@@ -106,7 +106,7 @@ class ResultHandler(GraphBase):
         self.set_header("X-Jmars-Chunks", f"{met} of {whole}")
         self.write(begin)
         try:
-            async with aclosing(self.door.read(result.key, dtype, result.chunks, selection)) as coming:
+            async with aclosing(self.door.fetching.read(result.key, dtype, result.chunks, selection)) as coming:
                 async for piece in coming:
                     self.write(piece)
                     await self.flush()

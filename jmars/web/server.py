@@ -92,7 +92,7 @@ async def serve(entry: Entry, port: int = 0) -> None:
         finally:
             server.stop()
             await server.close_all_connections()
-            door.link.close()
+            door.close()
             for name in ("web.json", "web.header"):
                 with contextlib.suppress(FileNotFoundError):  # the cluster ended, and its folder with it
                     (folder / name).unlink()

@@ -138,7 +138,7 @@ class ArrayHandler(Base):
             self.door.drop([self._key])
             raise Problem(409, "ArrayExists", f"{name!r} came twice, or its session was deleted", "send it again")
         found.arrays[name] = array
-        self.door.sessions.save()
+        self.door.sessions.note_array(found, name)
         self.set_header("Location", f"/api/session/{session}/array/{name}")
         self.answer(array.described(name), 201)
 
@@ -151,7 +151,7 @@ class ArrayHandler(Base):
         found = self.door.sessions.find(session)
         self.door.drop([found.array(name).key])
         del found.arrays[name]
-        self.door.sessions.save()
+        self.door.sessions.note_array(found, name)
         self.set_status(204)
 
     def on_connection_close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a door knows: sessions with their arrays and graphs, as plain data that a file can hold.
+"""What a door knows: sessions with their arrays and graphs, as plain data that a file holds (session_file.py).
 
 So a door that was killed is started again with the same sessions. Decides nothing; used by door.py.
 Source: seed 003, "作业提交" (a session, its graphs).
@@ -6,7 +6,6 @@ Source: seed 003, "作业提交" (a session, its graphs).
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import time
@@ -20,6 +19,7 @@ import numpy as np
 from jmars.model.states import TERMINAL, JobState
 from jmars.web.npy import dtype_of
 from jmars.web.problems import Problem
+from jmars.web.session_file import SessionFile
 
 __all__ = ["Array", "Graph", "Result", "Session", "Sessions", "new_file"]
 
@@ -144,11 +144,15 @@ class Session:
             hint = "DELETE results that are done, or the session"
             raise Problem(429, "TooManyGraphs", f"session {self.id} has {GRAPHS} graphs", hint)
 
-    def forget_empty(self) -> None:
-        """Forget the oldest graphs that have ended and of which no result is left; the last ones can still be asked."""
-        empty = [name for name, graph in self.graphs.items() if graph.ended and not graph.results]
-        for name in empty[:-EMPTY]:
+    def forget_empty(self) -> list[str]:
+        """Forget the oldest graphs that have ended and of which no result is left; the last ones can still be asked.
+
+        Returns those that were forgotten.
+        """
+        empty = [name for name, graph in self.graphs.items() if graph.ended and not graph.results][:-EMPTY]
+        for name in empty:
             del self.graphs[name]
+        return empty
 
     def kept(self) -> list[str]:
         """Keys of all that it holds on the cluster."""
@@ -159,15 +163,20 @@ class Session:
 
 
 class Sessions:
-    """All sessions of a door, written to a file at each change."""
+    """All sessions of a door; what changes is written to a file, `path`."""
 
     MOST = 1000
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
+        self._file = SessionFile(path)
         self.known: dict[str, Session] = {}
-        if path is not None and path.exists():
-            self.known = {one["id"]: _session(one) for one in json.loads(path.read_text())}
+        for session, kind, name, body in self._file.rows():
+            if kind == "session":
+                self.known[session] = Session(**body)
+            elif kind == "array":
+                self.known[session].arrays[name] = Array(**body | {"chunks": _lengths(body["chunks"])})
+            else:
+                self.known[session].graphs[name] = _graph(body)
 
     def create(self, name: str) -> Session:
         """A new one."""
@@ -175,8 +184,13 @@ class Sessions:
             raise Problem(429, "TooManySessions", f"{self.MOST} sessions are open", "DELETE those that are done")
         made = Session(secrets.token_hex(8), name, time.time())
         self.known[made.id] = made
-        self.save()
+        self._file.put(made.id, "session", "", {"id": made.id, "name": made.name, "created": made.created})
         return made
+
+    def close(self, session: Session) -> None:
+        """Forget one."""
+        del self.known[session.id]
+        self._file.drop_all(session.id)
 
     def find(self, name: str) -> Session:
         """A session by id; raises Problem."""
@@ -185,14 +199,41 @@ class Sessions:
             raise Problem(404, "UnknownSession", f"there is no session {name!r}", "POST /api/session makes one")
         return found
 
-    def graph(self, job: str) -> Graph | None:
-        """The graph that is a job."""
-        return next((one.graphs[job] for one in self.known.values() if job in one.graphs), None)
+    def of_job(self, job: str) -> tuple[Session, Graph] | None:
+        """The graph that is a job, and its session."""
+        return next(((one, one.graphs[job]) for one in self.known.values() if job in one.graphs), None)
 
-    def save(self) -> None:
-        """Write all down."""
-        if self._path is not None:
-            new_file(self._path, json.dumps([asdict(one) for one in self.known.values()]))
+    def keeper(self, key: str) -> tuple[Session, Graph] | None:
+        """Whose result a tensor of the cluster is; None for an array, and for what nobody keeps."""
+        for session in self.known.values():
+            for graph in session.graphs.values():
+                if any(one.key == key and not one.borrowed for one in graph.results.values()):
+                    return session, graph
+        return None
+
+    def note_array(self, session: Session, name: str) -> None:
+        """Write down how an array stands now, or that it is gone."""
+        self._note(session, "array", name, session.arrays.get(name))
+
+    def note_graph(self, session: Session, name: str, source: dict[str, Any] | None = None) -> None:
+        """Write down how a graph stands now, or that it is gone, and what it was made from."""
+        self._note(session, "graph", name, session.graphs.get(name), source)
+
+    def source(self, session: Session, graph: Graph) -> dict[str, Any] | None:
+        """What a graph was made from."""
+        return self._file.source(session.id, graph.id)
+
+    def end(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _note(
+        self, session: Session, kind: str, name: str, one: Array | Graph | None, source: dict[str, Any] | None = None
+    ) -> None:
+        if one is None:
+            self._file.drop(session.id, kind, name)
+        elif session.id in self.known:  # else it was closed meanwhile
+            self._file.put(session.id, kind, name, asdict(one), source)
 
 
 def new_file(path: Path, text: str) -> None:
@@ -211,13 +252,9 @@ def shown(dtype: Any, chunks: Sequence[Sequence[int]] | None) -> dict[str, Any]:
     return {"shape": shape, "dtype": dtype, "nbytes": size, "chunks": chunks}
 
 
-def _session(given: dict[str, Any]) -> Session:
-    arrays = {name: Array(**one | {"chunks": _lengths(one["chunks"])}) for name, one in given["arrays"].items()}
-    graphs = {}
-    for name, one in given["graphs"].items():
-        results = {key: Result(**r | {"chunks": _lengths(r["chunks"])}) for key, r in one["results"].items()}
-        graphs[name] = Graph(**one | {"results": results})
-    return Session(**given | {"arrays": arrays, "graphs": graphs})
+def _graph(given: dict[str, Any]) -> Graph:
+    results = {name: Result(**one | {"chunks": _lengths(one["chunks"])}) for name, one in given["results"].items()}
+    return Graph(**given | {"results": results})
 
 
 def _lengths(chunks: Any) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jmars.errors import ClusterError
+from jmars.storage.travelling import checksum, received
 from jmars.worker.store import StoreActor
 
 __all__ = ["PassingActor"]
@@ -44,22 +45,24 @@ class PassingActor:
 
     async def gather(
         self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
-    ) -> bytes:
+    ) -> tuple[bytes, bytes]:
         """Elements of a chunk in C order: those at `strides` bytes from each other, the first at byte `start`.
 
-        So of a chunk of which every tenth column is wanted, a tenth is sent.
+        So of a chunk of which every tenth column is wanted, a tenth is sent. Behind the bytes stands their checksum.
         """
         ticket = f"gather-{secrets.token_hex(8)}"
         try:
             (offset,) = await self._store.pin(ticket, [chunk])
             last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
             self._check(chunk, start, start + last + itemsize if min(strides, default=0) >= 0 else -1)
-            return np.ndarray(shape, f"V{itemsize}", self._memory, offset + start, strides).tobytes()
+            data = np.ndarray(shape, f"V{itemsize}", self._memory, offset + start, strides).tobytes()
+            return data, checksum(data)
         finally:
             self._store.unpin(ticket)
 
-    async def put(self, chunk: int, data: bytes) -> None:
-        """Store a fresh chunk."""
+    async def put(self, chunk: int, data: bytes, sent: bytes) -> None:
+        """Store a fresh chunk, whose checksum as it was sent is `sent`."""
+        received(data, sent, f"chunk {chunk}")
         offset = await self._store.reserve(chunk, len(data))
         self._memory[offset : offset + len(data)] = data
         self._store.seal(chunk)

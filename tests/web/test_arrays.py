@@ -170,7 +170,7 @@ def test_the_token_is_nowhere_but_in_its_file(web, door):
     for path in folder.iterdir():
         if path.is_file() and path.name != "web.header":
             assert web.token not in path.read_text(errors="replace"), path
-    for path in ("web.header", "web.json", "web-sessions.json", "web.lock"):
+    for path in ("web.header", "web.json", "web-sessions.db", "web.lock"):
         assert os.stat(folder / path).st_mode & 0o077 == 0
     for path in ("/api/cluster", "/api/openapi.json", "/metrics", "/nothing"):
         assert web.token.encode() not in web.ask("GET", path).body

@@ -43,24 +43,65 @@ def test_labels_are_escaped():
 
 
 def test_sessions_are_found_again_in_their_file(tmp_path):
-    path = tmp_path / "sessions.json"
+    path = tmp_path / "sessions.db"
     before = Sessions(path)
     made = before.create("mine")
     records = np.dtype([("a", "<f8"), ("b", "<i4", (2,)), ("c", [("d", "<i2")])])
     made.arrays["a"] = Array("k1", named_dtype(records), ((2, 1), (4,)), fortran=True)
     results = {"y": Result("k2", "<f8", None), "z": Result("k3", "<i8", ((3,), (1, 1)), borrowed=True)}
     made.graphs["job-1"] = Graph("job-1", "g", results, ["k4"], error={"error": "E", "message": "m"})
-    before.save()
-    assert path.stat().st_mode & 0o777 == 0o600 and [one.name for one in tmp_path.iterdir()] == ["sessions.json"]
+    before.note_array(made, "a")
+    before.note_graph(made, "job-1", {"document": {"nodes": {}}})
+    made.graphs["job-1"].state = "failed"
+    before.note_graph(made, "job-1")
+    before.end()
+    assert path.stat().st_mode & 0o777 == 0o600 and [one.name for one in tmp_path.iterdir()] == ["sessions.db"]
     after = Sessions(path)
     assert after.known == before.known
+    assert after.source(*after.of_job("job-1")) == {"document": {"nodes": {}}}
     found = after.find(made.id)
     assert dtype_of(found.array("a").dtype) == records and found.array("a").chunks == ((2, 1), (4,))
     assert found.array("a").described("a")["shape"] == [4, 3]
     assert found.graph("job-1").results == results
     assert sorted(found.kept()) == ["k1", "k2", "k4"]
-    assert after.graph("job-1") is found.graphs["job-1"] and after.graph("job-2") is None
+    assert after.of_job("job-1") == (found, found.graphs["job-1"]) and after.of_job("job-2") is None
+    assert after.keeper("k2") == (found, found.graphs["job-1"]) and after.keeper("k3") is after.keeper("k1") is None
     json.dumps(found.described())
+    del found.arrays["a"], found.graphs["job-1"]
+    after.note_array(found, "a")
+    after.note_graph(found, "job-1")
+    other = after.create("other")
+    after.close(other)
+    after.end()
+    last = Sessions(path)
+    assert [(one.name, one.arrays, one.graphs) for one in last.known.values()] == [("mine", {}, {})]
+    assert last.source(found, made.graphs["job-1"]) is None
+    last.end()
+
+
+def test_a_change_writes_its_own_row_and_not_those_of_the_others(tmp_path):
+    sessions = Sessions(tmp_path / "sessions.db")
+    made = sessions.create("a")
+    for number in range(100):
+        made.graphs[f"job-{number}"] = Graph(f"job-{number}", "", {})
+        sessions.note_graph(made, f"job-{number}", {"document": "x" * 100_000})
+    before = sessions._file._file.total_changes
+    made.graphs["job-7"].state = "succeeded"
+    sessions.note_graph(made, "job-7")
+    assert sessions._file._file.total_changes == before + 1
+    sessions.end()
+    again = Sessions(tmp_path / "sessions.db")
+    assert list(again.known[made.id].graphs) == [f"job-{number}" for number in range(100)]
+    again.end()
+
+
+def test_a_session_that_was_closed_meanwhile_is_not_written_again():
+    sessions = Sessions(None)
+    made = sessions.create("a")
+    made.graphs["job-1"] = Graph("job-1", "", {})
+    sessions.close(made)
+    sessions.note_graph(made, "job-1")
+    assert list(sessions._file.rows()) == []
 
 
 def test_a_thousand_sessions_are_enough(tmp_path):

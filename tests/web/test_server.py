@@ -61,11 +61,11 @@ def test_it_ends_when_it_is_told_to_and_leaves_no_token(number):
         process.stdout.readline()
         folder = Path(process.stdout.readline().strip()).parent
         names = {one.name: stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir() if one.name.startswith("web")}
-        assert names == {"web.header": 0o600, "web.json": 0o600, "web.lock": 0o600}
+        assert names == dict.fromkeys(("web.header", "web.json", "web.lock", "web-sessions.db"), 0o600)
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
         assert (process.returncode, out, err) == (0, "", "")
-        assert {one.name for one in folder.iterdir() if one.name.startswith("web")} == {"web.lock"}
+        assert {one.name for one in folder.iterdir() if one.name.startswith("web")} == {"web.lock", "web-sessions.db"}
 
 
 def test_it_ends_with_its_cluster():

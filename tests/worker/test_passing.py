@@ -10,6 +10,7 @@ import pytest
 
 from jmars.errors import StorageError
 from jmars.storage.arena import SLAB
+from jmars.storage.travelling import checksum
 from jmars.worker.passing import PassingActor
 from tests.worker.storing_host import Host
 from tests.worker.test_store import store_of
@@ -22,11 +23,11 @@ def test_what_is_put_is_read_in_parts_and_nothing_stays_held():
         with mmap.mmap(-1, 4 * SLAB) as memory:
             passing = PassingActor(store, memory)
             data = bytes(range(256)) * (SLAB // 256)
-            await passing.put(3, data)
-            assert await passing.read(3, 0, SLAB) == data
+            await passing.put(3, data, checksum(data))
+            assert await passing.gather(3, 0, 1, (SLAB,), (1,)) == (data, checksum(data))
             assert await passing.read(3, 250, 300) == data[250:300]
             table = np.frombuffer(data, "<u2").reshape(-1, 64)
-            told = await passing.gather(3, 2 * 64 * 2 + 8, 2, (5, 3), (2 * 128, 20))
+            told, _ = await passing.gather(3, 2 * 64 * 2 + 8, 2, (5, 3), (2 * 128, 20))
             assert np.array_equal(np.frombuffer(told, "<u2").reshape(5, 3), table[2:12:2, 4:34:10])
         assert execution.admission.clients == 0 and not host.chunks.pins
 
@@ -38,7 +39,19 @@ def test_a_chunk_that_is_not_there_is_an_error_and_holds_nothing():
         host = Host()
         store, execution = store_of(host)
         with pytest.raises(StorageError, match="chunk 5 is not on this host"), mmap.mmap(-1, SLAB) as memory:
-            await PassingActor(store, memory).read(5, 0, 1)
+            await PassingActor(store, memory).gather(5, 0, 1, (1,), (1,))
         assert execution.admission.clients == 0 and not host.storing.line
+
+    asyncio.run(ask())
+
+
+def test_bytes_that_changed_on_their_way_are_not_stored():
+    async def ask() -> None:
+        host = Host()
+        store, execution = store_of(host)
+        data = bytes(SLAB)
+        with pytest.raises(StorageError, match="bytes of chunk 3 changed"), mmap.mmap(-1, 4 * SLAB) as memory:
+            await PassingActor(store, memory).put(3, data, checksum(data[1:] + b"x"))
+        assert execution.admission.clients == 0 and 3 not in host.chunks.memory and not host.storing.line
 
     asyncio.run(ask())

@@ -1,0 +1,79 @@
+"""The elements of results, read from the cluster's chunks piece by piece, as they are sent.
+
+Bytes travel with a checksum; a chunk that is lost is computed again, and the stream goes on where it stood. Used by
+the handlers, by way of the door. Source: CAPABILITIES S3.9 (a slice moves only its chunks).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import ChunkLostError
+from jmars.storage.travelling import received
+from jmars.tensor.operand import Splits
+from jmars.web.link import Link
+from jmars.web.recomputing import RECOVERIES, Recomputing
+from jmars.web.slices import Read, Selection, pieces, reads
+
+__all__ = ["MOVING", "Fetching"]
+
+AT_ONCE = 64  # chunks of a piece that are asked for at the same time
+MOVING = 600.0  # seconds that a chunk may take to find room, or to come back from disk
+
+
+class Fetching:
+    """Reads for one door; `counts` learns how many bytes went out."""
+
+    def __init__(self, link: Link, recomputing: Recomputing, counts: Counter[tuple[str, ...]]) -> None:
+        self._link, self._recomputing, self._counts = link, recomputing, counts
+
+    async def read(
+        self, key: str, dtype: np.dtype[Any], splits: Splits, selection: Selection
+    ) -> AsyncGenerator[bytes, None]:
+        """The elements of a selection in C order, as bytes, piece by piece; what is lost is computed again."""
+        coming: asyncio.Task[bytes] | None = None  # the next piece is read while the last one is sent
+        try:
+            for box in pieces(selection.ranges, dtype.itemsize):
+                before, coming = coming, asyncio.ensure_future(self._piece(box, key, dtype, splits))
+                if before is not None:
+                    yield await before
+            if coming is not None:
+                yield await coming
+        finally:
+            if coming is not None:
+                coming.cancel()
+
+    async def _piece(self, box: Sequence[range], key: str, dtype: np.dtype[Any], splits: Splits) -> bytes:
+        """The elements of a box, from all chunks that it meets."""
+        for left in reversed(range(RECOVERIES + 1)):
+            try:
+                chunks = await self._link.ask("session", "chunks", key)
+                return await self._gathered(box, chunks, dtype, splits)
+            except ChunkLostError as error:
+                if not left:
+                    raise
+                await self._recomputing.again(key, error)
+        raise AssertionError("the last try returns or raises")
+
+    async def _gathered(
+        self, box: Sequence[range], chunks: Sequence[int], dtype: np.dtype[Any], splits: Splits
+    ) -> bytes:
+        piece = np.empty([len(one) for one in box], dtype)
+        parts = list(reads(box, splits, dtype.itemsize))
+        for some in (parts[i : i + AT_ONCE] for i in range(0, len(parts), AT_ONCE)):
+            answers = [self._part(chunks[one.chunk], one, dtype.itemsize) for one in some]
+            for one, data in zip(some, await asyncio.gather(*answers)):
+                target: Any = (*one.target, ...)
+                piece[target] = np.frombuffer(data, dtype).reshape(one.shape)
+        self._counts["bytes", "out"] += piece.nbytes
+        return piece.tobytes()
+
+    async def _part(self, chunk: int, part: Read, itemsize: int) -> bytes:
+        asked = chunk, part.start, itemsize, part.shape, part.strides
+        data, sent = await self._link.ask("passing", "gather", *asked, patience=MOVING)
+        return received(data, sent, f"chunk {chunk}")

@@ -1,0 +1,96 @@
+"""Sessions in a file, so that a door that was killed is started again with them: each change writes what changed.
+
+A row for each session, array and graph, and the document that a graph was made from, which is read only when a result
+of it was lost. The file need only outlive the process: nothing is forced to the disk. Used by sessions.py.
+Source: RUNTIME 5 (sqlite for sessions and graphs).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jmars.errors import StorageError
+
+__all__ = ["SessionFile"]
+
+_TABLES = """
+PRAGMA synchronous = OFF;
+CREATE TABLE IF NOT EXISTS told (session TEXT, kind TEXT, name TEXT, body TEXT, PRIMARY KEY (session, kind, name));
+CREATE TABLE IF NOT EXISTS source (session TEXT, name TEXT, body TEXT, PRIMARY KEY (session, name));
+"""
+_AGAIN = "ON CONFLICT DO UPDATE SET body = excluded.body"  # the row stays where it is
+
+
+class SessionFile:
+    """Rows by session, kind and name; the last word on each counts.
+
+    Parameters
+    ----------
+    path
+        The file, made with mode 0600 if it is not there; None for memory.
+
+    Raises
+    ------
+    StorageError
+        By each method that writes, where the disk has no room.
+
+    Examples
+    --------
+    >>> file = SessionFile(None)
+    >>> file.put("s1", "graph", "job-1", {"state": "running"}); file.put("s1", "graph", "job-1", {"state": "failed"})
+    >>> list(file.rows()), file.source("s1", "job-1")
+    ([('s1', 'graph', 'job-1', {'state': 'failed'})], None)
+    >>> file.close()
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._folder = "memory" if path is None else str(path.parent)
+        if path is not None:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        self._file = sqlite3.connect(":memory:" if path is None else path, isolation_level=None)
+        self._file.executescript(_TABLES)
+
+    def put(
+        self, session: str, kind: str, name: str, body: dict[str, Any], source: dict[str, Any] | None = None
+    ) -> None:
+        """Write one row, and what it was made from, once."""
+        self._write(f"INSERT INTO told VALUES (?, ?, ?, ?) {_AGAIN}", session, kind, name, json.dumps(body))
+        if source is not None:
+            self._write("INSERT OR REPLACE INTO source VALUES (?, ?, ?)", session, name, json.dumps(source))
+
+    def drop(self, session: str, kind: str, name: str) -> None:
+        """Forget one row."""
+        self._write("DELETE FROM told WHERE session = ? AND kind = ? AND name = ?", session, kind, name)
+        if kind == "graph":
+            self._write("DELETE FROM source WHERE session = ? AND name = ?", session, name)
+
+    def drop_all(self, session: str) -> None:
+        """Forget all rows of a session."""
+        self._write("DELETE FROM told WHERE session = ?", session)
+        self._write("DELETE FROM source WHERE session = ?", session)
+
+    def rows(self) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+        """(session, kind, name, body) of all, in the order in which they were first written."""
+        for session, kind, name, body in self._file.execute("SELECT * FROM told ORDER BY rowid"):
+            yield session, kind, name, json.loads(body)
+
+    def source(self, session: str, graph: str) -> dict[str, Any] | None:
+        """What a graph was made from."""
+        asked = "SELECT body FROM source WHERE session = ? AND name = ?"
+        found = self._file.execute(asked, (session, graph)).fetchone()
+        return None if found is None else json.loads(found[0])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _write(self, words: str, *values: str) -> None:
+        try:
+            self._file.execute(words, values)
+        except sqlite3.OperationalError as error:
+            raise StorageError(f"sessions cannot be written ({error}); make room in {self._folder}") from error
