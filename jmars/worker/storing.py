@@ -213,7 +213,7 @@ class Storing:
         victims = self.chunks.victims(lacking, in_use) if tries else []
         if victims:
             return self._spill(victims)
-        if self.trouble.error is not None:
+        if self.trouble.error is not None and not tries:  # else there is nothing that the disk could take
             seconds = self.trouble.wait()
             if seconds is None:
                 self._drop_head(self.trouble.error)

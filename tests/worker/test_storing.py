@@ -271,3 +271,16 @@ def test_who_is_withdrawn_as_its_chunk_is_lost_hears_nothing_more():
     host.storing.lost = lambda chunk, why: host.storing.withdraw(lambda one: one is request)
     host.storing.heard(host, ("gathered", host.told[0][1], 0, "damaged"))
     assert host.said == [] and host.arena.used == 0
+
+
+def test_nobody_waits_for_a_disk_that_has_nothing_to_take():
+    host = Host()
+    host.storing.trouble.patience = 9.0
+    host.storing.trouble.refused(StorageError("full"))
+    host.storing.trouble._retry = 0.0  # it may be tried again by now
+    host.storing.later = lambda seconds, call: host.said.append(("waits", seconds))
+    host.store(0, 1, 2, 3)
+    for chunk in range(4):
+        host.chunks.pin(chunk)
+    host.ask("reader", slots=1)
+    assert host.said == [("reader", MemoryLimitError)]
