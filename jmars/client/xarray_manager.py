@@ -16,7 +16,7 @@ from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 import jmars.tensor as mt
 from jmars.client.session import execute
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.applying import apply_gufunc
+from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.mapping import map_blocks
 from jmars.tensor.ops.reading import from_blocks
 from jmars.tensor.splits import chunk_bytes, common_splits, decide_splits
@@ -107,8 +107,6 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         """`xarray.apply_ufunc(..., dask="parallelized")`."""
         if axes is not None or axis is not None or keepdims:
             raise UnsupportedError("apply_gufunc with axes, axis or keepdims is not in jmars; move the axes to the end")
-        if signature.replace(" ", "").partition("->")[2].count("(") != 1:
-            raise UnsupportedError(f"functions of several results ({signature}) are not in jmars; call it for each")
         if output_dtypes is None and meta is not None:
             output_dtypes = [np.asarray(one).dtype for one in (meta if isinstance(meta, tuple) else (meta,))]
         value = apply_gufunc(

@@ -78,9 +78,11 @@ def test_apply_ufunc_in_parallel(cluster, air):
     lazy = air.fillna(0).chunk({"lat": 2}, chunked_array_type="jmars")
     found = xr.apply_ufunc(spread, lazy, input_core_dims=[["time"]], dask="parallelized", output_dtypes=[float])
     xr.testing.assert_allclose(found.compute(), air.fillna(0).max("time") - air.fillna(0).min("time"))
-    with pytest.raises(UnsupportedError, match="several results"):
-        xr.apply_ufunc(spread, lazy, input_core_dims=[["time"]], output_core_dims=[[], []], dask="parallelized",
-                       output_dtypes=[float, float])  # fmt: skip
+    low, high = xr.apply_ufunc(
+        lambda v: (v.min(-1), v.max(-1)), lazy, input_core_dims=[["time"]], output_core_dims=[[], []],
+        dask="parallelized", output_dtypes=[float, float],
+    )  # fmt: skip
+    xr.testing.assert_allclose((high - low).compute(), found.compute())
 
 
 def test_files_are_read_on_the_workers_and_written_chunk_by_chunk(cluster, air, tmp_path):

@@ -43,6 +43,74 @@ def test_functions_of_the_last_axes(data):
     same(doubled, np.concatenate([b, b], -1))
 
 
+@given(st.data())
+def test_functions_of_several_outputs(data):
+    batch = data.draw(shapes(0, 2, 4))
+    a = np.random.default_rng(0).normal(size=(*batch, 5)).round(1)
+    x = data.draw(cut(a))
+
+    def ends(v):
+        return v.min(-1), np.sort(v, -1)[..., :2], v.argmax(-1)
+
+    for one, other in zip(mt.apply_gufunc(ends, "(i)->(),(k),()", x, output_sizes={"k": 2}), ends(a)):
+        same(one, other)
+    for one, other in zip(mt.apply_gufunc(np.divmod, "(),()->(),()", x, 2.0), np.divmod(a, 2.0)):
+        same(one, other)
+    low, high = mt.apply_gufunc(
+        lambda v: (v.min(), v.max()), "(i)->(),()", x, vectorize=True, output_dtypes=["f4", "f8"]
+    )
+    same(low, a.min(-1).astype("f4"))
+    same(high, a.max(-1))
+    if batch:
+        each = np.vectorize(lambda v: (v.mean(), v[::-1]), signature="(i)->(),(i)")
+        if a.size:
+            for one, other in zip(mt.vectorize(each.pyfunc, signature="(i)->(),(i)")(x), each(a)):
+                same(one, other, rtol=1e-12)
+
+
+def test_vectorize_is_numpys():
+    a = np.arange(12).reshape(3, 4)
+    x = mt.asarray(a, chunk_size=2)
+
+    def both(v, w=1):
+        return v // w, float(v % w)
+
+    for one, other in zip(mt.vectorize(both)(x, w=5), np.vectorize(both)(a, w=5)):
+        same(one, other)
+    for one, other in zip(mt.vectorize(both, otypes=["i4", "f4"])(x, 3), np.vectorize(both, otypes=["i4", "f4"])(a, 3)):
+        same(one, other)
+    poly = {"excluded": ["p"]}
+    same(mt.vectorize(lambda p, v: np.polyval(p, v), **poly)(p=[1, 2, 3], v=x),
+         np.vectorize(lambda p, v: np.polyval(p, v), **poly)(p=[1, 2, 3], v=a))  # fmt: skip
+    first = {"excluded": {0}}
+    same(mt.vectorize(lambda p, v: p[v % 3], **first)(mt.asarray([5, 6, 7]), x),
+         np.vectorize(lambda p, v: p[v % 3], **first)([5, 6, 7], a))  # fmt: skip
+
+    @mt.vectorize(otypes=[float])
+    def halved(v):
+        """Half of it."""
+        return v / 2
+
+    same(halved(x), a / 2)
+    assert halved.__doc__ == "Half of it." and halved.__name__ == "halved"
+    same(mt.vectorize(lambda v: v + 0.5)(x[x > 4]), a[a > 4] + 0.5)
+    same(mt.vectorize(lambda v: v * 2)(3), np.vectorize(lambda v: v * 2)(3))
+    same(mt.vectorize(lambda v: v.mean(), signature="(n)->()")(x), a.mean(-1))
+    with pytest.raises(ValueError, match="otypes="):
+        mt.vectorize(lambda v: {}[v])(x)
+    with pytest.raises(ValueError, match="3 dtypes are given for 2 outputs"):
+        mt.apply_gufunc(both, "(),()->(),()", x, x, output_dtypes=["f8"] * 3)
+
+
+def test_along_an_axis_a_function_may_give_any_array():
+    a = np.arange(24.0).reshape(2, 3, 4)
+    for axis in range(3):
+        for function in (np.diag, lambda v: np.outer(v, v)[:, :2], lambda v: np.zeros((2, 1, 3)) + v.sum()):
+            same(
+                np.apply_along_axis(function, axis, mt.asarray(a, chunk_size=2)), np.apply_along_axis(function, axis, a)
+            )
+
+
 @given(cut_arrays(), st.integers(-3, 3))
 def test_functions_of_numbers(pair, n):
     a, x = pair
@@ -83,7 +151,7 @@ def test_what_cannot_be_is_said():
         mt.map_overlap(np.abs, x, 1, "other")
     with pytest.raises(ValueError, match="signature"):
         mt.apply_gufunc(np.sum, "i->", x)
-    with pytest.raises(ValueError, match="output_sizes"):
+    with pytest.raises(ValueError, match="does not fit"):
         mt.apply_gufunc(np.sum, "(i)->(k)", x)
     with pytest.raises(ValueError, match="promises"):
         mt.apply_gufunc(lambda v: v, "(i)->()", x).fetch()

@@ -57,7 +57,8 @@ In reading order:
 - polynomials.py: values and fits
 - places.py: positions, bits, writing by masks
 - of_numbers.py: what concerns no tensor
-- applying.py: functions of lines, matrices, neighbourhoods
+- gufuncs.py: functions of numbers, lines, matrices
+- applying.py: functions of lines, neighbourhoods
 - npy.py: `.npy` files
 - reading.py: arrays that a function gives box by box
 - inquiry.py: questions that shape and dtype answer

@@ -1,29 +1,28 @@
-"""A function of the user's for each line, matrix or neighbourhood: `apply_along_axis`, `apply_gufunc`, `map_overlap`, …
+"""A function of the user's for each line or neighbourhood: `apply_along_axis`, `apply_over_axes`, `map_overlap`, …
 
-All are `map_blocks` on tensors that are cut for them. Source: NumPy's gufunc signatures; dask.array `map_overlap`.
+All are `map_blocks` on tensors that are cut for them. Source: dask.array `map_overlap`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from jmars.errors import ChunkSizeError, UnsupportedError
-from jmars.tensor.ops.axes import expand_dims, normal_axis
-from jmars.tensor.ops.blockwise import blockwise
+from jmars.errors import ChunkSizeError
+from jmars.tensor.ops.axes import expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.bordered import bordered, widths
+from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.joining import concatenate
 from jmars.tensor.ops.mapping import map_blocks, opened, packed
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.whole import whole
 from jmars.tensor.protocols import offers
-from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["apply_along_axis", "apply_gufunc", "apply_over_axes", "map_overlap", "vectorize"]
+__all__ = ["apply_along_axis", "apply_over_axes", "map_overlap"]
 
 Array = np.ndarray[Any, Any]
 
@@ -36,7 +35,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     Parameters
     ----------
     func1d
-        Takes one line and gives a number or a line.
+        Takes one line and gives a number or an array, whose axes take the line's place.
     axis, arr
         Along which axis of what.
     dtype, shape
@@ -55,7 +54,12 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
         dtype, shape = (sample.dtype if dtype is None else dtype), (sample.shape if shape is None else shape)
     shape = (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
     if len(shape) > 1:
-        raise UnsupportedError(f"apply_along_axis of a function that gives shape {shape} is not in jmars; give a line")
+        names = [f"o{i}" for i in range(len(shape))]
+        function = partial(_of_line, func1d, args, kwargs)
+        value = apply_gufunc(function, f"(i)->({','.join(names)})", moveaxis(x, axis, -1), output_dtypes=[dtype],
+                             output_sizes=dict(zip(names, shape)), vectorize=True)  # fmt: skip
+        last, first = range(value.ndim - len(shape), value.ndim), range(axis, axis + len(shape))
+        return Tensor(moveaxis(value, tuple(last), tuple(first)).data)
     x = whole(x, [axis])
     cut = tuple(((*shape, 1)[0],) if i == axis else own for i, own in enumerate(x.chunks))
 
@@ -65,6 +69,10 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
     value = map_blocks(lines, x, dtype=dtype, chunks=cut, name=getattr(func1d, "__name__", "apply_along_axis"))
     return value if shape else Tensor(value[tuple(0 if i == axis else slice(None) for i in range(x.ndim))].data)
+
+
+def _of_line(func1d: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], line: Array) -> Any:
+    return func1d(line, *args, **kwargs)
 
 
 @offers("apply_over_axes")
@@ -79,145 +87,6 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
             raise ValueError("function is not returning an array of the correct shape")
         x = value
     return Tensor(x.data)
-
-
-_SIGNATURE = re.compile(r"^(\([^()]*\)(,\([^()]*\))*)->(\([^()]*\))$")
-
-
-@offers("apply_gufunc")
-def apply_gufunc(func: Callable[..., Any], signature: str, *args: Any, output_dtypes: Any = None,
-                 output_sizes: Mapping[str, int] | None = None, vectorize: bool = False, **kwargs: Any
-                 ) -> Tensor:  # fmt: skip
-    """A function of the last axes of arrays, as `signature` names them; other axes broadcast, cut as they are.
-
-    Parameters
-    ----------
-    func
-        Takes NumPy arrays whose last axes are whole, gives one.
-    signature
-        Such as "(i,j),(j)->(i)"; one output.
-    *args
-        Tensors or arrays.
-    output_dtypes
-        dtype of the output; by default that of the inputs together.
-    output_sizes
-        Lengths of axes that only the output has.
-    vectorize
-        Whether `func` takes the last axes alone.
-
-    Raises
-    ------
-    ValueError
-        If the signature does not fit the arrays.
-
-    Examples
-    --------
-    >>> from jmars.tensor.ops.creation import ones
-    >>> apply_gufunc(lambda x: x.mean(-1), "(i)->()", ones((4, 6), chunk_size=2)).fetch().tolist()
-    [1.0, 1.0, 1.0, 1.0]
-    """
-    text = signature.replace(" ", "")
-    if not _SIGNATURE.match(text):
-        raise ValueError(f"not a signature of one output: {signature!r}; write one such as '(i,j),(j)->(i)'")
-    given, _, gives = text.partition("->")
-    cores = [tuple(filter(None, part.split(","))) for part in re.findall(r"\(([^()]*)\)", given)]
-    core = tuple(filter(None, gives.strip("()").split(",")))
-    tensors = [as_tensor(x) for x in args]
-    if len(tensors) != len(cores):
-        raise ValueError(f"{signature} takes {len(cores)} arrays and {len(tensors)} are given")
-    sizes = dict(output_sizes or {})
-    for x, names in zip(tensors, cores):
-        if x.ndim < len(names):
-            raise ValueError(f"an array of shape {x.shape} has fewer axes than {names} in {signature}")
-        for name, n in zip(names, x.shape[x.ndim - len(names) :]):
-            if sizes.setdefault(name, n) != n:
-                raise ValueError(f"axis {name!r} of {signature} is {sizes[name]} long here and {n} there")
-    if missing := [name for name in core if name not in sizes]:
-        raise ValueError(f"how long {missing} of {signature} are is not known; give output_sizes=")
-    own = tuple(x.ndim - len(names) for x, names in zip(tensors, cores))
-    loop = len(np.broadcast_shapes(*(x.shape[:n] for x, n in zip(tensors, own))))
-    most = max([len(core), *map(len, cores)])
-    ready = [_core_last(x, len(names), loop, most) for x, names in zip(tensors, cores)]
-    shape = tuple(sizes[name] for name in core)
-    dtype = np.result_type(*(x.dtype for x in tensors)) if output_dtypes is None else output_dtypes
-    dtype = dtype[0] if isinstance(dtype, tuple | list) else dtype
-    params = (
-        packed((func, kwargs)),
-        (text, np.dtype(dtype).char) if vectorize else None,
-        tuple(zip(own, map(len, cores))),
-        loop,
-        most,
-        shape,
-    )
-    return _looped(getattr(func, "__name__", "gufunc"), ready, params, dtype)
-
-
-def _gufunc(*more: Any) -> Array:
-    """Call the user's function with blocks of `loop` axes before and `most` behind, and give such a block."""
-    *blocks, blob, signature, counts, loop, most, shape = more
-    func, kwargs = opened(blob)
-    called = func if signature is None else np.vectorize(func, otypes=signature[1], signature=signature[0])
-    inner = [b.reshape(*b.shape[loop - own : loop], *b.shape[loop + most - n :]) for b, (own, n) in zip(blocks, counts)]
-    value = np.asarray(called(*inner, **kwargs))
-    before = value.shape[: value.ndim - len(shape)]
-    if value.shape[value.ndim - len(shape) :] != shape or len(before) != loop:
-        raise ValueError(
-            f"the function gave an array of shape {value.shape} for blocks of shapes {[b.shape for b in inner]}, and "
-            f"its signature promises {loop} axes and then {shape}"
-        )
-    return value.reshape(*before, *(1,) * (most - len(shape)), *shape)
-
-
-def _core_last(x: Tensor, core: int, loop: int, most: int) -> Tensor:
-    """`x` with `loop` axes before and `most` whole ones behind, some of length 1."""
-    x = whole(x, range(x.ndim - core, x.ndim))
-    before = x.ndim - core
-    new = (*range(loop - before), *range(loop, loop + most - core))
-    return expand_dims(x, new) if new else x
-
-
-def _looped(name: str, tensors: Sequence[Tensor], params: tuple[Any, ...], dtype: Any) -> Tensor:
-    """`_gufunc` on blocks that broadcast along the first axes; the others are whole."""
-    loop, most, shape = params[-3:]
-    outer = np.broadcast_shapes(*(x.shape[:loop] for x in tensors))
-    cuts = [common_splits([x.chunks[i] for x in tensors if x.shape[i] == n]) for i, n in enumerate(outer)]
-    ready = []
-    for x in tensors:
-        own = (cut if sum(cut) == n else (n,) for cut, n in zip(cuts, x.shape))
-        ready.append(Tensor(rechunked(x.data, (*own, *x.chunks[loop:]))))
-    out = (*cuts, *((1,),) * (most - len(shape)), *((n,) for n in shape))
-    value = blockwise(name, _gufunc, ready, out, dtype, params, users=True)
-    extra = range(loop, loop + most - len(shape))
-    index = tuple(0 if i in extra else slice(None) for i in range(value.ndim))
-    return Tensor(value[index].data) if extra else value
-
-
-@offers("vectorize")
-class vectorize:  # NumPy's name
-    """`np.vectorize` for tensors: a function of numbers, called for each element, on the workers.
-
-    Examples
-    --------
-    >>> from jmars.tensor.ops.ranges import arange
-    >>> vectorize(lambda a, b: a if a > b else b)(arange(4, chunk_size=2), 2).fetch().tolist()
-    [2, 2, 2, 3]
-    """
-
-    def __init__(self, pyfunc: Callable[..., Any], otypes: Any = None, doc: str | None = None, excluded: Any = None,
-                 cache: bool = False, signature: str | None = None) -> None:  # fmt: skip
-        self.pyfunc, self.signature, self.excluded = pyfunc, signature, excluded
-        self.otypes = None if otypes is None else [np.dtype(kind) for kind in otypes]
-        self.__doc__ = doc if doc is not None else pyfunc.__doc__
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
-        """A tensor of what the function gives for each element."""
-        dtype = self.otypes[0] if self.otypes else None
-        if self.signature is not None:
-            return apply_gufunc(self.pyfunc, self.signature, *args, vectorize=True, output_dtypes=dtype, **kwargs)
-        function = np.vectorize(self.pyfunc, otypes=self.otypes, excluded=self.excluded)
-        if not any(np.ndim(x) for x in args):
-            return as_tensor(opened(packed(function))(*(as_tensor(x).fetch() for x in args), **kwargs))
-        return map_blocks(function, *args, dtype=dtype, name=getattr(self.pyfunc, "__name__", "vectorize"), **kwargs)
 
 
 @offers("map_overlap")
