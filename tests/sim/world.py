@@ -117,7 +117,7 @@ class World:
         random = self.random
         workers = random.randint(1, 4)
         self.fd = os.memfd_create("sim")
-        self.arena = ScribblingArena(self.fd, 4096 * random.choice((224, 256, 320)))
+        self.arena = ScribblingArena(self.fd, 4096 * random.choice((192, 224, 256)))
         self.executor, self.disk = Executor(self.arena), Disk(self.arena)
         self.folder = str(self.disk.folder)
         mains = {"executor": self.executor.main, "mover": self.disk.main}
