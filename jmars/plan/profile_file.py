@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import platform
-import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +70,8 @@ def update(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> No
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         text = json.dumps({**change(read(path)), "version": VERSION}, separators=(",", ":"))
-        fd, name = tempfile.mkstemp(prefix=path.stem, dir=path.parent)  # 0600
+        name = path.with_suffix(".new")  # one that a killed writer left is written over
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             with os.fdopen(fd, "w") as file:
                 file.write(text)

@@ -17,6 +17,7 @@ In reading order:
 - display.py: a tensor as NumPy prints it
 - temporaries.py: values that only the running statement holds
 - methods.py, tensor.py: `Tensor`, the handle
+- unfinished_file.py: files that get their names when they are complete
 - ops: the operands
 - files: arrays in files of other formats
 - composite.py: values of several tensors

@@ -159,3 +159,33 @@ def test_row_28_the_kernel_ends_without_saying_so(seed, chance, clock, request, 
     gone(pids, 2)
     clock.check(request.node.name, time.monotonic() - begun, 0, 10 if stopped else 2)
     until(lambda: not [one for folder in folders for one in folder.iterdir()], PATIENCE * 10, "files are left")
+
+
+SAVING = """
+import sys
+import numpy as np
+import jmars
+import jmars.tensor as mt
+cluster = jmars.Cluster(2, memory_limit="512MiB")
+begun = sys.argv[2]
+def slow(block):
+    import time
+    open(begun, "w").close()
+    time.sleep(60)
+    return block
+np.save(sys.argv[1], mt.map_blocks(slow, mt.arange(8, chunk_size=4), dtype=int))
+"""
+
+
+def test_row_28_the_kernel_killed_while_it_saves(seed, tmp_path):
+    """Nothing stays beside the file that was to be."""
+    folders = [tmp_path / name for name in ("run", "tmp", "saved")]
+    for folder in folders:
+        folder.mkdir(mode=0o700)
+    begun = tmp_path / "begun"
+    env = {**os.environ, "JMARS_RUNTIME_DIR": str(folders[0]), "TMPDIR": str(folders[1])}
+    command = [sys.executable, "-c", SAVING, str(folders[2] / "a.npy"), str(begun)]
+    with subprocess.Popen(command, env=env, cwd=Path(__file__).parents[2]) as kernel:
+        until(begun.exists, PATIENCE * 20, "it does not begin")
+        injections.kill(kernel.pid)
+    until(lambda: not [one for folder in folders for one in folder.iterdir()], PATIENCE * 10, "files are left")

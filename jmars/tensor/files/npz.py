@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import struct
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.npy import load_at, save
+from jmars.tensor.ops.npy import begin_npy, fill, load_at
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
-from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unfinished_file import unfinished
 
 __all__ = ["Archive", "load_npz", "savez", "savez_compressed"]
 
@@ -101,15 +101,12 @@ def _pack(name: str, file: Any, args: tuple[Any, ...], kwds: dict[str, Any], how
         if f"arr_{i}" in arrays:
             raise ValueError(f"Cannot use un-named variables and keyword arr_{i}")
         arrays[f"arr_{i}"] = one
-    with tempfile.TemporaryDirectory(prefix=".npz-", dir=os.path.dirname(path)) as folder:
-        packed = os.path.join(folder, "all.npz")
-        with zipfile.ZipFile(packed, "w", how) as archive:
-            for i, (key, one) in enumerate(arrays.items()):
-                member = os.path.join(folder, f"{i}.npy")
-                save(member, one)
+    with unfinished(path) as packed, zipfile.ZipFile(packed, "w", how) as archive:
+        for key, one in arrays.items():
+            with unfinished(path, keep=False) as member:
+                x = as_tensor(one)
+                fill(x, begin_npy(x, member))
                 archive.write(member, f"{key}.npy")
-                os.unlink(member)
-        os.replace(packed, path)
 
 
 @offers("load_npz")

@@ -10,7 +10,6 @@ import mmap
 import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +25,7 @@ from jmars.tensor.ops.tiling import add_classes, boxes, corners
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unfinished_file import unfinished
 
 __all__ = ["Layout", "LoadNpy", "filled_file", "load", "load_at", "save", "to_npy"]
 
@@ -202,12 +202,7 @@ def save(file: Any, arr: Any, allow_pickle: bool = False, **kwargs: Any) -> None
     path = os.path.abspath(os.fspath(file))
     path = path if path.endswith(".npy") else f"{path}.npy"
     x = as_tensor(arr)
-
-    def begin(part: str) -> Layout:
-        np.lib.format.open_memmap(part, "w+", x.dtype, x.shape).flush()
-        return _read_header(part)
-
-    filled_file(x, path, begin)
+    filled_file(x, path, lambda part: begin_npy(x, part))
 
 
 def filled_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
@@ -215,18 +210,23 @@ def filled_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
 
     `begin` makes a file of the full length under the name that it is given, and tells where the elements go.
     """
-    part = f"{path}.{os.getpid()}-{x.data.key}.part"
-    try:
-        layout = begin(part)
-        _claim(part)
-        ones = tuple((1,) * len(axis) for axis in x.chunks)
-        written = new_data(SaveNpy(layout, inputs=(x.data,)), tuple(map(sum, ones)), np.dtype(bool), ones)
-        if x.size:
-            get_engine().execute([written])
-        os.replace(part, path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+    with unfinished(path) as part:
+        fill(x, begin(part))
+
+
+def begin_npy(x: Tensor, part: str) -> Layout:
+    """An .npy file of the full length for a tensor, and where its elements go."""
+    np.lib.format.open_memmap(part, "w+", x.dtype, x.shape).flush()
+    return _read_header(part)
+
+
+def fill(x: Tensor, layout: Layout) -> None:
+    """Compute a tensor and have the workers write its chunks to a file of the full length."""
+    _claim(layout.path)
+    ones = tuple((1,) * len(axis) for axis in x.chunks)
+    written = new_data(SaveNpy(layout, inputs=(x.data,)), tuple(map(sum, ones)), np.dtype(bool), ones)
+    if x.size:
+        get_engine().execute([written])
 
 
 def _claim(path: str) -> None:

@@ -1,0 +1,98 @@
+"""A file that gets its name when it is complete: whole, or nothing; errors name the user's path."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.tensor import unfinished_file
+from jmars.tensor.unfinished_file import TMPFILE, unfinished
+
+
+@pytest.fixture(params=["unnamed", "named"])
+def folder(request, tmp_path, monkeypatch):
+    """One that can do it, and as if it could not."""
+    if request.param == "named":
+        monkeypatch.setattr(unfinished_file, "TMPFILE", 0)
+    elif not can(tmp_path):
+        pytest.skip("this file system has no files without a name")
+    return tmp_path
+
+
+def can(folder) -> bool:
+    try:
+        os.close(os.open(folder, TMPFILE | os.O_RDWR))
+    except OSError:
+        return False
+    return bool(TMPFILE)
+
+
+def write(part, text):
+    with open(part, "w") as file:
+        file.write(text)
+
+
+@pytest.mark.parametrize("before", [None, "old"])
+def test_it_is_there_when_it_is_complete_and_replaces_what_was(folder, before):
+    path = folder / "a"
+    if before is not None:
+        path.write_text(before)
+    umask = os.umask(0o027)
+    try:
+        with unfinished(str(path)) as part:
+            write(part, "new")
+            assert (path.read_text() if path.exists() else None) == before
+    finally:
+        os.umask(umask)
+    assert path.read_text() == "new" and os.listdir(folder) == ["a"]
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_what_fails_or_is_not_kept_leaves_nothing(folder):
+    path = folder / "a"
+    path.write_text("old")
+    with pytest.raises(KeyError), unfinished(str(path)) as part:
+        write(part, "new")
+        raise KeyError
+    with unfinished(str(path), keep=False) as part:
+        write(part, "new")
+    assert path.read_text() == "old" and os.listdir(folder) == ["a"]
+
+
+def test_errors_name_the_path_of_the_user(folder):
+    missing, taken = folder / "no" / "a.npy", folder / "taken.npy"
+    taken.mkdir()
+    (taken / "full").touch()
+    for path, kind in ((missing, FileNotFoundError), (taken, OSError)):
+        for save in (mt.save, lambda path, x: x.tofile(path)):
+            with pytest.raises(kind) as caught:
+                save(path, mt.arange(5, chunk_size=2))
+            assert str(caught.value).endswith(f"'{path}'")
+    assert os.listdir(folder) == ["taken.npy"]
+
+
+def test_savez_leaves_nothing_beside(folder):
+    mt.savez(folder / "a.npz", mt.arange(5, chunk_size=2), b=np.ones(3))
+    with np.load(folder / "a.npz") as found:
+        assert found["arr_0"].tolist() == [0, 1, 2, 3, 4] and found["b"].tolist() == [1, 1, 1]
+    assert os.listdir(folder) == ["a.npz"]
+
+
+KILLED = """
+import os, signal, sys
+from jmars.tensor.unfinished_file import unfinished
+with unfinished(sys.argv[1]) as part:
+    open(part, "w").write("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_is_killed_leaves_nothing(tmp_path):
+    if not can(tmp_path):
+        pytest.skip("this file system has no files without a name")
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "a")])
+    assert killed.returncode == -signal.SIGKILL and os.listdir(tmp_path) == []
