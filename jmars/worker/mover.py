@@ -115,7 +115,7 @@ def run_mover(link: socket.socket, arena_fd: int, arena_size: int, folder: str) 
     """Serve until the control process hangs up."""
     mover = Mover(memoryview(mmap.mmap(arena_fd, arena_size)), folder)
     read = link.makefile("rb").read
-    sys.setswitchinterval(1e-4)  # a thread makes checksums, and must not keep the disk waiting
+    sys.setswitchinterval(1e-5)  # while a thread makes checksums another may have a block for the disk
     link.sendall(pack(("disk", mover.direct)))
     while True:
         try:

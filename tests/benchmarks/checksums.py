@@ -70,7 +70,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="exit 1 when the goal is missed")
     given = parser.parse_args()
     print(f"machine: {this_machine()}")
-    sys.setswitchinterval(1e-4)  # as the mover has it
+    sys.setswitchinterval(1e-5)  # as the mover has it
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         direct = spill.takes_direct(folder)
         print(f"{folder}: {'past the page cache' if direct else 'through the page cache'}")
