@@ -24,7 +24,7 @@ from jmars.deploy.clients import Client, Clients
 from jmars.deploy.folders import Folders
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.lease import Lease
-from jmars.deploy.memory import SCHEDULER_BYTES, plan_bytes, private_bytes, room_for_chunks
+from jmars.deploy.memory import SCHEDULER_BYTES, PrivateMemory, plan_bytes, private_bytes, room_for_chunks
 from jmars.deploy.served import ClientHost, ClusterActor, answered
 from jmars.deploy.together import Together
 from jmars.deploy.watch import Watch
@@ -78,7 +78,7 @@ class Host:
         self._lease: Lease | None = None
         self._lease_timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._private: dict[str, int] = {}
+        self._memory, self._private = PrivateMemory(), dict[str, int]()
 
     def _make_scheduler(self, workers: list[str], passing: PassingActor) -> Together | Apart:
         """One in this process; where the cluster is detached one of its own, which may die without harm."""
@@ -280,7 +280,7 @@ class Host:
         while True:
             pids = self._all_pids()
             try:
-                self._private = await asyncio.to_thread(_private, pids)
+                self._private = await asyncio.to_thread(self._memory.of, pids)
             except OSError as error:  # no descriptor is left
                 log.warning("the memory of processes cannot be read: %s", error)
             for worker in self.execution.workers:
@@ -338,10 +338,6 @@ class Host:
                 "workers": workers,
             },
         )
-
-
-def _private(pids: dict[str, int]) -> dict[str, int]:
-    return {name: private_bytes(pid) for name, pid in pids.items()}
 
 
 def main() -> None:

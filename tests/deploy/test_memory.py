@@ -1,12 +1,13 @@
 """Memory: what processes take, what may be asked for."""
 
+import mmap
 import os
 
 import numpy as np
 import psutil
 import pytest
 
-from jmars.deploy.memory import available, chosen_limit, default_limit, private_bytes
+from jmars.deploy.memory import PrivateMemory, available, chosen_limit, default_limit, private_bytes
 
 
 def test_private_bytes_grow_with_what_a_process_fills():
@@ -15,6 +16,18 @@ def test_private_bytes_grow_with_what_a_process_fills():
     grown = private_bytes(os.getpid()) - before
     assert 0.9 * filled.nbytes < grown < 1.5 * filled.nbytes
     assert private_bytes(2**22 + 1) == 0
+
+
+def test_what_is_asked_often_follows_what_is_asked_in_full():
+    memory, me = PrivateMemory(), {"me": os.getpid()}
+    assert memory.of(me)["me"] == pytest.approx(private_bytes(os.getpid()), rel=0.02)
+    filled = np.ones(8 * 2**20)
+    shared = mmap.mmap(-1, 64 * 2**20)
+    shared.write(b"1" * len(shared))  # chunks, which count elsewhere
+    assert memory.of(me)["me"] == pytest.approx(private_bytes(os.getpid()), rel=0.05)
+    assert memory.of({"gone": 2**22 + 1}) == {"gone": 0}
+    del filled
+    shared.close()
 
 
 def test_limits_are_read_and_checked():
