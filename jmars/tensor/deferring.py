@@ -202,7 +202,8 @@ def _put_off(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     seen = [one for one in (_tried(call, nodes, length) for length in _LENGTHS[:2]) if one is not None]
     if len(seen) < 2:
         raise _CannotPutOffError
-    seen += [one for one in (_tried(call, nodes, length) for length in _LENGTHS[2:]) if one is not None]
+    more = [_tried(call, nodes, _LENGTHS[0], apart=True), *(_tried(call, nodes, length) for length in _LENGTHS[2:])]
+    seen += [one for one in more if one is not None]
     first = seen[0]
     listed = [_listed(one) for one in seen]
     if len({len(one) for one in listed}) > 1 or not all(isinstance(x, Tensor) for one in listed for x in one):
@@ -215,14 +216,21 @@ def _put_off(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for item, chunks in enumerate(promised):
         op = Deferred(call=call, promised=tuple(promised), group=group, item=item, inputs=tuple(nodes))
         results.append(Tensor(new_data(op, tuple(map(axis_length, chunks)), listed[0][item].dtype, chunks)))
+    if hasattr(first, "_fields"):  # NumPy's named tuples
+        return type(first)(*results)
     return type(first)(results) if isinstance(first, tuple | list) else results[0]
 
 
-def _tried(call: _Call, nodes: Sequence[TensorData], length: int) -> Any:
-    """What the call gives where each unknown length is `length`; None where it fails."""
+def _tried(call: _Call, nodes: Sequence[TensorData], length: int, *, apart: bool = False) -> Any:
+    """What the call gives where each unknown length is `length`, or with `apart` a little more for each further one
+    that may differ from it; None where it fails."""
     stand_ins = []
+    origins: dict[str, int] = {}
     for node in nodes:
-        chunks = tuple(axis if is_known([axis]) else (length,) for axis in node.chunks)
+        chunks = tuple(
+            axis if is_known([axis]) else (length + apart * 5 * origins.setdefault(axis[0].origin.key, len(origins)),)
+            for axis in node.chunks
+        )
         stand_ins.append(Tensor(TensorData(_StandIn(line=None), tuple(map(sum, chunks)), node.dtype, chunks)))
     try:
         with _strict(), np.errstate(all="ignore"), warnings.catch_warnings():
@@ -249,7 +257,9 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(np.all(one == other))
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return type(one) is type(other) and np.array_equal(one, other)
 
 
 set_guard(guarded)

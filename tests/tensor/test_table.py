@@ -31,10 +31,21 @@ def numpys(name: str) -> Any:
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_it_is_numpy_s(name: str, engine: OneByOne) -> None:
-    @settings(max_examples=EXAMPLES)
+    compared(name, engine, EXAMPLES, hidden=False)
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_of_arrays_whose_length_only_a_run_tells_too(name: str, engine: OneByOne) -> None:
+    compared(name, engine, max(1, EXAMPLES // 4), hidden=True)
+
+
+def compared(name: str, engine: OneByOne, examples: int, *, hidden: bool) -> None:
+    """The function called with drawn arguments, ours and NumPy's."""
+
+    @settings(max_examples=examples)
     @given(st.data())
     def check(data: Any) -> None:
-        call = ROWS[name](Draw(data.draw))
+        call = ROWS[name](Draw(data.draw, hidden))
         note(f"np.{name} of {call}")
         ours, theirs = arguments(call)
         expected = outcome(numpys(name), *theirs)
