@@ -21,7 +21,7 @@ from jmars.kernels.native_pipeline import native_pipeline
 from jmars.kernels.numexpr_backend import cheaper_in_numexpr, numexpr_text, numexpr_there
 from jmars.kernels.numpy_backend import whole_function
 from jmars.kernels.pipeline import Head, Run, Stop, interrupted, pipeline
-from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, program_text
+from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, Step, program_text
 from jmars.kernels.reduction_kernel import combine_function, leaf_function
 
 __all__ = ["Kernel", "compile_program", "take_member"]
@@ -91,7 +91,7 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
         parts.append((run, first + region.last, ending))
         names.append(name)
     members = [program.members[number - first] if program.members else 0 for _, number, _ in parts]
-    run = parts[0][0] if len(parts) == 1 else _in_sequence(parts, members, types)
+    run = parts[0][0] if len(parts) == 1 else _in_sequence(parts, members, types, _reshaped(program.steps, first))
     order = ("llvm", "numexpr", "numpy-blocked", "numpy", "function")
     kernel: Any = _own_copy(run)
     kernel.backend = min(names, key=order.index)
@@ -105,24 +105,41 @@ def _own_copy(run: Run) -> FunctionType:
     return FunctionType(run.__code__, run.__globals__, run.__name__, run.__defaults__, run.__closure__)
 
 
-def _in_sequence(parts: list[tuple[Run, int, tuple[int, ...]]], members: list[int], types: list[ChunkType]) -> Run:
-    """Regions one after the other; what stands between some lives until the last of them has read it."""
+def _reshaped(steps: Sequence[Step], first: int) -> dict[int, int]:
+    """Values that are others in another shape, and which."""
+    return {first + k: step.inputs[0] for k, step in enumerate(steps) if isinstance(step, Call) and step.reshapes}
+
+
+def _in_sequence(
+    parts: list[tuple[Run, int, tuple[int, ...]]], members: list[int], types: list[ChunkType], reshaped: dict[int, int]
+) -> Run:
+    """Regions one after the other; what stands between some lives until the last of them has read it.
+
+    What is only another shape of something is a view of that; where the output is, its memory takes that something.
+    """
+    last = parts[-1][1]
+    in_out = reshaped.get(last) if reshaped.get(last) in [number for _, number, _ in parts] else None
+    in_out = None if in_out in reshaped else in_out
 
     def run(out: Any, inputs: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> Any:
         values: list[Any] = list(inputs) + [None] * (len(types) - len(inputs))
         done = 0
         try:
             for part, number, ending in parts[:-1]:
-                target = np.empty(types[number].shape, types[number].dtype)
-                part(target, values, args, stop)
-                target.setflags(write=False)  # as a stored chunk is: others may still read it
+                if number in reshaped:
+                    target = values[reshaped[number]].reshape(types[number].shape)
+                else:
+                    shape = types[number].shape
+                    target = out.reshape(shape) if number == in_out else np.empty(shape, types[number].dtype)
+                    part(target, values, args, stop)
+                    target.setflags(write=False)  # as a stored chunk is: others may still read it
                 for value in ending:
                     values[value] = None
                 values[number] = target
                 done += 1
                 if stop is not None and stop():
                     raise interrupted()
-            return parts[-1][0](out, values, args, stop)
+            return out if in_out is not None else parts[-1][0](out, values, args, stop)
         except BaseException as error:
             _note_member(error, members[done])
             raise

@@ -166,6 +166,7 @@ class Call:
     users: bool = False  # the user's code runs in it: nobody knows what memory it takes, nor what else it does
     retries: int = -1  # how often it is tried again after it raised; -1 where its user has not said
     gathers: bool = False  # reads a part of each input only: see `Program.gathers`
+    reshapes: bool = False  # gives its one input in another shape: between other steps nothing is copied for that
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)

@@ -148,3 +148,38 @@ def test_single_numbers():
 def test_a_kernel_is_a_function_with_two_attributes():
     kernel: Kernel = compile_program(scale(2.0))
     assert (kernel.backend, kernel.text) == ("numpy", "x0 * 2.0")
+
+
+def test_another_shape_of_what_stands_between_is_no_copy():
+    flat, square = ChunkType((12,), F8), ChunkType((3, 4), F8)
+    seen: list[np.ndarray] = []
+
+    def doubled(out, inputs, params, arg):
+        seen.extend((inputs[0], out))
+        np.multiply(inputs[0], 2, out=out)
+
+    def never(out, inputs, params, arg):
+        np.copyto(out, inputs[0].reshape(out.shape))
+        seen.append(out)
+
+    def call(function, given, gives, **more):
+        return single(function.__name__, (given,), Call(function, (), (0,), gives, **more))
+
+    turned = call(never, flat, square, reshapes=True)
+    back = call(never, square, flat, reshapes=True)
+    x, out = np.arange(12.0), np.empty((3, 4))
+    compile_program(fuse([call(doubled, flat, flat), turned], [0]))(out, [x])
+    np.testing.assert_array_equal(out, 2 * x.reshape(3, 4))
+    assert len(seen) == 2 and np.shares_memory(seen[1], out), "made where it stays"
+    seen.clear()
+    out = np.empty(12)
+    compile_program(fuse([back, call(doubled, flat, flat)], [0]))(out, [x.reshape(3, 4)])
+    np.testing.assert_array_equal(out, 2 * x)
+    assert np.shares_memory(seen[0], x)
+    seen.clear()
+    out = np.empty((3, 4))
+    compile_program(fuse([call(doubled, square, square), back, turned], [0, 0]))(out, [x.reshape(3, 4)])
+    np.testing.assert_array_equal(out, 2 * x.reshape(3, 4))
+    out = np.empty((3, 4))
+    compile_program(turned)(out, [x])  # alone it is a chunk of its own
+    np.testing.assert_array_equal(out, x.reshape(3, 4))

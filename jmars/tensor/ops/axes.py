@@ -91,9 +91,8 @@ class Reshape(Operand):
 
         def program(k: int) -> Program:
             chunk = ChunkType(before[k // len(after)], source.dtype)
-            return single(
-                self.name, (chunk,), Call(same_order, (), (0,), ChunkType(after[k % len(after)], output.dtype))
-            )
+            out = ChunkType(after[k % len(after)], output.dtype)
+            return single(self.name, (chunk,), Call(same_order, (), (0,), out, reshapes=True))
 
         return add_classes(builder, program, kind, source.ids.reshape(-1, 1)).reshape(output.grid)
 
