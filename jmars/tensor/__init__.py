@@ -16,6 +16,7 @@ In reading order:
 - protocols.py: the table of functions
 - display.py: a tensor as NumPy prints it
 - temporaries.py: values that only the running statement holds
+- spellings.py: Dask's and Mars's names
 - methods.py, tensor.py: `Tensor`, the handle
 - unfinished_file.py: files that get their names when they are complete
 - ops: the operands

@@ -10,27 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jmars.tensor.protocols import call
+from jmars.tensor.spellings import Spellings
 
 __all__ = ["Methods"]
 
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each is part of the next
 
 
-class Methods:
+class Methods(Spellings):
     """Methods of `Tensor`; each does what NumPy's does, lazily."""
 
     __slots__ = ()
     _namespace: ClassVar[Any]  # the module array_api, which puts itself here
-
-    # Dask's names
-
-    def compute(self, *args: Any, **kwargs: Any) -> Any:
-        """The value as a NumPy array: `fetch`."""
-        return self.fetch()
-
-    def persist(self, *args: Any, **kwargs: Any) -> Any:
-        """Computed and kept on the cluster: `execute`."""
-        return self.execute()
 
     # Elementwise
 

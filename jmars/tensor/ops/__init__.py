@@ -45,6 +45,7 @@ In reading order:
 - selection.py: quantiles of all elements without a sort
 - order.py: sorting, medians, percentiles
 - blockwise.py: functions of chunks at the same place
+- largest.py: `topk`
 - bordered.py: chunks with borders of their neighbours
 - factorisation.py: `np.linalg` beyond products
 - tensor_equations.py: equations of tensors as those of matrices
@@ -82,6 +83,7 @@ from jmars.tensor.ops import (
     indexing,
     inquiry,
     joining,
+    largest,
     linalg,
     mapping,
     masking,
@@ -123,6 +125,7 @@ __all__ = [
     "indexing",
     "inquiry",
     "joining",
+    "largest",
     "linalg",
     "mapping",
     "masking",

@@ -1,0 +1,248 @@
+"""Dask's and Mars's names for what tensors have anyway, so that code written for those runs. `Tensor` inherits them.
+
+The list for users is docs/reference/spellings.md. Source: dask.array (2025), names and defaults; Mars 0.10,
+`mars.tensor`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.engine import get_engine
+from jmars.tensor.protocols import FUNCTIONS, call, offers
+from jmars.tensor.splits import ChunkSize, decide_splits
+
+if TYPE_CHECKING:
+    from jmars.tensor.operand import Splits
+    from jmars.tensor.tensor import Tensor
+
+__all__ = ["Blocks", "ExecutableTuple", "Spellings", "coarsen", "compute", "normalize_chunks", "persist"]
+
+
+class Spellings:
+    """Names that Dask's and Mars's arrays have."""
+
+    __slots__ = ()
+
+    # Dask
+
+    def compute(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """The value as a NumPy array, of a tensor without axes as a NumPy scalar; see `fetch`."""
+        return self.fetch()[()]
+
+    def persist(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Computed and kept on the cluster: `execute`."""
+        return self.execute()
+
+    @property
+    def numblocks(self: Any) -> tuple[int, ...]:
+        """Chunks on each axis."""
+        return tuple(map(len, self.chunks))
+
+    @property
+    def npartitions(self: Any) -> int:
+        """Chunks."""
+        return int(np.prod(self.numblocks, dtype=int))
+
+    @property
+    def chunksize(self: Any) -> tuple[int, ...]:
+        """The length of the longest chunk on each axis."""
+        return tuple(map(max, self.chunks))
+
+    @property
+    def blocks(self: Any) -> Blocks:
+        """The chunks by their places: `x.blocks[0, 1:]` is the tensor that these make."""
+        return Blocks(self)
+
+    partitions = blocks
+
+    def map_overlap(self: Any, func: Callable[..., Any], depth: Any = 0, boundary: Any = None, trim: bool = True,
+                    **kwargs: Any) -> Any:  # fmt: skip
+        """`mt.map_overlap` with Dask's order of arguments; without a `boundary`, blocks at the ends are shorter."""
+        return call("map_overlap", func, self, depth, "none" if boundary is None else boundary, trim=trim, **kwargs)
+
+    @property
+    def vindex(self: Any) -> _Points:
+        """Points by one array of positions for each axis; axes that are sliced come behind."""
+        return _Points(self)
+
+    def compute_chunk_sizes(self: Any) -> Any:
+        """The tensor itself, its lengths known: `x[x > 0]` is computed for that."""
+        _ = self.chunks
+        return self
+
+    def topk(self: Any, k: int, axis: int = -1) -> Any:
+        """The `k` largest along an axis in falling order; for a negative `k`, the smallest in rising order."""
+        return call("topk", self, k, axis)
+
+    def to_zarr(self: Any, *args: Any, **kwargs: Any) -> None:
+        """`mt.to_zarr`."""
+        call("to_zarr", self, *args, **kwargs)
+
+    # Mars
+
+    @property
+    def nsplits(self: Any) -> Splits:
+        """Lengths of the chunks on each axis: `chunks`."""
+        found: Splits = self.chunks
+        return found
+
+    def to_numpy(self: Any) -> np.ndarray[Any, Any]:
+        """The value as a NumPy array: `fetch`."""
+        value: np.ndarray[Any, Any] = self.fetch()
+        return value
+
+
+class Blocks:
+    """The chunks of a tensor as an array of their own.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.ranges import arange
+    >>> blocks = arange(10, chunk_size=4).blocks
+    >>> blocks.shape, blocks[1:].chunks, blocks[-1].fetch().tolist(), blocks[[2, 0]].fetch().tolist()
+    ((3,), ((4, 2),), [8, 9], [8, 9, 0, 1, 2, 3])
+    """
+
+    def __init__(self, whole: Tensor) -> None:
+        self._whole = whole
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Chunks on each axis."""
+        return self._whole.numblocks
+
+    @property
+    def size(self) -> int:
+        """Chunks."""
+        return self._whole.npartitions
+
+    def ravel(self) -> list[Tensor]:
+        """Each chunk as a tensor, in C order."""
+        return [self[place] for place in np.ndindex(*self.shape)]
+
+    def __getitem__(self, index: Any) -> Tensor:
+        entries = list(index) if isinstance(index, tuple) else [index]
+        if Ellipsis in entries:
+            at = entries.index(Ellipsis)
+            entries[at : at + 1] = [slice(None)] * (len(self.shape) - len(entries) + 1)
+        if len(entries) > len(self.shape) or sum(np.ndim(entry) for entry in entries) > 1:
+            raise IndexError(f"blocks of {len(self.shape)} axes are chosen by as many ints and slices and one list")
+        chosen, cut = self._whole, []
+        for axis, lengths in enumerate(self._whole.chunks):
+            entry = entries[axis] if axis < len(entries) else slice(None)
+            numbers = np.atleast_1d(np.arange(len(lengths))[entry]).tolist()
+            cut.append(tuple(lengths[k] for k in numbers) or (0,))
+            begins = list(itertools.accumulate(lengths, initial=0))
+            if numbers and numbers == list(range(numbers[0], numbers[-1] + 1)):
+                one: Any = slice(begins[numbers[0]], begins[numbers[-1] + 1])
+            else:
+                one = np.array([i for k in numbers for i in range(begins[k], begins[k + 1])], np.int64)
+            chosen = chosen[(slice(None),) * axis + (one,)]
+        found: Tensor = call("rechunk", chosen, tuple(cut))
+        return found
+
+
+class _Points:
+    """`x.vindex`."""
+
+    def __init__(self, whole: Tensor) -> None:
+        self._whole = whole
+
+    def __getitem__(self, index: Any) -> Tensor:
+        entries = index if isinstance(index, tuple) else (index,)
+        entries += (slice(None),) * (self._whole.ndim - len(entries))
+        if any(not isinstance(entry, slice) and np.asarray(entry).dtype.kind not in "iu" for entry in entries):
+            raise IndexError("vindex takes arrays of positions, ints and slices; use x[mask] for a mask")
+        first = [axis for axis, entry in enumerate(entries) if not isinstance(entry, slice)]
+        if not first:
+            raise IndexError("vindex takes at least one array of positions; use x[...] for slices alone")
+        order = first + [axis for axis, entry in enumerate(entries) if isinstance(entry, slice)]
+        found: Tensor = call("transpose", self._whole, order)[tuple(entries[axis] for axis in order)]
+        return found
+
+
+class ExecutableTuple(tuple):  # type: ignore[type-arg]
+    """Several tensors that are computed together, as one job.
+
+    Examples
+    --------
+    >>> import jmars.tensor as mt
+    >>> x = mt.arange(6)
+    >>> [int(value) for value in mt.ExecutableTuple((x.sum(), x.max())).execute().fetch()]
+    [15, 5]
+    """
+
+    __slots__ = ()
+
+    def execute(self) -> ExecutableTuple:
+        """Compute them and keep the chunks on the cluster."""
+        get_engine().execute([one.data for one in self])
+        return self
+
+    def fetch(self) -> tuple[Any, ...]:
+        """Their values, computed where they are not held."""
+        if missing := [one.data for one in self if not get_engine().held(one.data)]:
+            get_engine().execute(missing)
+        return tuple(one.fetch() for one in self)
+
+
+FUNCTIONS["ExecutableTuple"] = ExecutableTuple
+
+
+@offers("compute")
+def compute(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """`dask.compute`: the values of tensors, computed as one job; anything else as it is.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.ranges import arange
+    >>> [int(value) for value in compute(arange(6).sum(), 7)]
+    [15, 7]
+    """
+    tensors = ExecutableTuple(one for one in args if hasattr(one, "data") and hasattr(one, "fetch"))
+    values = iter([value[()] for value in tensors.fetch()])
+    return tuple(next(values) if any(one is own for own in tensors) else one for one in args)
+
+
+@offers("persist")
+def persist(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """`dask.persist`: tensors computed as one job and kept on the cluster."""
+    return tuple(ExecutableTuple(args).execute())
+
+
+@offers("normalize_chunks")
+def normalize_chunks(chunks: ChunkSize, shape: Sequence[int], limit: Any = None, dtype: Any = float) -> Splits:
+    """`dask.array.core.normalize_chunks`: the lengths of the chunks that a chunk size means."""
+    if limit is not None:
+        raise UnsupportedError("normalize_chunks with a limit is not in jmars; give the size itself, chunks='64MiB'")
+    return decide_splits(tuple(shape), np.dtype(dtype), chunks)
+
+
+@offers("coarsen")
+def coarsen(reduction: Callable[..., Any], x: Any, axes: Mapping[int, int], trim_excess: bool = False,
+            **kwargs: Any) -> Tensor:  # fmt: skip
+    """`dask.array.coarsen`: blocks of `axes[axis]` neighbours reduced to one element each.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.ranges import arange
+    >>> coarsen(np.sum, arange(6, chunk_size=4), {0: 2}).fetch().tolist()
+    [1, 5, 9]
+    """
+    whole = call("asarray", x)
+    counts = [axes.get(axis, axes.get(axis - whole.ndim, 1)) for axis in range(whole.ndim)]
+    if any(length % n for length, n in zip(whole.shape, counts)):
+        if not trim_excess:
+            raise ValueError(
+                f"lengths {whole.shape} are no multiples of {counts}; give trim_excess=True to drop the rest"
+            )
+        whole = whole[tuple(slice(length // n * n) for length, n in zip(whole.shape, counts))]
+    shape = [n for length, count in zip(whole.shape, counts) for n in (length // count, count)]
+    found: Tensor = reduction(call("reshape", whole, shape), axis=tuple(range(1, len(shape), 2)), **kwargs)
+    return found
