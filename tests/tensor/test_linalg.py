@@ -74,6 +74,18 @@ def test_other_products_are_summed_in_a_tree(engine):
     same(x @ y, np.full((80, 80), 80.0))
 
 
+def test_lines_that_are_too_long_for_one_product_are_summed_in_pieces(engine):
+    a, b = np.arange(4 * 999.0).reshape(4, 999), np.arange(999 * 3.0).reshape(999, 3)
+    x, y = mt.asarray(a, chunks=(1, -1)), mt.asarray(b, chunks=(-1, 1))
+    engine.limit, engine.workers = 16_000, 1  # a line takes 8,000 bytes
+    graph = tiled(TensorGraph.of([(mt.ones(x.shape, chunks=x.chunks) @ mt.ones(y.shape, chunks=y.chunks)).data]))
+    products = [i for i in range(graph.n) if graph.programs[graph.program[i]].name == "matmul"]
+    assert products and all(graph.nbytes[graph.inputs(i)].sum() <= 8_000 for i in products)
+    same(x @ y, a @ b, rtol=1e-12)
+    same(np.einsum("ik,kj,k->ij", x, y, b[:, 0]), np.einsum("ik,kj,k->ij", a, b, b[:, 0]), rtol=1e-12)
+    same(np.einsum("ik->k", x), a.sum(0))
+
+
 @pytest.mark.parametrize(
     ("a", "b"), [((2, 3), (2, 3)), ((3,), (2,)), ((), (2, 2)), ((2, 2, 3), (3, 3, 2)), ((3, 4), (3,))]
 )

@@ -22,12 +22,13 @@ from jmars.errors import UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Combine, Program, single
 from jmars.kernels.reducers import UfuncReducer
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.engine import current_engine
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.elementwise import astype
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.tiling import add_classes, classes
-from jmars.tensor.splits import chunk_bytes, common_splits
+from jmars.tensor.splits import chunk_bytes, common_splits, refined
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["contracted"]
@@ -76,6 +77,7 @@ def contracted(
             if other == label and x.shape[i] == length
         ]
         cuts[label] = common_splits(found)
+    cuts = _fitting(cuts, [*labels, result], result, dtype.itemsize)
     inputs = []
     for x, own in zip(operands, labels):
         x = x if x.dtype == dtype else astype(x, dtype)
@@ -88,6 +90,29 @@ def contracted(
     together = max(1, min(MOST_TOGETHER, 2 * chunk_bytes() // max(factors, 1)))
     op = Contraction(name, tuple(labels), which, result, together, max(2, config.combine_size), inputs=unique)
     return Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks))
+
+
+def _fitting(
+    cuts: dict[int, tuple[int, ...]], arrays: Sequence[Labels], result: Labels, itemsize: int
+) -> dict[int, tuple[int, ...]]:
+    """The cuts, finer along axes that are summed where one product would take more than half a worker's memory.
+
+    Lines that are whole along such an axis may be that long; their products are sums of those of their pieces.
+    """
+    engine = current_engine()
+    if engine is None:
+        return cuts
+    memory, workers = engine.limits()
+    room = memory // (2 * workers)
+    cuts = dict(cuts)
+    while True:
+        longest = {label: max(cut, default=0) for label, cut in cuts.items()}
+        sizes = [math.prod(longest[label] for label in own) * itemsize for own in arrays]
+        inner = [label for label in cuts if label not in result and longest[label] > 1]
+        if sum(sizes) <= room or not inner:
+            return cuts
+        most = max(inner, key=lambda label: longest[label])
+        cuts[most] = refined((cuts[most],), (), -(-longest[most] // 2))[0]
 
 
 @dataclass(frozen=True, eq=False)

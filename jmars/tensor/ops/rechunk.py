@@ -63,15 +63,18 @@ def rechunked(data: TensorData, chunks: Splits) -> TensorData:
 
 
 def _reads_too_much(data: TensorData, chunks: Splits) -> bool:
-    """Whether what a new chunk is made of takes far more than the chunk, and much of the memory limit."""
+    """Whether the several chunks that a new one is made of take far more than it, and much of the memory limit."""
     engine = current_engine()
     if engine is None or not data.shape or any(0 in axis for axis in (*data.chunks, *chunks)):
         return False
     read = made = data.dtype.itemsize
+    several = False
     for old, new in zip(data.chunks, chunks):
-        read *= max(sum(cover.lengths) for cover in covers(old, new)) if old != new else max(old)
+        own = covers(old, new) if old != new else []
+        read *= max((sum(cover.lengths) for cover in own), default=max(old))
         made *= max(new)
-    if read <= 2 * made:
+        several |= any(len(cover.taken) > 1 for cover in own)
+    if read <= 2 * made or not several:
         return False
     memory, workers = engine.limits()
     return read > memory // (SHARE * workers)
