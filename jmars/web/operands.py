@@ -37,9 +37,11 @@ from jmars.tensor.ops import (
     rechunk,
     reduction,
     sample_sort,
+    scattering,
     slicing,
     taking,
     unique,
+    unique_lines,
     writing,
 )  # fmt: skip
 from jmars.tensor.source_line import SourceLine
@@ -52,7 +54,15 @@ from jmars.web.values import decoded, encoded, function_name, made, parts
 __all__ = ["KINDS", "OPERANDS", "document_of", "graph_of"]
 
 OPERANDS = "operands"  # the key by which this form is known
-_TELLING = {"Deferred", "Field", "Inverse", "Masked", "Packed"}  # whose own lengths only a run can tell
+_TELLING = {
+    "Deferred",
+    "Field",
+    "Inverse",
+    "Lines",
+    "Masked",
+    "Packed",
+    "Part",
+}  # whose own lengths only a run can tell
 _ARRAY, _MAP = "array", "MapBlocks"
 _MAPPED = ("function", "which", "grid", "with_place")  # of a mapped function, beside its pickle, which does not travel
 KINDS: dict[str, type[Operand]] = {
@@ -63,7 +73,8 @@ KINDS: dict[str, type[Operand]] = {
         random_chunks.Draws, random_given.GivenDraws, random_order.Order, ranges.Range, rechunk.Rechunk,
         reduction.Reduction, sample_sort.Merged,
         sample_sort.MergeParts, slicing.Slice, taking.Take, unique.Field, unique.Inverse, unique.Packed,
-        writing.SetPart, writing.SetPositions,
+        unique_lines.Lines, unique_lines.Part,
+        scattering.SetPositions, writing.SetPart,
     )
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
@@ -72,6 +72,52 @@ def test_an_integer_array_is_written(data):
     index = (slice(None),) * axis + (where,)
     value = -1 - np.arange(array[index].size).reshape(array[index].shape)
     x[index] = array[index] = data.draw(st.sampled_from([value, -5]))
+    same(x, array)
+
+
+@st.composite
+def indices_with_arrays(draw, shape):
+    """Slices, ints and at least one integer array, all arrays of shapes that broadcast."""
+    common = draw(st.sampled_from([(3,), (2, 2), (1,), (0,)]))
+    which = draw(st.integers(0, len(shape) - 1))
+    entries = []
+    for axis, n in enumerate(shape):
+        kind = "array" if axis == which else draw(st.sampled_from(["array", "slice", "int", "whole"]))
+        if kind == "array":
+            own = draw(st.sampled_from([common, common[-1:]]))
+            size = int(np.prod(own))
+            at = draw(st.lists(st.integers(-n, n - 1), min_size=size, max_size=size))
+            entries.append(np.array(at, int).reshape(own))
+        else:
+            entries.append({"slice": slice(None, None, 2), "int": n - 1, "whole": slice(None)}[kind])
+    return tuple(entries)
+
+
+@given(st.data())
+def test_integer_arrays_anywhere_are_written(data):
+    array, x = data.draw(cut_arrays(low=1).filter(lambda pair: pair[0].size))
+    index = data.draw(indices_with_arrays(array.shape))
+    part = array[index].shape
+    shape = part[data.draw(st.integers(0, len(part))) :]
+    value = -1 - np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    chunks = x.chunks
+    x[index] = data.draw(st.sampled_from([-7, value, data.draw(cut(value))])) if part else -7
+    array[index] = x.fetch()[index]
+    same(x, array)
+    assert x.chunks == chunks
+
+
+@given(st.data())
+def test_each_element_gets_its_value(data):
+    array, x = data.draw(cut_arrays(low=1).filter(lambda pair: pair[0].size))
+    index = data.draw(indices_with_arrays(array.shape))
+    places = np.arange(array.size).reshape(array.shape)[index]
+    assume(len(np.unique(places)) == places.size)  # else the last one wins, by an order that NumPy leaves open
+    value = -1 - np.arange(places.size).reshape(places.shape)
+    if value.size and data.draw(st.booleans()):
+        value = value.reshape(-1)[0]
+    x[index] = data.draw(cut(value))
+    array[index] = value
     same(x, array)
 
 

@@ -19,8 +19,8 @@ from jmars.tensor.ops.cumulative import Scan
 from jmars.tensor.ops.elementwise import astype, ufunc
 from jmars.tensor.ops.reduction import all_, any_, max_, min_, nanmax, nanmin, normal_axes, prod, reduce, sum_
 from jmars.tensor.ops.reshape import reshape
+from jmars.tensor.ops.scattering import write_at
 from jmars.tensor.ops.whole import along
-from jmars.tensor.ops.writing import write_at
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 

@@ -13,11 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.errors import UnsupportedError
 from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
+from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.axes import expand_dims, reshaped, squeeze
 from jmars.tensor.ops.elementwise import astype, fitted, where
 from jmars.tensor.ops.indexing import Index, is_truth
@@ -25,8 +24,8 @@ from jmars.tensor.ops.masking import put_true
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.records import field_names, with_field
 from jmars.tensor.ops.reshape import ravel, reshape
+from jmars.tensor.ops.scattering import matching, set_together
 from jmars.tensor.ops.slicing import local_slice, parts_of
-from jmars.tensor.ops.taking import positions_in_chunks
 from jmars.tensor.ops.tiling import add_classes, classes
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -44,8 +43,6 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     ------
     IndexError, ValueError
         As NumPy raises them.
-    UnsupportedError
-        For several integer arrays at once.
     """
     if isinstance(index, str | list) and (names := field_names(index)) is not None:
         return with_field(x, names, value)
@@ -72,11 +69,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     at = meaning.arrays
     if not at:
         return _set_part(x, meaning, written)
-    if len(at) > 1:
-        raise UnsupportedError(
-            "x[i, j] = value with several arrays is not in jmars; use a boolean mask, x[mask] = value, or where()"
-        )
-    return _set_positions(x, meaning, at[0], written)
+    return set_together(x, meaning, as_tensor(written))
 
 
 def _number(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -126,7 +119,7 @@ def _set_part(x: Tensor, meaning: Index, value: Any) -> Tensor:
         if not isinstance(entry, int)
     )
     shape = tuple(map(sum, target))
-    value = _matching(value, shape)
+    value = matching(value, shape)
     if 0 in shape:
         return Tensor(x.data)
     lengths = tuple(tuple(n) if value.shape[i] != 1 else (1,) for i, n in enumerate(target))
@@ -136,19 +129,6 @@ def _set_part(x: Tensor, meaning: Index, value: Any) -> Tensor:
     own = tuple((1,) if isinstance(entry, int) else next(there) for entry in entries)
     given = reshaped(given, own)
     return _written(x, SetPart(kept, inputs=(x.data, given.data)))
-
-
-def _matching(value: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """`value` with as many axes as `shape`, to which it broadcasts."""
-    while value.ndim > len(shape) and value.shape[0] == 1:
-        value = squeeze(value, 0)
-    try:
-        fits = np.broadcast_shapes(value.shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ValueError(f"could not broadcast input array from shape {value.shape} into shape {shape}")
-    return expand_dims(value, tuple(range(len(shape) - value.ndim))) if value.ndim < len(shape) else value
 
 
 def _written(x: Tensor, op: Operand) -> Tensor:
@@ -219,101 +199,6 @@ def put_part(out: Array, inputs: Sequence[Array], params: tuple[Any, bytes | Non
     np.copyto(out, inputs[0])
     value = inputs[1] if number is None else np.frombuffer(number, out.dtype)[0]
     out[tuple(local_slice(at, count, step) for at, (count, step) in zip(arg, part))] = value
-
-
-def _set_positions(x: Tensor, meaning: Index, at: int, given_value: Any) -> Tensor:
-    """One integer array; other axes whole."""
-    value = as_tensor(given_value)
-    positions = meaning.entries[at]
-    if any(not (isinstance(e, slice) and e == slice(None)) for i, e in enumerate(meaning.entries) if i != at):
-        raise UnsupportedError(
-            "x[array, part] = value is not in jmars; write y = x[:, part].copy(); y[array] = value; x[:, part] = y"
-        )
-    if positions.ndim != 1:
-        raise UnsupportedError("x[array] = value with an array of several axes is not in jmars; use array.ravel()")
-    shape = (*x.shape[:at], len(positions), *x.shape[at + 1 :])
-    value = _matching(value, shape)
-    if 0 in shape:
-        return Tensor(x.data)
-    if len(np.unique(positions)) < len(positions):  # NumPy lets the last one win
-        last = len(positions) - 1 - np.unique(positions[::-1], return_index=True)[1]
-        if value.shape[at] != 1:
-            from_value: list[Any] = [slice(None)] * value.ndim
-            from_value[at] = last
-            value = value[tuple(from_value)]
-        positions = positions[last]
-    cut = [lengths if value.shape[i] != 1 else (1,) for i, lengths in enumerate(x.chunks)]
-    cut[at] = (value.shape[at],)
-    given: TensorData = rechunked(value.data, tuple(cut))
-    return _written(x, SetPositions(positions, at, inputs=(x.data, given)))
-
-
-def write_at(x: Tensor, positions: NDArray[np.int64], value: Tensor | None, function: np.ufunc) -> Tensor:
-    """`x` with a ufunc applied at positions of the first axis, as often as they come."""
-    if value is None:
-        return _written(x, SetPositions(positions, 0, function.__name__, inputs=(x.data,)))
-    given = rechunked(value.data, (value.shape[:1], *x.chunks[1:]))
-    return _written(x, SetPositions(positions, 0, function.__name__, inputs=(x.data, given)))
-
-
-@dataclass(frozen=True, eq=False)
-class SetPositions(Operand):
-    """Elements at positions of one axis replaced, or a ufunc applied to them; the second input is one chunk there."""
-
-    positions: NDArray[np.int64]
-    axis: int
-    function: str | None = None  # a ufunc of one argument has no second input
-    name: ClassVar[str] = "setitem"
-
-    @property
-    def label(self) -> str:
-        """The function that the user called."""
-        return f"{self.function}.at" if self.function else self.name
-
-    def token(self) -> Hashable:
-        """Equal positions in equal inputs are equal."""
-        return ("set positions", self.axis, self.function, self.positions.tobytes())
-
-    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand per chunk that is written to."""
-        target, *values = inputs
-        axis = self.axis
-        ids = np.moveaxis(target.ids.copy(), axis, 0)
-        grid = tuple(1 if i == axis else n for i, n in enumerate(output.grid))
-        given = [np.broadcast_to(value.ids, grid).reshape(-1) for value in values]
-        kinds, which = classes([s for i, s in enumerate(output.chunks) if i != axis])
-        broad = [[own == (1,) for own in value.splits] for value in values]
-        for at, there, here in positions_in_chunks(self.positions, output.chunks[axis]):
-            length = output.chunks[axis][at]
-
-            def program(k: int, length: int = length) -> Program:
-                shape = (*kinds[k][:axis], length, *kinds[k][axis:])
-                types = [chunk := ChunkType(shape, target.dtype)]
-                for value, wide in zip(values, broad):
-                    own = tuple(1 if b else n for n, b in zip(shape, wide))
-                    types.append(ChunkType((*own[:axis], value.splits[axis][0], *own[axis + 1 :]), value.dtype))
-                work = types[-1].nbytes
-                step = Call(scatter, (axis, self.function), tuple(range(len(types))), chunk, True, work)
-                return single(self.label, types, step)
-
-            pairs = np.stack([ids[at].reshape(-1), *given], axis=1)
-            made = add_classes(builder, program, which.reshape(-1), pairs, [((there, here),)] * len(pairs))
-            ids[at] = made.reshape(ids[at].shape)
-        return np.moveaxis(ids, 0, axis)
-
-
-def scatter(out: Array, inputs: Sequence[Array], params: tuple[int, str | None], arg: tuple[bytes, bytes]) -> None:
-    """Copy a chunk and write elements `there` of the value to the places `here`, or apply a ufunc to both."""
-    axis, function = params
-    np.copyto(out, inputs[0])
-    there, here = (np.frombuffer(a, np.int64) for a in arg)
-    target = np.moveaxis(out, axis, 0)
-    values = [np.moveaxis(x, axis, 0) for x in inputs[1:]]
-    some = [value if value.shape[0] == 1 else value[there] for value in values]
-    if function is None:
-        target[here] = some[0]
-    else:
-        getattr(np, function).at(target, here, *some)
 
 
 @offers("copyto")

@@ -15,12 +15,13 @@ def _masked(d: Draw, x: Given) -> Any:
 def _reduced(kinds: str, dtype: bool = False, initial: bool = False, low: int = 0, shortest: int = 0,
              options: bool = True) -> Row:  # fmt: skip
     def row(d: Draw) -> Call:
-        x = d.array(kinds, low=low, shortest=shortest)
+        kind = d.one(*kinds)
+        x = d.array(kind, low=low, shortest=shortest, wild=kind != "c" or not dtype)
         more: dict[str, Any] = d.some(axis=d.axes(x), keepdims=d.flag())
         if options and d.int(0, 2) == 0:
             more["where"] = _masked(d, x)
         if dtype and x.dtype.kind != "m":
-            more |= {"dtype": d.dtype("fc")} if d.int(0, 3) == 0 else {}
+            more |= {"dtype": d.one("f4", "f8", "c16")} if d.int(0, 3) == 0 else {}
         if initial and ("where" in more and initial == "needed" or d.int(0, 3) == 0):
             more["initial"] = d.one(0, 3)
         return call(x, **more)
@@ -46,7 +47,7 @@ def _running(kinds: str, dtype: bool = True) -> Row:
     def row(d: Draw) -> Call:
         x = _carried(d, kinds)
         more = d.some(axis=d.one(None, d.axis(x))) if x.ndim else {}
-        return call(x, **more, **({"dtype": d.dtype("fc")} if dtype and d.int(0, 3) == 0 else {}))
+        return call(x, **more, **({"dtype": d.one("f4", "f8", "c16")} if dtype and d.int(0, 3) == 0 else {}))
 
     return row
 
