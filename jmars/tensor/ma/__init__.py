@@ -8,6 +8,7 @@ In reading order:
 - making.py: masked arrays made
 - reductions.py: sums, means, medians, sorting
 - shaping.py: shapes, joining, choosing, products
+- relations.py: covariances, fits, convolutions, what is different
 - guarding.py: NumPy's functions of masked arrays
 """
 
@@ -15,14 +16,15 @@ from typing import Any
 
 import numpy as _np
 
-from jmars.tensor.ma import guarding, making, reductions, shaping, ufuncs
+from jmars.tensor.ma import guarding, making, reductions, relations, shaping, ufuncs
 from jmars.tensor.ma.handle import MaskedTensor
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 
-__all__ = ["MaskedTensor", "guarding", "making", "reductions", "shaping", "ufuncs"]
+__all__ = ["MaskedTensor", "guarding", "making", "reductions", "relations", "shaping", "ufuncs"]
 
 # numpy.ma's own, as they are
-_PASSED_ON = """masked masked_singleton nomask MaskType MaskError MAError masked_print_option bool_""".split()  # noqa: SIM905
+_PASSED_ON = set("masked masked_singleton nomask MaskType MaskError MAError masked_print_option".split())  # noqa: SIM905
+_PASSED_ON |= {"bool_", "make_mask_descr"}
 
 
 def __getattr__(name: str) -> Any:

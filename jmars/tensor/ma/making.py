@@ -17,17 +17,17 @@ from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["array", "asarray", "filled", "masked_where"]
+__all__ = ["array", "asarray", "filled", "masked_array", "masked_where"]
 
 nomask = np.ma.nomask
 
 
-@offers("ma.array", "ma.masked_array", "ma.MaskedArray")
-def array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: bool = False, subok: bool = True,
-          ndmin: int = 0, fill_value: Any = None, keep_mask: bool = True, hard_mask: bool | None = None,
-          shrink: bool = True, order: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None
-          ) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.array`: data with a mask, both lazy.
+@offers("ma.masked_array", "ma.MaskedArray")
+def masked_array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: bool = False, subok: bool = True,
+                 ndmin: int = 0, fill_value: Any = None, keep_mask: bool = True, hard_mask: bool | None = None,
+                 shrink: bool = True, order: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None
+                 ) -> MaskedTensor:  # fmt: skip
+    """`numpy.ma.masked_array`: data with a mask, both lazy.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: bool = 
 
     Examples
     --------
-    >>> array([1, 2, 3], mask=[0, 1, 0], chunk_size=2).sum().fetch()
+    >>> masked_array([1, 2, 3], mask=[0, 1, 0], chunk_size=2).sum().fetch()
     np.int64(4)
     """
     if isinstance(data, list | tuple):
@@ -57,7 +57,8 @@ def array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: bool = 
     x = call("array", x, dtype, copy=copy, ndmin=ndmin, chunk_size=chunk_size, chunks=chunks)
     x = x._view_of(data_of(data)) if isinstance(data_of(data), Tensor) and not copy else x
     if own is not None:
-        own = call("array", own, ndmin=ndmin, chunks=x.data.chunks) if own.data.chunks != x.data.chunks else own
+        own = own if own.ndim == x.ndim else call("reshape", own, x.shape)
+        own = own if own.data.chunks == x.data.chunks else own.rechunk(chunks=x.chunks)
     if mask is nomask:
         found = own if keep_mask else None
     else:
@@ -73,6 +74,16 @@ def array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: bool = 
         made.fill_value = fill_value
     made._hardmask = made._hardmask if hard_mask is None else hard_mask
     return made
+
+
+@offers("ma.array")
+def array(data: Any, dtype: Any = None, copy: bool = False, order: Any = None, mask: Any = nomask,
+          fill_value: Any = None, keep_mask: bool = True, hard_mask: bool | None = False, shrink: bool = True,
+          subok: bool = True, ndmin: int = 0, chunk_size: ChunkSize = None, chunks: ChunkSize = None
+          ) -> MaskedTensor:  # fmt: skip
+    """`numpy.ma.array`: as `masked_array`, with its arguments in another order."""
+    return masked_array(data, mask, dtype, copy, subok, ndmin, fill_value, keep_mask, hard_mask, shrink, order,
+                        chunk_size, chunks)  # fmt: skip
 
 
 def _fitted(mask: Any, x: Tensor) -> Tensor:
@@ -104,7 +115,7 @@ def asarray(a: Any, dtype: Any = None, order: Any = None) -> MaskedTensor:
     """`numpy.ma.asarray`: a masked array as it is, anything else as one."""
     if isinstance(a, MaskedTensor) and dtype in (None, a.dtype):
         return a
-    return array(a, dtype=dtype)
+    return masked_array(a, dtype=dtype)
 
 
 @offers("ma.copy")
@@ -285,7 +296,9 @@ def _unmasked(name: str) -> None:
         like = args[0] if args and isinstance(args[0], MaskedTensor) else None
         if like is not None:
             args = (like.data, *args[1:])
-        made = MaskedTensor(FUNCTIONS[name](*args, **kwargs), None if like is None else like._mask, None, hardmask)
+        made = MaskedTensor(
+            as_tensor(FUNCTIONS[name](*args, **kwargs)), None if like is None else like._mask, None, hardmask
+        )
         if fill_value is not None:
             made.fill_value = fill_value
         return made
@@ -294,7 +307,7 @@ def _unmasked(name: str) -> None:
     function.__doc__ = f"`numpy.ma.{name}`: what `np.{name}` gives, with no mask of its own."
 
 
-for _name in "arange empty empty_like ones ones_like zeros zeros_like identity indices fromfunction".split():  # noqa: SIM905
+for _name in "arange frombuffer empty empty_like ones ones_like zeros zeros_like identity indices fromfunction".split():  # noqa: SIM905
     _unmasked(_name)
 
 
