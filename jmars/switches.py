@@ -1,6 +1,7 @@
 """The switches of `task.default_config`: what each may be, and where they are read from.
 
-`jmars.config` holds those of this process; one submission may have others (`with_extra`). None of them changes a value.
+`jmars.config` holds those of this process; one submission may have others (`with_extra`). None of them changes a value,
+beyond last bits (`jit`).
 Source: seed 000, "Configuration"; Mars `deploy/oscar/base_config.yml`, `extra_config` of `TaskAPI`.
 """
 
@@ -21,6 +22,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "fuse_enabled": (True, False),
     "fuse": ("region", "chain", "color"),
     "fuse_tileable": (True, False),
+    "jit": ("auto", "on", "off"),
     "order": ("auto", "mars", "dfs", "blevel", "level"),
     "prefer": ("lean", "fast", "memory"),
     "replan": (True, False),

@@ -19,6 +19,7 @@ In reading order:
 - reduction_kernel.py: leaves and combines of a tree reduction
 - pipeline.py: generator, expression and reduction in one pass over blocks
 - native_pipeline.py: the same by machine code
+- worth.py: which programs are worth machine code
 - compile.py: `compile_program`, the door of this floor
 - executable.py: one operand as a document that runs apart from any cluster
 """
@@ -26,6 +27,7 @@ In reading order:
 from jmars.kernels.compile import Kernel, compile_program, take_member
 from jmars.kernels.executable import executable, run_executable
 from jmars.kernels.fusing import compose, fuse, share_inputs
+from jmars.kernels.native_pipeline import settled
 from jmars.kernels.program import ChunkType, Program
 from jmars.kernels.unsized import Pieces
 
@@ -39,6 +41,7 @@ __all__ = [
     "executable",
     "fuse",
     "run_executable",
+    "settled",
     "share_inputs",
     "take_member",
 ]

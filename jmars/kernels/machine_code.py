@@ -1,53 +1,53 @@
 """LLVM's text compiled for this machine and loaded; the library is that of numba (`llvmlite`, extra `jit`).
 
-Used by native_pipeline.py. Source: llvmlite documentation, "Binding layer".
+Used by native_pipeline.py. Source: llvmlite documentation, "Binding layer"; its `ExecutionEngine` owns the machine that
+it is made with, so there is one of each, for good.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
-__all__ = ["Routine", "llvm_there", "load"]
+import xxhash
 
+__all__ = ["llvm_there", "load"]
 
-class Routine(NamedTuple):
-    """A function that was loaded, and what must live as long as it may be called."""
-
-    call: Any  # (out address, in address..., rows, columns) -> 0, or not
-    engine: Any
+_one = threading.Lock()  # engine and machine serve one at a time
 
 
 @lru_cache(maxsize=1)
 def llvm_there() -> bool:
-    """Whether machine code can be made: llvmlite is installed; its size alone keeps it from being imported here."""
+    """Whether machine code can be made: llvmlite is installed; it is heavy, so this does not import it."""
     return find_spec("llvmlite") is not None
 
 
+def _machine(llvm: Any) -> Any:
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
 @lru_cache(maxsize=1)
-def _library() -> tuple[Any, Any]:
-    """llvmlite's binding, and this machine."""
+def _library() -> tuple[Any, Any, Any]:
+    """llvmlite's binding, this machine, and what functions are loaded into."""
     import llvmlite.binding as llvm  # heavy, and only where something is compiled
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=features.flatten(),
-        opt=2,
-        reloc="default",
-        codemodel="jitdefault",
-        jit=True,
-    )
-    return llvm, machine
+    return llvm, _machine(llvm), llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(llvm))
 
 
-def compiled(text: str) -> bytes:
+def _compiled(text: str) -> bytes:
     """An object file for this machine."""
-    llvm, machine = _library()
+    llvm, machine, _ = _library()
     module = llvm.parse_assembly(text)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
@@ -59,11 +59,15 @@ def compiled(text: str) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-def load(text: str, inputs: int) -> Routine:
-    """The function `run` of a module, which takes so many inputs."""
-    llvm, machine = _library()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(compiled(text)))
-    engine.finalize_object()
+def load(text: str, inputs: int) -> Any:
+    """The function `run` of a module that takes so many inputs: (out address, in address..., rows, columns) -> int."""
+    name = f"jmars_{xxhash.xxh3_128_hexdigest(text.encode())}"  # all are loaded into one engine
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * (1 + inputs), ctypes.c_int64, ctypes.c_int64)
-    return Routine(kind(engine.get_function_address("run")), engine)
+    with _one:
+        llvm, _, engine = _library()
+        address = engine.get_function_address(name)
+        if not address:
+            engine.add_object_file(llvm.ObjectFileRef.from_data(_compiled(text.replace("@run(", f"@{name}("))))
+            engine.finalize_object()
+            address = engine.get_function_address(name)
+    return kind(address)

@@ -18,7 +18,7 @@ import numpy as np
 
 from jmars.kernels.blocks import BLOCK_SIZE, Blocks
 from jmars.kernels.expression import Expression
-from jmars.kernels.machine_code import Routine, llvm_there, load
+from jmars.kernels.machine_code import llvm_there, load
 from jmars.kernels.numpy_backend import whole_function
 from jmars.kernels.pipeline import LONE_BLOCK, MIDDLE, Head, Run, Stop, interrupted, pipeline
 from jmars.kernels.program import ChunkType, Elementwise, Reduce
@@ -39,7 +39,7 @@ class _Compiling:
 
     def __init__(self, text: str, inputs: int) -> None:
         self._text, self._inputs = text, inputs
-        self._routine: Routine | None = None
+        self._routine: Any = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._compile, name="jmars compiles", daemon=True)
         _under_way.add(self)
@@ -65,7 +65,7 @@ class _Compiling:
         if self._routine is None:
             assert self._error is not None
             raise self._error
-        return self._routine.call
+        return self._routine
 
 
 _under_way: set[_Compiling] = set()

@@ -1,14 +1,15 @@
 """From tensors to the chunk graph that runs: the passes in order, each a plain function.
 
-merge equal -> fuse tensors -> tile -> prune -> fuse operands -> priority. `compile_graph` is what the scheduler calls;
-the graph as it would be without pruning and fusing can be had from what it gives, for the live view and for errors.
+merge equal -> fuse tensors -> tile -> prune -> fuse operands -> mark for machine code -> priority. `compile_graph` is
+what the scheduler calls; the graph as it would be without pruning and fusing can be had from what it gives, for the
+live view and for errors.
 Source: seed 000, "Graph Preparation" and "Configuration"; seed 003, "准备执行图".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.graph.dag import Dag
+from jmars.kernels.worth import marked
 from jmars.optimize.chains import fuse_chains
 from jmars.optimize.colors import fuse_colors
 from jmars.optimize.joining import Joined
@@ -126,6 +128,8 @@ def compile_graph(
         go_on()
         joined = _fused(after, switch["fuse"], limits, workers)
         after, group = joined.graph, np.append(joined.group, np.int32(-1))[group]  # -1, pruned, reads the end
+    counts = np.bincount(after.program[after.program >= 0], minlength=len(after.programs)).tolist()
+    after = replace(after, programs=marked(after.programs, counts, switch["jit"], workers, room))
     go_on()
     dag = Dag.from_inputs(after.input_ptr, after.input_idx)
     order = switch["order"] if switch["order"] in ORDERS else "mars"  # the others are planned: see plan/orders.py

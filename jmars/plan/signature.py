@@ -69,6 +69,8 @@ def signature(program: Program) -> Signature:
         digest.update(f"{one.dtype}{len(one.shape)};".encode())
     for step in program.steps:
         digest.update(_text(step).encode())
+    if program.jit:
+        digest.update(b"jit")
     size = sum(one.nbytes for one in program.inputs) + sum(step.output.nbytes for step in program.steps)
     return Signature(f"{family} {digest.hexdigest()}", family, _products(program) or size)
 

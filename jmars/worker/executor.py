@@ -40,7 +40,7 @@ import numpy as np
 
 from jmars.actors.frames import pack, recv_message
 from jmars.errors import ExecutionInterrupted, JmarsError, text_of
-from jmars.kernels import Program, compile_program, take_member
+from jmars.kernels import Program, compile_program, settled, take_member
 from jmars.model.messages import Raised
 from jmars.storage.arena import HEADER
 from jmars.tensor.ops.mapping import opened
@@ -131,6 +131,8 @@ def run_executor(
         if not claims.take():
             link.sendall(pack((0, [], 0, 0, (TAKEN_BACK,), [])))
             continue
+        if caps is not None:
+            settled()  # what is being compiled would take of the function's memory
         scratch = _run_batch(link, programs, private, meter, granted, flags, flag, operands, caps)
         trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # nobody knew what they take
 

@@ -1,0 +1,99 @@
+"""Which programs are worth machine code: those that save more time in all their operands than compiling takes.
+
+`marked` is asked with the graph as it will run, so what a run computes by depends on the graph and the machine, never
+on how long something took. Used by optimize/pipeline.py.
+Source: RUNTIME 2.5, "numba compiled in the background for chains that run on 100 MB or more".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jmars.kernels.blocks import BLOCK_SIZE
+from jmars.kernels.expression import CONSTANT, Expression
+from jmars.kernels.formulas import FORMULAS
+from jmars.kernels.fusing import regions
+from jmars.kernels.machine_code import llvm_there
+from jmars.kernels.program import Elementwise, Program
+from jmars.kernels.routines import elementwise_text
+
+__all__ = ["marked", "saved"]
+
+LLVM_BYTES = 80 * 2**20  # what the library takes in an executor's memory
+COMPILING = 0.2  # seconds of an executor, once: the library is loaded, a kernel or two compiled
+WORTH = 2  # times what compiling takes must be saved
+
+# ns per element that machine code saves; measured in cache, float64, AMD EPYC (AVX-512), numpy 2.4.6, llvmlite 0.50
+_SAVED = {"sin": 8.0, "cos": 8.0, "sqrt": 0.6, "where": 0.4, "reciprocal": 0.3, "sign": 0.4, "copysign": 0.4}
+_SAVED |= dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not", "heaviside"), 0.5)
+_PLAIN = 0.1  # other operations: they write to the cache and read again
+_SHORT = -0.4  # a formula of float32: NumPy's own are in float32, ours in float64
+
+
+def saved(expression: Expression) -> float:
+    """Seconds for each element; below 0 where NumPy is faster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jmars.kernels.expression import Node
+    >>> f8 = np.dtype("f8")
+    >>> saved(Expression((f8,), (Node("sin", (0,), f8),)))
+    8e-09
+    """
+    total = 0.0
+    for node in expression.nodes:
+        if node.op in FORMULAS and node.dtype.itemsize < 8:
+            total += _SHORT
+        elif node.op in FORMULAS:
+            total += _SAVED.get(node.op, 0.0)
+        elif node.op != CONSTANT:
+            total += _SAVED.get(node.op, _PLAIN)
+    return total / 1e9
+
+
+def marked(
+    programs: Sequence[Program], counts: Sequence[int], mode: str, workers: int, room: int | None
+) -> list[Program]:
+    """The programs, those marked `jit` that shall be machine code.
+
+    Parameters
+    ----------
+    programs
+        Those of a graph.
+    counts
+        How many operands each has.
+    mode
+        "on": all that can be; "auto": those worth it; "off": none.
+    workers
+        Executors; each of them compiles.
+    room
+        Bytes that one of them may take; None for any number.
+    """
+    scarce = room is not None and room < 8 * LLVM_BYTES
+    if mode == "off" or not llvm_there() or (mode == "auto" and scarce):
+        return list(programs)
+    least = WORTH * COMPILING * workers
+
+    def shall(program: Program, count: int) -> bool:
+        return (mode == "on" or _gain(program) * count > least) and _can(program)
+
+    return [replace(one, jit=True) if shall(one, count) else one for one, count in zip(programs, counts, strict=True)]
+
+
+def _parts(program: Program) -> list[Elementwise]:
+    """What of a program may be machine code."""
+    steps = (program.steps[one.middle] for one in regions(program.steps, len(program.inputs)) if one.middle is not None)
+    return [step for step in steps if isinstance(step, Elementwise) and step.output.size > BLOCK_SIZE]
+
+
+def _can(program: Program) -> bool:
+    """Whether some of it can be."""
+    own = ((False, True),)
+    return any(elementwise_text(one.expression, own * len(one.expression.inputs)) for one in _parts(program))
+
+
+def _gain(program: Program) -> float:
+    """Seconds that an operand saves."""
+    return sum(max(saved(one.expression), 0.0) * one.output.size for one in _parts(program))

@@ -1,0 +1,50 @@
+"""Machine code is for runs that save more than compiling costs, where memory is ample, or for all that are told so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jmars.kernels import worth
+from jmars.kernels.expression import Expression, Node
+from jmars.kernels.program import ChunkType, Elementwise, Program, single
+from jmars.kernels.worth import LLVM_BYTES, marked
+
+F8, F4, C16 = map(np.dtype, ("f8", "f4", "c16"))
+
+
+def unary(op: str, size: int, dtype: np.dtype = F8) -> Program:
+    chunk = ChunkType((size,), dtype)
+    return single(op, (chunk,), Elementwise(Expression((dtype,), (Node(op, (0,), dtype),)), (0,), chunk))
+
+
+@pytest.fixture(autouse=True)
+def llvm(monkeypatch):
+    monkeypatch.setattr(worth, "llvm_there", lambda: True)
+
+
+def which(*programs: Program, counts: list[int], mode: str = "auto", room: int | None = None) -> list[bool]:
+    found = marked(programs, counts, mode, 2, room)
+    assert [(one.name, one.steps) for one in found] == [(one.name, one.steps) for one in programs]
+    return [one.jit for one in found]
+
+
+def test_what_saves_more_than_compiling_costs():
+    sine, root = unary("sin", 10**6), unary("sqrt", 10**6)
+    assert which(sine, sine, root, counts=[10, 1000, 1000]) == [False, True, False]  # 0.08 s, 8 s and 0.6 s
+    assert which(unary("sin", 10**6, F4), counts=[10**6]) == [False]  # NumPy's own are faster there
+
+
+def test_what_a_switch_says():
+    sine, small, other = unary("sin", 10**6), unary("sin", 1000), unary("negative", 10**6, C16)
+    assert which(sine, small, other, counts=[1, 1, 1], mode="on") == [True, False, False]
+    assert which(sine, counts=[10**6], mode="off") == [False]
+
+
+def test_not_where_memory_is_scarce_or_llvm_is_missing(monkeypatch):
+    sine = unary("sin", 10**6)
+    assert which(sine, counts=[1000], room=8 * LLVM_BYTES) == [True]
+    assert which(sine, counts=[1000], room=8 * LLVM_BYTES - 1) == [False]
+    monkeypatch.setattr(worth, "llvm_there", lambda: False)
+    assert which(sine, counts=[1000]) == [False]
+    assert which(sine, counts=[1000], mode="on") == [False]
