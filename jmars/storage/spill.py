@@ -4,7 +4,7 @@ A file's name is random, so nothing that a user names reaches the file system; i
 only we can enter. Each 32 KiB have a checksum, kept in memory with the chunk's place: a flipped byte on disk, or
 another file in its place, must not become a wrong array, and a part can be checked without reading the whole. Slots of
 the arena go to disk as they lie, past the page cache where the file system allows it (O_DIRECT). Two blocks are in
-flight: while one is summed, the disk has the other. Run by the mover process.
+flight, and who waits for them sums those that are there. Run by the mover process.
 Source: seed 003, "内存管理"; RUNTIME 2.6 (blocks of 4 MiB by O_DIRECT, two in flight).
 """
 
@@ -109,14 +109,14 @@ def write_chunk(folder: str, data: memoryview, direct: bool = False) -> tuple[st
         direct = direct and not len(data) % PAGE
         fd = os.open(path, os.O_WRONLY | NEW | (DIRECT if direct else 0), 0o600)
 
-        def write(start: int) -> bytes:
+        def write(start: int) -> int:
             block, done = data[start : start + BLOCK], 0
             while done < len(block):
                 done += _moved(fd, os.pwrite, block[done:], start + done)
-            return _sums(block)
+            return done
 
         try:
-            sums = b"".join(_each_block(len(data), write))
+            sums = _sums_of_moved(data, write)
             if not _is_direct(fd):
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
@@ -149,14 +149,14 @@ def read_span(folder: str, name: str, span: Span, into: memoryview, direct: bool
         direct = direct and not len(into) % PAGE
         fd = os.open(os.path.join(folder, name), OLD | (DIRECT if direct else 0))
 
-        def read(start: int) -> bytes:
+        def read(start: int) -> int:
             block, done = into[start : start + BLOCK], 0
             while done < len(block) and (count := _moved(fd, _pread_into, block[done:], span.start + start + done)):
                 done += count
-            return _sums(block[:done])
+            return done
 
         try:
-            sums = b"".join(_each_block(len(into), read))
+            sums = _sums_of_moved(into, read)
         finally:
             os.close(fd)
     except OSError as error:
@@ -180,13 +180,14 @@ def is_chunk_name(name: str) -> bool:
     return len(name) == 32 and not name.strip("0123456789abcdef")
 
 
-def _each_block(size: int, move: Callable[[int], bytes]) -> list[bytes]:
-    """What `move` gives for where each block begins, in order; raises what one of them raises."""
-    starts = range(0, size, BLOCK)
-    if len(starts) < IN_FLIGHT:
-        return [move(start) for start in starts]
+def _sums_of_moved(data: memoryview, move: Callable[[int], int]) -> bytes:
+    """Checksums of `data`, block by block as `move`, given where one begins, says how much of it is there."""
+    starts = range(0, len(data), BLOCK)
+    if len(starts) <= 1:
+        return b"".join(_sums(data[: move(start)]) for start in starts)
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
-        return list(pool.map(move, starts))
+        moved = pool.map(move, starts)
+        return b"".join(_sums(data[start : start + count]) for start, count in zip(starts, moved, strict=True))
 
 
 def _sums(data: memoryview) -> bytes:
