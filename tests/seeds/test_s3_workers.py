@@ -196,8 +196,9 @@ def _double(out, inputs, number):
 # -- the four states
 def test_s3_26_each_operand_is_timed_in_the_four_states(tmp_path):
     with Cluster(n_workers=2, memory_limit="200MiB", spill_dir=tmp_path) as cluster:
-        job = cluster.submit_data([total(apply(_double, numbers(60, 2**19)))], single=True)
-        assert job.result(60) == 2 * 2**19 * sum(range(60))
+        kept = apply(_double, numbers(60, 2**19))  # 240 MiB that stay: some operands stand in line for memory
+        job = cluster.submit_data([total(kept), kept])
+        assert job.result(60)[0] == 2 * 2**19 * sum(range(60))
         seen, sums = [], [0, 0, 0, 0]
         for event in job.events():
             if event[2] == "OperandsTimed":
@@ -206,7 +207,8 @@ def test_s3_26_each_operand_is_timed_in_the_four_states(tmp_path):
                     assert len(packed) in (0, 4 * len(ids(event[4])))
                     sums[state] += sum(np.frombuffer(packed, "<u4").tolist())
         assert sorted(seen) == sorted({one for one, _ in moved(job, S.FINISHED)})
-        assert sums[0] and sums[2], sums  # memory was short, so some stood in line
+        assert sums[0] and sums[2], sums
+        del job  # and what it keeps
         held = cluster.submit(spawn(bytes, (2**24,)))
         held.result(30)
         stored = [event[4]["microseconds"][3] for event in held.events() if event[2] == "OperandsTimed"]
