@@ -26,6 +26,8 @@ In reading order:
 - array_api.py: the names of the array API standard
 - deferring.py: functions of arrays of unknown length, put off to a later stage
 - spawn: any function as an operand, any object as a chunk
+- foreign.py: arrays of other libraries, met where a tensor was expected
+- chunk_types: chunks that are such arrays
 """
 
 import importlib as _importlib
@@ -33,7 +35,7 @@ from typing import Any
 
 import numpy as _np
 
-from jmars.tensor import array_api, deferring, files, ops
+from jmars.tensor import array_api, chunk_types, deferring, files, ops
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.graph import TensorGraph
@@ -57,6 +59,7 @@ __all__ = [
     "TensorMeta",
     "array_api",
     "as_tensor",
+    "chunk_types",
     "deferring",
     "fft",
     "files",

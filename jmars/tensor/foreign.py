@@ -12,7 +12,7 @@ from typing import Any
 
 from jmars.errors import UnsupportedError
 
-__all__ = ["ForeignArrayError", "answer", "is_foreign", "set_answer"]
+__all__ = ["ForeignArrayError", "answer", "is_foreign", "refuse_foreign", "set_answer", "takes_part"]
 
 Answer = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 _answer: Answer | None = None
@@ -29,6 +29,17 @@ def is_foreign(value: Any) -> bool:
     """Whether it is an array of a library other than NumPy."""
     kind = type(value)
     return hasattr(kind, "__array_namespace__") and kind.__module__.partition(".")[0] not in ("numpy", "jmars")
+
+
+def refuse_foreign(value: Any) -> None:
+    """Raise ForeignArrayError for an array of a library other than NumPy."""
+    if is_foreign(value):
+        raise ForeignArrayError(f"an array of {type(value).__name__}") from None
+
+
+def takes_part(value: Any) -> bool:
+    """Whether a tensor's operators take it: arrays that leave arithmetic to others, and foreign ones."""
+    return is_foreign(value) or hasattr(value, "__array__") and not hasattr(value, "__array_ufunc__")
 
 
 def set_answer(answer: Answer) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from jmars.errors import ArrayChangedError, GraphError, UnsupportedError
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.composite import Composite
+from jmars.tensor.foreign import refuse_foreign
 from jmars.tensor.operand import Operand, TensorMeta
 from jmars.tensor.source_line import SourceLine
 
@@ -65,7 +66,11 @@ def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
             "a tensor has no mask, and that of a masked array would be lost; make it a masked tensor, "
             "jmars.tensor.ma.asarray(x), or use its values, x.data or x.filled(...)"
         )
-    return np.asarray(value, dtype)
+    try:
+        return np.asarray(value, dtype)
+    except (TypeError, RuntimeError):  # a sparse array, or one of a GPU
+        refuse_foreign(value)
+        raise
 
 
 def _checksum(array: np.ndarray[Any, Any]) -> int:

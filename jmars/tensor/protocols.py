@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.foreign import ForeignArrayError, answer
 from jmars.tensor.unknown import Origin
 
 __all__ = ["FUNCTIONS", "call", "find", "numpys", "offers", "set_guard", "set_masked_guard", "unsupported"]
@@ -74,9 +75,12 @@ def _behind_guard(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     def offered(*args: Any, **kwargs: Any) -> Any:
         if _masked_guard is not None and (found := _masked_guard(name, args, kwargs)) is not NotImplemented:
             return found
-        if Origin.met and _guard is not None:
-            return _guard(name, function, args, kwargs)
-        return function(*args, **kwargs)
+        try:
+            if Origin.met and _guard is not None:
+                return _guard(name, function, args, kwargs)
+            return function(*args, **kwargs)
+        except ForeignArrayError as error:  # sparse arrays and the like: who knows them answers
+            return answer(error, name, args, kwargs)
 
     return offered
 

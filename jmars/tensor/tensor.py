@@ -20,6 +20,7 @@ import numpy as np
 from jmars.errors import UnsupportedError, ViewWriteError
 from jmars.tensor.display import summary
 from jmars.tensor.engine import current_engine, get_engine
+from jmars.tensor.foreign import takes_part
 from jmars.tensor.from_array import FromArray, plain_array
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.methods import Methods
@@ -382,7 +383,7 @@ def _is_operand(value: Any) -> bool:
     """Whether arithmetic with `value` is ours; others get their turn, as Python wants it."""
     if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex):
         return True
-    return isinstance(value, list | tuple | str | bytes) or (hasattr(value, "__array__") and not hasattr(value, "__array_ufunc__"))
+    return isinstance(value, list | tuple | str | bytes) or takes_part(value)
 
 
 def _shares_memory(index: Any, part: Tensor) -> bool:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from jmars.errors import ChunkSizeError, UnsupportedError
 from jmars.kernels.program import Call, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.foreign import ForeignArrayError, is_foreign
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.formula import broadcast_of
@@ -157,6 +158,8 @@ def call_user(
     blocks = iter(inputs)
     args = [fixed[i] if i in fixed else next(blocks) for i in range(len(inputs) + len(fixed))]
     result = function(*args, **kwargs, **({"block_id": tuple(arg)} if with_place else {}))
+    if is_foreign(result):
+        raise TypeError(f"{name} gave a {type(result).__name__}; give map_blocks no dtype=, so that it learns the type")
     array = np.asarray(result)
     if array.shape != shape:
         raise ValueError(
@@ -278,7 +281,11 @@ def _dtype_of_one(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_
     try:
         with np.errstate(all="ignore"):
             result = function(*args, **kwargs, **({"block_id": (0,) * ndim} if with_place else {}))
+        if is_foreign(result):
+            raise ForeignArrayError(f"what {_name_of(function)} gives, a {type(result).__name__},")
         return np.asarray(result).dtype
+    except ForeignArrayError:
+        raise
     except Exception as error:
         raise ValueError(
             f"map_blocks called {_name_of(function)} with arrays of one element to learn its dtype, and it "

@@ -1,0 +1,164 @@
+"""A function of chunks at given places, as an operand: what all functions of foreign arrays are made of.
+
+The chunks of a foreign array are chunks of bytes (spawn/packing.py) on one axis, in C order of its grid; their sizes
+are known when they are there. A place says which chunks one result is made of, and what it is called with beside them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels import Pieces
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.chunk_types.kinds import dense, dtype_of, plain_zero
+from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.ops.mapping import opened
+from jmars.tensor.ops.mapping import packed as pickled
+from jmars.tensor.spawn.operand import BYTES
+from jmars.tensor.spawn.packing import packed, unpacked
+from jmars.tensor.tensor import Tensor
+from jmars.tensor.unknown import Origin, Unknown
+
+__all__ = ["Place", "arrays", "on_chunks"]
+
+Array = np.ndarray[Any, Any]
+_numbers = count()
+
+
+class Place(NamedTuple):
+    """One result."""
+
+    reads: tuple[tuple[int, int], ...]  # (input, chunk of it in C order)
+    args: tuple[Any, ...] | None = ()  # beside the chunks; None: the one chunk as it is
+    shape: tuple[int, ...] | None = None  # of the result; None for what is no array
+
+
+def on_chunks(
+    name: str, function: Callable[..., Any], inputs: Sequence[tuple[TensorData, bool]], places: Sequence[Place]
+) -> TensorData:
+    """What `function(*chunks, *args)` gives at each place: any objects, as the chunks of one axis.
+
+    Parameters
+    ----------
+    name
+        What the view shows.
+    inputs
+        Each with whether its chunks are packed; else they are NumPy arrays.
+    """
+    op = _operand(name, function, inputs, places, True)
+    origin = Origin.of(f"chunks-{next(_numbers)}-{os.urandom(4).hex()}")
+    return new_data(op, (origin.whole,), BYTES, (origin.axis([None] * len(places)),))
+
+
+def arrays(
+    name: str,
+    function: Callable[..., Any],
+    inputs: Sequence[tuple[TensorData, bool]],
+    places: Sequence[Place],
+    chunks: Splits,
+    dtype: np.dtype[Any],
+) -> Tensor:
+    """The same where the results are NumPy arrays, or become some: a tensor."""
+    op = _operand(name, function, inputs, places, False)
+    return Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks))
+
+
+def _operand(name: str, function: Any, inputs: Sequence[tuple[TensorData, bool]], places: Sequence[Place],
+             packs: bool) -> OnChunks:  # fmt: skip
+    """The operand; an input that is given twice is read once."""
+    unique = list(dict.fromkeys(data for data, _ in inputs))
+    number = [unique.index(data) for data, _ in inputs]
+    is_packed = dict(inputs)
+    if number != list(range(len(number))):
+        places = [one._replace(reads=tuple((number[i], chunk) for i, chunk in one.reads)) for one in places]
+    return OnChunks(
+        called=name,
+        blob=pickled(function),
+        objects=tuple(is_packed[data] for data in unique),
+        places=tuple(places),
+        packs=packs,
+        inputs=tuple(unique),
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnChunks(Operand):
+    """A function of chunks, called for each place."""
+
+    called: str
+    blob: bytes
+    objects: tuple[bool, ...]  # for each input whether its chunks are packed
+    places: tuple[Place, ...]
+    packs: bool  # whether what the function gives is packed
+    name: ClassVar[str] = "on_chunks"
+
+    @property
+    def label(self) -> str:
+        """The function."""
+        return self.called
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One call for each place; a chunk that stays as it is is passed on."""
+        flat = [grid.ids.reshape(-1) for grid in inputs]
+        programs: dict[Any, Program] = {}
+        ids = np.empty(len(self.places), np.int64)
+        for number, place in enumerate(self.places):
+            read = [int(flat[i][chunk]) for i, chunk in place.reads]
+            if place.args is None:
+                (ids[number],) = read
+                continue
+            types = tuple(_type(inputs[i], chunk, self.objects[i]) for i, chunk in place.reads)
+            objects = tuple(self.objects[i] for i, _ in place.reads)
+            made = ChunkType((-1,), BYTES) if self.packs else ChunkType(place.shape or (), output.dtype)
+            program = programs.get((types, objects, made))
+            if program is None:
+                work = made.nbytes + sum(one.nbytes for one in types)
+                step = Call(
+                    call_on_chunks, (self.called, self.blob, objects), tuple(range(len(types))), made, True, work,
+                    users=True,
+                )  # fmt: skip
+                program = programs[types, objects, made] = single(self.called, types, step)
+            ids[number] = builder.add(program, read, ((place.shape, place.args),))
+        return ids.reshape(output.grid)
+
+
+def _type(grid: ChunkGrid, chunk: int, is_packed: bool) -> ChunkType:
+    """The type of one chunk of an input."""
+    place = np.unravel_index(chunk, grid.ids.shape)
+    shape = tuple(axis[i] for axis, i in zip(grid.splits, place))
+    if is_packed and isinstance(shape[0], Unknown):
+        return ChunkType((-1,), BYTES)
+    return ChunkType(tuple(map(int, shape)), grid.dtype)
+
+
+def call_on_chunks(out: Array | None, inputs: Sequence[Array], params: tuple[Any, ...], arg: Any) -> Pieces | None:
+    """Call the function and check what it gives; without `out` it is packed."""
+    name, blob, objects = params
+    shape, args = arg
+    blocks = [unpacked(x, 0) if holds else x for x, holds in zip(inputs, objects, strict=True)]
+    value = plain_zero(opened(blob)(*blocks, *args))
+    if shape is not None and tuple(value.shape) != shape:
+        raise ValueError(f"{name} gave an array of shape {tuple(value.shape)}, and {shape} was promised; give that")
+    if out is None:
+        return packed([value])
+    if dtype_of(value) != out.dtype:
+        raise TypeError(f"{name} gave {dtype_of(value)}, and {out.dtype} was promised; cast the result")
+    np.copyto(out, dense(value))
+    return None
+
+
+def grid_places(chunks: Splits) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """Where each chunk of a grid stands, in C order, and its shape."""
+    counts = tuple(map(len, chunks))
+    assert math.prod(counts), chunks
+    where = list(np.ndindex(*counts))
+    return where, [tuple(axis[i] for axis, i in zip(chunks, place)) for place in where]

@@ -1,0 +1,227 @@
+"""Slices, other cuts, axes in another order, arrays side by side: which chunks each result reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.chunk_types.guest import FUNCTIONS, Guest, as_guest, checked, does, input_of, made, sample_of
+from jmars.tensor.chunk_types.kinds import Named, dtype_of, joined
+from jmars.tensor.chunk_types.operand import Place, grid_places
+from jmars.tensor.operand import Splits
+from jmars.tensor.ops.indexing import Index
+from jmars.tensor.ops.rechunk import rechunked
+from jmars.tensor.ops.slicing import Part, parts_of
+from jmars.tensor.splits import common_splits, decide_splits
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["concatenate", "getitem", "numbers_of", "permute_dims", "recut"]
+
+
+def numbers_of(x: Guest | Tensor) -> Any:
+    """Numbers of its chunks, shape = chunks on each axis."""
+    counts = tuple(map(len, x.chunks))
+    return np.arange(math.prod(counts)).reshape(counts)
+
+
+def _within(part: Part, step: int) -> tuple[int, int | None, int]:
+    """The slice of a chunk, its bounds within the chunk: all that the standard allows."""
+    last = part.start + (part.taken - 1) * step
+    if not part.taken:
+        return 0, 0, 1
+    return part.start, last + 1 if step > 0 else (last - 1 if last else None), step
+
+
+def _indexed(block: Any, index: tuple[Any, ...]) -> Any:
+    return block[tuple(slice(*entry) if isinstance(entry, tuple) else entry for entry in index)]
+
+
+@does("getitem")
+def getitem(x: Guest, index: Any) -> Guest | Tensor:
+    """`x[index]` of slices, ints, None and Ellipsis; chunks that stay whole are not touched.
+
+    Raises
+    ------
+    UnsupportedError
+        For an index of arrays.
+    """
+    meaning = Index.of(index, x.shape)
+    if meaning.arrays:
+        raise UnsupportedError("an index of arrays is not in jmars for arrays of other libraries; use x.todense()")
+    entries = meaning.basic
+    axes = [entry for entry in entries if entry is not None]
+    parts = [parts_of(cut, entry) for cut, entry in zip(x.chunks, axes, strict=True)]
+    steps = [1 if isinstance(entry, int) or entry.step is None else int(entry.step) for entry in axes]
+    own = iter(zip(axes, parts))
+    chunks: list[tuple[int, ...]] = []
+    for entry in entries:
+        there = None if entry is None else next(own)
+        if there is None or isinstance(there[0], slice):
+            chunks.append((1,) if there is None else tuple(part.taken for part in there[1]))
+    numbers = numbers_of(x)
+    _, shapes = grid_places(tuple(chunks))
+    places = []
+    for number, at in enumerate(np.ndindex(*map(len, parts))):
+        taken = [own[i] for own, i in zip(parts, at)]
+        box = iter(zip(axes, taken, steps))
+        local: list[Any] = []
+        for entry in entries:
+            if entry is None:
+                local.append(None)
+                continue
+            axis, part, step = next(box)
+            local.append(part.start if isinstance(axis, int) else _within(part, step))
+        whole = all(isinstance(entry, slice) for entry in entries) and all(
+            part.taken == part.length and step == 1 for part, step in zip(taken, steps)
+        )
+        read = ((0, int(numbers[tuple(part.chunk for part in taken)])),)
+        places.append(Place(read, None if whole else (tuple(local),), shapes[number]))
+    first = tuple(0 if isinstance(entry, int) else entry if entry is None else slice(None) for entry in entries)
+    sample = checked("getitem", lambda block: block[first], x.sample, ndim=len(chunks))
+    if chunks:
+        small = tuple(slice(0, min(2, sum(cut))) for cut in chunks)
+        sample = checked("getitem", lambda block: block[small], sample, ndim=len(chunks))
+    return made("getitem", _indexed, [input_of(x)], places, tuple(chunks), sample)
+
+
+def _pieces(*given: Any) -> Any:
+    """Parts of blocks, joined; the last two arguments are the parts and how many stand on each axis."""
+    *blocks, boxes, counts = given
+    return joined([_indexed(block, box) for block, box in zip(blocks, boxes, strict=True)], counts)
+
+
+def recut(x: Any, chunks: Splits) -> Any:
+    """The same array cut as `chunks`: of a tensor a tensor."""
+    if x.chunks == chunks:
+        return x
+    if isinstance(x, Tensor):
+        return Tensor(rechunked(x.data, chunks))
+    numbers, stops = numbers_of(x), [np.cumsum(cut).tolist() for cut in x.chunks]
+    ends = [np.cumsum(cut).tolist() for cut in chunks]
+    where, shapes = grid_places(chunks)
+    places = []
+    for place, lengths in zip(where, shapes):
+        covers = []  # of each axis (chunk, start, stop) within it
+        for axis, (i, length) in enumerate(zip(place, lengths)):
+            low, high = ends[axis][i] - length, ends[axis][i]
+            begins = [stop - n for stop, n in zip(stops[axis], x.chunks[axis])]
+            cover = [
+                (k, max(low, a) - a, min(high, b) - a)
+                for k, (a, b) in enumerate(zip(begins, stops[axis]))
+                if max(low, a) < min(high, b)
+            ]
+            covers.append(cover or [(0, 0, 0)])
+        reads, boxes = [], []
+        for at in np.ndindex(*map(len, covers)):
+            taken = [cover[i] for cover, i in zip(covers, at)]
+            reads.append((0, int(numbers[tuple(k for k, _, _ in taken)])))
+            boxes.append(tuple((a, b, 1) for _, a, b in taken))
+        places.append(Place(tuple(reads), (tuple(boxes), tuple(map(len, covers))), lengths))
+    checked("rechunk", lambda block: joined([block, block], (2,)), x.sample, ndim=x.ndim)
+    return made("rechunk", _pieces, [input_of(x)], places, chunks, x.sample)
+
+
+@does("rechunk")
+def rechunk(x: Guest, chunk_size: Any = None, chunks: Any = None) -> Guest | Tensor:
+    """The same array cut differently; settings as for tensors."""
+    found: Guest | Tensor = recut(x, decide_splits(x.shape, x.dtype, chunk_size, chunks))
+    return found
+
+
+@does("permute_dims", "transpose")
+def permute_dims(x: Any, axes: Any = None, *more: int) -> Guest | Tensor:
+    """Axes in another order; by default in reverse."""
+    given = (axes, *more) if more or isinstance(axes, int | np.integer) else axes
+    x = as_guest(x)
+    order = tuple(range(x.ndim))[::-1] if given is None else np.lib.array_utils.normalize_axis_tuple(given, x.ndim)
+    if len(order) != x.ndim:
+        raise ValueError("axes don't match array")
+    chunks = tuple(x.chunks[axis] for axis in order)
+    _, shapes = grid_places(chunks)
+    turned = numbers_of(x).transpose(order).reshape(-1).tolist()
+    places = [Place(((0, number),), (order,), shape) for number, shape in zip(turned, shapes)]
+    sample = checked("transpose", lambda block: Named("permute_dims")(block, order), sample_of(x), ndim=x.ndim)
+    return made("transpose", Named("permute_dims"), [input_of(x)], places, chunks, sample)
+
+
+@does("swapaxes")
+def swapaxes(x: Any, axis1: int, axis2: int) -> Guest | Tensor:
+    """Two axes swapped."""
+    order = list(range(x.ndim))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return permute_dims(x, order)
+
+
+@does("matrix_transpose")
+def matrix_transpose(x: Any) -> Guest | Tensor:
+    """The last two axes swapped."""
+    return swapaxes(x, -1, -2)
+
+
+@does("expand_dims")
+def expand_dims(x: Guest, axis: Any) -> Guest | Tensor:
+    """Axes of length 1 added."""
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    new = np.lib.array_utils.normalize_axis_tuple(axes, x.ndim + len(axes))
+    return getitem(x, tuple(None if i in new else slice(None) for i in range(x.ndim + len(new))))
+
+
+@does("squeeze")
+def squeeze(x: Guest, axis: Any = None) -> Guest | Tensor:
+    """Without axes of length 1."""
+    found = (
+        tuple(i for i, n in enumerate(x.shape) if n == 1)
+        if axis is None
+        else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    )
+    if any(x.shape[i] != 1 for i in found):
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    return getitem(x, tuple(0 if i in found else slice(None) for i in range(x.ndim))) if found else x
+
+
+@does("concat", "concatenate")
+def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Guest | Tensor:
+    """Arrays side by side; their chunks stay where they are."""
+    if axis is None:
+        raise UnsupportedError("concatenate(axis=None) is not in jmars for arrays of other libraries; name an axis")
+    given = [as_guest(x) for x in arrays]
+    along = np.lib.array_utils.normalize_axis_index(axis, given[0].ndim)
+    kinds = {type(sample_of(x)) for x in given}
+    if len(kinds) > 1:
+        raise UnsupportedError(
+            f"concatenate of {' and '.join(sorted(k.__name__ for k in kinds))}: make them alike before"
+        )
+    sides = [None if i == along else common_splits([x.chunks[i] for x in given]) for i in range(given[0].ndim)]
+    if any(x.ndim != len(sides) for x in given) or any(
+        cut is not None and x.shape[i] != sum(cut) for x in given for i, cut in enumerate(sides)
+    ):
+        raise ValueError(
+            f"all the input array dimensions except for axis {axis} must match: {[x.shape for x in given]}"
+        )
+    both = checked("concatenate", _beside, *map(sample_of, given), along, ndim=len(sides))
+    dtype = dtype_of(both)
+    cast = [x if x.dtype == dtype else FUNCTIONS["astype"](x, dtype) for x in given]
+    ready = [recut(x, tuple(x.chunks[i] if cut is None else cut for i, cut in enumerate(sides))) for x in cast]
+    chunks = tuple(sum((x.chunks[along] for x in ready), ()) if cut is None else cut for cut in sides)
+    reads = np.concatenate(
+        [np.stack([np.full(numbers_of(x).shape, k), numbers_of(x)], axis=-1) for k, x in enumerate(ready)], axis=along
+    )
+    places = [Place(((k, number),), None) for k, number in reads.reshape(-1, 2).tolist()]
+    return made(
+        "concatenate",
+        _beside,
+        [*map(input_of, ready)],
+        places,
+        chunks,
+        both[tuple(slice(0, min(2, n)) for n in both.shape)],
+    )
+
+
+def _beside(*given: Any) -> Any:
+    """Blocks side by side along the axis that is the last argument."""
+    *blocks, axis = given
+    return Named("concat")(blocks, axis=axis)

@@ -1,0 +1,141 @@
+"""Sums and the like: each chunk to a state, states to one in a tree, `config.combine_size` at a time.
+
+States are made and joined by the library's own functions; moments are joined as Chan, Golub and LeVeque say.
+Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from jmars.config import config
+from jmars.errors import UnsupportedError
+from jmars.tensor.chunk_types.guest import Guest, as_guest, checked, does, input_of, made, sample_of
+from jmars.tensor.chunk_types.kinds import Named
+from jmars.tensor.chunk_types.operand import Place, grid_places, on_chunks
+from jmars.tensor.chunk_types.parts import numbers_of
+from jmars.tensor.operand import Splits, TensorData
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["merged", "reduction"]
+
+
+class Folded:
+    """One kind of reduction: `start(block)` and `join(one, other)` give states, `end(state)` the value."""
+
+    def __init__(self, name: str, axes: tuple[int, ...], keepdims: bool, correction: float = 0) -> None:
+        self.name, self.axes, self.keepdims, self.correction = name, axes, keepdims, correction
+
+    def start(self, block: Any) -> Any:
+        """The state of one chunk, its axes kept with length 1."""
+        along = {"axis": self.axes, "keepdims": True}
+        if self.name in ("var", "std"):
+            n = math.prod(block.shape[axis] for axis in self.axes)
+            return n, Named("mean")(block, **along), Named("var")(block, **along) * n
+        if self.name == "mean":
+            return math.prod(block.shape[axis] for axis in self.axes), Named("sum")(block, **along)
+        if self.name == "count_nonzero":
+            return Named("sum")(block != 0, **along)
+        return Named(self.name)(block, **along)
+
+    def join(self, one: Any, other: Any) -> Any:
+        """The state of both."""
+        if self.name in ("var", "std"):
+            (n, a, s), (m, b, t) = one, other
+            gap = b - a
+            return n + m, a + gap * (m / (n + m)), s + t + gap * gap * (n * m / (n + m))
+        if self.name == "mean":
+            return one[0] + other[0], one[1] + other[1]
+        return Named(_JOINS[self.name])(one, other)
+
+    def end(self, *states: Any) -> Any:
+        """The value of all."""
+        found = self.joined(*states)
+        if self.name in ("var", "std"):
+            found = found[2] / (found[0] - self.correction)
+            found = found if self.name == "var" else Named("sqrt")(found)
+        elif self.name == "mean":
+            found = found[1] / found[0]
+        return found if self.keepdims else Named("squeeze")(found, axis=self.axes)
+
+    def joined(self, *states: Any) -> Any:
+        """The state of all."""
+        return reduce(self.join, states)
+
+
+_JOINS = {
+    "sum": "add",
+    "count_nonzero": "add",
+    "prod": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+    "any": "logical_or",
+    "all": "logical_and",
+}
+
+
+def merged(
+    name: str,
+    states: tuple[TensorData, bool],
+    groups: Sequence[Sequence[int]],
+    join: Callable[..., Any],
+) -> tuple[tuple[TensorData, bool], list[tuple[int, ...]]]:
+    """States joined until no group has more than `config.combine_size`: what holds them, and the groups of it."""
+    size = max(2, config.combine_size)
+    now = [tuple(group) for group in groups]
+    while max(map(len, now)) > size:
+        parts = [[group[i : i + size] for i in range(0, len(group), size)] for group in now]
+        places = [Place(tuple((0, k) for k in part), None if len(part) == 1 else ()) for some in parts for part in some]
+        states = on_chunks(name, join, [states], places), True
+        numbers = itertools.count()
+        now = [tuple(next(numbers) for _ in some) for some in parts]
+    return states, now
+
+
+def reduction(name: str, x: Any, axis: Any = None, keepdims: bool = False, correction: float = 0) -> Guest | Tensor:
+    """A reduction along axes, all by default."""
+    x = as_guest(x)
+    axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    if not axes:
+        raise UnsupportedError(f"{name} along no axis is not in jmars for arrays of other libraries; leave it out")
+    fold = Folded(name, axes, keepdims, correction)
+    chunks: Splits = tuple((1,) if i in axes else cut for i, cut in enumerate(x.chunks) if keepdims or i not in axes)
+    sample = checked(name, lambda block: fold.end(fold.start(block), fold.start(block)), sample_of(x), ndim=len(chunks))
+    leaves = [Place(((0, k),)) for k in range(numbers_of(x).size)]
+    states: tuple[TensorData, bool] = on_chunks(name, fold.start, [input_of(x)], leaves), True
+    kept = [i for i in range(x.ndim) if i not in axes]
+    numbers = numbers_of(x).transpose((*kept, *axes)).reshape(math.prod(len(x.chunks[i]) for i in kept), -1)
+    states, groups = merged(name, states, numbers.tolist(), fold.joined)
+    _, shapes = grid_places(chunks)
+    places = [Place(tuple((0, k) for k in group), (), shape) for group, shape in zip(groups, shapes, strict=True)]
+    return made(name, fold.end, [states], places, chunks, sample)
+
+
+def _offer(name: str) -> None:
+    @does(name)
+    def function(x: Any, axis: Any = None, *, keepdims: bool = False) -> Guest | Tensor:
+        return reduction(name, x, axis, keepdims)
+
+
+for _name in _JOINS:
+    _offer(_name)
+does("amax")(lambda *args, **kwargs: reduction("max", *args, **kwargs))
+does("amin")(lambda *args, **kwargs: reduction("min", *args, **kwargs))
+_offer("mean")
+
+
+def _spread(name: str) -> None:
+    @does(name)
+    def function(x: Any, axis: Any = None, *, keepdims: bool = False, correction: float | None = None,
+                 ddof: float = 0) -> Guest | Tensor:  # fmt: skip
+        return reduction(name, x, axis, keepdims, ddof if correction is None else correction)
+
+
+_spread("var")
+_spread("std")
