@@ -19,13 +19,14 @@ from jmars.tensor.protocols import FUNCTIONS, call
 __all__ = ["MODULES", "callable_names", "described", "find"]
 
 MODULES = set(
-    """axes converting creation cumulative elementwise extending factorisation fft histograms indexing inquiry joining
-    linalg masking nonzero norms order places polynomials ranges rechunk reduction reshape selecting signals statistics
-    unique writing""".split()  # noqa: SIM905
+    """axes converting covariance creation cumulative elementwise extending factorisation fft histograms indexing inquiry
+    joining linalg masking nonzero norms order padding places polynomials ranges rechunk reduction reshape selecting
+    signals statistics tensor_equations unique writing""".split()  # noqa: SIM905
 )
 _TAKEN_OUT = {  # of those modules
     "from_dlpack", "fromfunction", "piecewise",  # they take a function or an object
-    "copyto", "putmask", "place", "fill_diagonal", "put_along_axis",  # they write into an array
+    "copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis",  # they write into an array
+    "asarray_chkfinite",  # it computes at once
     "array2string", "array_str", "array_repr", "shares_memory", "may_share_memory",  # they give no array
     "method.pow", "method.fitted", "method.reduce",  # other names of power, or inner ones
 }  # fmt: skip

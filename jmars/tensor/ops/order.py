@@ -86,7 +86,9 @@ def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introsele
 @offers("sort_complex")
 def sort_complex(a: Any) -> Tensor:
     """`np.sort_complex`: complex numbers by their real, then their imaginary part."""
-    return along("sort_complex", np.sort_complex, as_tensor(a), [as_tensor(a).ndim - 1])
+    x = as_tensor(a)
+    kind = np.sort_complex(np.zeros(1, x.dtype)).dtype
+    return along("sort_complex", np.sort_complex, x, [x.ndim - 1], dtype=kind)
 
 
 def _reduced(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any = None, **options: Any) -> Any:

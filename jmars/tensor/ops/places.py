@@ -13,6 +13,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import broadcast_arrays, normal_axis
 from jmars.tensor.ops.blockwise import blockwise
+from jmars.tensor.ops.creation import zeros
 from jmars.tensor.ops.cumulative import cumsum
 from jmars.tensor.ops.elementwise import ufunc, where
 from jmars.tensor.ops.ranges import arange
@@ -92,6 +93,8 @@ def unpackbits(a: Any, /, axis: int | None = None, count: int | None = None, bit
     x, axis = (ravel(x), 0) if axis is None else (x, normal_axis(axis, x.ndim))
     n = 8 * x.shape[axis]
     n = n if count is None else count if count >= 0 else n + count
+    if not x.shape[axis] and n > 0:  # NumPy gives whatever lay in its memory there
+        return zeros(tuple(n if i == axis else m for i, m in enumerate(x.shape)), np.uint8)
     return along("unpackbits", np.unpackbits, x, [axis], lengths={axis: n}, dtype=np.uint8, axis=axis, count=count,
                  bitorder=bitorder)  # fmt: skip
 

@@ -136,7 +136,7 @@ def _multi_index(d: Draw) -> Call:
 def _bits(packed: bool) -> Row:
     def row(d: Draw) -> Call:
         x = d.cut(d.values(d.shape(1), "u1")) if packed else d.array("biu", low=1)
-        more = d.some(axis=d.axis(x), bitorder="little", **({"count": 5} if packed else {}))
+        more = d.some(axis=d.axis(x), bitorder="little", **({"count": 5} if packed and 0 not in x.shape else {}))
         return call(x, **more)
 
     return row
