@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.graph import TensorGraph
+from jmars.tensor.ops import contraction
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import tiled
 
@@ -72,6 +73,22 @@ def test_other_products_are_summed_in_a_tree(engine):
     same(x @ y, np.full((80, 80), 80.0))
     engine.limit *= 3  # three products each
     same(x @ y, np.full((80, 80), 80.0))
+
+
+def test_all_workers_share_a_fat_product(engine, monkeypatch):
+    monkeypatch.setattr(contraction, "FAT", 1000)
+    engine.workers = 3
+    a = np.arange(400.0).reshape(20, 20)
+    product = mt.asarray(a) @ mt.asarray(a)
+    assert product.chunks == ((20,), (20,)), "its chunks are those that were announced without"
+    same(product, a @ a)
+    graph = tiled(TensorGraph.of([(mt.ones((20, 20)) @ mt.ones((20, 20))).data]))
+    assert sum(graph.programs[k].name == "matmul" for k in graph.program) == 4
+    tall = mt.ones((90, 3), chunk_size=(10, 3))
+    graph = tiled(TensorGraph.of([(tall.T @ tall).data]))
+    assert sum(graph.programs[k].name == "matmul" for k in graph.program) == 3, "three products each"
+    assert (mt.ones((2, 2)) @ mt.ones((2, 2))).data.op.name == "contraction", "small ones are not worth it"
+    same(mt.vdot(mt.ones(4000), mt.ones(4000)), 4000.0)
 
 
 def test_lines_that_are_too_long_for_one_product_are_summed_in_pieces(engine):

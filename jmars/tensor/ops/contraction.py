@@ -35,6 +35,7 @@ __all__ = ["contracted"]
 
 Array = np.ndarray[Any, Any]
 Labels = tuple[int, ...]  # one number per axis
+FAT = 2**30  # products of numbers from which on all workers should share them: about 40 ms of one core
 MOST_TOGETHER = 16  # products that one operand sums: what comes later asks less often whether to stop
 
 
@@ -78,18 +79,45 @@ def contracted(
         ]
         cuts[label] = common_splits(found)
     cuts = _fitting(cuts, [*labels, result], result, dtype.itemsize)
+    chunks = tuple(cuts[label] for label in result)
+    cuts = _for_all_workers(cuts, result, lengths)
     inputs = []
     for x, own in zip(operands, labels):
         x = x if x.dtype == dtype else astype(x, dtype)
-        chunks = tuple(cuts[label] if n == lengths[label] else (1,) for n, label in zip(x.shape, own))
-        inputs.append(rechunked(x.data, chunks))
+        cut = tuple(cuts[label] if n == lengths[label] else (1,) for n, label in zip(x.shape, own))
+        inputs.append(rechunked(x.data, cut))
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
-    chunks = tuple(cuts[label] for label in result)
+    finer = tuple(cuts[label] for label in result)
     factors = sum(math.prod(map(max, data.chunks)) * dtype.itemsize for data in inputs)  # bytes that one product reads
-    together = max(1, min(MOST_TOGETHER, 2 * chunk_bytes() // max(factors, 1)))
+    products = math.prod(map(len, cuts.values()))
+    together = max(1, min(MOST_TOGETHER, 2 * chunk_bytes() // max(factors, 1), -(-products // _workers())))
     op = Contraction(name, tuple(labels), which, result, together, max(2, config.combine_size), inputs=unique)
-    return Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks))
+    return Tensor(rechunked(new_data(op, tuple(map(sum, finer)), dtype, finer), chunks))
+
+
+def _workers() -> int:
+    engine = current_engine()
+    return engine.limits()[1] if engine is not None else 1
+
+
+def _for_all_workers(
+    cuts: dict[int, tuple[int, ...]], result: Labels, lengths: dict[int, int]
+) -> dict[int, tuple[int, ...]]:
+    """The cuts, finer along axes of the result where a few fat products would leave workers without one.
+
+    Each worker multiplies with the threads that it has, so all cores work and none has two threads.
+    """
+    workers = _workers()
+    if math.prod(lengths.values()) < FAT:
+        return cuts
+    cuts = dict(cuts)
+    while math.prod(map(len, cuts.values())) < workers:
+        label = max(result, key=lambda one: max(cuts[one]), default=None)
+        if label is None or max(cuts[label]) < 2:
+            break
+        cuts[label] = refined((cuts[label],), (), -(-max(cuts[label]) // 2))[0]
+    return cuts
 
 
 def _fitting(
