@@ -73,9 +73,9 @@ class Accuracy:
         """Take in what a file holds, before what is new here; what is no row of four numbers is passed over."""
         self.rows = [*_good(list(rows) if isinstance(rows, list | tuple) else []), *self._new()][-KEPT:]
 
-    def join(self, stands: Accuracy) -> None:
-        """Put what the file holds before what is new here, and count that as saved."""
-        self.rows = [*stands.rows, *self._new()][-KEPT:]
+    def join(self, rows: Any) -> None:
+        """As `take`, and what is new here counts as saved."""
+        self.take(rows)
         self.fresh = 0
 
     def _new(self) -> list[Row]:

@@ -208,14 +208,12 @@ class Profile:
         changed, self.changed = self.changed, set()  # what is observed while a thread saves counts for the next time
 
         def joined(stands: dict[str, Any]) -> dict[str, Any]:
-            theirs = Profile()
-            theirs._take(stands)
-            for key, classes in theirs.costs.items():
-                if key not in changed and key not in self.changed:
-                    self.costs[key] = classes
+            theirs = stands.get("costs")
+            own = {key: self.costs[key] for key in changed | self.changed if key in self.costs}
+            rows = {**(theirs if isinstance(theirs, dict) else {}), **_rows(own)}
             self.forget_oldest()
-            self.accuracy.join(theirs.accuracy)
-            return self.as_data()
+            self.accuracy.join(stands.get("runs"))
+            return self._as_data(_newest(rows))  # theirs as they stand: most are of no use here
 
         try:
             update(path if path is not None else costs_file(), joined)
@@ -225,10 +223,9 @@ class Profile:
 
     def as_data(self) -> dict[str, Any]:
         """As a file holds it, and as it travels."""
-        costs = {
-            key: [[one.size, one.seconds, one.when, int(one.first)] for one in list(classes.values())]
-            for key, classes in list(self.costs.items())
-        }
+        return self._as_data(_rows(self.costs))
+
+    def _as_data(self, costs: dict[str, Any]) -> dict[str, Any]:
         return {**{name: getattr(self, name) for name in _HOST}, "costs": costs, "runs": self.accuracy.rows}
 
     def _take(self, data: dict[str, Any]) -> None:
@@ -254,6 +251,26 @@ class Profile:
             for key, _ in rows[: len(rows) - REMEMBERED]:
                 del self.costs[key]
                 self.changed.discard(key)
+
+
+def _rows(costs: dict[str, dict[int, Known]]) -> dict[str, list[list[float]]]:
+    """Costs as a file holds them; others may be observed meanwhile, in another thread."""
+    return {
+        key: [[one.size, one.seconds, one.when, int(one.first)] for one in list(classes.values())]
+        for key, classes in list(costs.items())
+    }
+
+
+def _newest(rows: dict[str, Any]) -> dict[str, Any]:
+    """What a file holds of the keys that were seen last."""
+
+    def when(key: str) -> float:
+        known = rows[key] if isinstance(rows[key], list) else []
+        good = [one for one in known if isinstance(one, list) and len(one) == 4 and _is_positive(one[2])]
+        return max((one[2] for one in good), default=0)
+
+    few = len(rows) <= REMEMBERED
+    return rows if few else {key: rows[key] for key in sorted(rows, key=when)[-REMEMBERED:]}
 
 
 def _is_positive(value: Any) -> TypeGuard[float]:

@@ -27,7 +27,7 @@ __all__ = ["Ledger"]
 
 log = logging.getLogger("jmars.worker")
 
-SAVE_SECONDS = 5.0  # between two saves while the cluster lives
+SAVE_SECONDS = 30.0  # between two saves while the cluster lives
 MOST = 1000  # programs that one job teaches, those that took longest: so that its end takes milliseconds
 LEAST_OPERANDS = 1000  # of a job that tells what dispatching takes, which should not run longer than
 SHORT_SECONDS = 2e-4  # on average, else other things weigh more

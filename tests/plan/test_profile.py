@@ -176,6 +176,27 @@ def test_what_is_remembered_is_bounded(cache: Path):
     assert Profile.load().seconds("10", 8) == 1.0
 
 
+def test_what_others_learn_meanwhile_stays_in_the_file_and_out_of_this_session(cache: Path):
+    ours, theirs = Profile(), Profile()
+    theirs.observe("theirs", 8, 1.0, when=1)
+    theirs.save()
+    ours.observe("ours", 8, 1.0, when=2)
+    ours.save()
+    assert list(ours.costs) == ["ours"]
+    assert set(Profile.load().costs) == {"ours", "theirs"}
+
+
+def test_a_file_with_rows_of_nonsense_is_saved_to_all_the_same(cache: Path):
+    Profile().save()
+    junk = {f"{n}": [[8, 1.0, 5, 0]] for n in range(REMEMBERED)} | {"a": 3, "b": [[1, 2]], "c": [[8, 1.0, "x", 0]]}
+    the_file(cache).write_text(json.dumps({"version": 1, "costs": junk}))
+    profile = Profile()
+    profile.observe("ours", 8, 1.0, when=6)
+    profile.save()
+    kept = json.loads(the_file(cache).read_text())["costs"]
+    assert len(kept) == REMEMBERED and "ours" in kept and not {"a", "b", "c"} & kept.keys()
+
+
 def learn_apart(path: Path, writer: int) -> None:
     profile = Profile.load(path)
     for turn in range(20):
