@@ -23,7 +23,12 @@ from jmars.tensor.protocols import FUNCTIONS, unsupported
 
 __all__ = ["given_names", "lazy_names", "meaning", "path_of"]
 
-_SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ma")
+_LATER = {
+    "numpy.ma": "ma",
+    "numpy.strings": "strings",
+    "numpy.char": "strings",
+}  # imported when asked, as by NumPy
+_SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", *_LATER)
 # They touch no array, or only look at one: NumPy's own will do.
 _PLAIN_MODULES = frozenset({"testing", "typing", "exceptions", "dtypes", "version"})
 _PLAIN = frozenset(
@@ -72,14 +77,15 @@ def path_of(value: Any) -> str | None:
     if isinstance(value, ModuleType):
         name = value.__name__
         return name if name in _SEARCHED else None
-    return _functions("numpy.ma" in sys.modules).get(id(value)) if callable(value) else None
+    loaded = tuple(path for path in _SEARCHED if path in sys.modules)
+    return _functions(loaded).get(id(value)) if callable(value) else None
 
 
 @functools.cache
-def _functions(masked: bool) -> dict[int, str]:
-    """NumPy's functions and ufuncs by identity (they live as long as NumPy's modules do); numpy.ma's once imported."""
+def _functions(loaded: tuple[str, ...]) -> dict[int, str]:
+    """NumPy's functions and ufuncs by identity (they live as long as NumPy's modules do), of modules that are there."""
     found: dict[int, str] = {}
-    for path in _SEARCHED if masked else _SEARCHED[:-1]:
+    for path in loaded:
         for name, value in vars(importlib.import_module(path)).items():
             known = not isinstance(value, type) or name in ("MaskedArray", "masked_array")
             if callable(value) and known and not name.startswith("_"):
@@ -99,8 +105,8 @@ class _CellModule(ModuleType):
     def __init__(self, path: str) -> None:
         super().__init__(path, f"{path} inside a %%jmars cell: jmars.tensor")
         self._numpy = importlib.import_module(path)
-        if path == "numpy.ma":
-            importlib.import_module("jmars.tensor.ma")  # puts its functions into the table
+        if path in _LATER:
+            importlib.import_module(f"jmars.tensor.{_LATER[path]}")  # puts its functions into the table
 
     def __getattr__(self, name: str) -> Any:
         return self.look_up(name)

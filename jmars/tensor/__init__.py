@@ -23,6 +23,7 @@ In reading order:
 - files: arrays in files of other formats
 - composite.py: values of several tensors
 - ma: masked arrays, imported when they are asked for
+- strings.py: functions of text, imported when they are asked for
 - array_api.py: the names of the array API standard
 - deferring.py: functions of arrays of unknown length, put off to a later stage
 - spawn: any function as an operand, any object as a chunk
@@ -83,8 +84,8 @@ _PASSED_ON = """
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ma":  # as in NumPy, whose own is imported with it
-        return _importlib.import_module("jmars.tensor.ma")
+    if name in ("ma", "strings"):  # as in NumPy, whose own are imported with them
+        return _importlib.import_module(f"jmars.tensor.{name}")
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     if name in _PASSED_ON and hasattr(_np, name):

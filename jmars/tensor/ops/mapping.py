@@ -166,11 +166,13 @@ def call_user(
             f"{name} gave an array of shape {array.shape} for a block of shape {[x.shape for x in inputs]}, and "
             f"{shape} was promised; give map_blocks the shapes of its results, chunks="
         )
+    if array.dtype.kind == dtype.kind and dtype.kind in "SU" and array.dtype.itemsize < dtype.itemsize:
+        array = array.astype(dtype)  # text that happens to be shorter
     if array.dtype != dtype:
         raise TypeError(
             f"{name} gave {array.dtype} and {dtype} was promised; give map_blocks dtype={array.dtype.name!r} or "
             "cast the result"
-            if array.dtype.kind not in "OSUV"  # chunks hold none of these
+            if array.dtype.kind not in "OSUV"  # these have no name to write down
             else f"{name} gave {array.dtype} and {dtype} was promised; cast the result"
         )
     if out is None:

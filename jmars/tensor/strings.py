@@ -1,0 +1,86 @@
+"""Text, element by element: what `np.strings` and `np.char` mean; imported when they are asked for.
+
+Offered is what gives text of a length that is known from its arguments' types; what depends on each value (`replace`,
+`multiply`, `encode`) is refused by name. Used as `jmars.tensor.strings.<name>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.ops.mapping import map_blocks
+from jmars.tensor.protocols import FUNCTIONS, find, offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["FUNCTIONS_OF_TEXT"]
+
+# name: what its results are
+FUNCTIONS_OF_TEXT: dict[str, str] = {
+    **dict.fromkeys("upper lower swapcase capitalize title strip lstrip rstrip translate slice".split(), "like"),  # noqa: SIM905
+    **dict.fromkeys("isalpha isdigit isspace isalnum islower isupper istitle isdecimal isnumeric".split(), "bool"),  # noqa: SIM905
+    **dict.fromkeys("startswith endswith equal not_equal less less_equal greater greater_equal".split(), "bool"),  # noqa: SIM905
+    **dict.fromkeys("str_len find rfind index rindex count".split(), "int"),  # noqa: SIM905
+    **dict.fromkeys("ljust rjust center zfill".split(), "wide"),  # noqa: SIM905
+    "add": "sum",
+}
+
+
+def _function(module: ModuleType, name: str, gives: str) -> Callable[..., Any]:
+    theirs = getattr(module, name)
+
+    def function(a: Any, *args: Any, **kwargs: Any) -> Tensor:
+        x = as_tensor(a)
+        if x.dtype.kind not in "SU":
+            raise TypeError(f"np.strings.{name} takes text, not {x.dtype}")
+        given = [as_tensor(one) if np.ndim(one) else one for one in args]
+        dtype = _dtype(name, gives, x, *given, **kwargs)
+        return map_blocks(theirs, x, *given, dtype=dtype, name=name, **kwargs)
+
+    function.__name__ = name
+    function.__doc__ = f"`np.strings.{name}`, lazily and chunk by chunk."
+    return function
+
+
+def _dtype(name: str, gives: str, x: Tensor, *args: Any, **kwargs: Any) -> np.dtype[Any]:
+    """Type of what the function gives."""
+    if gives in ("bool", "int"):
+        return np.dtype(bool if gives == "bool" else np.int64)
+    if gives == "like":
+        return x.dtype
+    if gives == "sum":
+        other = args[0].dtype if isinstance(args[0], Tensor) else np.asarray(args[0]).dtype
+        return np.strings.add(np.zeros(1, x.dtype), np.zeros(1, other)).dtype
+    width = args[0] if args else kwargs["width"]
+    if np.ndim(width) or width < x.dtype.itemsize // np.dtype(f"{x.dtype.kind}1").itemsize:
+        raise UnsupportedError(
+            f"how long the text of np.strings.{name} becomes depends on each value, unless the width is one number and "
+            f"at least that of {x.dtype}; make the text shorter first, x.astype(...)"
+        )
+    return np.dtype(f"{x.dtype.kind}{width}")
+
+
+for _module in (np.strings, np.char):
+    for _name, _gives in FUNCTIONS_OF_TEXT.items():
+        if hasattr(_module, _name):
+            _path = f"{_module.__name__.removeprefix('numpy.')}.{_name}"
+            _made = _function(_module, _name, _gives)
+            if find(getattr(_module, _name)) is None:
+                offers(_path)(_made)
+            else:
+                FUNCTIONS[_path] = _made  # np.strings.add is np.add, which is asked for others than text
+
+
+def __getattr__(name: str) -> Any:
+    if f"strings.{name}" in FUNCTIONS:
+        return FUNCTIONS[f"strings.{name}"]
+    if name in np.strings.__all__ or name in np.char.__all__:
+        raise AttributeError(
+            f"np.strings.{name} is not in jmars: how long the text is that it gives depends on each value; use "
+            f"map_blocks(np.strings.{name}, x, ..., dtype='U20') with a length that is enough"
+        )
+    raise AttributeError(f"module 'jmars.tensor.strings' has no attribute {name!r}, and neither has numpy.strings")

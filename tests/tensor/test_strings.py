@@ -1,0 +1,49 @@
+"""Functions of text beside np.strings and np.char, over odd cuts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError
+from jmars.tensor.protocols import FUNCTIONS
+from jmars.tensor.strings import FUNCTIONS_OF_TEXT
+from tests.tensor.cut import cut, same, shapes
+
+ARGUMENTS = {
+    "find": ("b",), "rfind": ("b", 1), "count": ("a",), "startswith": ("a",), "endswith": ("c",), "index": ("",),
+    "rindex": ("",), "ljust": (9,), "rjust": (9, "*"), "center": (8,), "zfill": (7,), "slice": (1, 3),
+    "translate": (str.maketrans("ab", "xy"),), "strip": ("a",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_OF_TEXT)
+@settings(max_examples=15)
+@given(st.data())
+def test_functions_of_text(name, data):
+    a = np.random.default_rng(0).choice(["", "abc", "B c", " 12", "aXb "], data.draw(shapes(1, 2, 5))).astype("U6")
+    x = data.draw(cut(a))
+    more = ARGUMENTS.get(name, ())
+    if name == "add" or FUNCTIONS_OF_TEXT[name] == "bool" and hasattr(np, name):
+        more = (np.flip(a),)
+    for prefix, module in (("strings", np.strings), ("char", np.char)):
+        if hasattr(module, name) and (a.size or FUNCTIONS_OF_TEXT[name] != "wide"):  # where NumPy itself fails
+            same(FUNCTIONS[f"{prefix}.{name}"](x, *more), getattr(module, name)(a, *more))
+    if name in ("upper", "isalpha", "str_len"):
+        same(getattr(np.strings, name)(x), getattr(np.strings, name)(a))  # by NumPy's protocols
+
+
+def test_what_depends_on_values_is_refused_by_name():
+    x = mt.asarray(np.array(["abc", "d"]), chunk_size=1)
+    with pytest.raises(AttributeError, match=r"np\.strings\.replace.*map_blocks"):
+        mt.strings.replace(x, "a", "bb")
+    with pytest.raises(UnsupportedError, match=r"strings\.zfill"):
+        mt.strings.zfill(x, 2)
+    with pytest.raises(TypeError, match="takes text"):
+        mt.strings.upper(mt.ones(3))
+    with pytest.raises(UnsupportedError, match="replace"):
+        np.strings.replace(x, "a", "bb")
+    same(mt.map_blocks(np.strings.replace, x, "a", "bb", dtype="U4"), np.array(["bbbc", "d"]))
