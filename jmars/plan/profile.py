@@ -219,6 +219,7 @@ class Profile:
             update(path if path is not None else costs_file(), joined)
         except BaseException:
             self.changed |= changed
+            self.forget_oldest()  # where nothing can be saved, too, what a long-lived cluster learns is bounded
             raise
 
     def as_data(self) -> dict[str, Any]:

@@ -176,6 +176,16 @@ def test_what_is_remembered_is_bounded(cache: Path):
     assert Profile.load().seconds("10", 8) == 1.0
 
 
+def test_what_is_learnt_is_bounded_where_it_cannot_be_saved_too(tmp_path: Path):
+    profile = Profile()
+    for number in range(REMEMBERED + 10):
+        profile.observe(f"{number}", 8, 1.0, when=number + 1)
+    (tmp_path / "taken").touch()
+    with pytest.raises(OSError):
+        profile.save(tmp_path / "taken" / "costs.json")
+    assert len(profile.costs) == len(profile.changed) == REMEMBERED and "9" not in profile.costs
+
+
 def test_what_others_learn_meanwhile_stays_in_the_file_and_out_of_this_session(cache: Path):
     ours, theirs = Profile(), Profile()
     theirs.observe("theirs", 8, 1.0, when=1)
