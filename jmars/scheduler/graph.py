@@ -253,6 +253,7 @@ class GraphActor:
     def forget_picture(self) -> None:
         """Keep of an ended job only what `describe` tells."""
         self._picture = self.newest = None
+        self._final_states = b""  # a byte for each operand, of use beside the picture only
 
     # -- for a scheduler that comes after this one
     def over(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from jmars.plan import Profile
 from jmars.scheduler import EventLog, Machine, SessionActor
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Prepared, prepare
+from jmars.scheduler.service import PICTURES
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.spawn import spawn
 from jmars.tensor.structure import bindings, canonical, digest_of
@@ -204,6 +205,22 @@ def test_what_an_ended_job_is_remembered_by_is_no_graph():
             port.run(one, job)
         graph = one.graph(job)
         assert graph.settled == {} and graph._stages is None and graph.stage is None
+
+    asyncio.run(story())
+
+
+def test_jobs_that_ended_long_ago_take_no_byte_for_each_operand():
+    async def story():
+        one, port, _ = session()
+        x = mt.ones(100, chunk_size=1)
+        jobs = []
+        for _ in range(PICTURES + 1):
+            jobs.append(await submitted(one, x))
+            port.run(one, jobs[-1])
+        first, last = one.graph(jobs[0]), one.graph(jobs[-1])
+        assert len(first._final_states) == 0 and len(last._final_states) >= 100
+        assert len(first.standing()) == 2 < len(last.standing())
+        assert first.describe()["operands"] == len(last._final_states)
 
     asyncio.run(story())
 
