@@ -169,13 +169,15 @@ class Dispatching:
     def _take(self, worker: Worker) -> tuple[int, int] | None:
         """(job number, operand) that a worker should run next.
 
-        Where many wait for memory only what is more urgent joins them, so that those that become ready, and free what
-        the others need, do not stand behind all that was ready before.
+        Where many wait for memory, or for what is gathered for them, only what is more urgent joins them, so that those
+        that become ready, and free what the others need, do not stand behind all that was ready before.
         """
         place, jobs = self.place, self.place.jobs
         last: tuple[int, int] | None = None
-        if place.storing.line:
+        if place.storing.line or place.storing.gathers:
             waiting = [request.urgency for request in place.storing.line if request.rank >= 0]
+            waiting += place.storing.gathers.urgencies
+            waiting += [(table.number, table.rank[operand]) for table, operand, _ in place.admission.staged]
             if len(waiting) >= WINDOW * len(place.workers):
                 last = max(waiting)
         own = bool(jobs.slow) and jobs.is_slow(worker.index)

@@ -33,6 +33,7 @@ class _Gather:
     message: tuple[Any, ...]
     pinned: list[int] = field(default_factory=list)  # chunks that lie in memory, and must until they are copied
     done: Callable[[str], None] | None = None  # None when nobody waits for it any more
+    urgency: Any = None  # of the operand
 
 
 class Gathers:
@@ -55,7 +56,12 @@ class Gathers:
     def __len__(self) -> int:
         return len(self._running)
 
-    def start(self, pieces: Sequence[Piece], slot: int, done: Callable[[str], None]) -> None:
+    @property
+    def urgencies(self) -> list[Any]:
+        """How urgent the operands are for which something is gathered now."""
+        return [gather.urgency for gather in self._running.values() if gather.done is not None]
+
+    def start(self, pieces: Sequence[Piece], slot: int, done: Callable[[str], None], urgency: Any) -> None:
         """Have pieces put into `slot`; `done` hears "" or what went wrong.
 
         Raises
@@ -82,7 +88,7 @@ class Gathers:
             chunks.pin(chunk)
         self._tickets += 1
         message = ("gather", self._tickets, slot, wire)
-        self._running[self._tickets] = _Gather(slot, pieces, message, pinned, done)
+        self._running[self._tickets] = _Gather(slot, pieces, message, pinned, done, urgency)
         self._tell(*message)
 
     def leave(self, slot: int) -> bool:

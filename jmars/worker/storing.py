@@ -333,7 +333,7 @@ class Storing:
         for pieces, slot in zip((*own, request.gather), (*request.private.values(), request.promised)):
             if pieces:
                 request.gathering += 1
-                self.gathers.start(pieces, slot, partial(self._gathered, request))
+                self.gathers.start(pieces, slot, partial(self._gathered, request), request.urgency)
 
     def _gathered(self, request: Request, error: str) -> None:
         """A request has what it gathers, or it cannot be read."""

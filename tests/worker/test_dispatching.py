@@ -1,5 +1,9 @@
 """Who gets what next: earlier jobs first, and nothing is bound behind what runs long."""
 
+import numpy as np
+
+from jmars.kernels.program import Call, ChunkType, single
+from jmars.worker.dispatching import WINDOW
 from tests.worker.steps_host import Host, in_loop, program, table
 
 DONE = (1, [2_000_000], 0, 0, None, [])
@@ -62,3 +66,18 @@ def test_nothing_waits_behind_what_is_known_to_run_long_but_where_memory_is_shor
             assert [operands for _, operands in sent(host, 0)] == held
             host.say(*DONE)
             assert [operands for _, operands in sent(host, 0)] == [[1]]
+
+
+@in_loop
+def test_no_more_is_gathered_ahead_than_the_workers_soon_read():
+    line, out = ChunkType((-1,), np.dtype("u1")), ChunkType((4096,), np.dtype("u1"))
+    merge = single("merge", [line], Call(len, (), (0,), out, True, 4096, alone=True, gathers=True))
+    bounds = (np.array([[0, 64]]).tobytes(),)
+    readers = 30
+    rows, inputs, args = [0] + [1] * readers, [(), *[(0,)] * readers], [(), *[(bounds,)] * readers]
+    with Host(pages=200, workers=2) as host:
+        host.run(table(1, [program(), merge], rows, inputs, args=args), 0)
+        host.say(1, [1000], 0, 0, None, [])
+        host.execution.enqueue_graph("job-1", list(range(1, readers + 1)), [0] * readers)
+        assert len(host.execution.storing.gathers) == WINDOW * 2, "the others wait in the queue, without memory"
+        assert len(host.execution.queue) == readers - WINDOW * 2
