@@ -28,7 +28,7 @@ In reading order:
 - deferring.py: functions of arrays of unknown length, put off to a later stage
 - spawn: any function as an operand, any object as a chunk
 - foreign.py: arrays of other libraries, met where a tensor was expected
-- chunk_types: chunks that are such arrays
+- chunk_types: chunks that are such arrays, imported when one is met
 """
 
 import importlib as _importlib
@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as _np
 
-from jmars.tensor import array_api, chunk_types, deferring, files, ops
+from jmars.tensor import array_api, deferring, files, ops
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.graph import TensorGraph
@@ -60,7 +60,6 @@ __all__ = [
     "TensorMeta",
     "array_api",
     "as_tensor",
-    "chunk_types",
     "deferring",
     "fft",
     "files",

@@ -2,11 +2,12 @@
 
 What NumPy takes (`np.asarray`) is a tensor like any other. What NumPy refuses, as sparse arrays and those of a GPU do,
 and handles of such arrays (`chunk_types.Guest`), raise `ForeignArrayError`; the table of functions (protocols.py) then
-asks chunk_types, which puts itself here.
+asks chunk_types, which is imported when the first one is met and puts itself here.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,7 @@ def set_answer(answer: Answer) -> None:
 
 def answer(error: ForeignArrayError, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the function of that name gives for foreign arrays; raises `error` where nobody knows."""
-    if _answer is None:
+    importlib.import_module("jmars.tensor.chunk_types")
+    if _answer is None:  # it is being imported just now
         raise error
     return _answer(name, args, kwargs)
