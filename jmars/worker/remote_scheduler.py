@@ -8,14 +8,18 @@ is in the announcement. Source: docs/decisions/0027-scheduler-apart.md; seed 003
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from jmars.errors import fault_of
 from jmars.model.messages import JobTable, Raised, WorkerPort
 from jmars.worker.announcing import Announcement
 
 __all__ = ["Orders", "RemoteScheduler"]
+
+log = logging.getLogger("jmars.worker")
 
 Send = Callable[[str, tuple[Any, ...]], None]
 
@@ -135,7 +139,7 @@ class Orders:
         """Run these ready operands."""
         if job in self._known.jobs:
             self._known.queued(job, operands)
-            self._workers.enqueue_graph(job, operands, workers)
+            self._carefully(job, self._workers.enqueue_graph, operands, workers)
 
     def stop_execution(self, job: str) -> None:
         """Stop what runs of a job."""
@@ -146,7 +150,7 @@ class Orders:
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
         """Operands have these ranks and workers."""
         if job in self._known.jobs:
-            self._workers.replan(job, rank, workers, slow)
+            self._carefully(job, self._workers.replan, rank, workers, slow)
 
     def close_job(self, job: str) -> None:
         """Forget a job."""
@@ -156,6 +160,14 @@ class Orders:
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Give the memory or file of these chunks back."""
         self._workers.free_chunks(chunks)
+
+    def _carefully(self, job: str, act: Callable[..., None], *args: Any) -> None:
+        """An order that we fail at ends its job, as the scheduler then orders."""
+        try:
+            act(job, *args)
+        except Exception as error:
+            log.exception("an order for %s could not be acted on", job)
+            self._reports.broken(job, fault_of(error))
 
     async def give_up(self, job: str) -> None:
         """Stop a job and forget it with all its chunks; returns when nothing of it runs."""

@@ -71,6 +71,19 @@ SITES = [
 ]
 
 
+def test_a_scheduler_apart_goes_on_as_well():
+    with jmars.Cluster(n_workers=1, memory_limit="512MiB", detach=True, lease=30) as one:
+        try:
+            scheduler = one.info()["scheduler"]["pid"]
+            inject(one, *SITES[0], False)
+            with pytest.raises(InternalError, match="ZeroDivisionError: injected"):
+                one.submit(program(4)).result(30)
+            assert one.submit(program(5)).result(30) == expected(5)
+            assert one.info()["scheduler"]["pid"] == scheduler
+        finally:
+            one.stop()
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("site", SITES, ids=lambda site: ".".join(site[1:]))
 def test_one_job_fails_and_the_cluster_goes_on(cluster, site, late):

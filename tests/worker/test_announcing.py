@@ -72,6 +72,20 @@ def test_lost_chunks_are_not_announced_and_those_that_clients_bring_are_named():
     assert told["besides"] == [(100, 1)]  # kept perhaps, though nobody was told: neither free nor gone
 
 
+def test_an_order_that_cannot_be_acted_on_ends_its_job_alone():
+    _, sent, _, orders, workers = host()
+    orders.open_job(table())
+
+    def fails(job, *args):
+        raise KeyError("injected")
+
+    workers.enqueue_graph = workers.replan = fails
+    orders.many([("enqueue_graph", ("job-1", [0], [0])), ("free_chunks", ([7],))])
+    orders.replan("job-1", [0], [0], [])
+    assert [message[:2] for message in sent] == [("broken", "job-1")] * 2 and "KeyError: 'injected'" in sent[0][2]
+    assert workers.ordered[-1] == ("free_chunks", [7])
+
+
 def test_orders_about_jobs_that_were_refused_change_nothing():
     known, sent, _, orders, workers = host(refuses=True)
     orders.open_job(table())
