@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -358,6 +361,22 @@ def test_seeds_of_all_kinds():
     assert mt.random.default_rng(ours) is ours
     with pytest.raises(ValueError):
         Generator(-1)
+
+
+@pytest.mark.parametrize("make", [Generator, RandomState])
+def test_threads_that_share_a_generator_draw_different_numbers(make):
+    rng = make(7)
+    with ThreadPoolExecutor(4) as pool:
+        drawn = list(pool.map(lambda k: rng.normal(size=7) if k % 2 else rng.uniform(size=3), range(80)))
+    assert len({float(x.fetch()[0]) for x in drawn}) == 80
+
+
+def test_a_generator_travels_and_goes_on():
+    rng = Generator(7)
+    rng.normal(size=5)
+    copied = pickle.loads(pickle.dumps(rng))
+    same(copied.normal(size=5), np.random.default_rng(7).normal(size=10)[5:])
+    same(rng.normal(size=5), np.random.default_rng(7).normal(size=10)[5:])
 
 
 def test_it_moves_on_after_a_large_draw_too():

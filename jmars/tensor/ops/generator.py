@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
+from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,7 @@ from jmars.tensor.ops.random_cells import SMALL
 from jmars.tensor.ops.random_chunks import Doubles, Draws
 from jmars.tensor.ops.random_given import given_draws
 from jmars.tensor.ops.random_order import Order
-from jmars.tensor.ops.random_streams import Drawer, Stream, packed, sample
+from jmars.tensor.ops.random_streams import Drawer, Stream, jumped, packed, sample
 from jmars.tensor.ops.taking import taken
 from jmars.tensor.protocols import call, unsupported
 from jmars.tensor.splits import ChunkSize, decide_splits
@@ -50,7 +53,20 @@ class Generator:
     """
 
     def __init__(self, seed: Any = None) -> None:
-        self._numpy = np.random.default_rng(seed)
+        self._set(np.random.default_rng(seed), isinstance(seed, np.random.BitGenerator | np.random.Generator))
+
+    def _set(self, numpys: np.random.Generator, shared: bool) -> None:
+        """Draw from a generator of NumPy's; whether others draw from it too."""
+        self._own, self._shared = numpys, shared
+        self._owed: Callable[[], object] | None = None  # the draw that it is behind by, as long as nobody asks it
+
+    @property
+    def _numpy(self) -> np.random.Generator:
+        """NumPy's generator, where the next draw begins."""
+        if self._owed is not None:
+            owed, self._owed = self._owed, None
+            owed()
+        return self._own
 
     @property
     def bit_generator(self) -> Any:
@@ -192,7 +208,7 @@ class Generator:
     def __getattr__(self, name: str) -> Any:
         if name in DISTRIBUTIONS or name in VECTORS:
             return lambda *args, **kwargs: self._distribution(name, args, kwargs)
-        if hasattr(np.random.Generator, name):
+        if hasattr(np.random.Generator, name) and not name.startswith("_"):
             raise unsupported(f"random.{name}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -256,17 +272,13 @@ class Generator:
                  chunks: ChunkSize) -> Tensor:  # fmt: skip
         """Doubles in [0, 1), or within bounds."""
         shape = () if size is None else shape_of(size)
-        bits: Any = self._numpy.bit_generator
-        if type(bits) is np.random.PCG64 and self._drawer is self._numpy:
-            stream = Stream.of(self._numpy)
-            left: Any = {key: bits.state[key] for key in ("has_uint32", "uinteger")}
-            bits.advance(math.prod(shape))  # which forgets the half of a number that is left over
-            bits.state = bits.state | left
-        elif math.prod(shape) <= SMALL:
+        count = math.prod(shape)
+        with _lock:
+            stream = jumped(self._numpy, count) if self._drawer is self._numpy else None
+            if stream is None and count > SMALL:
+                stream = Stream.fresh(self._numpy)
+        if stream is None:
             return self._draw("uniform" if bounds else "random", bounds, size, _F8, chunk_size, chunks, label=name)
-        else:
-            stream = Stream.fresh(self._numpy)
-        assert stream is not None
         splits = decide_splits(shape, _F8, chunk_size, chunks)
         scale = (bounds[0], bounds[1] - bounds[0]) if bounds else None
         return _tensor(Doubles(name, stream, scale, splits), shape, _F8, splits)
@@ -280,11 +292,14 @@ class Generator:
         probe = sample(_probe, method, arguments, few, kind)  # raises what NumPy raises
         shape = (*batch, *probe.shape[probe.ndim - vector :])
         splits = decide_splits(shape, check_dtype(probe.dtype), chunk_size, chunks)
-        stream = Stream.of(self._drawer) if math.prod(shape) <= SMALL else None
-        if stream is not None:
-            sample(self._drawer, method, arguments, batch, kind)  # this generator moves on as NumPy's
-        else:
-            stream = Stream.fresh(self._numpy)
+        with _lock:
+            stream = Stream.of(self._drawer) if math.prod(shape) <= SMALL else None
+            if stream is None:
+                stream = Stream.fresh(self._numpy)
+            else:  # this generator moves on as NumPy's does: now, or when it is next asked
+                self._owed = partial(sample, self._drawer, method, arguments, batch, kind)
+                if self._shared:
+                    _ = self._numpy
         op = Draws(label or method, stream, method, arguments, vector, splits)
         return _tensor(op, shape, probe.dtype, splits)
 
@@ -322,6 +337,7 @@ class Generator:
         return as_tensor(value, chunk_size=cut[0], chunks=cut[1])
 
 
+_lock = Lock()  # a generator's place is read and moved on in one
 _probe = np.random.Generator(np.random.PCG64(0))  # draws what nobody sees, to learn what NumPy would raise or give
 
 

@@ -40,7 +40,7 @@ class RandomState(Generator):
 
     def _begin(self, older: np.random.RandomState) -> None:
         self._older = older
-        self._numpy = np.random.Generator(older._bit_generator)
+        self._set(np.random.Generator(older._bit_generator), True)
 
     @property
     def _drawer(self) -> Drawer:

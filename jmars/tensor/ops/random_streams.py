@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.distributions import DISTRIBUTIONS, VECTORS
 
-__all__ = ["Drawer", "Packed", "Stream", "opened", "packed", "sample"]
+__all__ = ["Drawer", "Packed", "Stream", "jumped", "opened", "packed", "sample"]
 
 Array = np.ndarray[Any, Any]
 Drawer = Any  # np.random.Generator or np.random.RandomState, whose methods differ too much for one type
@@ -51,6 +51,17 @@ class Stream(NamedTuple):
         stream = cls.of(np.random.Generator(np.random.PCG64(seed)))
         assert stream is not None
         return stream
+
+
+def jumped(drawer: np.random.Generator, count: int) -> Stream | None:
+    """The stream of the next `count` doubles of a PCG64, which goes on behind them; None for another bit generator."""
+    if type(drawer.bit_generator) is not np.random.PCG64:
+        return None
+    stream, bits = Stream.of(drawer), cast(Any, drawer.bit_generator)
+    left = {key: bits.state[key] for key in ("has_uint32", "uinteger")}
+    bits.advance(count)  # which forgets the half of a number that is left over
+    bits.state = bits.state | left
+    return stream
 
 
 def opened(stream: tuple[bytes]) -> Drawer:
