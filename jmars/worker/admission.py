@@ -124,8 +124,9 @@ class Admission:
         """What a user's function is promised: (bytes if they are there, bytes to wait for)."""
         pins = self._chunks.pins
         pinned = sum(_pages(self._chunks.size(chunk)) for chunk in pins) if pins else 0
+        kept = sum(max(0, worker.kept - self.grants.slack) for worker in self._workers)
         resident = self._arena.resident
-        return self.grants.demand(table.number, operand, program, work, others + pinned, resident)
+        return self.grants.demand(table.number, operand, program, work, others + pinned + kept, resident)
 
     def ease(self, table: JobTable, row: int) -> None:
         """It is known now what those of a program take: who stands in line for all there is asks anew."""

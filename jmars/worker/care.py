@@ -23,6 +23,7 @@ from jmars.worker.crew import CALM, Batch, Death, Worker
 from jmars.worker.dispatching import Dispatching
 from jmars.worker.health import LOOK_SECONDS, Health, Step
 from jmars.worker.hosted import Workplace
+from jmars.worker.keeping import Keeping
 from jmars.worker.links import ChildLink, Children
 from jmars.worker.reporting import Reporting
 from jmars.worker.rescue import BEATEN, Rescue
@@ -67,11 +68,13 @@ class Care:
         reporting: Reporting,
         dispatching: Dispatching,
         rescue: Rescue,
+        keeping: Keeping,
         still: Callable[[JobTable], None],
     ) -> None:
         self.deaths: deque[Death] = deque(maxlen=REMEMBERED)
         self._place, self._children, self._threads, self._spill_folder = place, children, threads, spill_folder
         self._reporting, self._dispatching, self._rescue, self._still = reporting, dispatching, rescue, still
+        self._keeping = keeping
         self._health = Health()
         self._mover: ChildLink | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -82,6 +85,7 @@ class Care:
         """Fork an executor."""
         worker.known = set()
         worker.state, worker.returning = "", False
+        self._keeping.fresh(worker)
         link = worker.link = ChildLink(
             worker.name,
             lambda _, message: self._heard(worker, message),

@@ -57,6 +57,7 @@ class Worker:
         self.since = 0.0  # monotonic: when it last reported, or was sent what it runs
         self.state = ""  # what is wrong with it, as WorkerMoved tells it: suspect, stopped, fenced; it is sent nothing
         self.returning = False  # a batch was taken back and the process has not seen that yet; it is sent nothing
+        self.kept = 0  # bytes that users' functions have left behind in the process
         self.calm = CALM  # bytes that the process had for itself when it ran no function of a user's
         self.debris: list[int] = []  # slots that the process may still write, free when it is gone
 

@@ -21,6 +21,7 @@ from jmars.worker.crew import Death
 from jmars.worker.dispatching import Dispatching
 from jmars.worker.estimate import Estimate
 from jmars.worker.hosted import Workplace
+from jmars.worker.keeping import Keeping
 from jmars.worker.ledger import Ledger
 from jmars.worker.links import Children
 from jmars.worker.reporting import Reporting
@@ -63,14 +64,17 @@ class ExecutionActor(Workplace):
         self._dispatching.place = self
         still = self._close_if_still
         self.rescue = Rescue(self)
-        reporting = Reporting(self, self._dispatching, self.rescue, still)
-        self.care = Care(self, children, threads, spill_folder, reporting, self._dispatching, self.rescue, still)
+        keeping = Keeping(self, self.rescue)
+        reporting = Reporting(self, self._dispatching, self.rescue, keeping, still)
+        self.care = Care(
+            self, children, threads, spill_folder, reporting, self._dispatching, self.rescue, keeping, still
+        )
         ready = self.admission
         self.storing = Storing(
             arena, self.chunks, self.care.start_mover, ready.in_use, ready.idle, self.told.moved, disk_room
         )
         ready.storing = ready.sizing.storing = self.storing
-        self.storing.lost = self.told.lost
+        self.storing.lost, self.storing.shed = self.told.lost, keeping.shed
         self.storing.has_one_reader = self.jobs.uses.has_one_reader
         self.ledger = Ledger(arena, self.chunks, self.storing, workers)
         self.dispatch = self._dispatching.dispatch

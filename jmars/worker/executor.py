@@ -12,10 +12,10 @@ Message out: `(count, microseconds, fresh, waited, error, shapes)`: so many more
 `microseconds`, `fresh` and `waited` are what `meter` reads of them; `error` is None, `(UNSIZED, bytes)` where the next
 one is computed and has no slot, or `(kind, class name, text, traceback, pickle, which fused operand, whether it may
 pass by itself)` of the next one, and then the rest of the batch is dropped, or `(TAKEN_BACK,)` where a whole batch was
-not begun because `claims` had no token for it; a kind MEMORY, of a function that wanted more than its cap, has behind
-that the bytes that it had and the cap. `shapes` holds (place in the report, shape) of chunks whose size was not known;
-where memory was measured or results were stored, (place, bytes) and (place, microseconds with the wait for a slot,
-microseconds without) stand behind it.
+not begun because `claims` had no token for it, or, of no batch, `(KEPT, bytes)` that functions left behind; a kind
+MEMORY, of a function that wanted more than its cap, has behind that the bytes that it had and the cap. `shapes` holds
+(place in the report, shape) of chunks whose size was not known; where memory was measured or results were stored,
+(place, bytes) and (place, microseconds with the wait for a slot, microseconds without) stand behind it.
 Source: seed 003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
 """
 
@@ -49,9 +49,10 @@ from jmars.worker.granted import Granted, for_memory
 from jmars.worker.meter import Meter
 from jmars.worker.private import Private
 
-__all__ = ["FAILED", "INTERRUPTED", "MEMORY", "TAKEN_BACK", "UNSIZED", "run_executor"]
+__all__ = ["FAILED", "INTERRUPTED", "KEPT", "MEMORY", "TAKEN_BACK", "UNSIZED", "run_executor"]
 
-FAILED, INTERRUPTED, UNSIZED, TAKEN_BACK, MEMORY = "failed", "interrupted", "unsized", "taken back", "memory"
+FAILED, INTERRUPTED, UNSIZED, TAKEN_BACK = "failed", "interrupted", "unsized", "taken back"
+MEMORY, KEPT = "memory", "kept"
 PACKAGE = str(Path(__file__).parents[1])
 REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
 TRIM_ALWAYS = 1 << 62
@@ -102,16 +103,19 @@ def run_executor(
     programs: dict[int, _Ready | _Broken] = {}
     read = link.makefile("rb", 1 << 16).read
     private = Private(read, memory, chunks)
-    meter, granted = Meter(), Granted()
+    meter, granted = Meter(), Granted(arena_size)
     np.seterr(all="ignore")  # a chunk's warning would be printed where nobody looks
     gc.freeze()
     trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # where memory is ample it stays, faulted
-    trim = False
+    trim = ran_functions = False
     while True:
         if trim:
             _trim_heap()
             granted.trimmed()
             trim = False
+        if ran_functions and (kept := granted.left_behind()) is not None:
+            link.sendall(pack((0, [], 0, 0, (KEPT, kept), [])))
+        ran_functions = False
         try:
             message = recv_message(read)
         except (EOFError, ConnectionError):
@@ -134,6 +138,7 @@ def run_executor(
         if caps is not None:
             settled()  # what is being compiled would take of the function's memory
         scratch = _run_batch(link, programs, private, meter, granted, flags, flag, operands, caps)
+        ran_functions = caps is not None
         trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # nobody knew what they take
 
 

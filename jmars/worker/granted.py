@@ -14,16 +14,20 @@ import os
 import threading
 from contextlib import suppress
 from resource import RLIM_INFINITY, RLIMIT_DATA, getrlimit, setrlimit
+from time import monotonic
 
 import numpy as np
 
 from jmars.errors import JmarsError
 from jmars.storage.arena import PAGE
+from jmars.worker.vitals import descendants, private_now
 
 __all__ = ["Granted", "for_memory"]
 
 STACKS = 2**24  # bytes of stacks of threads: the system counts all that they may use, and they use little of it
 STACK = 2**19  # bytes of each that Python starts
+STEP = 2**22  # bytes by which what functions left behind must differ to be told anew
+LOOK_SECONDS = 0.25  # between two looks at children and shared memory
 RETAINED = 2**25  # bytes of heap beyond what it was at the start from which on free parts of it are counted
 _WORDS = ("cannot allocate memory", "failed to map segment", "can't start new thread")
 
@@ -31,8 +35,11 @@ _WORDS = ("cannot allocate memory", "failed to map segment", "can't start new th
 class Granted:
     """The cap of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, arena_size: int = 0) -> None:
         threading.stack_size(STACK)
+        self._arena_size = arena_size
+        self._bare = self._beside = self._told = 0  # bytes: before functions ran, of children and shared, told last
+        self._look_again = 0.0
         self._is_warm = False  # whether libraries have taken what they keep for good
         self.cap = -1  # bytes that may be taken now; -1 for any number
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
@@ -47,6 +54,8 @@ class Granted:
         if not self._is_warm:
             _warm()
             self._is_warm = True
+            pages = self._pages()
+            self._bare = (pages[1] - pages[2]) * PAGE
         pages = self._pages()
         data = pages[5] * PAGE
         if data > self._start + RETAINED:
@@ -68,6 +77,23 @@ class Granted:
         """Freed memory was handed back to the system."""
         pages = self._pages()
         self._least = (pages[1] - pages[2]) * PAGE
+
+    def left_behind(self) -> int | None:
+        """Bytes that functions have left in this process and its children; None where that was told, or hardly moved.
+
+        Counted from the first cap on. Children, and memory that is shared with them, are looked at now and then.
+        """
+        if not self._is_warm:
+            return None
+        pages, now = self._pages(), monotonic()
+        if now >= self._look_again:
+            children = sum(map(private_now, descendants(os.getpid())))
+            self._beside, self._look_again = children + _shared(self._arena_size), now + LOOK_SECONDS
+        kept = max(0, (pages[1] - pages[2]) * PAGE - self._bare) + self._beside
+        if abs(kept - self._told) < STEP:
+            return None
+        self._told = kept
+        return kept
 
     def kept(self) -> int:
         """Bytes that the process has beyond what it had when it last handed memory back: functions freed some of it."""
@@ -107,6 +133,18 @@ def for_memory(error: BaseException) -> bool:
     return isinstance(error, ImportError | RuntimeError | OSError) and any(
         word in str(error).lower() for word in _WORDS
     )
+
+
+def _shared(arena_size: int) -> int:
+    """Bytes of memory that this process maps to share it with others, the arena left out."""
+    total = 0
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            span, mode, _, _, inode, *path = line.split(maxsplit=5)
+            if mode[3] == "s" and inode != "0" and path and path[0].startswith(("/dev/zero", "/memfd:", "/dev/shm/")):
+                begin, end = (int(one, 16) for one in span.split("-"))
+                total += (end - begin) * (end - begin != arena_size)
+    return total
 
 
 class _Mallinfo(ctypes.Structure):

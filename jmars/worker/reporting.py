@@ -17,15 +17,15 @@ import cloudpickle
 from jmars.model.messages import JobTable
 from jmars.worker.crew import Batch, Worker
 from jmars.worker.dispatching import Dispatching
-from jmars.worker.executor import INTERRUPTED, MEMORY, TAKEN_BACK, UNSIZED
+from jmars.worker.executor import INTERRUPTED, KEPT, MEMORY, TAKEN_BACK, UNSIZED
 from jmars.worker.hosted import Workplace
+from jmars.worker.keeping import RENEWED, Keeping
 from jmars.worker.rescue import BEATEN, Rescue
 from jmars.worker.stragglers import LONG
 
 __all__ = ["Reporting"]
 
 LONG_MICROSECONDS = int(1e6 * LONG)
-RENEWED = "renewed"  # state of a worker whose process is replaced, since it ran out of what it was granted
 Failure = tuple[Any, ...]  # kind, class name, text, traceback, pickle, fused operand, transient; more by kind
 
 
@@ -39,9 +39,15 @@ class Reporting:
     """
 
     def __init__(
-        self, place: Workplace, dispatching: Dispatching, rescue: Rescue, still: Callable[[JobTable], None]
+        self,
+        place: Workplace,
+        dispatching: Dispatching,
+        rescue: Rescue,
+        keeping: Keeping,
+        still: Callable[[JobTable], None],
     ) -> None:
         self._place, self._dispatching, self._rescue, self._still = place, dispatching, rescue, still
+        self._keeping = keeping
 
     def reported(self, worker: Worker, message: Any) -> None:
         """More operands of a worker's oldest batch are done, or it stopped short, or its result needs a slot."""
@@ -51,6 +57,10 @@ class Reporting:
         if error is not None and error[0] == TAKEN_BACK:
             worker.returning = False
             self._dispatching.dispatch()
+            return
+        if error is not None and error[0] == KEPT:
+            self._keeping.told(worker, error[1])
+            place.storing.advance()
             return
         batch = worker.batches[0]
         if batch.twin is not None:
@@ -82,6 +92,7 @@ class Reporting:
             error = None
         elif error is not None or not batch.operands:
             worker.batches.popleft()
+            self._keeping.rests(worker)
         self._dispatching.held = True  # the scheduler's answer comes before the next batch is made
         try:
             if count:

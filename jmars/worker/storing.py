@@ -47,6 +47,7 @@ class Storing:
         self.loading: list[Request] = []  # have their slots, wait for reads
         self.lost: Callable[[int, str], None] = lambda chunk, why: None  # told which chunk cannot be read back, and why
         self.has_one_reader: Callable[[int], bool] = lambda chunk: False  # of an operand
+        self.shed: Callable[[], bool] = lambda: False  # has processes let go of what they keep; whether some do
         self._start_mover = start_mover
         self.mover = MoverLink(lambda: self._start_mover(self))
         self._in_use, self._idle, self._moved, self._disk_room = in_use, idle, moved, disk_room
@@ -55,8 +56,7 @@ class Storing:
         self.gathers = Gathers(chunks, self.mover.tell, self.delete)
         self.trouble = DiskTrouble()
         self.later = later  # calls something in so many seconds
-        self._waking = False  # whether it was told to look again later
-        self._advancing = False
+        self._waking = self._advancing = False  # was told to look again later; serves the line
 
     @property
     def blocked(self) -> bool:
@@ -160,10 +160,8 @@ class Storing:
 
     def _take_slots(self, request: Request) -> int:
         """Allocate what `request` misses; returns the bytes for which there is no room, 0 when it has all slots."""
-        if self._spills and any(chunk in self._spills for chunk in request.chunks):
+        if self._spills and not self._spills.isdisjoint([*request.chunks, *(one for one, *_ in request.gather)]):
             return 1  # they must land before they can be read back; taking slots now would scatter them
-        if request.gather and any(self._spills and one in self._spills for one, *_ in request.gather):
-            return 1
         lacking = 0
         chunks, arena = self.chunks, self.arena
         if request.size is not None and request.slot < 0:
@@ -228,6 +226,8 @@ class Storing:
             self._give_back(request)
             own = [c for c in request.chunks if c in self.chunks.memory and c not in self.chunks.pins]
             return self._spill(own) or not own
+        if self.shed():
+            return False  # their processes end and free it
         if request.yields():  # what is free lies in pieces, between views that are held
             return True
         pinned = sum(self.chunks.size(chunk) for chunk in self.chunks.pins)

@@ -171,3 +171,37 @@ def test_zarr_which_starts_threads_of_its_own_is_read_though_memory_is_short(tmp
         held.wait(30)
         assert cluster.submit((mt.from_zarr(str(tmp_path / "a.zarr")) + 1).sum()).result(60) == 2.5e6
     sys.modules["zarr.core.sync"].cleanup_resources()  # its threads in this process
+
+
+def test_a_function_that_leaks_does_not_grow_its_process_without_end_and_every_result_is_right():
+    def leak(block):
+        import sys
+
+        sys.modules.setdefault("leaked", []).append(np.ones(12 * MiB, np.uint8))
+        return block + 1
+
+    with Cluster(n_workers=1, memory_limit=LIMIT) as cluster:
+        x = mt.map_blocks(leak, mt.arange(40, chunk_size=1), dtype=int)
+        assert np.array_equal(cluster.submit(x).result(60), np.arange(1, 41))
+        info = cluster.info()
+        assert info["memory"]["peak"] <= 1.1 * LIMIT, "480 MiB were left behind in all"
+        (worker,) = info["workers"]
+        assert 1 <= worker["restarts"] <= 12
+        assert not any("died" in line or "lost" in line for line in cluster.why().splitlines())
+
+
+def test_what_functions_share_with_others_counts_as_left_behind():
+    def leak(block):
+        import mmap
+        import sys
+
+        shared = mmap.mmap(-1, 12 * MiB)  # MAP_SHARED: no limit of the system counts it
+        shared[:] = bytes(12 * MiB)
+        sys.modules.setdefault("shared", []).append(shared)
+        time.sleep(0.3)
+        return block + 1
+
+    with Cluster(n_workers=1, memory_limit=LIMIT) as cluster:
+        x = mt.map_blocks(leak, mt.arange(10, chunk_size=1), dtype=int)
+        assert np.array_equal(cluster.submit(x).result(60), np.arange(1, 11))
+        assert cluster.info()["workers"][0]["restarts"] >= 1
