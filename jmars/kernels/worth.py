@@ -1,4 +1,4 @@
-"""Which programs are worth machine code: those that save more time in all their operands than compiling takes.
+"""Which programs are worth machine code: those whose expressions save more time in a run than compiling takes.
 
 `marked` is asked with the graph as it will run, so what a run computes by depends on the graph and the machine, never
 on how long something took. Used by optimize/pipeline.py.
@@ -7,8 +7,10 @@ Source: RUNTIME 2.5, "numba compiled in the background for chains that run on 10
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from jmars.kernels.blocks import BLOCK_SIZE
 from jmars.kernels.expression import CONSTANT, Expression
@@ -74,14 +76,20 @@ def marked(
     scarce = room is not None and room < 8 * LLVM_BYTES
     if mode == "off" or not llvm_there() or (mode == "auto" and scarce):
         return list(programs)
+    gain: Counter[Expression] = Counter()  # seconds of all operands: chunks of other shapes run the same code
+    for program, count in zip(programs, counts, strict=True):
+        for part in _parts(program):
+            gain[part.expression] += max(saved(part.expression), 0.0) * part.output.size * count
     least = WORTH * COMPILING * workers
 
-    def shall(program: Program, count: int) -> bool:
-        return (mode == "on" or _gain(program) * count > least) and _can(program)
+    def shall(program: Program) -> bool:
+        pays = mode == "on" or any(gain[part.expression] > least for part in _parts(program))
+        return pays and _can(program)
 
-    return [replace(one, jit=True) if shall(one, count) else one for one, count in zip(programs, counts, strict=True)]
+    return [replace(program, jit=True) if shall(program) else program for program in programs]
 
 
+@lru_cache(maxsize=4096)
 def _parts(program: Program) -> list[Elementwise]:
     """What of a program may be machine code."""
     steps = (program.steps[one.middle] for one in regions(program.steps, len(program.inputs)) if one.middle is not None)
@@ -92,8 +100,3 @@ def _can(program: Program) -> bool:
     """Whether some of it can be."""
     own = ((False, True),)
     return any(elementwise_text(one.expression, own * len(one.expression.inputs)) for one in _parts(program))
-
-
-def _gain(program: Program) -> float:
-    """Seconds that an operand saves."""
-    return sum(max(saved(one.expression), 0.0) * one.output.size for one in _parts(program))
