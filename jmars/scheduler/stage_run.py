@@ -78,10 +78,14 @@ class StageRun:
         if isinstance(self.operands, Shards):
             told = {"operands": [shard.own for shard in self.operands.shards]}
             self._log.append(events.OPERANDS_SPREAD, self._job, told)
-        if self.operands.is_done:
-            self._over(succeeded=True)
+        if self.operands.is_done:  # all is here: a job does not end before who submits it has heard of it
+            asyncio.get_running_loop().call_soon(self._owner.carefully, self._nothing_to_do)
             return
         self._submit(*self.operands.start())
+
+    def _nothing_to_do(self) -> None:
+        if not self._stopping and not self.ended:
+            self._over(succeeded=True)
 
     # -- reports of the workers
     def started(self, operands: Sequence[int], worker: int) -> None:

@@ -148,6 +148,13 @@ def test_a_result_that_is_held_is_another_structure(cluster):
     assert cluster.info()["plans"]["found"] == before
 
 
+def test_a_part_that_is_a_held_chunk_as_it_is_stays_held(cluster):
+    for turn in range(3):  # from the second on there is a plan, and nothing to do: the job ends as it is submitted
+        x = mt.asarray(np.arange(8.0) + turn, chunk_size=4).execute()
+        np.testing.assert_array_equal(x[:4].fetch(), np.arange(4.0) + turn)
+        np.testing.assert_array_equal(x[4:].fetch(), np.arange(4.0, 8.0) + turn)
+
+
 def test_jobs_whose_plans_do_not_fit_run_all_the_same():
     with Cluster(n_workers=1, memory_limit="200MiB") as small:
         node = numbers(20_000, 1)  # its plan is larger than what is kept
