@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,13 +13,14 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.graph import TensorGraph
 from jmars.tensor.ops.distributions import DISTRIBUTIONS, VECTORS
 from jmars.tensor.ops.random import Generator, RandomState
 from jmars.tensor.ops.random_order import mixed
 from jmars.tensor.ops.random_streams import sample
 from tests.tensor.cut import same, shapes, splits
 from tests.tensor.draws import ARGUMENTS, DRAWS, OLDER
-from tests.tensor.engine import OneByOne
+from tests.tensor.engine import OneByOne, tiled
 
 
 @given(st.data())
@@ -118,6 +120,33 @@ def test_large_draws_have_numpys_distribution(name):
     points = np.unique(np.concatenate([ours, theirs]))
     far = [np.searchsorted(np.sort(x), points, "right") / x.size for x in (ours, theirs)]
     assert np.abs(far[0] - far[1]).max() < 1.95 / np.sqrt(100_000)  # larger by chance once in a thousand
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunk"),
+    [
+        ((3000, 3000), (1000, 1000)),
+        ((200, 40_000), (100, 40_000)),
+        ((400_000,), (300_000,)),
+        ((90, 80, 70), (90, 80, 70)),
+        ((350, 350), (350, 100)),
+    ],
+)
+def test_what_a_draw_holds_between_blocks_is_told(shape, chunk):
+    """The scratch of its program, which the memory of an operand is granted by, is enough where it is fused."""
+    graph = tiled(TensorGraph.of([Generator(0).standard_normal(shape, chunk_size=chunk).data]))
+    step = graph.programs[graph.program[0]].steps[0]
+    out = np.empty(step.output.size)
+    tracemalloc.start()
+    try:
+        fill = step.open(step.params, graph.args[0][0], step.output)
+        for start in range(0, out.size, 16_384):
+            fill(out[start : start + 16_384], start)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert step.work < peak * 4
+    assert peak < step.work + 300_000  # opening the stream
 
 
 def test_cells_have_nothing_to_do_with_one_another():

@@ -21,6 +21,7 @@ from jmars.tensor.ops.cumulative import Scan
 from jmars.tensor.ops.formula import Elementwise
 from jmars.tensor.ops.npy import LoadNpy
 from jmars.tensor.ops.random_chunks import Doubles, Draws
+from jmars.tensor.ops.random_order import Order
 from jmars.tensor.ops.ranges import Range
 from jmars.tensor.ops.rechunk import Rechunk, rechunked
 from jmars.tensor.ops.reduction import Reduction
@@ -29,6 +30,7 @@ from jmars.tensor.tensor import Tensor
 
 __all__ = ["largest_chunk", "largest_source", "recut"]
 
+_SOURCES = (FromArray, Elementwise, Range, Doubles, Draws, Order, LoadNpy)
 Rule = Callable[[Operand, TensorData, Sequence[TensorData]], tuple[Operand, Splits]]
 
 
@@ -101,7 +103,7 @@ def _ordered(data: Sequence[TensorData], held: Container[str]) -> list[TensorDat
 
 
 def _is_source(node: TensorData) -> bool:
-    return not node.op.inputs and isinstance(node.op, FromArray | Elementwise | Range | Doubles | Draws | LoadNpy)
+    return not node.op.inputs and isinstance(node.op, _SOURCES)
 
 
 def _chunk_bytes(node: TensorData) -> int:

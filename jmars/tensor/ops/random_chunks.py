@@ -189,7 +189,8 @@ def open_draws(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], out
         for one, both in ((one, one.overlap(chunk)) for one in behind)
     ]
     per_row = math.prod(-(-n // s) for n, s in zip(across.shape, across.sides))
-    held, held_number = np.empty(0, output.dtype), -1
+    held: Array | None = None  # rows that were drawn together, reused
+    held_number = -1
 
     def draw(target: Array, low: int, high: int) -> None:
         """Rows of the array that are whole cells of this chunk."""
@@ -213,9 +214,11 @@ def open_draws(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], out
                 n = size
                 draw(out[:n].reshape(high - low, *shape[1:]), low, high)
             else:
+                if held is None:
+                    held = np.empty(min(tall, end - first) * width, output.dtype)
                 if number != held_number:
-                    held, held_number = np.empty(size, output.dtype), number
-                    draw(held.reshape(high - low, *shape[1:]), low, high)
+                    held_number = number
+                    draw(held[:size].reshape(high - low, *shape[1:]), low, high)
                 n = min(begin + size - start, out.size)
                 out[:n] = held[start - begin : start - begin + n]
             start, out = start + n, out[n:]

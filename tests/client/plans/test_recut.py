@@ -44,6 +44,9 @@ def made():
         "reshape": a.reshape(36, 24).sum(axis=1),
         "take": mt.take(a, [3, 1, 30], axis=1),
         "argmax": a.argmax(axis=1),
+        "drawn by cells": mt.random.default_rng(3).normal(size=(420, 360), chunk_size=(105, 90)).sum(axis=0),
+        "vectors": mt.random.default_rng(3).multinomial(9, [0.2, 0.8], 90_000, chunk_size=(9000, 2)).sum(axis=0),
+        "a long order": mt.random.default_rng(3).permutation(140_000, chunk_size=20_000)[::7],
         "random": mt.random.default_rng(3).random((24, 36), chunk_size=(6, 9)).sum(axis=0),
     }
 
