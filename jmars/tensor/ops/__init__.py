@@ -58,6 +58,7 @@ In reading order:
 - polynomials.py: values and fits
 - places.py: positions, bits, writing by masks
 - of_numbers.py: what concerns no tensor
+- times.py: ranges of times, business days
 - gufuncs.py: functions of numbers, lines, matrices
 - applying.py: functions of lines, neighbourhoods
 - npy.py: `.npy` files
@@ -79,6 +80,7 @@ from jmars.tensor.ops import (
     extending,
     factorisation,
     fft,
+    gufuncs,
     histograms,
     indexing,
     inquiry,
@@ -104,6 +106,7 @@ from jmars.tensor.ops import (
     signals,
     statistics,
     tensor_equations,
+    times,
     ufunc_methods,
     unique,
     writing,
@@ -121,6 +124,7 @@ __all__ = [
     "extending",
     "factorisation",
     "fft",
+    "gufuncs",
     "histograms",
     "indexing",
     "inquiry",
@@ -146,6 +150,7 @@ __all__ = [
     "signals",
     "statistics",
     "tensor_equations",
+    "times",
     "ufunc_methods",
     "unique",
     "writing",

@@ -21,8 +21,8 @@ Array = np.ndarray[Any, Any]
 
 OF_NUMBERS = """
     poly polyadd polyder polydiv polyint polymul polysub roots tril_indices triu_indices diag_indices mask_indices ix_
-    einsum_path fromiter frombuffer fromstring fromregex genfromtxt loadtxt busday_count busday_offset
-    is_busday datetime_as_string datetime_data mintypecode geomspace
+    einsum_path fromiter frombuffer fromstring fromregex genfromtxt loadtxt
+    datetime_data mintypecode geomspace
 """.split()  # noqa: SIM905
 
 

@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from jmars.tensor.ops.creation import check_device, shape_of
 from jmars.tensor.ops.elementwise import astype, where
 from jmars.tensor.ops.indexing import diagonal
 from jmars.tensor.ops.joining import concatenate, stack
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -78,6 +78,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     if stop is None:
         start, stop = 0, start
     given = (start, stop, step)
+    if any(np.asarray(value).dtype.kind in "mMSU" for value in given):
+        return cast(Tensor, call("method.arange_of_times", start, stop, step, dtype, chunk_size, chunks))
     if any(np.asarray(value).dtype.kind not in "biuf" for value in given):
         raise UnsupportedError("np.arange of other than real numbers is not in jmars; use asarray(numpy.arange(...))")
     if step == 0:
