@@ -16,6 +16,7 @@ connecting.py   a cluster that runs already (connect)
 session.py      run tensors on the default cluster (Session, execute)
 tasks/          graphs of tasks from a file
 xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
+xarray_points.py    points of tensors, which xarray would not index
 dask_graphs.py  graphs of Dask's collections (dask_scheduler)
 task_api.py     jobs as Mars shows tasks (TaskAPI)
 web_client.py   requests to a door, JSON and .npy over HTTP

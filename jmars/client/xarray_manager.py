@@ -15,6 +15,7 @@ from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 
 import jmars.tensor as mt
 from jmars.client.session import execute
+from jmars.client.xarray_points import teach_points
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.mapping import map_blocks
@@ -23,6 +24,8 @@ from jmars.tensor.splits import chunk_bytes, common_splits, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["JmarsManager"]
+
+teach_points()
 
 
 class JmarsManager(ChunkManagerEntrypoint[Any]):
@@ -171,6 +174,13 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
             for box in _boxes(source.chunks):
                 target[_shifted(box, region)] = source[box].fetch()
         return None
+
+    def shuffle(self, x: Any, indexer: Any, axis: int, chunks: Any = None) -> Tensor:
+        """The elements of `axis` in groups: those at each list of positions in one chunk."""
+        groups = [np.asarray(one, np.int64) for one in indexer if len(one)]
+        taken: Tensor = mt.take(x, np.concatenate(groups), axis)
+        lengths = tuple(map(len, groups))
+        return as_tensor(taken, chunks=tuple(lengths if i == axis else cut for i, cut in enumerate(x.chunks)))
 
     def get_auto_chunk_size(self) -> int:
         """Bytes of a chunk where the user gives no size."""

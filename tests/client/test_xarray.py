@@ -7,7 +7,7 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.errors import UnsupportedError
+from jmars.errors import UnsupportedError, ViewWriteError
 from jmars.tensor.tensor import Tensor
 
 xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
@@ -40,6 +40,10 @@ def whole_lines(d):
     return d.chunk(time=-1, chunked_array_type="jmars") if d.chunks else d
 
 
+def points(*values):
+    return xr.DataArray(list(values), dims="point")
+
+
 EXAMPLES = {
     "anomaly": lambda d: by_month(d) - by_month(d).mean(),
     "climatology": lambda d: by_month(d).mean(),
@@ -59,6 +63,42 @@ EXAMPLES = {
     "concat": lambda d: xr.concat([d, d], "time").max("time"),
     "argmax": lambda d: d.fillna(0).argmax("time"),
     "weighted": lambda d: d.weighted(np.cos(np.deg2rad(d.lat))).mean(["lat", "lon"]),
+    "median": lambda d: d.median("lat"),
+    "groupby of blocks": lambda d: by_month(d).map(lambda g: g - g.mean("time")),
+    "groupby, first": lambda d: by_month(d).first(),
+    "groupby bins": lambda d: d.groupby_bins("lat", [0, 2, 6]).mean(),
+    "groupby, cumulative": lambda d: by_month(d).cumsum(),
+    "groups as chunks": lambda d: (
+        by_month(d).shuffle_to_chunks().groupby("time.month").mean() if d.chunks else by_month(d).mean()
+    ),
+    "resample, filled": lambda d: d.fillna(0).isel(time=slice(0, 60)).resample(time="12h").interpolate("linear"),
+    "rolling, wide": lambda d: d.rolling(lat=3, lon=3).std(),
+    "rolling windows": lambda d: d.rolling(time=3).construct("window").sum("window"),
+    "coarsen with a rest": lambda d: d.coarsen(time=7, boundary="pad").max(),
+    "coarsen windows": lambda d: d.isel(time=slice(0, 728)).coarsen(time=7).construct(time=("week", "day")),
+    "polyval": lambda d: xr.polyval(d.time, d.fillna(0).polyfit("time", 1)).polyfit_coefficients,
+    "interp of two axes": lambda d: d.interp(lat=[0.5, 2.5], lon=[1.5, 3.0]),
+    "interp of times": lambda d: d.interp(time=DAYS[:5] + np.timedelta64(12, "h")),
+    "interp at points": lambda d: d.interp(lat=points(0.5, 1.5), lon=points(1.5, 2.5)),
+    "sel at points": lambda d: d.sel(lat=points(1.0, 2.0), lon=points(3.0, 3.0)),
+    "isel at points": lambda d: d.isel(time=points(1, 500), lon=points(1, 2)),
+    "where it is greatest": lambda d: d.fillna(0).idxmax("time"),
+    "sel": lambda d: d.sel(time="2001-05").sel(lat=2.2, method="nearest"),
+    "where, dropped": lambda d: d.where(d.lat > 2, drop=True),
+    "reindex": lambda d: d.reindex(lat=[0.0, 1.0, 9.0]),
+    "sortby": lambda d: d.sortby("lat", ascending=False).roll(lon=3),
+    "pad": lambda d: d.pad(lat=1, mode="edge"),
+    "differentiate": lambda d: d.differentiate("time", datetime_unit="D"),
+    "integrate": lambda d: d.fillna(0).cumulative_integrate("lat"),
+    "correlation": lambda d: xr.corr(d, d.shift(time=1), "time"),
+    "weighted std": lambda d: d.weighted(np.cos(np.deg2rad(d.lat))).std("lat"),
+    "count": lambda d: d.isnull().sum("time") + d.count("time"),
+    "unstack": lambda d: d.stack(z=("lat", "lon")).unstack("z").transpose("lon", ...),
+    "align": lambda d: xr.align(d, d.isel(lat=slice(2, 4)), join="outer")[1],
+    "combine": lambda d: d.combine_first(d * 0),
+    "to a data set and back": lambda d: d.to_dataset("lat").to_array(),
+    "map_blocks": lambda d: d.map_blocks(lambda block: block.mean("lon"), template=d.mean("lon")),
+    "a product with months": lambda d: d.time.dt.month * d.isel(lat=0, lon=0),
     "dot": lambda d: xr.dot(d, d, dim="time"),
 }
 
@@ -97,6 +137,23 @@ def test_files_are_read_on_the_workers_and_written_chunk_by_chunk(cluster, air, 
         np.testing.assert_array_equal(target, air.values)
         with pytest.raises(UnsupportedError, match="compute=False"):
             manager.store(data.air.data, target, compute=False)
+
+
+def test_zarr_is_written_appended_and_overwritten_in_part(cluster, air, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    lazy = air.chunk({"time": 100}, chunked_array_type="jmars").to_dataset()
+    lazy.isel(time=slice(0, 400)).to_zarr(tmp_path / "air", consolidated=False)
+    lazy.isel(time=slice(400, None)).to_zarr(tmp_path / "air", append_dim="time", consolidated=False)
+    part = (lazy.isel(time=slice(100, 200)) * 2).drop_vars(["lat", "lon"])
+    part.to_zarr(tmp_path / "air", region={"time": slice(100, 200)}, consolidated=False)
+    written = zarr.open_group(tmp_path / "air", mode="r")["air"][:]
+    np.testing.assert_array_equal(written, np.where((np.arange(len(DAYS)) // 100 == 1)[:, None, None], 2, 1) * air)
+    zarr.core.sync.cleanup_resources()
+
+
+def test_a_write_through_a_view_is_refused_by_name(cluster, air):
+    with pytest.raises(ViewWriteError, match="copy"):
+        air.chunk({"time": 100}, chunked_array_type="jmars").copy()[{"lat": 0}] = 0
 
 
 def test_results_can_be_kept_on_the_cluster(cluster, air):
