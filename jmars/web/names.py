@@ -19,9 +19,9 @@ from jmars.tensor.protocols import FUNCTIONS, call
 __all__ = ["MODULES", "callable_names", "described", "find"]
 
 MODULES = set(
-    """axes converting covariance creation cumulative elementwise extending factorisation fft histograms indexing inquiry
-    joining linalg masking nonzero norms order padding places polynomials ranges rechunk reduction reshape selecting
-    signals statistics tensor_equations unique writing""".split()  # noqa: SIM905
+    """axes converting covariance creation cumulative elementwise extending factorisation fft histograms indexing
+    inquiry joining linalg masking nonzero norms order padding places polynomials ranges rechunk reduction reshape
+    selecting signals statistics tensor_equations unique writing""".split()  # noqa: SIM905
 )
 _TAKEN_OUT = {  # of those modules
     "from_dlpack", "fromfunction", "piecewise",  # they take a function or an object

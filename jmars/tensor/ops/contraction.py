@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.config import config
-from jmars.errors import UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Combine, Program, single
 from jmars.kernels.reducers import UfuncReducer
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
@@ -272,11 +271,3 @@ def sum_products(
             add(out, target, out=out)
         elif len(inputs) > factors:
             target = np.empty_like(out)
-
-
-def refuse_out(name: str, out: Any) -> None:
-    """Products are not written into arrays of the user's."""
-    if out is not None and not isinstance(out, Tensor):
-        raise UnsupportedError(
-            f"np.{name} with out= an array is not in jmars; give a tensor, or use the result's fetch()"
-        )

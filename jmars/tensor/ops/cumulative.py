@@ -18,6 +18,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.axes import broadcast_to, normal_axis
 from jmars.tensor.ops.elementwise import astype, ufunc
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.joining import concatenate, part_of_axis
 from jmars.tensor.ops.reshape import ravel
 from jmars.tensor.ops.tiling import add_classes, classes
@@ -112,7 +113,7 @@ def _accumulated(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: An
     # short integers are summed in long ones, as `sum` does
     kind = getattr(np, ufunc_name).reduce(np.zeros(1, x.dtype)).dtype if dtype is None else np.dtype(dtype)
     result = Tensor(new_data(Scan(name, ufunc_name, axis, inputs=(x.data,)), x.shape, kind, x.chunks))
-    return result if out is None else out._assign(result, "same_kind", name)
+    return handed(result, out, name)
 
 
 @offers("cumsum")

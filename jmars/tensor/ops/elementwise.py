@@ -17,6 +17,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.infer import is_text_or_record, result_type
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.formula import Formula
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -141,7 +142,7 @@ def ufunc(name: str) -> Callable[..., Any]:
                     raise UnsupportedError(f"np.{name} with where= and no out= leaves elements undefined; give out=")
                 value = formula.where(formula.read(where), value, formula.cast(formula.read(target), value.kind))
             result = formula.tensor(value)
-            results.append(result if target is None else _written(target, result, casting, name))
+            results.append(handed(result, target, name, casting))
         return results[0] if theirs.nout == 1 else tuple(results)
 
     function.__name__ = function.__qualname__ = name
@@ -169,16 +170,6 @@ def _checked(name: str, kwargs: dict[str, Any]) -> Any:
         if not ((key == "order" and value in ("K", "C", "A")) or (key == "subok" and value is True)):
             raise UnsupportedError(f"np.{name} with {key}={value!r} is not in jmars; leave it out")
     return None if dtype is None else np.dtype(dtype)
-
-
-def _written(target: Any, result: Tensor, casting: str, name: str) -> Any:
-    """`result` written to `out=target`: a tensor is rebound, an array of the user's is computed into at once."""
-    if isinstance(target, Tensor):
-        return target._assign(result, casting, name)
-    if isinstance(target, np.ndarray):
-        np.copyto(target, result.fetch(copy=False), casting=casting)  # type: ignore[arg-type]
-        return target
-    raise TypeError("return arrays must be of ArrayType")
 
 
 def _check_exponent(kind: Any, exponent: Any) -> None:
@@ -232,7 +223,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
         if bound is not None:
             value = formula.apply(name, value, formula.read(bound), dtype=dtype)
     result = formula.tensor(value)
-    return result if out is None else _written(out, result, "same_kind", "clip")
+    return handed(result, out, "clip")
 
 
 @offers("round", "around")
@@ -243,7 +234,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     if x.number >= 0 and x.kind.kind == "c" and decimals:  # each part for itself, as an infinite one spoils the other
         one = as_tensor(a)
         rounded = blockwise("round", np.round, [one], one.chunks, one.dtype, (decimals,))
-        return rounded if out is None else _written(out, rounded, "same_kind", "round")
+        return handed(rounded, out, "round")
     if x.kind == np.dtype(bool):
         value = formula.cast(x, np.float16)
     elif result_type(x.kind).kind in "iu":
@@ -258,7 +249,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
         factor = formula.read(float(10 ** builtins.abs(decimals)))
         value = formula.apply(back, formula.apply("rint", formula.apply(there, x, factor)), factor)
     result = formula.tensor(value)
-    return result if out is None else _written(out, result, "same_kind", "round")
+    return handed(result, out, "round")
 
 
 @offers("method.astype", "astype")
@@ -328,12 +319,13 @@ def fix(x: Any, out: Any = None) -> Any:
 
 def _test_infinite(name: str, ufunc_of_sign: bool) -> None:
     @offers(name)
-    def function(x: Any) -> Tensor:
+    def function(x: Any, out: Any = None) -> Any:
         formula = Formula(name)
         value = formula.read(x)
         sign = formula.apply("signbit", value)
         sign = sign if ufunc_of_sign else formula.apply("logical_not", sign)
-        return formula.tensor(formula.apply("logical_and", formula.apply("isinf", value), sign))
+        result = formula.tensor(formula.apply("logical_and", formula.apply("isinf", value), sign))
+        return handed(result, out, name)
 
     function.__name__ = name
     function.__doc__ = f"`np.{name}`."

@@ -15,6 +15,7 @@ from jmars.tensor.ops.axes import broadcast_arrays, broadcast_to, expand_dims, m
 from jmars.tensor.ops.creation import full
 from jmars.tensor.ops.cumulative import cumprod, cumsum
 from jmars.tensor.ops.elementwise import astype, ufunc
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.joining import concatenate, part_of_axis, stack
 from jmars.tensor.ops.ranges import diag
 from jmars.tensor.ops.reduction import all_, max_, min_
@@ -130,4 +131,4 @@ def _cumulative(name: str, function: Any, first: int, a: Any, axis: Any, dtype: 
     axis = normal_axis(axis, x.ndim)
     head = full(tuple(1 if i == axis else n for i, n in enumerate(x.shape)), first, value.dtype)
     value = Tensor(concatenate([head, value], axis).data)
-    return value if out is None else out._assign(value, "same_kind", name)
+    return handed(value, out, name)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import normal_axis
 from jmars.tensor.ops.creation import check_device
 from jmars.tensor.ops.elementwise import astype
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.indexing import roll
 from jmars.tensor.ops.ranges import arange
 from jmars.tensor.ops.whole import along
@@ -28,10 +28,8 @@ _HALVED = {"rfft": True, "ihfft": True}  # what they give is half as long
 _DOUBLED = {"irfft": True, "hfft": True}
 
 
-def _transformed(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = None) -> Tensor:
+def _transformed(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = None) -> Any:
     """One axis by NumPy's function `name`."""
-    if out is not None:
-        raise UnsupportedError(f"np.fft.{name} with out= is not in jmars; use what it gives")
     x = as_tensor(a)
     if not x.ndim:
         raise IndexError("a transform needs an array of one axis or more; a number has none")
@@ -45,11 +43,12 @@ def _transformed(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = Non
     gives = length // 2 + 1 if name in _HALVED else length
     function = getattr(np.fft, name)
     dtype = function(np.ones(2, x.dtype)).dtype
-    return along(name, function, x, [axis], lengths={axis: gives}, dtype=dtype, n=length, axis=axis, norm=norm)
+    result = along(name, function, x, [axis], lengths={axis: gives}, dtype=dtype, n=length, axis=axis, norm=norm)
+    return handed(result, out, name)
 
 
 @offers("fft.fft")
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Tensor:
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.fft`: the transform along one axis, which is brought into one chunk.
 
     Raises
@@ -67,31 +66,31 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, o
 
 
 @offers("fft.ifft")
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Tensor:
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.ifft`: the inverse of `fft`."""
     return _transformed("ifft", a, n, axis, norm, out)
 
 
 @offers("fft.rfft")
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Tensor:
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.rfft`: the transform of real values, half of which says all."""
     return _transformed("rfft", a, n, axis, norm, out)
 
 
 @offers("fft.irfft")
-def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Tensor:
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.irfft`: the inverse of `rfft`."""
     return _transformed("irfft", a, n, axis, norm, out)
 
 
 @offers("fft.hfft")
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Tensor:
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.hfft`: the transform of a signal that is the conjugate of its mirror image."""
     return _transformed("hfft", a, n, axis, norm, out)
 
 
 @offers("fft.ihfft")
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Tensor:
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.ihfft`: the inverse of `hfft`."""
     return _transformed("ihfft", a, n, axis, norm, out)
 
@@ -117,64 +116,61 @@ def _each(name: str, x: Tensor, lengths: Sequence[int | None], axes: Sequence[in
 
 
 @offers("fft.fftn")
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Tensor:
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.fftn`: transforms along several axes."""
     return _over("fft", "fftn", a, s, axes, norm, out)
 
 
 @offers("fft.ifftn")
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Tensor:
+def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.ifftn`: the inverse of `fftn`."""
     return _over("ifft", "ifftn", a, s, axes, norm, out)
 
 
-def _over(one: str, name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any) -> Tensor:
-    _refuse_out(name, out)
+def _over(one: str, name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any) -> Any:
     x = as_tensor(a)
     lengths, axes = _cooked(x, s, axes, False)
-    return _each(one, x, lengths[::-1], axes[::-1], norm)
+    return handed(_each(one, x, lengths[::-1], axes[::-1], norm), out, name)
 
 
 @offers("fft.rfftn")
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Tensor:
+def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.rfftn`: of real values, the last axis halved."""
-    _refuse_out("rfftn", out)
     x = as_tensor(a)
     lengths, axes = _cooked(x, s, axes, False)
     x = _transformed("rfft", x, lengths[-1], axes[-1], norm)
-    return _each("fft", x, lengths[-2::-1], axes[-2::-1], norm)
+    return handed(_each("fft", x, lengths[-2::-1], axes[-2::-1], norm), out, "rfftn")
 
 
 @offers("fft.irfftn")
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Tensor:
+def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.irfftn`: the inverse of `rfftn`."""
-    _refuse_out("irfftn", out)
     x = as_tensor(a)
     lengths, axes = _cooked(x, s, axes, True)
     x = _each("ifft", x, lengths[:-1], axes[:-1], norm)
-    return _transformed("irfft", x, lengths[-1], axes[-1], norm)
+    return handed(_transformed("irfft", x, lengths[-1], axes[-1], norm), out, "irfftn")
 
 
 @offers("fft.fft2")
-def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Tensor:
+def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.fft2`: `fftn` over two axes."""
     return fftn(a, s, axes, norm, out)
 
 
 @offers("fft.ifft2")
-def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Tensor:
+def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.ifft2`: `ifftn` over two axes."""
     return ifftn(a, s, axes, norm, out)
 
 
 @offers("fft.rfft2")
-def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Tensor:
+def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.rfft2`: `rfftn` over two axes."""
     return rfftn(a, s, axes, norm, out)
 
 
 @offers("fft.irfft2")
-def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Tensor:
+def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.irfft2`: `irfftn` over two axes."""
     return irfftn(a, s, axes, norm, out)
 
@@ -221,11 +217,6 @@ def _count(n: Any) -> int:
     if not isinstance(n, int | np.integer):
         raise ValueError("n should be an integer")
     return int(n)
-
-
-def _refuse_out(name: str, out: Any) -> None:
-    if out is not None:
-        raise UnsupportedError(f"np.fft.{name} with out= is not in jmars; use what it gives")
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,7 @@ from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, new_data
 from jmars.tensor.ops.creation import shape_of
 from jmars.tensor.ops.distributions import DISTRIBUTIONS, VECTORS, parameters
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.random_cells import SMALL
 from jmars.tensor.ops.random_chunks import Doubles, Draws
 from jmars.tensor.ops.random_given import given_draws
@@ -304,7 +305,7 @@ class Generator:
         return _tensor(op, shape, probe.dtype, splits)
 
     def _written(self, drawn: Tensor, out: Any) -> Tensor:
-        return drawn if out is None else out._assign(drawn)
+        return handed(drawn, out, "random")  # type: ignore[no-any-return]
 
     def _order(self, n: int, first: int, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
         """The first places of an order of range(n)."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.joining import concatenate, part_of_axis
 from jmars.tensor.ops.masking import mask_at, masked
 from jmars.tensor.ops.records import field, field_names
@@ -215,7 +216,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
         result = getitem(x, (slice(None),) * axis + (positions,))
     else:
         result = _taken_together(x, [in_bounds(positions, length, axis)], [axis], axis)
-    return result if out is None else out._assign(result, "same_kind", "take")
+    return handed(result, out, "take")
 
 
 @offers("delete")

@@ -17,6 +17,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.axes import atleast_1d, atleast_2d, atleast_3d, expand_dims, normal_axis
 from jmars.tensor.ops.elementwise import astype
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.reshape import ravel
 from jmars.tensor.ops.slicing import sliced
@@ -83,7 +84,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     parts = [x if x.dtype == kind else astype(x, kind, casting=casting) for x in parts]
     parts = [x for x in parts if x.shape[axis]] or parts[:1]
     result = _joined(parts, axis)
-    return result if out is None else out._assign(result, casting, "concatenate")
+    return handed(result, out, "concatenate", casting)  # type: ignore[no-any-return]
 
 
 def _joined(parts: list[Tensor], axis: int) -> Tensor:

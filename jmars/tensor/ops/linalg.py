@@ -15,7 +15,8 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.infer import kind_of
 from jmars.tensor.infer import result_type as common_dtype
-from jmars.tensor.ops.contraction import contracted, refuse_out
+from jmars.tensor.ops.contraction import contracted
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.indexing import diagonal
 from jmars.tensor.ops.reduction import sum_
 from jmars.tensor.ops.reshape import ravel
@@ -36,8 +37,7 @@ def _two(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, np.dtype[Any]]:
 
 
 def _given(name: str, result: Tensor, out: Any) -> Any:
-    refuse_out(name, out)
-    return result if out is None else out._assign(result, "same_kind", name)
+    return handed(result, out, name)
 
 
 @offers("matmul", "linalg.matmul")

@@ -19,6 +19,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.axes import moveaxis, normal_axis
 from jmars.tensor.ops.elementwise import astype
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.joining import part_of_axis
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.reshape import ravel
@@ -214,7 +215,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
     if length < x.shape[axis]:
         x = part_of_axis(x, axis, slice(0, length))
     result = masked(x, mask, axis)
-    return result if out is None else out._assign(result, "same_kind", "compress")
+    return handed(result, out, "compress")
 
 
 def truth(x: Tensor) -> Tensor:

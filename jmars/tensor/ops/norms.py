@@ -14,6 +14,7 @@ import numpy as np
 from jmars.tensor.ops.axes import expand_dims, moveaxis
 from jmars.tensor.ops.elementwise import astype, ufunc
 from jmars.tensor.ops.factorisation import EigResult, svd
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.linalg import matmul
 from jmars.tensor.ops.reduction import all_, max_, min_, sum_
 from jmars.tensor.protocols import FUNCTIONS, offers
@@ -52,7 +53,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     value = _product(tensors, 0, len(tensors) - 1, _cheapest(tuple(sizes)))
     value = value[0] if first else value
     value = Tensor((value[..., 0] if last else value).data)
-    return value if out is None else out._assign(value, "same_kind", "multi_dot")
+    return handed(value, out, "multi_dot")
 
 
 @functools.lru_cache(maxsize=64)

@@ -13,6 +13,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.records import check_order
 from jmars.tensor.ops.reshape import ravel, reshape
 from jmars.tensor.ops.sample_sort import sorted_line
@@ -99,7 +100,7 @@ def _reduced(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any = No
         value = _of_all(name, x, q)
         if keepdims:
             value = value.reshape((*value.shape, *(1,) * x.ndim))
-        return value if out is None else out._assign(value, "same_kind", name)
+        return handed(value, out, name)
     axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     rest = tuple(i for i in range(x.ndim) if i not in axes)
     lines = x.transpose((*rest, *axes))
@@ -114,7 +115,7 @@ def _reduced(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any = No
     if keepdims:
         value = expand_dims(value, tuple(len(leading) + i for i in sorted(axes)))
     value = Tensor(value.data)
-    return value if out is None else out._assign(value, "same_kind", name)
+    return handed(value, out, name)
 
 
 def _of_lines(block: Array, kind: Any, called: str, q: Any, options: Any) -> Array:

@@ -20,6 +20,7 @@ from jmars.kernels.reducers import MomentReducer, PositionReducer, Reducer, Ufun
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chosen import chosen, count_of, is_given, moment, started
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.unsized import chunk_type, classes, length_kind, run_reduction
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -171,15 +172,10 @@ def reduce(
 
 
 def _handed(result: Tensor, name: str, out: Any) -> Any:
-    """A result, or `out` that takes it."""
-    if out is None or out is _NO_VALUE:
-        return result
-    if isinstance(out, Tensor):
-        if out.shape != result.shape:
-            raise ValueError(f"output array of shape {out.shape} does not match the result's shape {result.shape}")
-        return out._assign(result, "same_kind" if name not in ("mean", "var", "std") else "unsafe", name)
-    np.copyto(out, result.fetch(copy=False), casting="same_kind")
-    return out
+    """A result, or `out` that takes it; NumPy asks for its very shape here."""
+    if is_given(out) and out.shape != result.shape:
+        raise ValueError(f"output array of shape {out.shape} does not match the result's shape {result.shape}")
+    return handed(result, out, name, "same_kind" if name not in ("mean", "var", "std") else "unsafe")
 
 
 def _in_one_stage(chunks: Splits, axes: tuple[int, ...], reducer: Reducer) -> bool:

@@ -18,6 +18,7 @@ from jmars.tensor.ops.axes import broadcast_arrays, normal_axis
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.creation import zeros
 from jmars.tensor.ops.elementwise import astype, ufunc, where
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.reduction import all_, argmax, argmin
 from jmars.tensor.ops.reshape import ravel
@@ -57,13 +58,11 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 
 
 @offers("choose")
-def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor:
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """`np.choose`: element by element the array of that number.
 
     With mode "raise" a number without an array fails when it is computed.
     """
-    if out is not None:
-        raise UnsupportedError("np.choose with out= is not in jmars; use what it gives")
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     given = choices if isinstance(choices, tuple | list) else list(as_tensor(choices))
@@ -71,7 +70,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor
     arrays = [astype(as_tensor(x), dtype) for x in given]
     which, *arrays = broadcast_arrays(as_tensor(a), *arrays)
     inputs = [which, *(Tensor(rechunked(x.data, which.chunks)) for x in arrays)]
-    return blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,))
+    return handed(blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,)), out, "choose")
 
 
 def _choose(which: Array, *more: Any) -> Array:

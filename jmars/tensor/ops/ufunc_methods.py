@@ -17,6 +17,7 @@ from jmars.tensor.ops.axes import broadcast_to, normal_axis, squeeze
 from jmars.tensor.ops.chosen import chosen, is_given, started
 from jmars.tensor.ops.cumulative import Scan
 from jmars.tensor.ops.elementwise import astype, ufunc
+from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.reduction import all_, any_, max_, min_, nanmax, nanmin, normal_axes, prod, reduce, sum_
 from jmars.tensor.ops.reshape import reshape
 from jmars.tensor.ops.scattering import write_at
@@ -56,7 +57,7 @@ def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None,
         result = started(name, reduce(name, x, axes, UfuncReducer(name, kind), kind, keepdims), initial)
     else:
         result = _line_by_line(theirs, x, axes, keepdims, initial)
-    return result if out is None else out._assign(result, "same_kind", name)
+    return handed(result, out, name)
 
 
 def _line_by_line(theirs: np.ufunc, x: Tensor, axes: tuple[int, ...], keepdims: Any, initial: Any) -> Tensor:
@@ -94,8 +95,7 @@ def accumulate(theirs: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, o
         result = Tensor(new_data(Scan(f"{name}.accumulate", name, axis, inputs=(x.data,)), x.shape, kind, x.chunks))
     else:
         result = along(f"{name}.accumulate", _accumulated, x, [axis], dtype=kind, theirs=theirs, axis=axis, kind=kind)
-    out = out[0] if isinstance(out, tuple) else out
-    return result if out is None else out._assign(result, "same_kind", name)
+    return handed(result, out, name)
 
 
 def _accumulated(block: Array, theirs: np.ufunc, axis: int, kind: Any) -> Array:
@@ -116,8 +116,7 @@ def reduceat(theirs: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
     result = along(
         f"{theirs.__name__}.reduceat", _reduced_at, x, [axis], lengths={axis: len(at)}, dtype=kind, **options
     )
-    out = out[0] if isinstance(out, tuple) else out
-    return result if out is None else out._assign(result, "same_kind", theirs.__name__)
+    return handed(result, out, theirs.__name__)
 
 
 def _reduced_at(block: Array, theirs: np.ufunc, at: Array, axis: int, kind: Any) -> Array:
