@@ -84,6 +84,20 @@ def test_qr_and_svd_of_stacks_and_of_tall_matrices(pair, full):
     same(np.linalg.pinv(x), np.linalg.pinv(a), rtol=rtol * 100)
 
 
+@given(st.data())
+def test_a_pseudo_inverse_may_have_a_tolerance_for_each_matrix(data):
+    a = np.random.default_rng(0).normal(size=(4, 3, 3, 5))
+    x = data.draw(cut(a))
+    least = np.random.default_rng(1).uniform(0, 0.9, data.draw(st.sampled_from([(4, 3), (3,), (4, 1), (1,), ()])))
+    for one in (least, data.draw(cut(least))):
+        same(np.linalg.pinv(x, one), np.linalg.pinv(a, least), rtol=1e-9)
+        same(np.linalg.pinv(x, rtol=one), np.linalg.pinv(a, rtol=least), rtol=1e-9)
+    assert np.linalg.pinv(x, least).chunks[:2] == x.chunks[:2]
+    same(np.linalg.pinv(mt.zeros((0, 2, 2)), mt.zeros(0)), np.zeros((0, 2, 2)))
+    with pytest.raises(ValueError, match="both"):
+        np.linalg.pinv(x, least, rtol=0.1)
+
+
 @given(st.integers(1, 4), st.lists(st.integers(1, 6), min_size=2, max_size=5))
 def test_a_tall_matrix_is_never_in_one_chunk(n, rows):
     if sum(rows) < n:

@@ -20,6 +20,7 @@ from jmars.tensor.ops.axes import broadcast_to
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.elementwise import astype
 from jmars.tensor.ops.linalg import matmul
+from jmars.tensor.ops.mapping import map_blocks
 from jmars.tensor.ops.whole import along, whole
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -233,10 +234,26 @@ def inv(a: Any) -> Tensor:
 
 @offers("linalg.pinv")
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Tensor:
-    """`np.linalg.pinv`: the Moore-Penrose inverse of each matrix."""
+    """`np.linalg.pinv`: the Moore-Penrose inverse of each matrix; the tolerance may be one for each."""
     x = _matrices("pinv", a, hermitian)
     more = {} if rtol is np._NoValue else {"rtol": rtol}
-    return _each("pinv", x, (x.shape[-1], x.shape[-2]), rcond=rcond, hermitian=hermitian, **more)
+    if rcond is not None and more:
+        raise ValueError("`rtol` and `rcond` can't be both set.")
+    least = more.get("rtol", rcond)
+    if np.ndim(least) == 0 and not isinstance(least, Tensor):
+        return _each("pinv", x, (x.shape[-1], x.shape[-2]), rcond=rcond, hermitian=hermitian, **more)
+    least = as_tensor(least)[..., None, None]
+    x = broadcast_to(x, (*np.broadcast_shapes(x.shape[:-2], least.shape[:-2]), *x.shape[-2:]))
+    x = whole(x, [x.ndim - 2, x.ndim - 1])
+    own = zip(least.shape, x.chunks[x.ndim - least.ndim :])
+    least = least.rechunk(tuple((1,) if n == 1 else cut for n, cut in own))
+    chunks = (*x.chunks[:-2], (x.shape[-1],), (x.shape[-2],))
+    return map_blocks(_inverted, x, least, dtype=x.dtype, chunks=chunks, name="pinv", hermitian=hermitian)
+
+
+def _inverted(block: Array, least: Array, hermitian: bool) -> Array:
+    """The pseudo-inverses of a block of matrices, each with its tolerance."""
+    return np.linalg.pinv(block, least[..., 0, 0], hermitian)
 
 
 @offers("linalg.det")
