@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -42,7 +42,9 @@ class Replanning:
         rank: Sequence[int],
         port: WorkerPort,
         log: EventLog,
+        carefully: Callable[..., None],
     ) -> None:
+        self._carefully = carefully
         self._job, self._watch, self._operands = job, watch, operands
         self._rank = rank
         self._port, self._log = port, log
@@ -62,22 +64,22 @@ class Replanning:
         self._open = False
 
     async def _plan_anew(self, report: DriftReport) -> None:
-        watch, rows = self._watch, self._operands
-        costs = watch.costs()
-        state = np.frombuffer(bytes(rows.state), np.uint8)
-        worker, assign = np.array(rows.owner, np.int64), np.array(rows.assign, np.int64)
-        for operand, chosen in rows.chosen.items():
-            worker[operand] = assign[operand] = chosen
-        now = Standing(state, worker, assign, np.array(self._rank, np.int64))
-        left = float(costs.cost[state < 3].sum()) / len(watch.workers)
         try:
+            watch, rows = self._watch, self._operands
+            costs = watch.costs()
+            state = np.frombuffer(bytes(rows.state), np.uint8)
+            worker, assign = np.array(rows.owner, np.int64), np.array(rows.assign, np.int64)
+            for operand, chosen in rows.chosen.items():
+                worker[operand] = assign[operand] = chosen
+            now = Standing(state, worker, assign, np.array(self._rank, np.int64))
+            left = float(costs.cost[state < 3].sum()) / len(watch.workers)
             new = await asyncio.to_thread(plan_anew, costs, watch.workers, report, now, _SHARE * left)
         except Exception:  # the run goes on as it was planned; the next attempt would end alike
             log.exception("what is left of %s could not be planned anew", self._job)
             self._open = False
             return
         if self._open:
-            self._swap(new, report)
+            self._carefully(self._swap, new, report)
 
     def _swap(self, new: NewPlan, report: DriftReport) -> None:
         self._watch.planned(report.speed)
@@ -96,6 +98,7 @@ def watch_over(
     rank: Sequence[int],
     port: WorkerPort,
     log: EventLog,
+    carefully: Callable[..., None],
 ) -> Replanning | None:
-    """The watch over a stage that was opened; None where it is too short."""
-    return None if watched is None else Replanning(job, watched.watch(), operands, rank, port, log)
+    """The watch over a stage that was opened, None where it is too short; another plan comes in by `carefully`."""
+    return None if watched is None else Replanning(job, watched.watch(), operands, rank, port, log, carefully)

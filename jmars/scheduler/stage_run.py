@@ -68,7 +68,8 @@ class StageRun:
         self.known = Known.OPEN
         self._job, self._owner, self._around = job, owner, around
         self._port, self._meta, self._log = around.port, around.meta, around.log
-        self._replanning = watch_over(prepared.watched, job, self.operands, table.rank, around.port, around.log)
+        ports = around.port, around.log, owner.carefully
+        self._replanning = watch_over(prepared.watched, job, self.operands, table.rank, *ports)
         self._stopping = False
         self._succeeded = False
         self._line: SourceLine | None = None  # of the operand that is to blame

@@ -49,7 +49,7 @@ def story(monkeypatch, plan):
         watch = Watch(PlanGraph.build(graph, cost=1.0, nbytes=8, op=0), 2, 10**9)
         rows = OperandActor(Counters(FlowGraph(graph)), [8] * N, [k % 2 for k in range(N)], 2)
         rows.start()
-        one = replanning.Replanning("job-1", watch, rows, range(N), port, EventLog())
+        one = replanning.Replanning("job-1", watch, rows, range(N), port, EventLog(), lambda act, *args: act(*args))
         for first in (0, 16):
             ran(one, rows, range(first, first + 8))
             watch._looked = 0.0
