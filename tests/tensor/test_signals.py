@@ -106,5 +106,7 @@ def test_what_cannot_be_is_said():
         np.gradient(mt.ones(1))
     with pytest.raises(UnsupportedError, match="three"):
         np.cross(mt.ones(2), mt.ones(2))
-    with pytest.raises(UnsupportedError, match="weights"):
-        np.cov(x, fweights=[1, 2, 3])
+    with pytest.raises(TypeError, match="integer"):
+        np.cov(x, fweights=[1, 2.5, 3])
+    with pytest.raises(RuntimeError, match="numbers of samples"):
+        np.cov(x, aweights=[1, 2])

@@ -7,6 +7,7 @@ In reading order:
 - formula.py: elementwise functions as one operand, `Formula`
 - creation.py: constants; the pattern for other operands
 - elementwise.py: one row per ufunc
+- handing.py: what `out=` means
 - chosen.py: `where=`, `initial=` and `mean=` of reductions
 - reduction.py: sums, extremes, means, variances, positions
 - statistics.py: reductions made of others
