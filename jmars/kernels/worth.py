@@ -22,7 +22,7 @@ from jmars.kernels.routines import elementwise_text
 
 __all__ = ["marked", "saved"]
 
-LLVM_BYTES = 80 * 2**20  # what the library takes in an executor's memory
+LLVM_BYTES = 40 * 2**20  # what an executor takes for it: 15 MiB, and its share of the library's 60
 COMPILING = 0.2  # seconds of an executor, once: the library is loaded, a kernel or two compiled
 WORTH = 2  # times what compiling takes must be saved
 
