@@ -32,7 +32,8 @@ __all__ = ["soak"]
 
 MEAN = 20.0  # seconds between two faults
 LONGEST = 90.0  # seconds for an answer, whatever happens
-RSS_SLOPE = 2**20  # bytes a minute that a process may grow by
+WARM = 0.5  # share of the time after which tables that are bounded are full, and memory may not grow any more
+RSS_SLOPE = 2**19  # bytes a minute that a process may grow by then
 GRACE = 5.0  # seconds in which everything is gone after the close
 
 
@@ -119,9 +120,9 @@ class Soak:
             numbers += [process.memory_info().rss, process.num_fds()]
         self.samples.append(tuple(numbers))
 
-    def slopes(self) -> list[tuple[str, float, float]]:
-        """Of client and control process: bytes and descriptors a minute, after the first fifth of the time."""
-        rows = np.array(self.samples[len(self.samples) // 5 :])
+    def slopes(self, after: float) -> list[tuple[str, float, float]]:
+        """Of client and control process: bytes and descriptors a minute, after this share of the time."""
+        rows = np.array(self.samples[int(len(self.samples) * after) :])
         if len(rows) < 10:
             return []
         minutes = (rows[:, 0] - rows[0, 0]) / 60
@@ -187,10 +188,12 @@ def _tell(state: Soak, minutes: float) -> int:
     print(f"\n{sum(state.answers.values())} answers: {dict(state.answers)}; faults: {len(state.injected)}")
     for name, count in sorted(Counter(fault.name for _, _, fault in state.injected).items()):
         print(f"  {count:3} {name}")
-    for who, grown, opened in state.slopes():
-        print(f"{who}: resident memory {grown / 2**20:+.3f} MiB a minute, descriptors {opened:+.3f} a minute")
-        if minutes >= 5 and (grown > RSS_SLOPE or opened * minutes > 2):
-            state.broken.append(f"{who} grows: {grown:.0f} bytes and {opened:.3f} descriptors a minute")
+    for after in (0.2, WARM):
+        for who, grown, opened in state.slopes(after):
+            told = f"resident memory {grown / 2**20:+.3f} MiB a minute, descriptors {opened:+.3f} a minute"
+            print(f"{who}, after {after:.0%} of the time: {told}")
+            if after == WARM and minutes >= 10 and (grown > RSS_SLOPE or opened * minutes > 2):
+                state.broken.append(f"{who} grows: {told}")
     for text in state.broken:
         print(f"BROKEN {text}")
     print("every promise was kept" if not state.broken else f"{len(state.broken)} promises were broken")
