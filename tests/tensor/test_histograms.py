@@ -93,8 +93,10 @@ def test_what_cannot_be_is_said():
         np.bincount(x)
     with pytest.raises(TypeError, match="safe"):
         np.bincount(mt.ones(3))
-    with pytest.raises(UnsupportedError, match="edges"):
-        np.histogram(x, "auto")
+    with pytest.raises(UnsupportedError, match="doane"):
+        np.histogram(x, "doane")
+    with pytest.raises(ValueError, match="estimator"):
+        np.histogram(x, "other")
     with pytest.raises(ValueError, match="weights"):
         np.histogram(x, 3, weights=np.ones(3))
     with pytest.raises(ValueError, match="monoton"):

@@ -50,6 +50,7 @@ In reading order:
 - bordered.py: chunks with borders of their neighbours
 - factorisation.py: `np.linalg` beyond products
 - tensor_equations.py: equations of tensors as those of matrices
+- bins.py: how many bins "auto" means
 - histograms.py: counts of what lies where
 - selecting.py: values chosen by conditions or positions
 - signals.py: lines as signals

@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import broadcast_arrays, broadcast_to, expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.creation import full
 from jmars.tensor.ops.cumulative import cumprod, cumsum
 from jmars.tensor.ops.elementwise import astype, ufunc
 from jmars.tensor.ops.handing import handed
-from jmars.tensor.ops.joining import concatenate, part_of_axis, stack
+from jmars.tensor.ops.joining import concatenate, part_of_axis
 from jmars.tensor.ops.ranges import diag
-from jmars.tensor.ops.reduction import all_, max_, min_
+from jmars.tensor.ops.reduction import all_, any_
 from jmars.tensor.ops.reshape import ravel
-from jmars.tensor.protocols import FUNCTIONS, offers
+from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["cumulative_prod", "cumulative_sum", "insert", "resize", "trim_zeros"]
@@ -93,15 +92,21 @@ def diagflat(v: Any, k: int = 0) -> Tensor:
 
 @offers("trim_zeros")
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
-    """`np.trim_zeros` of a line: where its zeros end is computed at once."""
-    x = as_tensor(filt)
-    if x.ndim != 1:
-        raise UnsupportedError("np.trim_zeros of more than one axis is not in jmars; give a line")
-    found = FUNCTIONS["flatnonzero"](x)
-    ends = stack([min_(found), max_(found)]).fetch() if len(found) else np.array([x.size, -1])
-    low = int(ends[0]) if "f" in trim.lower() else 0
-    high = int(ends[1]) + 1 if "b" in trim.lower() else x.size
-    return Tensor(part_of_axis(x, 0, slice(min(low, high), high)).data)
+    """`np.trim_zeros`: where the zeros at the ends of axes end is computed at once."""
+    x, trim = as_tensor(filt), trim.lower()
+    if trim not in {"fb", "bf", "f", "b"}:
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
+    axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    is_filled = astype(x, bool)
+    lines = [any_(is_filled, tuple(j for j in range(x.ndim) if j != i)) for i in axes]
+    filled = concatenate(lines).fetch() if lines else np.zeros(0, bool)
+    for i in axes:
+        there, filled = np.flatnonzero(filled[: x.shape[i]]), filled[x.shape[i] :]
+        low, high = (int(there[0]), int(there[-1]) + 1) if len(there) else (0, 0)
+        if len(there):
+            low, high = low if "f" in trim else 0, high if "b" in trim else x.shape[i]
+        x = part_of_axis(x, i, slice(low, high))
+    return Tensor(x.data)
 
 
 @offers("cumulative_sum")

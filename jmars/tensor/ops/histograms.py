@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
+from jmars.tensor.ops.bins import number_of_bins
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.creation import zeros
 from jmars.tensor.ops.cumulative import diff
@@ -25,7 +25,6 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "searchsorted"]
 
 Array = np.ndarray[Any, Any]
-_BY_DATA = "np.{} with bins={!r} looks at all the data to choose them; give their number or their edges"
 
 
 def _alike(name: str, x: Tensor, weights: Any) -> Tensor:
@@ -93,7 +92,7 @@ _Bins = tuple[int, tuple[Any, Any] | None] | None  # number of bins of one width
 def _edges(name: str, x: Tensor, bins: Any, range_: Any) -> tuple[Tensor, _Bins]:
     """The edges, and what told them where they are of one width."""
     if isinstance(bins, str):
-        raise UnsupportedError(_BY_DATA.format(name, bins))
+        bins = number_of_bins(name, x, bins, range_)
     if isinstance(bins, Tensor):
         return bins.rechunk(-1), None
     if np.ndim(bins):
@@ -130,6 +129,8 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = 
     """
     x = as_tensor(a)
     x = astype(x, np.uint8) if x.dtype == np.dtype(bool) else x
+    if isinstance(bins, str) and weights is not None:
+        raise TypeError("Automated estimation of the number of bins is not supported for weighted data")
     edges, even = _edges("histogram", x, bins, range)
     cells = edges.shape[0] - 1
     if weights is None:

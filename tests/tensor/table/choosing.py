@@ -226,7 +226,11 @@ EXACT: dict[str, Row] = {
 }
 CLOSE: dict[str, Row] = {
     "histogram": _histogram,
-    "histogram_bin_edges": lambda d: call(d.array("if", shortest=1, wild=False), d.one(4, [-3, 0, 2, 8])),
+    "histogram_bin_edges": lambda d: call(
+        d.array("if", wild=False),
+        d.one(4, [-3, 0, 2, 8], "auto", "fd", "scott", "rice", "sqrt", "sturges"),
+        **d.some(range=(-2, 4)),
+    ),
     "histogram2d": _sample(2),
     "histogramdd": _sample(0),
     "bincount": _bincount,
