@@ -339,7 +339,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         small_a, small_b = tall.r, matmul(q.conj().T if x.dtype.kind == "c" else q.T, sides)
     else:
         small_a, small_b = whole(x, [0, 1]), sides
-    rcond = np.finfo(x.dtype).eps * max(m, n) if rcond is None else rcond
+    rcond = np.finfo(x.dtype).eps * max(m, n) if rcond is None else float(rcond)
     solution, _, rank, s = np.linalg.lstsq(small_a.fetch(), small_b.fetch(), rcond=rcond)
     value = as_tensor(solution)
     if rank == n and m > n:
