@@ -77,8 +77,8 @@ _PASSED_ON = """
     get_printoptions ndarray generic number integer signedinteger unsignedinteger inexact floating complexfloating
     bool bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 intp uintp byte short intc int_ long longlong ubyte
     ushort uintc uint ulong ulonglong float16 float32 float64 longdouble half single double complex64 complex128
-    clongdouble csingle cdouble datetime64 timedelta64 s_ index_exp ndindex broadcast_shapes promote_types
-    issubdtype isdtype isscalar typecodes exceptions testing typing
+    clongdouble csingle cdouble datetime64 timedelta64 str_ bytes_ void s_ index_exp ndindex broadcast_shapes
+    promote_types issubdtype isdtype isscalar typecodes exceptions testing typing
 """.split()  # noqa: SIM905
 
 

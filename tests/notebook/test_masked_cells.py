@@ -1,9 +1,10 @@
-"""Masked arrays in `%%jmars` cells: `np.ma` means jmars's, and a cell that fails leaves them as they were."""
+"""Masked arrays, records and text in `%%jmars` cells; a cell that fails leaves masked arrays as they were."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from jmars.tensor import Tensor
 from jmars.tensor.ma.handle import MaskedTensor
 
 
@@ -45,3 +46,15 @@ def test_a_masked_array_that_the_cell_writes_to_is_a_lazy_one_from_then_on(noteb
     notebook("import numpy as np\na = np.ma.array([1, 2, 3])")
     notebook("%%jmars\na[0] = np.ma.masked")
     assert type(notebook["a"]) is MaskedTensor and notebook["a"].fetch().tolist() == [None, 2, 3]
+
+
+def test_records_and_text_in_a_cell(notebook):
+    notebook(
+        "import numpy as np\nr = np.zeros(4, [('n', 'U3'), ('h', 'f8')])\nr['h'] = range(4); t = np.array(['a', 'bc'])"
+    )
+    text = "high = r[r['h'] > 1]\nhigh['n'] = 'x'\nup = np.strings.upper(high['n'])\ntotal = high['h'].sum()"
+    notebook("%%jmars\n" + text)
+    assert type(notebook["r"]) is np.ndarray and type(notebook["up"]) is Tensor
+    assert notebook["up"].fetch().tolist() == ["X", "X"] and float(notebook["total"]) == 5.0
+    notebook("%%jmars\nlengths = {word: len(word) for word in t}\nlong = np.char.str_len(t)")  # text stays an array
+    assert notebook["lengths"] == {"a": 1, "bc": 2} and notebook["long"].fetch().tolist() == [1, 2]
