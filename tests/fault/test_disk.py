@@ -23,10 +23,13 @@ def fill(disk):
     """Leave no room on a disk; returns the file that takes it."""
     ballast = disk / "ballast"
     with open(ballast, "wb") as file:
-        try:
-            os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free)
-        except OSError:
-            pass  # somebody was faster
+        size = 0
+        while free := shutil.disk_usage(disk).free:
+            try:
+                os.posix_fallocate(file.fileno(), size, free)
+                size += free
+            except OSError:
+                pass  # somebody was faster, and nothing was taken
     return ballast
 
 

@@ -1,8 +1,6 @@
 """Resuming: a scheduler that reads the journal of a dead one orders what is left, and nothing else."""
 
 import asyncio
-import errno
-import os
 
 import cloudpickle
 import numpy as np
@@ -383,36 +381,5 @@ def test_workers_that_an_operand_ended_count_for_the_next_scheduler_too(tmp_path
         second.noted.started("job-1", [one], 1)
         second.noted.lost("job-1", [one], 1, "ended by signal 11: worker-1 (pid 8)", "signal")
         assert "ended 3 workers" in second.session.graph("job-1").describe()["error"]
-
-    lives(tmp_path, test)
-
-
-def test_answers_wait_while_the_disk_is_full_and_the_work_goes_on(tmp_path, monkeypatch):
-    async def test(life):
-        one, is_full = life(), True
-        write = os.write
-
-        def refuses(fd, data):
-            if is_full:
-                raise OSError(errno.ENOSPC, "full")
-            return write(fd, data)
-
-        monkeypatch.setattr("jmars.scheduler.journal.os.write", refuses)
-        monkeypatch.setattr("jmars.scheduler.journal.RETRY_SECONDS", 0.01)
-        table = await one.submit(tree())
-        answer = one.noted.again(b"", [], "", "t")
-        assert not answer.done()
-        done = set()
-        while waiting := sorted(set(one.enqueued()) - done):
-            one.ran(table, waiting)
-            done.update(waiting)
-        one.noted.closed("job-1", MEASURED)
-        assert one.session.graph("job-1").describe()["state"] == "succeeded" and one.reports == []
-        assert "(full)" in one.noted.untold("job-1")
-        is_full = False
-        assert await answer == "job-1"
-        assert [report["job"] for report in one.reports] == ["job-1"] and one.noted.untold("job-1") == ""
-        second = life()
-        assert [report["job"] for report in await second.resume(standing())] == ["job-1"]
 
     lives(tmp_path, test)
