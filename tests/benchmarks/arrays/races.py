@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,9 @@ def one_run(engine: str, work: Work, given: argparse.Namespace) -> dict[str, Any
     if lines:
         found: dict[str, Any] = json.loads(lines[-1])
         return found
-    return {"error": (answer.stderr.strip().splitlines() or [f"exit {answer.returncode}"])[-1]}
+    said = answer.stderr.strip().splitlines()
+    errors = [line for line in said if re.match(r"\S*(Error|Exception|Exit)\b", line)]
+    return {"error": (errors or said or [f"exit {answer.returncode}"])[-1]}
 
 
 def race(work: Work, engines: list[str], given: argparse.Namespace) -> list[str]:
