@@ -7,7 +7,7 @@ Source: RUNTIME 2.5, "numba compiled in the background for chains that run on 10
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -76,7 +76,8 @@ def marked(
     scarce = room is not None and room < 8 * LLVM_BYTES
     if mode == "off" or not llvm_there() or (mode == "auto" and scarce):
         return list(programs)
-    gain: Counter[Expression] = Counter()  # seconds of all operands: chunks of other shapes run the same code
+    # seconds of all operands; chunks of other shapes run the same code
+    gain: defaultdict[Expression, float] = defaultdict(float)
     for program, count in zip(programs, counts, strict=True):
         for part in _parts(program):
             gain[part.expression] += max(saved(part.expression), 0.0) * part.output.size * count
