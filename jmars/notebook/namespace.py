@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars import tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.notebook.numpy_names import given_names, meaning_or_refusal, path_of
 from jmars.tensor.composite import Composite
@@ -126,10 +127,10 @@ def as_lazy(value: Any, line: SourceLine | None) -> Tensor | Composite:
     """An array of the user's, masked or not, as what it is in a cell."""
     if not _has_mask(value):
         return as_tensor(value, line=line)
-    from jmars.tensor.ma.making import array  # with numpy.ma, which NumPy, too, imports where it is used
-
-    return array(as_tensor(value.data, line=line), mask=value.mask, fill_value=value.fill_value,
-                 hard_mask=value.hardmask)  # fmt: skip
+    masked = mt.ma.array  # imported here with numpy.ma, which NumPy, too, imports where it is used
+    data = as_tensor(value.data, line=line)
+    made: Composite = masked(data, mask=value.mask, fill_value=value.fill_value, hard_mask=value.hardmask)
+    return made
 
 
 def tensors_in(values: Iterable[Any]) -> list[Tensor]:
