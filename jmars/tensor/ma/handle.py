@@ -31,9 +31,8 @@ class MaskedTensor(Methods):
 
     Examples
     --------
-    >>> from jmars.tensor.ops.ranges import arange
-    >>> from jmars.tensor.ma.making import masked_greater
-    >>> x = masked_greater(arange(6, chunk_size=3), 3)
+    >>> import jmars.tensor as mt
+    >>> x = mt.ma.masked_greater(mt.arange(6, chunk_size=3), 3)
     >>> x.fetch().tolist(), int(x.sum().fetch())
     ([0, 1, 2, 3, None, None], 6)
     """
