@@ -23,6 +23,8 @@ __all__ = ["dask_scheduler", "get"]
 def dask_scheduler() -> Iterator[None]:
     """Within, Dask's collections (array, dataframe, bag, delayed) are computed on the default jmars cluster.
 
+    Data frames are shuffled from task to task, not through files, where Dask's settings do not say otherwise.
+
     Raises
     ------
     ModuleNotFoundError
@@ -38,7 +40,8 @@ def dask_scheduler() -> Iterator[None]:
     """
     import dask
 
-    with dask.config.set(scheduler=get):
+    shuffle = dask.config.get("dataframe.shuffle.method", None) or "tasks"  # Dask's default leaves files behind
+    with dask.config.set({"scheduler": get, "dataframe.shuffle.method": shuffle}):
         yield
 
 

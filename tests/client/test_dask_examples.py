@@ -316,6 +316,12 @@ def test_an_array_of_this_process_is_not_written_in_another(cluster):
     assert not target.any()
 
 
+def test_data_frames_are_shuffled_without_files(cluster, tmp_path):
+    with dask_scheduler(), dask.config.set(temporary_directory=str(tmp_path)):
+        found = table().set_index("x").y.compute()
+    assert found.index.is_monotonic_increasing and not list(tmp_path.iterdir())
+
+
 def test_an_interrupt_cancels_the_job(cluster, tmp_path):
     os.mkfifo(tmp_path / "runs")
 
