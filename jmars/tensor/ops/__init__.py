@@ -25,6 +25,7 @@ In reading order:
 - unique.py: different elements
 - records.py: fields of records
 - indexing.py: `x[index]`
+- scattering.py: elements at positions, written
 - writing.py: `x[index] = value`
 - ufunc_methods.py: `np.add.reduce`, `accumulate`, `at` and the like
 - ranges.py: ranges, grids, unit matrices, triangles
