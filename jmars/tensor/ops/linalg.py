@@ -254,6 +254,8 @@ def __getattr__(name: str) -> Any:
     known = FUNCTIONS.get(f"linalg.{name}")
     if known is not None:
         return known
+    if name == "LinAlgError":
+        return np.linalg.LinAlgError
     if hasattr(np.linalg, name) and not name.startswith("_"):
         raise AttributeError(str(unsupported(f"linalg.{name}")))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
