@@ -29,6 +29,7 @@ dispatching.py  fills the workers' windows with batches
 reporting.py   what executors report, put in the books
 health.py      which processes do not run though they live, and what to do about each (Health)
 vitals.py      what the system says of processes
+begging.py     which processes ask for memory in vain, for ever (Begging)
 claims.py      by which a batch that was sent and not begun can be taken back (Claims)
 stragglers.py  which operands should run elsewhere, and be copied (Stragglers)
 rescue.py      has them run elsewhere (Rescue)

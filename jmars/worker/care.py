@@ -19,6 +19,7 @@ from typing import Any
 from jmars.errors import ClusterError, fault_of
 from jmars.model.messages import JobTable
 from jmars.units import format_bytes
+from jmars.worker.begging import Begging
 from jmars.worker.crew import CALM, Batch, Death, Worker
 from jmars.worker.dispatching import Dispatching
 from jmars.worker.health import LOOK_SECONDS, Health, Step
@@ -75,7 +76,7 @@ class Care:
         self._place, self._children, self._threads, self._spill_folder = place, children, threads, spill_folder
         self._reporting, self._dispatching, self._rescue, self._still = reporting, dispatching, rescue, still
         self._keeping = keeping
-        self._health = Health()
+        self._health, self._begging = Health(), Begging()
         self._mover: ChildLink | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._none_since: float | None = None  # when there was no executor any more
@@ -187,16 +188,25 @@ class Care:
         )
 
     def _weigh(self) -> None:
-        """End who takes far more memory than it was granted in a way that the system does not refuse: by children."""
+        """End who takes far more memory than it was granted, by children, and who asks for more for ever."""
+        uses = {}
         for worker in self._place.workers:
             batch = worker.batches[0] if worker.batches else None
             if not worker.link.pid or (batch is not None and not batch.capped):
                 continue
             private = self._children.private(worker.link.pid)
+            used = self._children.use(worker.link.pid) if batch is not None else None
+            if used is not None:
+                uses[worker.link.pid] = used
             if batch is None:
                 worker.calm = max(private, CALM)
             elif private > worker.calm + 2 * batch.cap:
                 log.warning("%s has %d bytes for itself and was granted %d", worker.name, private, batch.cap)
+                self._children.kill_all(worker.link, "memory")
+        begging = self._begging.look(monotonic(), uses)
+        for worker in self._place.workers:
+            if worker.link.pid in begging:
+                log.warning("%s asks for memory again and again, and gets none", worker.name)
                 self._children.kill_all(worker.link, "memory")
 
     def _without_processes(self) -> None:

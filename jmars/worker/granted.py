@@ -29,7 +29,13 @@ STACK = 2**19  # bytes of each that Python starts
 STEP = 2**22  # bytes by which what functions left behind must differ to be told anew
 LOOK_SECONDS = 0.25  # between two looks at children and shared memory
 RETAINED = 2**25  # bytes of heap beyond what it was at the start from which on free parts of it are counted
-_WORDS = ("cannot allocate memory", "failed to map segment", "can't start new thread")
+_WORDS = (  # the last two: C code that got no memory and forgot to say so
+    "cannot allocate memory",
+    "failed to map segment",
+    "can't start new thread",
+    "error return without exception set",
+    "returned null without setting an exception",
+)
 
 
 class Granted:
@@ -125,12 +131,12 @@ def _warm() -> None:
 
 
 def for_memory(error: BaseException) -> bool:
-    """Whether an exception says that there was no memory: as itself, or as what imports and threads make of it."""
+    """Whether an exception says that there was no memory: as itself, or as what others make of it."""
     if isinstance(error, JmarsError):
         return False
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
-    return isinstance(error, ImportError | RuntimeError | OSError) and any(
+    return isinstance(error, ImportError | RuntimeError | OSError | SystemError) and any(
         word in str(error).lower() for word in _WORDS
     )
 

@@ -18,9 +18,10 @@ from typing import Any
 from jmars.actors.frames import Decoder, pack
 from jmars.errors import ProtocolError
 from jmars.units import format_bytes
+from jmars.worker.begging import Use
 from jmars.worker.claims import Claims
 from jmars.worker.health import Vital
-from jmars.worker.vitals import descendants, kills_for_memory, private_now, vitals
+from jmars.worker.vitals import descendants, kills_for_memory, private_now, use, vitals
 from jmars.worker.zygote import Zygote
 
 __all__ = ["ChildLink", "Children", "ending"]
@@ -271,6 +272,10 @@ class Children:
     def private(self, pid: int) -> int:
         """Bytes that a process and all that it has started have for themselves."""
         return sum(map(private_now, [pid, *descendants(pid)]))
+
+    def use(self, pid: int) -> Use | None:
+        """What a process has used."""
+        return use(pid)
 
     def kill_all(self, link: ChildLink, how: str) -> None:
         """End a process and all that it has started."""

@@ -6,14 +6,17 @@ for the freezers of version 1 (a frozen process waits in `__refrigerator`) and 2
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from jmars.worker.begging import Use
 from jmars.worker.health import Vital
 
-__all__ = ["descendants", "kills_for_memory", "private_now", "vitals"]
+__all__ = ["descendants", "kills_for_memory", "private_now", "use", "vitals"]
 
 _FROZEN = ("__refrigerator", "do_freezer_trap")
+_TICKS = os.sysconf("SC_CLK_TCK")  # of a second
 _UNTOLD = ("", "0")  # what wchan holds where the system hides it, or where a process waits for nothing
 
 
@@ -72,6 +75,21 @@ def private_now(pid: int) -> int:
     except OSError:
         return 0
     return (int(fields[1]) - int(fields[2])) * 4096 if len(fields) > 2 else 0
+
+
+def use(pid: int) -> Use | None:
+    """What a process has used; None where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            fields = stat.read().rpartition(b")")[2].split()
+        with open(f"/proc/{pid}/statm", "rb") as statm:
+            data = int(statm.read().split()[5])
+        with open(f"/proc/{pid}/io", "rb") as io:
+            calls = [int(line.split()[1]) for line in io if line.startswith(b"sysc")]
+    except OSError:
+        return None
+    user, system = (int(ticks) / _TICKS for ticks in fields[11:13])
+    return Use(fields[0] != b"R", user, system, (data, int(fields[7]), *calls))
 
 
 def descendants(pid: int) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.errors import MemoryLimitError
+from jmars.errors import MemoryLimitError, WorkerLostError
 from jmars.remote import spawn
 
 MiB = 2**20
@@ -205,3 +205,25 @@ def test_what_functions_share_with_others_counts_as_left_behind():
         x = mt.map_blocks(leak, mt.arange(10, chunk_size=1), dtype=int)
         assert np.array_equal(cluster.submit(x).result(60), np.arange(1, 11))
         assert cluster.info()["workers"][0]["restarts"] >= 1
+
+
+def test_a_library_that_asks_for_memory_for_ever_is_ended_and_its_function_told():
+    pytest.importorskip("scipy")
+
+    def loads(value):
+        import pathlib
+        import resource
+
+        import numpy as np
+
+        taken = int(pathlib.Path("/proc/self/statm").read_text().split()[5]) * 4096
+        kept = np.zeros(max(0, resource.getrlimit(resource.RLIMIT_DATA)[0] - taken - 20 * 2**20), np.uint8)
+        import scipy.linalg  # its OpenBLAS wants 32 MiB as it is loaded, and asks again and again
+
+        return value + len(kept) + len(scipy.linalg.__name__)
+
+    with Cluster(n_workers=2, memory_limit=LIMIT) as cluster:
+        job = cluster.submit(spawn(loads, args=(1,)))
+        with pytest.raises((MemoryLimitError, WorkerLostError), match=r"loads[\s\S]*memory"):
+            job.result(60)
+        assert cluster.submit(spawn(abs, args=(-3,))).result(30) == 3

@@ -235,6 +235,9 @@ class SimChildren:
         """Bytes that a process has for itself: nobody takes any."""
         return 0
 
+    def use(self, pid: int) -> None:
+        """What a process has used: nobody is told."""
+
     def vitals(self, pids: Iterable[int]) -> dict[int, Vital]:
         """How these processes are."""
         return {pid: self.living[pid].vital if pid in self.living else Vital.GONE for pid in pids}

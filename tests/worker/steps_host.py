@@ -98,6 +98,9 @@ class Children:
     def private(self, pid: int) -> int:
         return 0
 
+    def use(self, pid: int) -> None:
+        return None
+
     def kill_all(self, link: Any, how: str) -> None:
         link.how = how
         link.ended(how)

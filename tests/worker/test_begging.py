@@ -1,0 +1,54 @@
+"""Who asks for memory in vain, told from who computes, waits, reads or writes."""
+
+import os
+
+import pytest
+
+from jmars.worker.begging import BEGGING_SECONDS, Begging, Use
+from jmars.worker.vitals import use
+
+
+def looked(*uses: Use) -> list[int]:
+    """What is found in one look each second at process 7."""
+    begging = Begging()
+    return [pid for now, seen in enumerate(uses) for pid in begging.look(float(now), {7: seen})]
+
+
+SECONDS = range(int(BEGGING_SECONDS) + 2)
+
+
+def test_one_that_spends_its_time_in_the_system_and_moves_nothing_begs():
+    assert looked(*(Use(False, 0.2 * t, 0.8 * t, (9,)) for t in SECONDS)) == [7]
+    assert looked(*(Use(False, 0.0, 0.15 * t, (9,)) for t in SECONDS)) == [7], "five others want its core too"
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        [Use(False, 0.8 * t, 0.2 * t, (9,)) for t in SECONDS],
+        [Use(t == 3, 0.2 * t, 0.8 * t, (9,)) for t in SECONDS],
+        [Use(False, 0.2 * t, 0.8 * t, (9, t)) for t in SECONDS],
+        [Use(False, 0.0, 0.05 * t, (9,)) for t in SECONDS],
+    ],
+    ids=["computes", "waits", "moves", "hardly runs"],
+)
+def test_others_do_not(uses):
+    assert looked(*uses) == []
+
+
+def test_one_who_is_gone_is_forgotten():
+    begging = Begging()
+    begging.look(0.0, {7: Use(False, 0.0, 0.0, (9,))})
+    begging.look(2.0, {})
+    assert begging.look(5.0, {7: Use(False, 0.0, 5.0, (9,))}) == []
+
+
+def test_what_a_process_used_is_read():
+    before = use(os.getpid())
+    with open("/proc/self/status", "rb") as status:
+        status.read()
+    after = use(os.getpid())
+    assert before is not None and after is not None
+    assert not after.waits and after.user + after.system >= before.user + before.system > 0
+    assert after.still[2] > before.still[2], "reads"
+    assert use(2**22 + 1) is None
