@@ -72,12 +72,15 @@ class Keeping:
             worker.link.kill(BEATEN)
 
     def shed(self) -> bool:
-        """Somebody finds no room: replace processes that keep memory; whether there are some."""
+        """Somebody finds no room: replace processes that keep memory; whether one of them ends by itself.
+
+        One that waits for a place does not: where there is none its result is dropped (`sizing`), and so it ends.
+        """
         keeping = [one for one in self._place.workers if one.link.pid and one.kept > self._place.admission.grants.slack]
         for worker in keeping:
             if worker.state != RENEWED:
                 self._renew(worker)
-        return bool(keeping)
+        return any(not worker.batches or worker.batches[0].asking is None for worker in keeping)
 
     def fresh(self, worker: Worker) -> None:
         """A new process keeps nothing."""

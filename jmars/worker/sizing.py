@@ -4,8 +4,8 @@ The executor computes such a chunk in memory of its own. Where a bound is known 
 and what is left over given back, so the operand travels like any other. Else its batch ends with it: memory of its own
 is promised first (the bound, or what its program's results took so far), the executor tells the true size and waits,
 and is sent a slot, before all who stand in line, or the reason why there is none; where results were small so far, a
-slot is sent along, and used if it is large enough. A result that finds no room because others hold it is dropped and
-made again, with room for it promised. Asked by `execution`.
+slot is sent along, and used if it is large enough. A result that finds no room because others hold it, or what its own
+process keeps (`keeping` has that replaced), is dropped and made again, with room for it promised. Asked by `execution`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Sizing:
             if slot is not None:
                 granted(slot)
                 return
-            others = any(one.asking for other in self._workers for one in other.batches)
+            others = worker.state or any(one.asking for other in self._workers for one in other.batches)
             if others and (table.number, operand) not in self._known:
                 self._known[table.number, operand] = size
                 self.refuse(worker)

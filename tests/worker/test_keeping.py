@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.worker.executor import KEPT
+from jmars.worker.executor import INTERRUPTED, KEPT, UNSIZED
 from jmars.worker.grants import LEAST_SLACK
 from jmars.worker.keeping import RENEWED, bound
 from tests.worker.steps_host import Host, in_loop, program, table
@@ -93,3 +93,21 @@ def test_who_finds_no_room_has_processes_replaced_that_keep_memory():
         assert ends == ["worker-1"] and one.held()["line"] == 1 and "refused" not in one.scheduler.names()
         gone(one, 1)
         assert one.held()["line"] == 0 and len(one.batches(0)) + len(one.batches(1)) == 1
+
+
+@in_loop
+def test_who_waits_for_a_place_in_a_process_that_keeps_too_much_runs_again_in_another():
+    with host() as one:
+        ends, slack = killed(one), one.execution.admission.grants.slack
+        one.run(table(1, [program(sized=False)], [0], [()]), 0)
+        one.say(*kept(one.arena.capacity // 2 + slack))
+        size = one.arena.capacity * 2 // 5
+        one.say(0, [], 0, 0, (UNSIZED, size), [])
+        assert one.children.sent["worker-0"][-1] == ("place", 0, ""), "else it would wait for its own end"
+        assert one.held()["line"] == 0 and not ends
+        one.say(0, [], 0, 0, (INTERRUPTED, "", "", "", b"", 0, False), [])
+        assert ends == ["worker-0"] and "failed" not in one.scheduler.names()
+        gone(one)
+        one.execution.enqueue_graph("job-1", [0], [0])
+        ((_, _, [(_, (slot, _), *_)], _),) = one.batches()
+        assert one.arena.size_of(slot) >= size

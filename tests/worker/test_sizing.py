@@ -42,7 +42,7 @@ class Workers(Host):
             batch.operands.append(index)
             batch.outs.append(0)
             link = SimpleNamespace(send=lambda message, index=index: self.sent.append((index, message)))
-            self.workers.append(SimpleNamespace(batches=[batch], link=link))
+            self.workers.append(SimpleNamespace(batches=[batch], link=link, state=""))
         self.sizing = Sizing(self.arena, self.quota, self.workers)
         self.sizing.storing = self.storing
         self.storing._idle = lambda: all(worker.batches[0].asking for worker in self.workers)
