@@ -131,6 +131,8 @@ class Journal:
         Returns whether that was possible: where there is no room for another file, the old one stays as it is.
         """
         self.flush()
+        if self.trouble:  # half a record may be in the old file, and its other half belongs there
+            return False
         beside = f"{self._path}.new"
         try:
             if os.path.exists(beside):

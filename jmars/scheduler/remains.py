@@ -38,6 +38,7 @@ class Remains:
         if self._stage.known is Known.CLOSED:
             self._bury()
         elif self._stage.known is Known.OPEN:
+            self._stage.known = Known.CLOSING  # so that a try which it has planned comes to nothing
             self._around.port.stop_execution(self._job)
             self._around.port.close_job(self._job)
 

@@ -153,3 +153,23 @@ def test_a_journal_that_finds_no_room_to_begin_again_stays_as_it_is(tmp_path, mo
     journal.close()
     assert list(read_journal(path)) == [("old",), ("new",)]
     assert os.listdir(tmp_path) == ["journal"]
+
+
+def test_a_journal_with_half_a_record_does_not_begin_again_elsewhere(tmp_path, monkeypatch):
+    path = str(tmp_path / "journal")
+    journal = Journal(path, lambda call: None, lambda seconds, call: None)
+    disk = Disk(monkeypatch, room=13)
+
+    def refuse_once(fd, data):
+        try:
+            return disk(fd, data)
+        except OSError:
+            disk.room = 1000  # somebody made room right behind it
+            raise
+
+    monkeypatch.setattr("jmars.scheduler.journal.os.write", refuse_once)
+    journal.note("first", "a" * 30)
+    assert not journal.begin_again([("tensors", {})])
+    journal.note("second")
+    journal.close()
+    assert list(read_journal(path)) == [("first", "a" * 30), ("second",)]

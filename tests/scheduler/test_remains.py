@@ -8,6 +8,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import InternalError
 from jmars.model.messages import SchedulerPort
+from jmars.scheduler import stage_run
 from jmars.scheduler.graph import GraphActor
 from jmars.scheduler.stage_run import StageRun
 from tests.scheduler.test_stage_run import Apart, chain, ran, submitted, told
@@ -128,6 +129,26 @@ def test_what_the_workers_fail_at_ends_the_job_as_well():
 
     told(story)
     assert "broken" in dir(SchedulerPort)
+
+
+def test_a_try_that_was_planned_before_finds_nothing_to_do(monkeypatch):
+    monkeypatch.setattr(stage_run, "RETRY_SECONDS", 0.0)
+
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        operand, worker = port.queued[job].pop()
+        one.started(job, [operand], worker)
+        one.failed(job, operand, worker, ("OSError", "no", "", b"", -1, True))
+        fails_once(monkeypatch, StageRun, "spilled")
+        one.spilled(job, [operand], True)
+        assert is_ours(ended[0])
+        raised = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not raised and not port.queued[job]
+
+    told(story)
 
 
 def test_what_fails_on_the_way_to_its_end_is_raised(monkeypatch):
