@@ -186,7 +186,10 @@ def _sums_of_moved(data: memoryview, move: Callable[[int], int]) -> bytes:
     if len(starts) <= 1:
         return b"".join(_sums(data[: move(start)]) for start in starts)
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
-        moved = pool.map(move, starts)
+        try:
+            moved = pool.map(move, starts)
+        except RuntimeError as error:  # the system has no thread to give
+            raise OSError(errno.EAGAIN, str(error)) from error
         return b"".join(_sums(data[start : start + count]) for start, count in zip(starts, moved, strict=True))
 
 

@@ -183,14 +183,14 @@ class Sessions:
         if len(self.known) >= self.MOST:
             raise Problem(429, "TooManySessions", f"{self.MOST} sessions are open", "DELETE those that are done")
         made = Session(secrets.token_hex(8), name, time.time())
-        self.known[made.id] = made
         self._file.put(made.id, "session", "", {"id": made.id, "name": made.name, "created": made.created})
+        self.known[made.id] = made  # not before: what it holds could not be found again without its row
         return made
 
     def close(self, session: Session) -> None:
         """Forget one."""
+        self._file.drop_all(session.id)  # where that is refused, who asked can ask again
         del self.known[session.id]
-        self._file.drop_all(session.id)
 
     def find(self, name: str) -> Session:
         """A session by id; raises Problem."""

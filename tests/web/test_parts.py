@@ -104,6 +104,27 @@ def test_a_session_that_was_closed_meanwhile_is_not_written_again():
     assert list(sessions._file.rows()) == []
 
 
+def test_where_the_disk_is_full_no_session_is_half_there_or_half_gone(tmp_path):
+    path = tmp_path / "sessions.db"
+    sessions = Sessions(path)
+    made = sessions.create("a")
+    sessions._file._file.execute("PRAGMA query_only = ON")  # each write is refused, as where there is no room
+    with pytest.raises(errors.StorageError, match="make room in"):
+        sessions.create("b")
+    with pytest.raises(errors.StorageError, match="make room in"):
+        sessions.close(made)
+    assert sessions.known == {made.id: made}
+    sessions._file._file.execute("PRAGMA query_only = OFF")
+    for session in list(sessions.known.values()):
+        session.arrays["x"] = Array("k", "<f8", ((1,),))
+        sessions.note_array(session, "x")
+    sessions.end()
+    again = Sessions(path)
+    assert again.known == {made.id: made}
+    again.close(again.find(made.id))
+    again.end()
+
+
 def test_a_thousand_sessions_are_enough(tmp_path):
     sessions = Sessions(None)
     sessions.MOST = 2
