@@ -79,6 +79,16 @@ def test_infinities_and_nothing_but_nan(odd):
         all_the_same(b, mt.asarray(b))
 
 
+def test_a_range_of_one_value_takes_nothing_of_the_next():
+    """Most elements are one value, so it is both ends of the middle quantiles' ranges; others lie around it."""
+    n = 200_000
+    rng = np.random.default_rng(3)
+    a = np.where(rng.random(n) < 0.7, 1.0, rng.normal(1, 1, n))
+    set_engine(OneByOne(limit=8 * n))
+    for q in ([50, 95], [95, 50, 5], [40, 60, 1, 99, 0, 100], 50):
+        same(np.percentile(mt.asarray(a), q), np.percentile(a, q))
+
+
 def test_few_elements_are_brought_together_and_nothing_is_sorted():
     n = 200_000
     engine = OneByOne(limit=8 * n)

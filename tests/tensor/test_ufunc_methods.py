@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.ops.elementwise import UFUNCS
+from tests.tensor.cut import same
 from tests.tensor.engine import OneByOne
 from tests.tensor.table.comparing import agree, arguments, outcome
 from tests.tensor.table.draws import Call, Draw, call
@@ -94,3 +95,18 @@ def test_outputs_are_rebound() -> None:
     x, out = mt.arange(4, chunk_size=3), mt.zeros(4, int)
     assert np.add.accumulate(x, out=out) is out
     assert out.fetch().tolist() == [0, 1, 3, 6]
+
+
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+@pytest.mark.parametrize("start", [0.0, 2.0, np.nan])
+def test_truths_that_begin_with_one(name, start):
+    theirs = getattr(np, name)
+    for a in (np.ones((3, 4)), np.zeros((3, 4)), np.ones((3, 0))):
+        x = mt.asarray(a, chunk_size=2)
+        for more in ({}, {"where": np.array([[True], [False], [True]])}):
+            for axis in (0, 1, None):
+                wanted = theirs.reduce(a, axis=axis, initial=start, **more)
+                same(theirs.reduce(x, axis=axis, initial=start, **more), wanted)
+        out = np.empty(a.shape[1:], bool)
+        assert theirs.reduce(x, initial=start, out=out) is out
+        np.testing.assert_array_equal(out, theirs.reduce(a, initial=start))

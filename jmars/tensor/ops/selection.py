@@ -224,7 +224,8 @@ def find(out: Array, inputs: Sequence[Array], params: tuple[Asked], arg: Any) ->
     starts = [0] * len(told)
     met = numbers > 0
     for k, (row, (low, high)) in enumerate(zip(counts, bounds)):
-        lengths = [int(header[4 * k + 3] - header[4 * k + 2]) for header in headers]
+        # where one value is both ends, those up to it are more than those below it, and nothing lies between
+        lengths = [max(int(header[4 * k + 3] - header[4 * k + 2]), 0) for header in headers]
         line = np.concatenate([one[at : at + n] for one, at, n in zip(within, starts, lengths)])
         starts = [at + n for at, n in zip(starts, lengths)]
         ranks = [int(first[k]), int(second[k])]

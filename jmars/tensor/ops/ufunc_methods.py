@@ -41,8 +41,11 @@ def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None,
     name, x = theirs.__name__, as_tensor(array)
     out = out[0] if isinstance(out, tuple) else out
     function = _NAMED.get(name)
+    if function in (any_, all_):
+        met = function(x if dtype is None else astype(x, dtype), axis, keepdims=keepdims, where=where)
+        return handed(started(name, met, initial), out, name)
     if function is not None:
-        given: dict[str, Any] = {"where": where} | ({"initial": initial} if function not in (any_, all_) else {})
+        given: dict[str, Any] = {"where": where, "initial": initial}
         if dtype is not None and function in (sum_, prod):
             return function(x, axis, dtype, out, keepdims, **given)
         return function(x if dtype is None else astype(x, dtype), axis, out=out, keepdims=keepdims, **given)
