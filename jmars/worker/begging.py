@@ -2,8 +2,10 @@
 
 Some libraries (OpenBLAS while it is loaded) ask once more when the system refuses them memory, for ever, and hold the
 interpreter's lock meanwhile, so no MemoryError is raised and nobody is told. Such a process never waits, nearly all its
-time is the system's, and nothing else about it moves: its memory, its page faults, what it reads and writes. Used by
-`care` for functions under a cap. Source: RELIABILITY 4.2, row 9; Linux's proc_pid_stat(5), proc_pid_io(5).
+time is the system's, and nothing else about it moves: its memory, its page faults, what it reads and writes. All that
+is so, too, while folders are listed or sockets served, so nobody begs who may still take what such libraries ask for at
+once; who is suspected wrongly runs again, with more. Used by `care` for functions under a cap.
+Source: RELIABILITY 4.2, row 9; Linux's proc_pid_stat(5), proc_pid_io(5).
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["BEGGING_SECONDS", "Begging", "Use"]
+__all__ = ["BEGGING_SECONDS", "MOST_ASKED", "Begging", "Use"]
 
 BEGGING_SECONDS = 4.0
 SYSTEM_SHARE = 2 / 3  # of its time that such a process spends in the system, at least
+MOST_ASKED = 2**27  # bytes that such a library asks for at once, at most: OpenBLAS's buffers
 BUSY = 0.1  # of a core that it takes, at least: where many wait for one
 
 
@@ -25,6 +28,7 @@ class Use(NamedTuple):
     user: float  # seconds
     system: float  # seconds
     still: tuple[int, ...]  # pages that it has for itself, its page faults, its reads and writes
+    left: int = 0  # bytes that it may take yet
 
 
 class Begging:
@@ -46,7 +50,7 @@ class Begging:
         found = []
         for pid, use in uses.items():
             start, first = self._since.setdefault(pid, (now, use))
-            if use.waits or use.still != first.still:
+            if use.waits or use.still != first.still or use.left > MOST_ASKED:
                 self._since[pid] = (now, use)
             elif now - start >= BEGGING_SECONDS:
                 del self._since[pid]

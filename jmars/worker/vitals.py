@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_DATA, prlimit
+from sys import maxsize
 
+from jmars.storage.arena import PAGE
 from jmars.worker.begging import Use
 from jmars.worker.health import Vital
 
@@ -86,10 +89,12 @@ def use(pid: int) -> Use | None:
             data = int(statm.read().split()[5])
         with open(f"/proc/{pid}/io", "rb") as io:
             calls = [int(line.split()[1]) for line in io if line.startswith(b"sysc")]
+        limit, _ = prlimit(pid, RLIMIT_DATA)
     except OSError:
         return None
     user, system = (int(ticks) / _TICKS for ticks in fields[11:13])
-    return Use(fields[0] != b"R", user, system, (data, int(fields[7]), *calls))
+    left = maxsize if limit == RLIM_INFINITY else limit - data * PAGE
+    return Use(fields[0] != b"R", user, system, (data, int(fields[7]), *calls), left)
 
 
 def descendants(pid: int) -> list[int]:

@@ -1,10 +1,12 @@
 """Who asks for memory in vain, told from who computes, waits, reads or writes."""
 
 import os
+import resource
+import subprocess
 
 import pytest
 
-from jmars.worker.begging import BEGGING_SECONDS, Begging, Use
+from jmars.worker.begging import BEGGING_SECONDS, MOST_ASKED, Begging, Use
 from jmars.worker.vitals import use
 
 
@@ -29,8 +31,9 @@ def test_one_that_spends_its_time_in_the_system_and_moves_nothing_begs():
         [Use(t == 3, 0.2 * t, 0.8 * t, (9,)) for t in SECONDS],
         [Use(False, 0.2 * t, 0.8 * t, (9, t)) for t in SECONDS],
         [Use(False, 0.0, 0.05 * t, (9,)) for t in SECONDS],
+        [Use(False, 0.2 * t, 0.8 * t, (9,), MOST_ASKED + 1) for t in SECONDS],
     ],
-    ids=["computes", "waits", "moves", "hardly runs"],
+    ids=["computes", "waits", "moves", "hardly runs", "may take more"],
 )
 def test_others_do_not(uses):
     assert looked(*uses) == []
@@ -52,3 +55,15 @@ def test_what_a_process_used_is_read():
     assert not after.waits and after.user + after.system >= before.user + before.system > 0
     assert after.still[2] > before.still[2], "reads"
     assert use(2**22 + 1) is None
+
+
+def test_how_much_a_process_may_take_yet_is_read():
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            free, (_, hard) = use(process.pid), resource.prlimit(process.pid, resource.RLIMIT_DATA)
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (2**30, hard))
+            capped = use(process.pid)
+        finally:
+            process.kill()
+    assert free is not None and capped is not None
+    assert 2**29 < capped.left < 2**30 < free.left
