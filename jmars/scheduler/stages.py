@@ -105,7 +105,8 @@ class Stages:
             self._names.add(name)
             known = self._run.meta(node)
             if known.unsettled:
-                told[node] = told_splits(known.chunks, [shapes.get(chunk) for chunk in chunks[key]])
+                each = [shapes.get(one, meta.shapes.get(one)) for one in chunks[key]]  # some held before are results
+                told[node] = told_splits(known.chunks, each)
         self._run.learn(told)
 
     async def values(self, meta: ChunkMetaActor, read: ReadChunk) -> dict[int, Any]:

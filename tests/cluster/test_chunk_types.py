@@ -195,3 +195,9 @@ def test_arrays_of_a_gpu_go_the_same_way(cluster):
         pytest.skip("there is no GPU here that CuPy can use")
     x = mt.asarray(A, chunk_size=(5, 4)).map_blocks(cupy.asarray)
     np.testing.assert_allclose((x @ x.T).sum(axis=0).todense().fetch(), (A @ A.T).sum(0))
+
+
+def test_held_chunks_stand_in_results_as_they_are(cluster):
+    x = (guest(A) * 3).execute()
+    for found, wanted in ((np.concatenate([x, x]), [A, A]), (np.concatenate([x, x + 1]), [A, A + 1 / 3])):
+        np.testing.assert_allclose(np.asarray(found.fetch()), np.concatenate(wanted) * 3)
