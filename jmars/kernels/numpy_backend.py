@@ -36,7 +36,12 @@ class _Writer:
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
         self.lines: list[str] = []
-        self.scope: dict[str, Any] = {"copyto": np.copyto, "where": np.where, "__builtins__": {}}
+        # where of records imports a part of NumPy when it is first called, as the function that calls it would
+        self.scope: dict[str, Any] = {
+            "copyto": np.copyto,
+            "where": np.where,
+            "__builtins__": {"__import__": __import__},
+        }
         self.names = [f"x{i}" for i in range(len(expression.inputs))]  # of each value
 
     def function(self, head: str) -> Callable[..., None]:

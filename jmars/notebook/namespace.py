@@ -153,7 +153,7 @@ def found_in(values: Iterable[Any]) -> tuple[list[Tensor], list[Composite]]:
         elif isinstance(value, Composite):
             composites[id(value)] = value
             todo.extend(value.parts())
-        elif type(value) in (list, tuple, set, frozenset) and len(value) <= _SHORT:
+        elif (isinstance(value, tuple) or type(value) in (list, set, frozenset)) and len(value) <= _SHORT:
             todo.extend(value)
         elif type(value) is dict and len(value) <= _SHORT:
             todo.extend(value.values())

@@ -1,6 +1,7 @@
 """Telling a value that only the running statement holds from one that has a name.
 
-`x[1:] = x[:-1]` may write through the view on its right, which nobody will see again. Used by `Tensor.__setitem__`.
+`x[1:] = x[:-1]` may write through the view on its right, which nobody will see again (`TEMPORARY`); so may `x[0] += 1`,
+but not `rows[0] += 1`, where a list holds the view (`CHANGED`). Used by `Tensor`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["TEMPORARY"]
+__all__ = ["CHANGED", "TEMPORARY"]
 
 
 class _Probe:
@@ -30,3 +31,34 @@ def _references_to_temporary() -> int:
 
 
 TEMPORARY = _references_to_temporary()
+
+
+class _Changed:
+    """How many references `__iadd__` sees to what it changes."""
+
+    seen = 0
+
+    def __iadd__(self, other: Any) -> _Changed:
+        self.seen = sys.getrefcount(self)
+        return self
+
+
+class _Fresh:
+    """Gives for each index what nobody else holds, and takes it back."""
+
+    def __getitem__(self, index: Any) -> _Changed:
+        return _Changed()
+
+    def __setitem__(self, index: Any, value: _Changed) -> None:
+        self.seen = value.seen
+
+
+def _references_to_changed() -> int:
+    """References to what `x[i] += v` changes if only this statement holds it; very many where Python does not tell."""
+    fresh, held = _Fresh(), [_Changed()]
+    fresh[0] += 1
+    held[0] += 1
+    return fresh.seen if fresh.seen < held[0].seen else sys.maxsize
+
+
+CHANGED = _references_to_changed()

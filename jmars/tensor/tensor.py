@@ -28,7 +28,7 @@ from jmars.tensor.operand import Splits, TensorData, new_data
 from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.source_line import SourceLine, stores_subscript
 from jmars.tensor.splits import ChunkSize, decide_splits
-from jmars.tensor.temporaries import TEMPORARY
+from jmars.tensor.temporaries import CHANGED, TEMPORARY
 
 __all__ = ["Tensor", "as_tensor"]
 
@@ -53,7 +53,8 @@ def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
-        if self._sharers() and stores_subscript():  # x[i] += v: what follows is x[i] = ..., which checks for itself
+        # x[i] += v: nobody else holds what x[i] gave, and what follows is x[i] = ..., which checks for itself
+        if self._sharers() and sys.getrefcount(self) <= CHANGED and stores_subscript():
             return call(name, self, other, out=Tensor(self.data))
         return call(name, self, other, out=self)
 

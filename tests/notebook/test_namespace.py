@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names, meaning, path_of
@@ -37,6 +38,8 @@ def test_tensors_in_finds_each_once_in_order_and_skips_long_lists():
     a, b, c = (as_tensor([float(i)]) for i in range(3))
     assert [id(x) for x in tensors_in([a, [b, {"k": (a, c)}], b])] == [id(a), id(b), id(c)]
     assert tensors_in([[a] * 2000]) == []
+    pair = mt.linalg.qr(mt.ones((4, 2)))  # a named tuple
+    assert [id(x) for x in tensors_in([pair])] == [id(pair.Q), id(pair.R)]
     loop: list[object] = [a]
     loop.append(loop)
     assert len(tensors_in([loop])) == 1

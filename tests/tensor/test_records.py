@@ -40,6 +40,24 @@ def test_fields_are_read_and_written(shape, data):
     same(x["b"].mean(), a["b"].mean(), 1e-12) if a.size else None
 
 
+def test_whole_records_are_written():
+    one = (7, 2.5, "new", (1, 2))
+    for value in (one, np.array(one, KIND), [one] * 4):
+        a = records((5, 4))
+        x = mt.asarray(a, chunk_size=3)
+        a[0], x[0] = value, value
+        same(x, a)
+        a[:, 1:3], x[:, 1:3] = one, one
+        same(x, a)
+    a[a["a"] > 1] = one
+    x[x["a"] > 1] = one
+    same(x, a)
+    a[a["a"] < 1], x[x["a"] < 1] = a[-1, -1], x[-1, -1]
+    same(x, a)
+    with pytest.raises(ValueError, match="length 2"):
+        x[0] = (1, 2.0)
+
+
 @settings(max_examples=40)
 @given(shapes(1, 3, 5), st.data())
 def test_records_move_like_any_other_elements(shape, data):

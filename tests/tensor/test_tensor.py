@@ -205,6 +205,18 @@ def test_writing_through_a_view_says_what_numpy_would_do():
     assert x.tolist() == [1, 0, 0, 0]
 
 
+def test_a_view_in_a_list_or_dict_is_refused_and_one_of_the_statement_is_written_through():
+    x = jt.zeros((3, 2))
+    rows, named = [x[0], x[1]], {"last": x[2:]}
+    with pytest.raises(ViewWriteError, match="views"):
+        rows[0] += 1
+    with pytest.raises(ViewWriteError, match="views"):
+        named["last"] *= 2
+    del rows, named
+    x[0] += 1
+    assert x.tolist() == [[1, 1], [0, 0], [0, 0]]
+
+
 def test_a_view_alone_is_an_array_like_any_other():
     view = jt.zeros(4)[1:3]
     view += 1

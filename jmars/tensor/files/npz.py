@@ -65,6 +65,15 @@ class Archive(Mapping[str, Tensor]):
     def __len__(self) -> int:
         return len(self.files)
 
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """As NumPy's archives have it; nothing is kept open here, and arrays that were asked for stay."""
+
     def __repr__(self) -> str:
         return f"Archive({self._path!r}) with {', '.join(self.files)}"
 

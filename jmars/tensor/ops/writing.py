@@ -46,6 +46,10 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     """
     if isinstance(index, str | list) and (names := field_names(index)) is not None:
         return with_field(x, names, value)
+    if x.dtype.names is not None and (
+        isinstance(value, tuple) or isinstance(value, list) and value and isinstance(value[0], tuple)
+    ):
+        value = np.array(value, x.dtype)  # a tuple is a record here
     written = _number(value, x.dtype) if not isinstance(value, Tensor) and np.ndim(value) == 0 else as_tensor(value)
     if isinstance(written, Tensor) and written.dtype != x.dtype:
         if written.dtype.kind == "c" and x.dtype.kind not in "cb":

@@ -160,6 +160,9 @@ def test_archives_are_read_one_array_at_a_time(cluster, tmp_path):
     np.testing.assert_array_equal(found["line"], np.arange(5))
     with pytest.raises(KeyError, match="there are"):
         found["other"]
+    with mt.load(tmp_path / "a.npz") as opened:
+        line = opened["line"]
+    np.testing.assert_array_equal(line * 2, np.arange(5) * 2)
     np.savez_compressed(tmp_path / "b.npz", x=VALUES)
     with pytest.raises(UnsupportedError, match="compressed"):
         mt.load(tmp_path / "b.npz")["x"]
