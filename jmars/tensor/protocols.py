@@ -43,8 +43,8 @@ def offers(*names: str) -> Callable[[F], F]:
             theirs: Any = np
             for part in name.split("."):
                 theirs = getattr(theirs, part, None)
-            if theirs is not None:
-                _BY_NUMPY[theirs] = offered
+            if theirs is not None:  # np.ma.expand_dims is np.expand_dims: who came first answers
+                _BY_NUMPY.setdefault(theirs, offered)
         return function
 
     return register
