@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 settings.register_profile(
     "everywhere", deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("everywhere")
+settings.register_profile("long", settings.get_profile("everywhere"), max_examples=2000, derandomize=False)
+settings.load_profile("everywhere")  # pytest --hypothesis-profile=long: the other one
 
 
 @pytest.fixture(scope="session", autouse=True)
