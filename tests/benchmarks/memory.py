@@ -6,6 +6,9 @@ the most memory (ours as the limit counts it: proportional set size of all of th
 memory; Dask's: that of its workers and nannies, its scheduler left out), bytes written to disk, and seconds from
 submission to the value.
 
+A run that has no value after `--patience` seconds failed; it is counted, and the others go on. (Dask's workers may be
+ended over and over for their memory, and sometimes nobody starts them again.)
+
 dask.array has no full sort. The one here is the usual one by hand: percentiles of the array, computed first; each
 block cut into as many pieces; the pieces of one part joined and sorted. Both results are reduced to the same numbers.
 
@@ -144,7 +147,7 @@ class Peak(threading.Thread):
             self.most = max(self.most, self.read())
 
 
-def run_jmars(work: str, limit: int, folder: str) -> dict[str, Any]:
+def run_jmars(work: str, limit: int, folder: str, patience: float) -> dict[str, Any]:
     """One run on a cluster of ours."""
     import jmars
 
@@ -154,7 +157,7 @@ def run_jmars(work: str, limit: int, folder: str) -> dict[str, Any]:
         peak.start()
         start = time.perf_counter()
         job = cluster.submit(asked)
-        assert job.wait(1200) and job.state == "succeeded", job.error
+        assert job.wait(patience) and job.state == "succeeded", job.error
         value = np.asarray(job.result())
         seconds = time.perf_counter() - start
         peak.ended.set()
@@ -168,7 +171,7 @@ def run_jmars(work: str, limit: int, folder: str) -> dict[str, Any]:
     }
 
 
-def run_dask(work: str, limit: int, folder: str) -> dict[str, Any]:
+def run_dask(work: str, limit: int, folder: str, patience: float) -> dict[str, Any]:
     """One run on dask.distributed."""
     import dask
     import distributed
@@ -193,7 +196,7 @@ def run_dask(work: str, limit: int, folder: str) -> dict[str, Any]:
         peak = Peak(used)
         peak.start()
         start = time.perf_counter()
-        value = np.asarray(client.compute(globals()[f"dask_{work}"](limit)).result(timeout=1200))
+        value = np.asarray(client.compute(globals()[f"dask_{work}"](limit)).result(timeout=patience))
         seconds = time.perf_counter() - start
         peak.ended.set()
         metrics = client.run(lambda dask_worker: dict(dask_worker.data.cumulative_metrics))
@@ -217,10 +220,11 @@ def pss(pid: int) -> int:
 
 
 # -- all of it
-def one_run(engine: str, work: str, limit: int, folder: str) -> dict[str, Any]:
+def one_run(engine: str, work: str, given: argparse.Namespace) -> dict[str, Any]:
     """What a run in a new process gave."""
-    order = [sys.executable, __file__, "--run", engine, work, "--limit", str(limit), "--folder", folder]
-    answer = subprocess.run(order, capture_output=True, text=True, timeout=1300, env={**os.environ})
+    options = ["--limit", str(given.limit), "--folder", given.folder, "--patience", str(given.patience)]
+    order = [sys.executable, __file__, "--run", engine, work, *options]
+    answer = subprocess.run(order, capture_output=True, text=True, timeout=given.patience + 120, env={**os.environ})
     if answer.returncode:
         return {"error": answer.stderr.strip().splitlines()[-1] if answer.stderr else f"exit {answer.returncode}"}
     found: dict[str, Any] = json.loads(answer.stdout.strip().splitlines()[-1])
@@ -233,6 +237,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=int, default=1024 * MIB, help="bytes")
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where both spill to")
+    parser.add_argument("--patience", type=float, default=600, help="seconds that a run may take")
     parser.add_argument("--only", choices=[*WORKS.values()])
     parser.add_argument("--engine", choices=["jmars", "dask"], help="only this one, without judging")
     parser.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
@@ -240,7 +245,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.run:
         engine, work = given.run
-        print(json.dumps((run_jmars if engine == "jmars" else run_dask)(work, given.limit, given.folder)))
+        run = run_jmars if engine == "jmars" else run_dask
+        print(json.dumps(run(work, given.limit, given.folder, given.patience)))
         return 0
     print(f"machine: {this_machine()}")
     print(f"limit {given.limit / MIB:.0f} MiB, arrays of {TIMES} times as much, spilled to {given.folder}")
@@ -252,7 +258,7 @@ def main() -> int:
         runs: dict[str, list[dict[str, Any]]] = {engine: [] for engine in engines}
         for _ in range(given.rounds):
             for engine in engines:
-                runs[engine].append(one_run(engine, work, given.limit, given.folder))
+                runs[engine].append(one_run(engine, work, given))
         middle: dict[str, dict[str, float]] = {}
         for engine in engines:
             good = [run for run in runs[engine] if "error" not in run]
