@@ -1,7 +1,8 @@
-"""What the wheel needs built beside the front end: the planners' C kernels, where there is a compiler.
+"""What the wheel needs built beside the front end: the C library, where there is a compiler.
 
-Without one the wheel has no library, is the same for every machine, and plans are made in Python; the build says so in
-a line. JMARS_NATIVE=0 asks for such a wheel. An editable install gets the library in the tree.
+Without one the wheel has no library and is the same for every machine; plans are then made by Python and sines by
+NumPy, and the build says so in a line. JMARS_NATIVE=0 asks for such a wheel. An editable install gets the library in
+the tree.
 Source: decision 0013.
 """
 
@@ -23,7 +24,7 @@ class NativeHook(BuildHookInterface[Any]):
         """Build the library, and say in the wheel's name which machines it runs on."""
         if self.target_name != "wheel":
             return
-        native = runpy.run_path(str(Path(self.root) / "jmars" / "plan" / "native" / "build.py"))
+        native = runpy.run_path(str(Path(self.root) / "jmars" / "native" / "build.py"))
         library: Path = native["LIBRARY"]
         if os.environ.get("JMARS_NATIVE") == "0":
             self.app.display_info("jmars is built without its C kernels: JMARS_NATIVE=0")

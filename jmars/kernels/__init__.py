@@ -9,6 +9,7 @@ In reading order:
 - unsized.py: chunks whose size is known only when they are there
 - blocks.py: cutting a chunk into blocks that fit the cache
 - scratch.py: block buffers of one thread
+- angles.py: sine and cosine of our own
 - numpy_backend.py: expressions as generated NumPy calls
 - numexpr_backend.py: expressions as numexpr programs, where those equal NumPy
 - code.py: LLVM's language, written by operators

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from jmars.kernels.angles import own_loop
 from jmars.kernels.blocks import BLOCK_SIZE
 from jmars.kernels.expression import CONSTANT, Expression
 from jmars.kernels.formulas import FORMULAS
@@ -23,13 +24,14 @@ from jmars.kernels.routines import elementwise_text
 __all__ = ["marked", "saved"]
 
 LLVM_BYTES = 40 * 2**20  # what an executor takes for it: 15 MiB, and its share of the library's 60
-COMPILING = 0.2  # seconds of an executor, once: the library is loaded, a kernel or two compiled
+COMPILING = 0.05  # seconds of an executor, once: the library is loaded, a kernel or two compiled
 WORTH = 2  # times what compiling takes must be saved
 
 # ns per element that machine code saves; measured in cache, float64, AMD EPYC (AVX-512), numpy 2.4.6, llvmlite 0.50
-_SAVED = {"sin": 8.0, "cos": 8.0, "sqrt": 0.6, "where": 0.4, "reciprocal": 0.3, "sign": 0.4, "copysign": 0.4}
+_SAVED = {"sin": 0.85, "cos": 0.85, "sqrt": 0.7, "where": 0.4, "reciprocal": 0.3, "sign": 0.4, "copysign": 0.4}
 _SAVED |= dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not", "heaviside"), 0.5)
-_PLAIN = 0.1  # other operations: they write to the cache and read again
+_CALLED = 8.0  # sine and cosine where NumPy calls the C library for them
+_PLAIN = 0.15  # other operations: they write to the cache and read again
 _SHORT = -0.4  # a formula of float32: NumPy's own are in float32, ours in float64
 
 
@@ -41,15 +43,16 @@ def saved(expression: Expression) -> float:
     >>> import numpy as np
     >>> from jmars.kernels.expression import Node
     >>> f8 = np.dtype("f8")
-    >>> saved(Expression((f8,), (Node("sin", (0,), f8),)))
-    8e-09
+    >>> saved(Expression((f8,), (Node("sqrt", (0,), f8),)))
+    7e-10
     """
     total = 0.0
     for node in expression.nodes:
         if node.op in FORMULAS and node.dtype.itemsize < 8:
             total += _SHORT
         elif node.op in FORMULAS:
-            total += _SAVED.get(node.op, 0.0)
+            called = node.op in ("sin", "cos") and own_loop(node.op) is None
+            total += _CALLED if called else _SAVED.get(node.op, 0.0)
         elif node.op != CONSTANT:
             total += _SAVED.get(node.op, _PLAIN)
     return total / 1e9

@@ -12,7 +12,7 @@ profile_file  where what was learnt is kept
 accuracy     how far predictions were off so far
 profile      what operands cost, learnt from runs
 cost         a compiled graph with its costs
-native/      the inner loops of the next four and of the simulation, in C
+calls        the inner loops of the next four and of the simulation, in C
 order        ranks: depth first, longest way first, by level, Mars's
 eft          each operand to the worker where it ends first
 runs         a depth-first order cut into runs

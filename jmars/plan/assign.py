@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag
+from jmars.plan import calls
 from jmars.plan.bfs_v1 import assign_bfs_v1
-from jmars.plan.native import calls
 from jmars.plan.partition.ncd import assign_ncd
 from jmars.plan.statistics import neighbours
 

@@ -15,9 +15,10 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.plan import calls
+from jmars.plan.calls import serves
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
-from jmars.plan.native import calls, serves
 from jmars.plan.order import rows
 from jmars.plan.runs import allowed
 

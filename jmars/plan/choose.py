@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError, MemoryLimitError
+from jmars.native import backend
 from jmars.plan.candidates import candidates
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
 from jmars.plan.improve.anneal import anneal
 from jmars.plan.improve.multilevel import refine
 from jmars.plan.justify import rank_justified
-from jmars.plan.native import backend
 from jmars.plan.order import b_level, rank_by, sequential_peak
 from jmars.plan.outcome import SimResult, Trace
 from jmars.plan.plan import Plan

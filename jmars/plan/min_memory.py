@@ -11,8 +11,9 @@ import heapq
 
 import numpy as np
 
+from jmars.plan import calls
+from jmars.plan.calls import serves
 from jmars.plan.graph import PlanGraph
-from jmars.plan.native import calls, serves
 from jmars.plan.order import Rank, rank_depth_first, rank_level, rows, sequential_peak, t_level
 
 __all__ = ["rank_backwards", "rank_min_memory"]

@@ -19,8 +19,9 @@ from jmars.errors import GraphError
 from jmars.graph import order as sweeps
 from jmars.graph.dag import Dag
 from jmars.optimize.priority import mars
+from jmars.plan import calls
+from jmars.plan.calls import serves
 from jmars.plan.graph import PlanGraph
-from jmars.plan.native import calls, serves
 
 __all__ = [
     "RANKS",

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import GraphError
+from jmars.native import backend
 from jmars.plan.choose import PREFERENCES, Candidate, Choice, lower_bound
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
-from jmars.plan.native import backend
 from jmars.plan.order import rank_by, sequential_peak
 from jmars.plan.outcome import SimResult
 from jmars.plan.plan import Plan

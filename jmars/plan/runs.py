@@ -12,9 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.plan import calls
+from jmars.plan.calls import serves
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
-from jmars.plan.native import calls, serves
 from jmars.plan.order import rows, topological
 
 __all__ = ["allowed", "assign_runs", "source_runs"]

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError
+from jmars.plan import calls
+from jmars.plan.calls import serves
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
-from jmars.plan.native import calls, serves
 from jmars.plan.outcome import SimResult, Trace
 from jmars.plan.simulation import Policy, Simulation, misfit, never_ran
 

@@ -25,12 +25,12 @@ import numpy as np
 
 from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag, levels
+from jmars.native import forced
 from jmars.optimize.chains import fuse_chains
 from jmars.optimize.priority import depth_first, mars
 from jmars.optimize.prune import prune
 from jmars.optimize.regions import fuse_regions
 from jmars.plan import PlanGraph, Workers, assign_initial, choose
-from jmars.plan.native import forced
 from tests.benchmarks.large_graphs import LARGE, costed, map_and_tree
 from tests.benchmarks.machine import this_machine
 from tests.graph.examples import wavefront

@@ -10,7 +10,7 @@ from tests.house.source import Module, modules
 
 # Bottom first; within a floor from left to right; an inner tuple has siblings that never import each other.
 FLOORS: tuple[tuple[str | tuple[str, ...], ...], ...] = (
-    ("errors", "switches", "config", "units"),
+    ("errors", "switches", "config", "units", "native"),
     ("model",),
     ("graph", "flow"),
     ("kernels", "tensor"),

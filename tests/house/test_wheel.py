@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jmars.plan.native.build import compiler
+from jmars.native.build import compiler
 from tests.house.source import PACKAGE, ROOT, modules
 
 
@@ -50,7 +50,7 @@ def test_it_has_the_built_front_end(names: set[str]) -> None:
 
 @pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
 def test_it_has_the_compiled_kernels_for_this_machine(wheel: Path, names: set[str]) -> None:
-    assert "jmars/plan/native/kernels.so" in names
+    assert "jmars/native/kernels.so" in names
     assert wheel.name.startswith("jmars-") and "-py3-none-" in wheel.name and "-any" not in wheel.name
 
 

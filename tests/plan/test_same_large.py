@@ -5,11 +5,11 @@ import pytest
 
 from jmars.errors import MemoryLimitError
 from jmars.graph import Dag
+from jmars.native import backend, build, forced
 from jmars.plan import PlanGraph, Workers, assign_bisect, assign_eft, assign_initial, rank_by, simulate, source_runs
 from jmars.plan.min_memory import rank_backwards
-from jmars.plan.native import backend, build, forced
 from tests.plan.examples import largest_need
-from tests.plan.native.test_same import figures
+from tests.plan.test_same import figures
 
 pytestmark = pytest.mark.skipif(not build.LIBRARY.exists(), reason="built without a C compiler: there are no kernels")
 

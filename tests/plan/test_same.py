@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from jmars.errors import JmarsError
 from jmars.graph import Dag
+from jmars.native import backend, forced
+from jmars.native.build import LIBRARY
 from jmars.plan import (
     CPU,
     GPU,
@@ -25,8 +27,6 @@ from jmars.plan import (
     source_runs,
 )
 from jmars.plan.min_memory import rank_backwards
-from jmars.plan.native import backend, forced
-from jmars.plan.native.build import LIBRARY
 from jmars.plan.order import b_level, levels, liu_key, sequential_peak, t_level, topological
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.graph.examples import dags

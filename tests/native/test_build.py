@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jmars.errors import SettingError
-from jmars.plan.native import backend, build, forced, loader
+from jmars.native import backend, build, forced, loader
 
 needs_cc = pytest.mark.skipif(build.compiler() is None, reason="there is no C compiler here")
 
@@ -35,7 +35,7 @@ def test_without_a_compiler_one_line_says_so(native: Path, monkeypatch: pytest.M
     target.write_text("old")
     monkeypatch.setattr(build.shutil, "which", lambda name: None)
     told = build.build(target)
-    assert "plans are made in Python" in told and "there is no C compiler" in told and "\n" not in told
+    assert "sines by NumPy" in told and "there is no C compiler" in told and "\n" not in told
     assert not target.exists()
 
 
@@ -55,14 +55,14 @@ def test_a_library_of_other_sources_is_left_alone_with_a_warning(native: Path) -
     build.build(target)
     with (native / "eft.c").open("a") as file:
         file.write("/* changed */\n")
-    with pytest.warns(RuntimeWarning, match="made from other sources; `python -m jmars.plan.native` makes it anew"):
+    with pytest.warns(RuntimeWarning, match="made from other sources; `python -m jmars.native` makes it anew"):
         assert loader._choose("", target) is None
 
 
 def test_a_library_that_cannot_be_loaded_is_left_alone_with_a_warning(tmp_path: Path) -> None:
     target = tmp_path / "kernels.so"
     target.write_text("no library")
-    with pytest.warns(RuntimeWarning, match="plans are made in Python, several times slower: .* cannot be loaded"):
+    with pytest.warns(RuntimeWarning, match="sines by NumPy, several times slower: .* cannot be loaded"):
         assert loader._choose("", target) is None
 
 
@@ -84,7 +84,7 @@ def test_a_backend_is_forced_for_a_while() -> None:
 
 
 def test_it_is_switched_off_by_the_environment() -> None:
-    program = "from jmars.plan.native import backend; print(backend())"
+    program = "from jmars.native import backend; print(backend())"
     command = [sys.executable, "-c", program]
     answer = subprocess.run(command, env={"JMARS_NATIVE": "0"}, capture_output=True, text=True, timeout=60)
     assert answer.stdout == "python\n", answer.stderr

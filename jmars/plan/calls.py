@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.graph.dag import Dag
+from jmars.native.loader import library
 from jmars.plan.cluster import Workers
 from jmars.plan.graph import PlanGraph
-from jmars.plan.native.loader import library
 
 __all__ = [
     "Run",

@@ -1,6 +1,6 @@
-"""Whether the C kernels are used: "c" or "python", decided once in a process, when the first plan is made.
+"""Whether the C kernels are used: "c" or "python", decided once in a process, when it is first asked.
 
-A wheel made without a compiler has no library, and plans are made in Python. JMARS_NATIVE=0 asks for that;
+A wheel made without a compiler has no library: plans are made in Python, sines by NumPy. JMARS_NATIVE=0 asks for that;
 JMARS_NATIVE=1 asks for C, and it is an error where that cannot be had. A library that is there and cannot be used gives
 one warning.
 """
@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jmars.errors import SettingError
-from jmars.plan.native.build import LIBRARY, digest
+from jmars.native.build import LIBRARY, digest
 
 __all__ = ["backend", "forced", "library"]
 
-_REBUILD = "python -m jmars.plan.native"
+_REBUILD = "python -m jmars.native"
 
 
 class _State:
@@ -30,7 +30,7 @@ class _State:
 
 
 def backend() -> str:
-    """What runs the planners' inner loops: "c" or "python".
+    """What runs the inner loops: "c" or "python".
 
     Raises
     ------
@@ -87,7 +87,11 @@ def _choose(wish: str, path: Path) -> ctypes.CDLL | None:
         except (OSError, AttributeError) as error:
             why = f"{path} cannot be loaded ({error}); `{_REBUILD}` makes it anew"
         if not wish:
-            warnings.warn(f"plans are made in Python, several times slower: {why}", RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                f"plans are made in Python and sines by NumPy, several times slower: {why}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
     if wish:
         raise SettingError(f"JMARS_NATIVE=1 asks for the C kernels, and {why}")
     return None

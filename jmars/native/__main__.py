@@ -1,0 +1,10 @@
+"""`python -m jmars.native`: build the library, where the package lies, and say whether it is used."""
+
+import sys
+
+from jmars.native.build import build
+from jmars.native.loader import backend
+
+told = build()
+print(told or f"the inner loops are in {backend()}", file=sys.stderr if told else sys.stdout)
+sys.exit(bool(told))
