@@ -178,6 +178,7 @@ def run_dask(work: str, limit: int, folder: str, patience: float) -> dict[str, A
     import psutil
 
     dask.config.set({"temporary-directory": folder, "distributed.admin.tick.limit": "60s"})
+    dask.config.set({"distributed.scheduler.allowed-failures": 50})  # by default it gives a sort up after 3
     with (
         distributed.LocalCluster(
             n_workers=WORKERS,
