@@ -7,6 +7,7 @@ Source: seed 003, "作业提交" and "取消作业".
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import secrets
 from collections import Counter, defaultdict
@@ -20,7 +21,7 @@ import numpy as np
 
 from jmars.actors.registry import Entry
 from jmars.config import TASK_DEFAULTS, config
-from jmars.errors import UnknownTaskError
+from jmars.errors import StorageError, UnknownTaskError
 from jmars.model.states import TERMINAL, JobState
 from jmars.storage.travelling import checksum
 from jmars.switches import checked
@@ -40,9 +41,12 @@ from jmars.web.sessions import Array, Graph, Result, Session, Sessions
 
 __all__ = ["Door"]
 
+log = logging.getLogger("jmars.web")
+
 STATE = "web-sessions.db"  # in the cluster's private folder
 EARLY = 100  # reports of jobs that no graph is known for yet
 BUILDERS = 4  # documents that are built at the same time, of as many sessions
+QUEUE = 32  # documents that are built or wait for that, each with its text in memory
 
 
 class Door:
@@ -73,6 +77,7 @@ class Door:
             asyncio.Lock
         )  # one document of a session at a time
         self._builders = asyncio.Semaphore(BUILDERS)  # and few in all: building takes the interpreter
+        self._submitting = 0  # documents that are being submitted
         self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}  # reports of jobs of our own
         self._recomputing = Recomputing(self.sessions.keeper, self.sessions.source, self)
         self.fetching = Fetching(self.link, self._recomputing, self.counts)
@@ -87,6 +92,16 @@ class Door:
             If it makes no graph, has an unknown setting, or another key.
         """
         session.check_room()
+        if self._submitting >= QUEUE:
+            raise Problem(503, "Busy", f"{QUEUE} graphs are being built already", "send it again in a second")
+        self._submitting += 1
+        try:
+            return await self._submit(session, document)
+        finally:
+            self._submitting -= 1
+
+    async def _submit(self, session: Session, document: Mapping[str, Any]) -> Graph:
+        """`submit`, for one of those that there is room for."""
         settings, name, consumed = _options(session, document)
         reads: dict[str, str] = {}
         data = await self.build(session, document, reads, noted=reads)
@@ -100,24 +115,23 @@ class Door:
         except BaseException:
             self.drop(made.kept())
             raise
-        made.name = name or made.id
-        made.temporary += [session.arrays.pop(one).key for one in consumed if one in session.arrays]
+        made.name, kept = name or made.id, made.kept()
+        consumed = [one for one in consumed if one in session.arrays]
+        made.temporary += [session.arrays[one].key for one in consumed]
         for one in made.results.values():
             if one.key in made.temporary:  # an array that is itself a result stays as long as that
                 made.temporary.remove(one.key)
                 one.borrowed = False
-        if session.id not in self.sessions.known:  # it was closed meanwhile
-            self._unwanted.add(made.id)
-            self.drop(made.kept())
-            await self.link.ask("session", "cancel", made.id)
-            raise Problem(404, "UnknownSession", f"session {session.id} was closed", "POST /api/session makes one")
-        session.graphs[made.id] = made
+        try:
+            self.sessions.find(session.id)  # it may have been closed meanwhile
+            self.sessions.add_graph(session, made, source, consumed)
+        except BaseException:  # who asked is told that there is no such graph, so there must be none
+            await self._abandon(made.id, kept)
+            raise
         early = self._early.pop(made.id, None)
         if early is not None:
             self._settle(made, early)
-        for array in consumed:
-            self.sessions.note_array(session, array)
-        self.sessions.note_graph(session, made.id, source)
+            self._note_end(session, made.id)
         return made
 
     async def describe(self, session: Session, graph: Graph, wait: float = 0.0) -> dict[str, Any]:
@@ -132,7 +146,7 @@ class Door:
         if not graph.ended and told["state"] in TERMINAL:  # it ended while no door was there to hear of it
             error = None if told["error"] is None else ("OperandError", told["error"], "", b"", "")
             self._settle(graph, {"state": told["state"], "error": error, "line": None})
-            self.sessions.note_graph(session, graph.id)
+            self._note_end(session, graph.id)
         elif not graph.ended:
             graph.state = told["state"]
         succeeded = graph.state == JobState.SUCCEEDED
@@ -177,11 +191,9 @@ class Door:
 
     def release(self, session: Session, graph: Graph, name: str) -> None:
         """Let go of one result; it cannot be read any more."""
-        found = graph.results.pop(name, None)
-        if found is not None and not found.borrowed and found.key not in graph.kept():
+        found = self.sessions.remove_result(session, graph, name)
+        if not found.borrowed and found.key not in graph.kept():
             self.drop([found.key])
-        for one in [graph.id, *session.forget_empty()]:
-            self.sessions.note_graph(session, one)
 
     # -- sessions and arrays
     async def close_session(self, session: Session) -> None:
@@ -306,7 +318,7 @@ class Door:
         if found is not None:
             session, graph = found
             self._settle(graph, report)
-            self.sessions.note_graph(session, job)
+            self._note_end(session, job)
         elif job in self._awaited:
             self._awaited.pop(job).set_result(report)
         elif job in self._unwanted:
@@ -316,6 +328,20 @@ class Door:
             self._early[job] = report
             for old in list(self._early)[:-EARLY]:
                 del self._early[old]
+
+    async def _abandon(self, job: str, keys: Sequence[str]) -> None:
+        """End a job that nobody is told of; nothing of it stays."""
+        if self._early.pop(job, None) is None:
+            self._unwanted.add(job)  # what it gives is let go of at its end
+        self.drop(keys)
+        await self.link.ask("session", "cancel", job)
+
+    def _note_end(self, session: Session, job: str) -> None:
+        """Write down that a graph has ended; where there is no room, the door after this one asks the cluster."""
+        try:
+            self.sessions.note_graph(session, job)
+        except StorageError as error:
+            log.warning("the end of %s is not written down: %s", job, error)
 
     def _settle(self, graph: Graph, report: Mapping[str, Any]) -> None:
         """A graph has ended."""

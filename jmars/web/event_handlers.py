@@ -66,7 +66,10 @@ class EventsHandler(GraphBase):
         found, upto = await self.door.link.ask("events", "read", since, one.id, limit)
         self.set_header("Content-Type", "application/x-ndjson")
         self.set_header("X-Jmars-Next", str(upto))
-        self.finish("".join(json.dumps(as_json(event)) + "\n" for event in found))
+        for event in found:
+            self.write(json.dumps(as_json(event)) + "\n")
+            await asyncio.sleep(0)  # each of them may be long
+        self.finish()
 
 
 class StreamHandler(websocket.WebSocketHandler, GraphBase):

@@ -28,14 +28,14 @@ class GraphsHandler(JsonBody):
     async def get(self, session: str) -> None:
         """How each of them stands."""
         found = self.door.sessions.find(session)
-        self.answer([await self.door.describe(found, graph) for graph in list(found.graphs.values())])
+        await self.answer([await self.door.describe(found, graph) for graph in list(found.graphs.values())])
 
     async def post(self, session: str) -> None:
         """Submit one."""
         found = self.door.sessions.find(session)
         graph = await self.door.submit(found, self.body())
         self.set_header("Location", f"/api/session/{session}/graph/{graph.id}")
-        self.answer(await self.door.describe(found, graph), 201)
+        await self.answer(await self.door.describe(found, graph), 201)
 
 
 class GraphBase(Base):
@@ -53,14 +53,14 @@ class GraphHandler(GraphBase):
     async def get(self, session: str, graph: str) -> None:
         """How it stands; with ?wait=SECONDS when it has ended, or then."""
         wait = self.number("wait", 0.0, 0.0, LONGEST_WAIT)
-        self.answer(await self.door.describe(*self.find(session, graph), wait))
+        await self.answer(await self.door.describe(*self.find(session, graph), wait))
 
     async def delete(self, session: str, graph: str) -> None:
         """Cancel it; nothing happens to one that has ended."""
         found, one = self.find(session, graph)
         before = one.ended
         await self.door.cancel(one)
-        self.answer(await self.door.describe(found, one), 200 if before else 202)
+        await self.answer(await self.door.describe(found, one), 200 if before else 202)
 
 
 class DetailHandler(GraphBase):
@@ -70,12 +70,12 @@ class DetailHandler(GraphBase):
         """Tensor operands, how each of them stands, the operands on chunks of one (?tileable=, ?io=1), why it waits."""
         _, one = self.find(session, graph)
         if what == "why":
-            self.answer(await self.door.link.ask("why", "job", one.id))
+            await self.answer(await self.door.link.ask("why", "job", one.id))
             return
         args: tuple[object, ...] = ()
         if what == "subtasks":
             args = (self.get_query_argument("tileable", ""), self.get_query_argument("io", "") == "1")
-        self.answer(await self.door.link.ask("tasks", _DETAILS[what], one.id, *args))
+        await self.answer(await self.door.link.ask("tasks", _DETAILS[what], one.id, *args))
 
 
 class ResultHandler(GraphBase):

@@ -14,10 +14,12 @@ from collections.abc import Awaitable
 from typing import Any, ClassVar
 
 from tornado import web
+from tornado.iostream import StreamClosedError
 
 from jmars.errors import JmarsError
 from jmars.web.door import Door
 from jmars.web.guard import Refusal
+from jmars.web.json_pieces import json_pieces
 from jmars.web.metrics import METRICS_TYPE, exposition
 from jmars.web.names import described
 from jmars.web.problems import Problem, of_exception
@@ -67,10 +69,19 @@ class Base(web.RequestHandler):
     def compute_etag(self) -> None:
         """None: nothing is kept."""
 
-    def answer(self, body: Any, status: int = 200) -> None:
-        """Send JSON."""
+    async def answer(self, body: Any, status: int = 200) -> None:
+        """Send JSON: a short answer at once, a long one as fast as it is taken."""
         self.set_status(status)
-        self.finish(json.dumps(body, allow_nan=False, default=_plain) + "\n")
+        before = ""
+        async for piece in json_pieces(body):
+            if before:
+                self.write(before)
+                try:
+                    await self.flush()
+                except StreamClosedError:
+                    return  # who asked is gone
+            before = piece
+        self.finish(before + "\n")
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """A refusal as JSON."""
@@ -87,11 +98,11 @@ class Base(web.RequestHandler):
         self.set_status(problem.status)
         if problem.status == 401:
             self.set_header("WWW-Authenticate", "Bearer")
-        if problem.status == 429:
+        if problem.status in (429, 503):
             self.set_header("Retry-After", "1")
         if problem.status == 405:
             self.set_header("Allow", ", ".join(sorted(self.verbs())))
-        self.finish(json.dumps(problem.as_json(), default=_plain) + "\n")
+        self.finish(json.dumps(problem.as_json()) + "\n")
 
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
         """Only what is not expected goes to the log."""
@@ -141,11 +152,6 @@ _SAID = {
 def _own(kind: type[Base]) -> set[str]:
     """Methods that a handler or its bases of ours define."""
     return {name for one in kind.__mro__ if one.__module__.startswith("jmars.") for name in vars(one)}
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as JSON."""
-    return value.item()
 
 
 @web.stream_request_body
@@ -223,15 +229,15 @@ class ClusterHandler(Base):
         asked = ask("host", "info"), ask("session", "jobs"), ask("tasks", "last_idle_time")
         info, jobs, idle = await asyncio.gather(*asked)
         told = {name: info[name] for name in ("id", "name", "workers", "memory", "plans")}
-        self.answer(told | {"jobs": jobs, "idle_since": idle})
+        await self.answer(told | {"jobs": jobs, "idle_since": idle})
 
 
 class FunctionsHandler(Base):
     """What graphs may call."""
 
-    def get(self) -> None:
+    async def get(self) -> None:
         """Names, parameters and what they do."""
-        self.answer(described())
+        await self.answer(described())
 
 
 class MetricsHandler(Base):

@@ -64,9 +64,9 @@ ROWS: dict[tuple[str, str], tuple[str, dict[int, str | None], dict[str, tuple[st
 class OpenApiHandler(Base):
     """The description of everything here."""
 
-    def get(self) -> None:
+    async def get(self) -> None:
         """It as JSON."""
-        self.answer(document())
+        await self.answer(document())
 
 
 @cache

@@ -11,6 +11,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,18 @@ class SessionFile:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         self._file = sqlite3.connect(":memory:" if path is None else path, isolation_level=None)
         self._file.executescript(_TABLES)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is written meanwhile is written as a whole, or, where something raises, not at all."""
+        self._write("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._write("COMMIT")
+        except BaseException:
+            if self._file.in_transaction:  # SQLite itself takes some back, where the disk is full
+                self._file.execute("ROLLBACK")
+            raise
 
     def put(
         self, session: str, kind: str, name: str, body: dict[str, Any], source: dict[str, Any] | None = None

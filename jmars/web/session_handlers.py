@@ -31,11 +31,11 @@ class SessionsHandler(JsonBody):
 
     allows_empty = True
 
-    def get(self) -> None:
+    async def get(self) -> None:
         """List them."""
-        self.answer([one.described() for one in self.door.sessions.known.values()])
+        await self.answer([one.described() for one in self.door.sessions.known.values()])
 
-    def post(self) -> None:
+    async def post(self) -> None:
         """Make one."""
         body = self.body()
         if body.keys() - {"name"} or not isinstance(body.get("name", ""), str):
@@ -44,15 +44,15 @@ class SessionsHandler(JsonBody):
             )
         made = self.door.sessions.create(body.get("name", "")[:200])
         self.set_header("Location", f"/api/session/{made.id}")
-        self.answer(made.described(), 201)
+        await self.answer(made.described(), 201)
 
 
 class SessionHandler(Base):
     """One session."""
 
-    def get(self, session: str) -> None:
+    async def get(self, session: str) -> None:
         """What it holds."""
-        self.answer(self.door.sessions.find(session).described())
+        await self.answer(self.door.sessions.find(session).described())
 
     async def delete(self, session: str) -> None:
         """Cancel what runs in it, and let go of its arrays and results."""
@@ -63,10 +63,10 @@ class SessionHandler(Base):
 class ArraysHandler(Base):
     """The arrays of a session."""
 
-    def get(self, session: str) -> None:
+    async def get(self, session: str) -> None:
         """List them."""
         found = self.door.sessions.find(session)
-        self.answer([one.described(name) for name, one in found.arrays.items()])
+        await self.answer([one.described(name) for name, one in found.arrays.items()])
 
 
 @web.stream_request_body
@@ -137,21 +137,24 @@ class ArrayHandler(Base):
         if found is None or name in found.arrays:
             self.door.drop([self._key])
             raise Problem(409, "ArrayExists", f"{name!r} came twice, or its session was deleted", "send it again")
-        found.arrays[name] = array
-        self.door.sessions.note_array(found, name)
+        try:
+            self.door.sessions.add_array(found, name, array)
+        except BaseException:  # there is no room for its row: nothing of it stays
+            self.door.drop([self._key])
+            raise
         self.set_header("Location", f"/api/session/{session}/array/{name}")
-        self.answer(array.described(name), 201)
+        await self.answer(array.described(name), 201)
 
-    def get(self, session: str, name: str) -> None:
+    async def get(self, session: str, name: str) -> None:
         """Its shape, dtype and chunks."""
-        self.answer(self.door.sessions.find(session).array(name).described(name))
+        await self.answer(self.door.sessions.find(session).array(name).described(name))
 
     def delete(self, session: str, name: str) -> None:
         """Let go of it; graphs that read it already go on."""
         found = self.door.sessions.find(session)
-        self.door.drop([found.array(name).key])
-        del found.arrays[name]
-        self.door.sessions.note_array(found, name)
+        key = found.array(name).key
+        self.door.sessions.remove_array(found, name)
+        self.door.drop([key])
         self.set_status(204)
 
     def on_connection_close(self) -> None:

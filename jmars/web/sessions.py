@@ -10,7 +10,7 @@ import os
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -211,13 +211,42 @@ class Sessions:
                     return session, graph
         return None
 
-    def note_array(self, session: Session, name: str) -> None:
-        """Write down how an array stands now, or that it is gone."""
-        self._note(session, "array", name, session.arrays.get(name))
+    def note_graph(self, session: Session, name: str) -> None:
+        """Write down how a graph stands now, or that it is gone."""
+        self._note(session, name, session.graphs.get(name))
 
-    def note_graph(self, session: Session, name: str, source: dict[str, Any] | None = None) -> None:
-        """Write down how a graph stands now, or that it is gone, and what it was made from."""
-        self._note(session, "graph", name, session.graphs.get(name), source)
+    # -- changes that are there as a whole, or, where a row cannot be written, not at all
+    def add_array(self, session: Session, name: str, array: Array) -> None:
+        """An array has been stored."""
+        self._file.put(session.id, "array", name, asdict(array))
+        session.arrays[name] = array
+
+    def remove_array(self, session: Session, name: str) -> None:
+        """An array is let go of."""
+        self._file.drop(session.id, "array", name)
+        del session.arrays[name]
+
+    def add_graph(self, session: Session, graph: Graph, source: dict[str, Any], consumed: Sequence[str]) -> None:
+        """A graph has been submitted, made from `source`; it is given the arrays `consumed`."""
+        with self._file.together():
+            self._file.put(session.id, "graph", graph.id, asdict(graph), source)
+            for name in consumed:
+                self._file.drop(session.id, "array", name)
+        session.graphs[graph.id] = graph
+        for name in consumed:
+            del session.arrays[name]
+
+    def remove_result(self, session: Session, graph: Graph, name: str) -> Result:
+        """A result is let go of, and with it graphs of which none is left."""
+        left = replace(graph, results={one: result for one, result in graph.results.items() if one != name})
+        after = replace(session, graphs=session.graphs | {graph.id: left})
+        forgotten = after.forget_empty()
+        with self._file.together():
+            for one in [graph.id, *forgotten]:
+                self._note(after, one, after.graphs.get(one))
+        for one in forgotten:
+            del session.graphs[one]
+        return graph.results.pop(name)
 
     def source(self, session: Session, graph: Graph) -> dict[str, Any] | None:
         """What a graph was made from."""
@@ -227,13 +256,11 @@ class Sessions:
         """Let go of the file."""
         self._file.close()
 
-    def _note(
-        self, session: Session, kind: str, name: str, one: Array | Graph | None, source: dict[str, Any] | None = None
-    ) -> None:
-        if one is None:
-            self._file.drop(session.id, kind, name)
+    def _note(self, session: Session, name: str, graph: Graph | None) -> None:
+        if graph is None:
+            self._file.drop(session.id, "graph", name)
         elif session.id in self.known:  # else it was closed meanwhile
-            self._file.put(session.id, kind, name, asdict(one), source)
+            self._file.put(session.id, "graph", name, asdict(graph))
 
 
 def new_file(path: Path, text: str) -> None:

@@ -47,11 +47,10 @@ def test_sessions_are_found_again_in_their_file(tmp_path):
     before = Sessions(path)
     made = before.create("mine")
     records = np.dtype([("a", "<f8"), ("b", "<i4", (2,)), ("c", [("d", "<i2")])])
-    made.arrays["a"] = Array("k1", named_dtype(records), ((2, 1), (4,)), fortran=True)
+    before.add_array(made, "a", Array("k1", named_dtype(records), ((2, 1), (4,)), fortran=True))
     results = {"y": Result("k2", "<f8", None), "z": Result("k3", "<i8", ((3,), (1, 1)), borrowed=True)}
-    made.graphs["job-1"] = Graph("job-1", "g", results, ["k4"], error={"error": "E", "message": "m"})
-    before.note_array(made, "a")
-    before.note_graph(made, "job-1", {"document": {"nodes": {}}})
+    graph = Graph("job-1", "g", results, ["k4"], error={"error": "E", "message": "m"})
+    before.add_graph(made, graph, {"document": {"nodes": {}}}, [])
     made.graphs["job-1"].state = "failed"
     before.note_graph(made, "job-1")
     before.end()
@@ -67,8 +66,8 @@ def test_sessions_are_found_again_in_their_file(tmp_path):
     assert after.of_job("job-1") == (found, found.graphs["job-1"]) and after.of_job("job-2") is None
     assert after.keeper("k2") == (found, found.graphs["job-1"]) and after.keeper("k3") is after.keeper("k1") is None
     json.dumps(found.described())
-    del found.arrays["a"], found.graphs["job-1"]
-    after.note_array(found, "a")
+    after.remove_array(found, "a")
+    del found.graphs["job-1"]
     after.note_graph(found, "job-1")
     other = after.create("other")
     after.close(other)
@@ -83,8 +82,7 @@ def test_a_change_writes_its_own_row_and_not_those_of_the_others(tmp_path):
     sessions = Sessions(tmp_path / "sessions.db")
     made = sessions.create("a")
     for number in range(100):
-        made.graphs[f"job-{number}"] = Graph(f"job-{number}", "", {})
-        sessions.note_graph(made, f"job-{number}", {"document": "x" * 100_000})
+        sessions.add_graph(made, Graph(f"job-{number}", "", {}), {"document": "x" * 100_000}, [])
     before = sessions._file._file.total_changes
     made.graphs["job-7"].state = "succeeded"
     sessions.note_graph(made, "job-7")
@@ -116,13 +114,47 @@ def test_where_the_disk_is_full_no_session_is_half_there_or_half_gone(tmp_path):
     assert sessions.known == {made.id: made}
     sessions._file._file.execute("PRAGMA query_only = OFF")
     for session in list(sessions.known.values()):
-        session.arrays["x"] = Array("k", "<f8", ((1,),))
-        sessions.note_array(session, "x")
+        sessions.add_array(session, "x", Array("k", "<f8", ((1,),)))
     sessions.end()
     again = Sessions(path)
     assert again.known == {made.id: made}
     again.close(again.find(made.id))
     again.end()
+
+
+def test_where_the_disk_is_full_nothing_in_a_session_is_half_there_or_half_gone(tmp_path):
+    sessions = Sessions(tmp_path / "sessions.db")
+    made = sessions.create("a")
+    array, result = Array("k", "<f8", ((1,),)), Result("r", "<f8", None)
+    sessions.add_array(made, "x", array)
+    sessions.add_graph(made, Graph("job-1", "", {"y": result}, state="succeeded"), {}, [])
+    before = list(sessions._file.rows())
+    sessions._file._file.execute("PRAGMA query_only = ON")
+    for change in (
+        lambda: sessions.add_array(made, "z", array),
+        lambda: sessions.remove_array(made, "x"),
+        lambda: sessions.add_graph(made, Graph("job-2", "", {}), {}, ["x"]),
+        lambda: sessions.remove_result(made, made.graphs["job-1"], "y"),
+    ):
+        with pytest.raises(errors.StorageError, match="make room in"):
+            change()
+    assert (made.arrays, list(made.graphs), made.graphs["job-1"].results) == ({"x": array}, ["job-1"], {"y": result})
+    sessions._file._file.execute("PRAGMA query_only = OFF")
+    assert list(sessions._file.rows()) == before
+    sessions.end()
+
+
+def test_of_rows_that_belong_together_all_are_written_or_none(tmp_path):
+    sessions = Sessions(tmp_path / "sessions.db")
+    made = sessions.create("a")
+    sessions.add_array(made, "x", Array("k", "<f8", ((1,),)))
+    before = list(sessions._file.rows())
+    refuses = "CREATE TRIGGER no BEFORE INSERT ON source BEGIN SELECT RAISE(ABORT, 'no room'); END"
+    sessions._file._file.execute(refuses)  # the second row of a graph
+    with pytest.raises(Exception, match="no room"):
+        sessions.add_graph(made, Graph("job-1", "", {}), {}, ["x"])
+    assert list(sessions._file.rows()) == before and not made.graphs and made.arrays
+    sessions.end()
 
 
 def test_a_thousand_sessions_are_enough(tmp_path):
