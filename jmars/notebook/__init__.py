@@ -12,6 +12,7 @@ How a cell runs, in reading order:
 - planning.py       what a cell would cost, without running it
 - kernel_access.py  the one place that touches ipykernel's insides
 - cell_error.py     errors with the user's lines and none of ours
+- shown_frames.py   which frames of an error are the user's
 
 How a run is seen:
 

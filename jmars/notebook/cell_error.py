@@ -1,8 +1,9 @@
 """How an error looks under a `%%jmars` cell: the user's lines, none of ours.
 
-A traceback begins at the cell and ends where the user's code called ours; an error that comes from the cluster, whose
-traceback never passed the user's line, is raised again at the line that built the operand. IPython asks an exception
-for `_render_traceback_`; its debugger skips frames with `__tracebackhide__`. Used by cell.py, live.py and magic.py.
+A traceback begins at the cell and leaves out what the user's code called through us (shown_frames.py); an error that
+comes from the cluster, whose traceback never passed the user's line, is raised again at the line that built the
+operand. IPython asks an exception for `_render_traceback_`; its debugger skips frames with `__tracebackhide__`. Used by
+cell.py, live.py and magic.py.
 """
 
 from __future__ import annotations
@@ -10,13 +11,10 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Container
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import numpy as np
-
-from jmars.errors import JmarsError
+from jmars.notebook.shown_frames import links_of, raised_below_us, shown_links
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -24,11 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["raise_at", "shorten", "show_alone", "shown_as"]
 
 E = TypeVar("E", bound=BaseException)
-_OURS = str(Path(__file__).parents[1])  # the package's folder
-_NUMPYS = str(Path(np.__file__).parent)
-# What NumPy raises about its arguments, also where we ask it for a shape or dtype. Of others (an AssertionError of
-# ours, say) every frame is shown.
-_ABOUT_ARGUMENTS = (JmarsError, ValueError, TypeError, IndexError, ArithmeticError, OSError)
 
 
 def shown_as(error: E, text: str | None = None) -> E:
@@ -39,25 +32,17 @@ def shown_as(error: E, text: str | None = None) -> E:
 
 
 def shorten(shell: InteractiveShell, error: BaseException, files: Container[str]) -> None:
-    """Let IPython show `error` from its first frame in `files` on, and without our frames at its end."""
+    """Let IPython show `error` from its first frame in `files` on, and without ours."""
     if hasattr(error, "_render_traceback_") or isinstance(error, SyntaxError):
         return
     if hasattr(error, "__notes__"):
         error.__notes__ = [_with_cells(shell, note) for note in error.__notes__]
-    links: list[TracebackType] = []
-    link = error.__traceback__
-    while link is not None:
-        links.append(link)
-        link = link.tb_next
+    links = links_of(error)
     first = next((i for i, link in enumerate(links) if link.tb_frame.f_code.co_filename in files), None)
     if first is None:
         return
-    links = links[first:]
-    if isinstance(error, _ABOUT_ARGUMENTS):
-        places = [link.tb_frame.f_code.co_filename for link in links]
-        end = max(i for i, place in enumerate(places) if not place.startswith((_OURS, _NUMPYS)))
-        if any(place.startswith(_OURS) for place in places[end + 1 :]):
-            del links[end + 1 :]
+    _forget_ours(error)
+    links = shown_links(error, links[first:])
     shown: TracebackType | None = None
     for link in reversed(links):
         shown = TracebackType(shown, link.tb_frame, link.tb_lasti, link.tb_lineno)
@@ -70,6 +55,16 @@ def shorten(shell: InteractiveShell, error: BaseException, files: Container[str]
         error._render_traceback_ = render  # type: ignore[attr-defined]
     except AttributeError:
         pass  # an exception with slots: it is shown with our frames
+
+
+def _forget_ours(error: BaseException) -> None:
+    """What we caught on the way to an error is not shown above it; what the user had caught is."""
+    before = error.__context__
+    if error.__cause__ is not None or before is None or not raised_below_us(before):
+        return
+    while before is not None and raised_below_us(before):
+        before = before.__context__
+    error.__context__, error.__suppress_context__ = before, before is None
 
 
 def show_alone(shell: InteractiveShell, error: SyntaxError) -> None:

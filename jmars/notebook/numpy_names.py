@@ -125,7 +125,10 @@ class _CellModule(ModuleType):
         known = path.removeprefix("numpy.")
         if known in FUNCTIONS:
             return FUNCTIONS[known]
-        value = getattr(self._numpy, name)
+        try:
+            value = getattr(self._numpy, name)
+        except AttributeError as error:  # with NumPy's words, which for names that it once had say more
+            raise AttributeError(str(error), name=name, obj=self) from None
         if isinstance(value, ModuleType):
             return value if name in _PLAIN_MODULES else _CellModule.of(path)
         if known == name and name in dir(lazy):
@@ -159,14 +162,24 @@ def __getattr__(path: str) -> Any:
     name = path.removeprefix("*")
     if name.partition(".")[0] != "numpy":
         raise AttributeError(f"module {__name__!r} has no attribute {path!r}")
-    try:
-        module, _, attribute = name.rpartition(".")
-        own = getattr(importlib.import_module(module), attribute) if module else importlib.import_module(name)
-    except AttributeError:
-        own = importlib.import_module(name)  # a submodule that nobody had imported
+    own = _imported(name)
     if not _running or in_block.get():
         return own
     value = meaning_or_refusal(name) if path.startswith("*") else meaning(name)
     if value is not own:
         given_names[id(value)] = (value, own)
     return value
+
+
+def _imported(path: str) -> Any:
+    """NumPy's own value of a name, which may be a submodule that nobody had imported."""
+    module, _, name = path.rpartition(".")
+    try:
+        if module:
+            return getattr(importlib.import_module(module), name)
+    except AttributeError:
+        pass
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(f"cannot import name {name!r} from {module!r}", name=path) from None
