@@ -12,15 +12,15 @@ import warnings
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from jmars.errors import ClusterError
 from jmars.plan.accuracy import Accuracy
+from jmars.plan.costs import Costs, Known, is_positive, newest, size_class
 from jmars.plan.profile_file import costs_file, read, update
 
 __all__ = ["Known", "Profile"]
 
-STEPS = 4  # size classes to a doubling
 NEWEST = 0.3  # share of the newest job in what is known
 _HOST = ("dispatch", "disk", "touch", "scale", "busy")  # what is known of the host itself
 SOON = 0.5  # share of the newest job in what changes by the minute
@@ -32,23 +32,13 @@ REMEMBERED = 4000  # keys; those that were seen longest ago are forgotten
 
 
 @dataclass
-class Known:
-    """What is known of one program at one size class."""
-
-    size: float  # bytes
-    seconds: float
-    when: int  # seconds since 1970, of the last job that had it
-    first: bool = True  # seen in one job only, or only on memory that was touched for the first time
-
-
-@dataclass
 class Profile:
     """Seconds of operands by key and size, and what the host itself takes.
 
     Attributes
     ----------
     costs
-        By key, then by size class.
+        By key, then by size class; what earlier sessions learnt of a key is read when it is asked for.
     dispatch
         Seconds of an executor between two operands: until the report is taken and the next one is there.
     disk
@@ -72,7 +62,7 @@ class Profile:
     (0.008, None)
     """
 
-    costs: dict[str, dict[int, Known]] = field(default_factory=dict)
+    costs: Costs = field(default_factory=Costs)
     dispatch: float = 10e-6
     disk: float = 1e9
     touch: float = 0.3e-9
@@ -100,8 +90,8 @@ class Profile:
         """
         if not (seconds > 0 and math.isfinite(seconds)):
             return
-        classes = self.costs.setdefault(key, {})
-        number = _class(nbytes)
+        classes = self.costs.made(key)
+        number = size_class(nbytes)
         known = classes.get(number)
         self.changed.add(key)
         if known is None or (known.first and (not fresh or seconds < known.seconds)):
@@ -143,14 +133,14 @@ class Profile:
         Between two sizes that were seen the cost grows by a power that fits both, beyond them with the bytes; what took
         no longer than a call takes tells nothing of the bytes, so much larger ones are said to go at memory's speed.
         """
-        classes = self.costs.get(key)
+        classes = self.costs.of(key)
         if not classes:
             return None
-        found = classes.get(_class(nbytes))
+        found = classes.get(size_class(nbytes))
         if found is not None:
             return found.seconds * nbytes / found.size if found.size else found.seconds
         numbers = sorted(classes)
-        place = bisect_left(numbers, _class(nbytes))
+        place = bisect_left(numbers, size_class(nbytes))
         if 0 < place < len(numbers):
             low, high = classes[numbers[place - 1]], classes[numbers[place]]
             if not low.size:  # nobody knew its size
@@ -209,11 +199,11 @@ class Profile:
 
         def joined(stands: dict[str, Any]) -> dict[str, Any]:
             theirs = stands.get("costs")
-            own = {key: self.costs[key] for key in changed | self.changed if key in self.costs}
-            rows = {**(theirs if isinstance(theirs, dict) else {}), **_rows(own)}
+            own = self.costs.as_data(changed | self.changed)
+            rows = {**(theirs if isinstance(theirs, dict) else {}), **own}
             self.forget_oldest()
             self.accuracy.join(stands.get("runs"))
-            return self._as_data(_newest(rows))  # theirs as they stand: most are of no use here
+            return self._as_data(newest(rows, REMEMBERED))  # theirs as they stand: most are of no use here
 
         try:
             update(path if path is not None else costs_file(), joined)
@@ -224,7 +214,7 @@ class Profile:
 
     def as_data(self) -> dict[str, Any]:
         """As a file holds it, and as it travels."""
-        return self._as_data(_rows(self.costs))
+        return self._as_data(self.costs.as_data())
 
     def _as_data(self, costs: dict[str, Any]) -> dict[str, Any]:
         return {**{name: getattr(self, name) for name in _HOST}, "costs": costs, "runs": self.accuracy.rows}
@@ -233,53 +223,14 @@ class Profile:
         """Take in what a file holds; what is no number above 0 is passed over."""
         for name in _HOST:
             value = data.get(name)
-            if _is_positive(value):
+            if is_positive(value):
                 setattr(self, name, float(value))
         self.accuracy.take(data.get("runs"))
-        costs = data.get("costs")
-        for key, rows in costs.items() if isinstance(costs, dict) else ():
-            for row in rows if isinstance(rows, list | tuple) else ():
-                if isinstance(row, list | tuple) and len(row) == 4 and all(map(_is_positive, row[:2])):
-                    when = int(row[2]) if _is_positive(row[2]) else 0
-                    known = Known(float(row[0]), float(row[1]), when, bool(row[3]))
-                    self.costs.setdefault(key, {})[_class(known.size)] = known
+        self.costs.take(data.get("costs"))
 
     def forget_oldest(self) -> None:
         """Keep the keys that were seen last; others may be observed meanwhile, in another thread."""
-        if len(self.costs) > REMEMBERED:
-            rows = [(key, list(classes.values())) for key, classes in list(self.costs.items())]
-            rows.sort(key=lambda row: max((one.when for one in row[1]), default=math.inf))
-            for key, _ in rows[: len(rows) - REMEMBERED]:
-                del self.costs[key]
-                self.changed.discard(key)
-
-
-def _rows(costs: dict[str, dict[int, Known]]) -> dict[str, list[list[float]]]:
-    """Costs as a file holds them; others may be observed meanwhile, in another thread."""
-    return {
-        key: [[one.size, one.seconds, one.when, int(one.first)] for one in list(classes.values())]
-        for key, classes in list(costs.items())
-    }
-
-
-def _newest(rows: dict[str, Any]) -> dict[str, Any]:
-    """What a file holds of the keys that were seen last."""
-
-    def when(key: str) -> float:
-        known = rows[key] if isinstance(rows[key], list) else []
-        good = [one for one in known if isinstance(one, list) and len(one) == 4 and _is_positive(one[2])]
-        return max((one[2] for one in good), default=0)
-
-    few = len(rows) <= REMEMBERED
-    return rows if few else {key: rows[key] for key in sorted(rows, key=when)[-REMEMBERED:]}
-
-
-def _is_positive(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and 0 < value < math.inf
-
-
-def _class(nbytes: float) -> int:
-    return round(STEPS * math.log2(max(nbytes, 1.0)))
+        self.changed.difference_update(self.costs.forget_oldest(REMEMBERED))
 
 
 def _mixed(known: float, seen: float) -> float:

@@ -156,7 +156,7 @@ def test_rows_that_are_no_numbers_are_passed_over(cache: Path):
     costs = {"good": [[8, 1.0, 0, 0]], "bad": [[8, -1, 0, 0], [8, "1", 0, 0], [1], 7, None, [8, 1e999, 0, 0]], "odd": 3}
     the_file(cache).write_text(json.dumps({"version": 1, "disk": -5, "touch": None, "costs": costs}))
     profile = Profile.load()
-    assert list(profile.costs) == ["good"]
+    assert [key for key in ("good", "bad", "odd") if profile.seconds(key, 8) is not None] == ["good"]
     assert profile.disk == Profile().disk
 
 
@@ -265,10 +265,10 @@ def test_what_is_observed_while_the_oldest_are_forgotten_disturbs_nobody():
 
     for number in range(REMEMBERED + 10):
         profile.observe(f"program-{number}", 8, 1.0, when=5)
-    profile.costs["program-7"] = {1: Seen()}
-    profile.costs["begun"] = {}  # another thread is about to put something in
+    profile.costs.known["program-7"] = {1: Seen()}
+    profile.costs.known["begun"] = {}  # another thread is about to put something in
     profile.forget_oldest()
-    assert "program-7" not in profile.costs and {"meanwhile", "begun"} <= profile.costs.keys()
+    assert "program-7" not in profile.costs and {"meanwhile", "begun"} <= set(profile.costs)
     assert len(profile.costs) == REMEMBERED + 1
 
 
