@@ -9,6 +9,7 @@ cluster      the workers as numbers: cores, speed, memory, links, disks
 signature    what makes operands cost alike
 roofline     what an operand should cost when nobody has seen it run
 profile_file  where what was learnt is kept
+costs        seconds by key and size, read from a file key by key
 accuracy     how far predictions were off so far
 profile      what operands cost, learnt from runs
 cost         a compiled graph with its costs

@@ -19,6 +19,7 @@ link.py              the connection to the cluster
 recomputing.py       results that were lost, computed again from their documents
 fetching.py          the elements of results, piece by piece
 door.py              Door: what handlers ask for, done on the cluster
+json_pieces.py       JSON in pieces
 handlers.py          what handlers share, and those that concern no session
 session_handlers.py  sessions and uploads
 graph_handlers.py    graphs and their results
