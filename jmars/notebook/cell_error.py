@@ -14,7 +14,7 @@ from collections.abc import Container
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from jmars.notebook.shown_frames import links_of, raised_below_us, shown_links
+from jmars.notebook.shown_frames import is_about_arguments, links_of, raised_below_us, shown_links
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -36,7 +36,7 @@ def shorten(shell: InteractiveShell, error: BaseException, files: Container[str]
     if hasattr(error, "_render_traceback_") or isinstance(error, SyntaxError):
         return
     if hasattr(error, "__notes__"):
-        error.__notes__ = [_with_cells(shell, note) for note in error.__notes__]
+        error.__notes__ = [_with_cells(shell, note) for note in error.__notes__ if not _only_ours(error, note)]
     links = links_of(error)
     first = next((i for i, link in enumerate(links) if link.tb_frame.f_code.co_filename in files), None)
     if first is None:
@@ -84,6 +84,12 @@ def show_alone(shell: InteractiveShell, error: SyntaxError) -> None:
             ipython.showtraceback(running_compiled_code=True)
 
     ipython.set_custom_exc((SyntaxError,), handler)
+
+
+def _only_ours(error: BaseException, note: str) -> bool:
+    """Whether a note lists frames on a worker of which none is the user's, below an error that says all."""
+    files = re.findall(r'^  File "([^"\n]+)", line \d+', note, flags=re.MULTILINE)
+    return bool(files) and is_about_arguments(error, files)
 
 
 def _with_cells(shell: InteractiveShell, note: str) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dis
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 from types import CodeType, TracebackType
 
 from jmars.errors import JmarsError
 
-__all__ = ["links_of", "raised_below_us", "shown_links"]
+__all__ = ["is_about_arguments", "links_of", "raised_below_us", "shown_links"]
 
 _OURS = str(Path(__file__).parents[1])  # the package's folder
 _LIBRARIES = (sysconfig.get_path("stdlib"), "<frozen ", "<__array_function__ ")
@@ -47,6 +48,11 @@ def raised_below_us(error: BaseException) -> bool:
     return error.__traceback__ is not None and is_ours(error.__traceback__)
 
 
+def is_about_arguments(error: BaseException, files: Iterable[str]) -> bool:
+    """Whether an error that passed code of these files, none of them the user's, still says what the user did wrong."""
+    return isinstance(error, _ABOUT_ARGUMENTS) and all(one.startswith(_OURS) or _is_installed(one) for one in files)
+
+
 def is_ours(link: TracebackType) -> bool:
     """Whether that frame is code of jmars."""
     return link.tb_frame.f_code.co_filename.startswith(_OURS)
@@ -57,6 +63,10 @@ def _is_library(link: TracebackType) -> bool:
     written = link.tb_frame.f_code.co_filename
     compiled = written.endswith((".pyx", ".pxd", ".pxi"))
     file = str(link.tb_frame.f_globals.get("__file__", written)) if compiled else written
+    return _is_installed(file)
+
+
+def _is_installed(file: str) -> bool:
     return file.startswith(_LIBRARIES) or not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 

@@ -5,6 +5,7 @@ What tensor/ops does not offer raises `UnsupportedError` by name.
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,31 @@ class Methods(Spellings):
 
     __slots__ = ()
     _namespace: ClassVar[Any]  # the module array_api, which puts itself here
+
+    # What it is
+
+    shape: Any  # of the tensor
+    dtype: Any
+
+    @property
+    def ndim(self) -> int:
+        """Axes."""
+        return len(self.data.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return int(self.data.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
 
     # Elementwise
 
@@ -54,10 +80,23 @@ class Methods(Spellings):
         """Real parts."""
         return call("real", self)
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        if self.dtype.kind == "c":
+            call("method.write_half", self, "real", value)
+        else:
+            self[...] = value
+
     @property
     def imag(self) -> Any:
         """Imaginary parts."""
         return call("imag", self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")  # NumPy's words
+        call("method.write_half", self, "imag", value)
 
     # Reductions
 

@@ -8,7 +8,6 @@ Source: ARCHITECTURE "The cell" (value semantics).
 
 from __future__ import annotations
 
-import math
 import operator
 import sys
 import weakref
@@ -33,6 +32,16 @@ from jmars.tensor.temporaries import CHANGED, TEMPORARY
 __all__ = ["Tensor", "as_tensor"]
 
 Array = np.ndarray[Any, Any]
+
+_SHARED = (
+    "this array and another one still in use are views of each other (a slice, transpose or reshape), so NumPy would "
+    "write to both; jmars arrays are values. "
+)
+_OF_THE_WHOLE = "Let go of the part before writing to the whole (`del part`), or make it a copy, part = x[i].copy()"
+_OF_A_PART = (
+    "Write to the array that it is a part of, in one step (x[i, j] = v for x[i][j] = v, x[i] += v for part += v), or "
+    "make it a copy, part = x[i].copy()"
+)
 
 
 def _forward(name: str) -> Callable[[Tensor, Any], Any]:
@@ -87,35 +96,23 @@ class Tensor(Methods):
         """Elements on each axis; computes them where only the values tell, as for `x[x > 0]`."""
         return self.data.shape if not self.data.unsettled else self._settled().shape
 
+    @shape.setter
+    def shape(self, lengths: Any) -> None:
+        self.data = call("reshape", self, lengths).data
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the elements."""
         return self.data.dtype
 
+    @dtype.setter
+    def dtype(self, kind: Any) -> None:
+        self.data = self.view(kind).data
+
     @property
     def chunks(self) -> Splits:
         """Lengths of the chunks on each axis."""
         return self.data.chunks if not self.data.unsettled else self._settled().chunks
-
-    @property
-    def ndim(self) -> int:
-        """Axes."""
-        return len(self.data.shape)
-
-    @property
-    def size(self) -> int:
-        """Elements."""
-        return math.prod(self.shape)
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self.data.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.data.dtype.itemsize
 
     def _settled(self) -> TensorData:
         """The node, with its lengths known."""
@@ -256,12 +253,8 @@ class Tensor(Methods):
 
     def _check_write(self) -> None:
         """Refuse a write that NumPy would show in other arrays."""
-        if self._sharers():
-            raise ViewWriteError(
-                "this array and another one still in use are views of each other (a slice, transpose or reshape), so "
-                "NumPy would write to both; jmars arrays are values. Write to a copy, x.copy(), or to the whole array, "
-                "x[i] = v, after deleting its views"
-            )
+        if self._sharers() and (family := self._family):
+            raise ViewWriteError(_SHARED + (_OF_THE_WHOLE if family[0]() is self else _OF_A_PART))
 
     def _rebind(self, value: Tensor) -> None:
         """Name another node of the same shape and dtype."""

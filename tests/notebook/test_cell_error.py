@@ -56,6 +56,15 @@ def test_what_a_library_raised_below_jmars_is_shown_at_the_users_line(ran, tmp_p
     assert "FileNotFoundError" in text
 
 
+def test_frames_on_a_worker_are_shown_where_the_users_are_among_them(ran, notebook):
+    error = ValueError("bad")
+    inside = 'on the worker:\n  File "<ipython-input-9>", line 2, in f\n    raise'
+    error.__notes__ = ["in operand f", inside, f'on the worker:\n  File "{np.__file__}", line 2, in f\n    raise']
+    notebook.shell.user_ns["error"] = error
+    assert ran("raise error").error is error
+    assert error.__notes__ == ["in operand f", inside]
+
+
 def test_what_the_user_caught_is_shown_above_what_came_of_it(ran):
     text = ran("try:\n    1 / 0\nexcept ZeroDivisionError:\n    np.nonexistent").text
     assert frames(text) == ["Cell In[2]", "During handling of the above exception", "Cell In[2]"]

@@ -157,6 +157,18 @@ def test_what_cannot_be_is_said():
         mt.apply_gufunc(lambda v: v, "(i)->()", x).fetch()
 
 
+def test_a_function_of_one_line_alone_is_told_to_be_so():
+    x = mt.ones((4, 4), chunk_size=2)
+    with pytest.raises(ValueError, match="vectorize=True"):
+        mt.apply_gufunc(lambda v: v.sum(), "(i)->()", x, output_dtypes=float).fetch()
+    with pytest.raises(ZeroDivisionError) as failed:
+        mt.apply_gufunc(lambda v: 1 / (v.ndim == 1), "(i)->()", x, output_dtypes=float).fetch()
+    assert "vectorize=True" in failed.value.__notes__[0]
+    with pytest.raises(ValueError, match="promises") as alone:
+        mt.apply_gufunc(lambda v: v, "(i)->()", mt.ones(4), output_dtypes=float).fetch()
+    assert "vectorize" not in str(alone.value)
+
+
 @given(cut_arrays(low=1, high=2, longest=9).filter(lambda pair: min(pair[0].shape) > 1), st.data())
 def test_windows(pair, data):
     a, x = pair

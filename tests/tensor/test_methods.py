@@ -129,6 +129,49 @@ def test_the_same_bytes_as_another_dtype() -> None:
         x.view()[0] = 1
 
 
+def test_pairs_as_records_of_two() -> None:
+    a = np.arange(3) * (1 + 2j)
+    pairs = mt.asarray(a, chunk_size=2).view([("x", "f8"), ("y", "f8")])
+    np.testing.assert_array_equal(pairs["y"].fetch(), a.imag)
+
+
+def test_shape_and_dtype_are_set_in_place() -> None:
+    a = np.arange(6.0)
+    x = mt.asarray(a.copy(), chunk_size=4)
+    a.shape = x.shape = (2, -1)
+    np.testing.assert_array_equal(x.fetch(), a)
+    x.dtype = "i8"
+    np.testing.assert_array_equal(x.fetch(), a.view("i8"))
+    with pytest.raises(ValueError, match="cannot reshape"):
+        x.shape = 5
+    assert x.shape == (2, 3)
+
+
+@pytest.mark.parametrize("kind", ["c16", "c8", "f4", "i8"])
+@pytest.mark.parametrize("value", [7, [1.0, np.inf, -0.0, np.nan, 3]], ids=["number", "array"])
+def test_real_and_imaginary_parts_are_written(kind, value) -> None:
+    a = (np.arange(5) * (1 + 2j)).real.astype(kind) if kind in ("f4", "i8") else (np.arange(5) * (1 + 2j)).astype(kind)
+    x = mt.asarray(a.copy(), chunk_size=2)
+    value = 7 if kind == "i8" else value
+    a.real = x.real = value
+    np.testing.assert_array_equal(x.fetch(), a)
+    if kind in ("c16", "c8"):
+        a.imag = x.imag = value
+        np.testing.assert_array_equal(x.fetch(), a)
+    else:
+        with pytest.raises(TypeError, match="imaginary part to set"):
+            x.imag = value
+
+
+def test_of_a_view_no_half_is_written() -> None:
+    x = mt.zeros(3, complex)
+    part = x[1:]
+    with pytest.raises(ViewWriteError):
+        part.imag = 1
+    with pytest.raises(ViewWriteError):
+        x.real = 1
+
+
 def test_all_elements_in_turn() -> None:
     a = np.arange(6).reshape(2, 3)
     x = mt.asarray(a.copy(), chunk_size=2)

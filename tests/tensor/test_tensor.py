@@ -205,6 +205,21 @@ def test_writing_through_a_view_says_what_numpy_would_do():
     assert x.tolist() == [1, 0, 0, 0]
 
 
+def test_a_refused_write_names_the_way_out():
+    x = jt.zeros((2, 3))
+    row = x[0]
+    with pytest.raises(ViewWriteError, match="del part"):
+        x[1] = 1
+    with pytest.raises(ViewWriteError, match=r"x\[i\] \+= v for part \+= v"):
+        row += 1
+    with pytest.raises(ViewWriteError, match=r"x\[i, j\] = v for x\[i\]\[j\] = v"):
+        x[0][1] = 1
+    del row
+    x[0, 1] = 1
+    x[0] += 1
+    assert x.tolist() == [[1, 2, 1], [0, 0, 0]]
+
+
 def test_a_view_in_a_list_or_dict_is_refused_and_one_of_the_statement_is_written_through():
     x = jt.zeros((3, 2))
     rows, named = [x[0], x[1]], {"last": x[2:]}

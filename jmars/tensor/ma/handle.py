@@ -90,6 +90,11 @@ class MaskedTensor(Methods):
         """Elements on each axis."""
         return self._data.shape
 
+    @shape.setter
+    def shape(self, lengths: Any) -> None:
+        shaped = call("ma.reshape", self, lengths)  # other handles of the parts keep their shape
+        self._data, self._mask = shaped._data, shaped._mask
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the elements."""
@@ -251,6 +256,14 @@ class MaskedTensor(Methods):
         """Other data with what this one is set to."""
         lost = self.dtype.kind == "c" != data.dtype.kind  # a complex number fills no real array
         return MaskedTensor(data, mask, None if lost else self._fill_value, self._hardmask)
+
+    def _is_view(self) -> bool:
+        """Whether NumPy would let this handle share memory with another one."""
+        return any(part._sharers() for part in self.parts())
+
+    def _detached(self) -> MaskedTensor:
+        """The same, sharing memory with nobody."""
+        return self._like(*(Tensor(part.data) for part in self.parts()), *[None] * (self._mask is None))
 
     def _take(self, other: Any) -> MaskedTensor:
         """Become `other`, which has the same shape, as `x += 1` and `x.sort()` do; the dtype stays."""

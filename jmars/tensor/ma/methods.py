@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.composite import Composite
 from jmars.tensor.protocols import call
+from jmars.tensor.source_line import stores_subscript
+from jmars.tensor.temporaries import CHANGED
 
 __all__ = ["REDUCES", "Methods"]
 
@@ -35,7 +38,13 @@ def _binary(name: str) -> tuple[Any, Any, Any]:
         return call("ma.operator", name, other, self) if _is_operand(other) else NotImplemented
 
     def in_place(self: Any, other: Any) -> Any:
-        return self._take(call("ma.operator", name, self, other)) if _is_operand(other) else NotImplemented
+        if not _is_operand(other):
+            return NotImplemented
+        value = call("ma.operator", name, self, other)
+        # x[i] += v: nobody else holds what x[i] gave, and what follows is x[i] = ..., which checks for itself
+        if self._is_view() and sys.getrefcount(self) <= CHANGED and stores_subscript():
+            return self._detached()._take(value)
+        return self._take(value)
 
     return forward, reflected, in_place
 

@@ -81,10 +81,10 @@ def reinterpreted(x: Tensor, dtype: Any = None) -> Tensor:
             f"a view of {x.dtype} as {kind} changes the number of elements, which jmars does not do; view the "
             "value, x.fetch()"
         )
-    return view(blockwise("view", _viewed, [x], x.chunks, kind, (kind.str,)), x)
+    return view(blockwise("view", _viewed, [x], x.chunks, kind, (kind,)), x)
 
 
-def _viewed(block: Any, kind: str) -> Any:
+def _viewed(block: Any, kind: np.dtype[Any]) -> Any:
     return np.ascontiguousarray(block).view(kind)
 
 

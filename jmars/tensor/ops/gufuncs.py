@@ -28,6 +28,10 @@ __all__ = ["apply_gufunc", "vectorize"]
 
 Array = np.ndarray[Any, Any]
 Core = tuple[str, ...]  # names of a signature's axes
+_ALONE = (
+    "; it is given whole blocks, whose other axes come before those of the signature: write it for them, too "
+    "(x.sum(-1) for x.sum()), or give vectorize=True where it takes one line or matrix at a time"
+)
 _SIGNATURE = re.compile(r"^(\([^()]*\)(,\([^()]*\))*)?->\([^()]*\)(,\([^()]*\))*$")
 
 
@@ -187,14 +191,20 @@ def _gufunc(*more: Any) -> Array:
     inner = [
         b.reshape((*b.shape[loop - own : loop], *b.shape[loop + most - n :])) for b, (own, n) in zip(blocks, how.counts)
     ]
-    result = called(*inner, **kwargs)
+    hint = _ALONE if how.signature is None and loop else ""
+    try:
+        result = called(*inner, **kwargs)
+    except Exception as error:
+        if hint:
+            error.add_note(f"the function was called with blocks of shapes {[b.shape for b in inner]}{hint}")
+        raise
     if len(how.shapes) == 1:
-        value = _checked(result, how.shapes[0], loop, inner)
+        value = _checked(result, how.shapes[0], loop, inner, hint)
         before = value.shape[:loop]
         return value.reshape((*before, *(1,) * (most - len(how.shapes[0])), *how.shapes[0]))
     if len(result) != len(how.shapes):
         raise ValueError(f"the function gave {len(result)} arrays, and its signature promises {len(how.shapes)}")
-    values = [_checked(one, shape, loop, inner) for one, shape in zip(result, how.shapes)]
+    values = [_checked(one, shape, loop, inner, hint) for one, shape in zip(result, how.shapes)]
     records = np.dtype([(f"f{i}", kind, shape) for i, (kind, shape) in enumerate(zip(how.kinds, how.shapes))])
     joined = np.empty(np.broadcast_shapes(*(one.shape[:loop] for one in values)), records)
     for i, one in enumerate(values):
@@ -202,13 +212,13 @@ def _gufunc(*more: Any) -> Array:
     return joined.reshape((*joined.shape, *(1,) * most))
 
 
-def _checked(result: Any, shape: tuple[int, ...], loop: int, inner: Sequence[Array]) -> Array:
+def _checked(result: Any, shape: tuple[int, ...], loop: int, inner: Sequence[Array], hint: str) -> Array:
     """An output as an array of `loop` axes and then `shape`."""
     value = np.asarray(result)
     if value.shape[value.ndim - len(shape) :] != shape or value.ndim - len(shape) != loop:
         raise ValueError(
             f"the function gave an array of shape {value.shape} for blocks of shapes {[b.shape for b in inner]}, and "
-            f"its signature promises {loop} axes and then {shape}"
+            f"its signature promises {loop} axes and then {shape}{hint}"
         )
     return value
 

@@ -89,6 +89,15 @@ def with_field(x: Tensor, names: Names, value: Any) -> Tensor:
     return blockwise("set field", _with_field, [x, cut], x.data.chunks, x.dtype, (names,))
 
 
+@offers("method.write_half")
+def write_half(x: Tensor, half: str, value: Any) -> None:
+    """`x.real = value` or `x.imag = value` of complex numbers: a pair of numbers is a record of two."""
+    x._check_write()
+    number = np.zeros(0, x.dtype).real.dtype
+    pairs = call("method.view", Tensor(x.data), [("real", number), ("imag", number)])
+    x._rebind(call("method.view", with_field(pairs, half, value), x.dtype))
+
+
 def _with_field(block: Array, value: Array, names: Names) -> Array:
     result = block.copy()
     result[names if isinstance(names, str) else list(names)] = value
