@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.native import plan_on, run
 from jmars.tensor.composite import Composite
+from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import TensorData
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
@@ -57,9 +58,11 @@ class Session:
 
     def execute(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
         """Compute tensors together and leave the values on the cluster; returns the tensors."""
-        missing = [one.data for one in _parts(tensors) if not self.cluster.holds(one.data)]
-        if missing:
-            run(self.cluster, missing)
+        data = [one.data for one in _parts(tensors)]
+        if self._given is None:
+            get_engine().execute(data)  # within a `%%jmars` cell that is the cell's, which shows the job
+        elif missing := [one for one in data if not self._given.holds(one)]:
+            run(self._given, missing)
         return tensors[0] if len(tensors) == 1 else tensors
 
     def plan(self, *tensors: Tensor | Spawned | Output | Composite, policy: str | None = None) -> PlannedRun:

@@ -6,7 +6,7 @@ changed, so that 100,000 operands cost microseconds each over the whole run. Use
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,12 +41,12 @@ class OperandTable:
         self.group = np.where(group < self.n_after, group, -1)
         self.n_pruned = int(np.count_nonzero(self.group < 0))
         n_stages = len(data["stages"])
-        self.bucket = _buckets(n_stages)  # row in the table per stage
+        self.bucket = _stage_rows(data["stages"])  # row in the table per stage
         stage = _padded(np.frombuffer(data["before_stage"], "<u4").astype(np.int64), self.n_before, 0)
         self.stage = self.bucket[np.clip(stage, 0, max(0, n_stages - 1))] if n_stages else stage * 0
-        self._labels_bucket = _buckets(len(data["group_labels"]))
         label = _padded(np.frombuffer(data["after_group"], "<u4").astype(np.int64), self.n_after, 0)
         n_labels = len(data["group_labels"])
+        self._labels_bucket = _kind_rows(data["group_labels"], label)
         self.label = self._labels_bucket[np.clip(label, 0, max(0, n_labels - 1))] if n_labels else label * 0
         self._names = self._label_names()
         self._index_members()
@@ -166,7 +166,7 @@ class OperandTable:
     def _stage_rows(self) -> list[StageRow]:
         stages, rows = self.data["stages"], []
         first = np.unique(self.bucket, return_index=True)[1]
-        for name, at, n in zip(self._stage_names(), first, self.stage_counts.sum(1).tolist()):
+        for name, at, n in zip(self._stage_names(), first, self.stage_counts.sum(1).tolist(), strict=True):
             _, file, line, text = stages[at][:4]
             rows.append(StageRow(name=name, file=plain_text(file), line=int(line or 0), text=plain_text(text), n=n))
         return rows
@@ -186,17 +186,38 @@ def _buckets(n: int) -> NDArray[np.int64]:
     return np.arange(n) if n <= MAX_BOXES else np.arange(n) * MAX_BOXES // n
 
 
+def _stage_rows(stages: Sequence[Sequence[Any]]) -> NDArray[np.int64]:
+    """Row of each stage: those of one operand with the same name and line, as a loop makes them, share one."""
+    rows: dict[Any, int] = {}
+    alike = [rows.setdefault(tuple(stage[:4]) if stage[4] == 1 else at, len(rows)) for at, stage in enumerate(stages)]
+    return _buckets(len(rows))[alike] if alike else _buckets(0)
+
+
+def _kind_rows(labels: Sequence[str], label: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Row of each kind of fused operand; where there are too many, those of one operand and one name share one."""
+    if len(labels) <= MAX_BOXES:
+        return _buckets(len(labels))
+    sizes = np.bincount(label, minlength=len(labels))
+    rows: dict[Any, int] = {}
+    alike = [rows.setdefault(name if sizes[at] == 1 else at, len(rows)) for at, name in enumerate(labels)]
+    return _buckets(len(rows))[alike]
+
+
 def _rows(bucket: NDArray[np.int64]) -> int:
-    return int(bucket[-1]) + 1 if len(bucket) else 1
+    return int(bucket.max()) + 1 if len(bucket) else 1
 
 
 def _bucket_names(names: list[str], bucket: NDArray[np.int64]) -> list[str]:
-    """Names of the rows; a row of several says how many."""
-    if len(bucket) <= MAX_BOXES:
-        return names or [""]
-    first = np.unique(bucket, return_index=True)[1]
-    sizes = np.diff(np.append(first, len(bucket)))
-    return [names[at] if size == 1 else f"{names[at]} and {size - 1} more" for at, size in zip(first, sizes)]
+    """Names of the rows; a row of several names says how many."""
+    found: list[dict[str, int]] = [{} for _ in range(_rows(bucket))]
+    for name, row in zip(names, bucket.tolist(), strict=True):
+        found[row][name] = found[row].get(name, 0) + 1
+    return [_row_name(row) if row else "" for row in found]
+
+
+def _row_name(names: Mapping[str, int]) -> str:
+    first, more = next(iter(names)), sum(names.values()) - 1
+    return first if len(names) == 1 else f"{first} and {more} more"
 
 
 def _layer(src: Any, dst: Any, label: NDArray[np.int64], labels: list[str], size: list[int]) -> Layer:

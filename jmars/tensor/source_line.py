@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 __all__ = ["SourceLine", "source_line", "stores_subscript"]
 
-_OURS = ("jmars.", "numpy.", "cloudpickle.")
+_OURS = ("jmars.", "numpy.", "cloudpickle.", "dask.", "xarray.")  # the last two call us for the user
 
 
 class SourceLine(NamedTuple):
@@ -22,7 +22,7 @@ class SourceLine(NamedTuple):
 
 
 def source_line() -> SourceLine | None:
-    """The line of the first frame outside jmars, NumPy and the pickler that led here."""
+    """The line of the first frame outside jmars, NumPy, Dask, xarray and the pickler that led here."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""

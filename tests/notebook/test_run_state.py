@@ -1,6 +1,7 @@
 """The fold of events to what the notebook shows."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,6 +108,37 @@ def test_many_stages_share_rows():
     assert sum(map(sum, picture["stages"])) == n
     assert picture["graph"]["before"]["labels"][0] == "add 0 and 6 more"
     assert len(picture["operand_states"]) <= 32 * 1024
+
+
+@pytest.mark.parametrize("n", [20, 2000])
+def test_functions_called_on_one_line_share_a_row(n):
+    names = [[("read", "count")[i % 2], "<cell>", 2, "tree.compute()", 1] for i in range(n)]
+    log = started(4)
+    log.events[2][4] = graph_built(4) | {
+        "stages": [*names, ["count", "<cell>", 3, "one.compute()", 1]],
+        "n_before": n + 1,
+        "n_after": n + 1,
+        "before_src": u32([]),
+        "before_dst": u32([]),
+        "before_stage": u32(range(n + 1)),
+        "before_group": u32(range(n + 1)),
+        "after_group": u32(range(n + 1)),
+        "after_labels": ["count"] * (n + 1),
+        "group_labels": [name for name, *_ in names] + ["count"],
+        "stage_edges": [[i, i + 1] for i in range(n - 1)],
+        "group_edges": [[i, i + 1] for i in range(n - 1)],
+    }
+    picture = run_of(log.moved(S.FINISHED, [0, n])).picture(0)
+    graph = picture["graph"]
+    assert [(row["name"], row["line"], row["n"]) for row in graph["stages"]] == [
+        ("read", 2, n // 2),
+        ("count", 2, n // 2),
+        ("count", 3, 1),
+    ]
+    assert [row[S.FINISHED] for row in picture["stages"]] == [1, 0, 1]
+    if graph["aggregated"]:
+        assert (graph["before"]["labels"], graph["after"]["labels"]) == (["read", "count", "count"], ["read", "count"])
+        assert graph["after"]["size"] == [n // 2, n // 2 + 1]
 
 
 def test_hostile_names_are_cut_and_carry_no_control_characters():
