@@ -1,6 +1,7 @@
 """A file that gets its name when it is complete: whole, or nothing; errors name the user's path."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -84,6 +85,9 @@ def test_savez_leaves_nothing_beside(folder):
 
 KILLED = """
 import os, signal, sys
+from jmars.tensor import unfinished_file
+if sys.argv[2] == "named":
+    unfinished_file.TMPFILE = 0
 from jmars.tensor.unfinished_file import unfinished
 with unfinished(sys.argv[1]) as part:
     open(part, "w").write("half")
@@ -94,5 +98,21 @@ with unfinished(sys.argv[1]) as part:
 def test_a_process_that_is_killed_leaves_nothing(tmp_path):
     if not can(tmp_path):
         pytest.skip("this file system has no files without a name")
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "a")])
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "a"), "unnamed"])
     assert killed.returncode == -signal.SIGKILL and os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_process_left_under_a_name_goes_with_the_next_write(tmp_path):
+    for name in ("a", "b"):
+        killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / name), "named"])
+        assert killed.returncode == -signal.SIGKILL
+    (left,) = tmp_path.glob("b.*.part")
+    own = tmp_path / re.sub(r"-[0-9]+-", f"-{os.getpid()}-", left.name)  # of a writer that lives
+    own.touch()
+    other = tmp_path / left.name.replace("b.", "b.0", 1)  # of another host, whose processes nobody here sees
+    other.touch()
+    assert len(os.listdir(tmp_path)) == 4
+    with unfinished(str(tmp_path / "b")) as part:
+        write(part, "whole")
+    assert (tmp_path / "b").read_text() == "whole" and not left.exists()
+    assert own.exists() and other.exists() and list(tmp_path.glob("a.*.part")), "none of these is ours to remove"

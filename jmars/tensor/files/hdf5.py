@@ -1,7 +1,7 @@
 """Datasets of HDF5 files, by the `h5py` library (extra `io`).
 
-Workers read side by side. HDF5 lets one process write at a time, so writers take turns by a lock beside the file; the
-file appears under its name when it is complete.
+Workers read side by side. HDF5 lets one process write at a time, so writers take turns by a lock of the file; it gets
+its name when it is complete, and until then h5py is given it open, since HDF5 opens no file that has none.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import fcntl
 import functools
 import os
 import shutil
-from pathlib import Path
 from typing import Any
 
 from jmars.errors import UnsupportedError
@@ -22,6 +21,7 @@ from jmars.tensor.ops.rechunk import rechunk
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unfinished_file import unfinished
 
 __all__ = ["from_hdf5", "to_hdf5"]
 
@@ -43,13 +43,10 @@ def read_box(path: str, dataset: str, box: tuple[slice, ...]) -> Any:
 
 def write_box(path: str, dataset: str, box: tuple[slice, ...], block: Any) -> None:
     """Elements of a box written, on a worker, by one at a time."""
-    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with library().File(path, "r+", locking=False) as file:
+    with open(path, "r+b") as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        with library().File(opened, "r+") as file:
             file[dataset][box] = block
-    finally:
-        os.close(lock)
 
 
 def _place(path: Any) -> str:
@@ -124,18 +121,13 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
     tensor: Tensor = as_tensor(x)
     size = regular_size(tensor.chunks)
     tensor = rechunk(tensor, size)
-    part = f"{place}.{os.getpid()}-{tensor.data.key}.part"
-    try:
-        if os.path.exists(place):
+    exists = os.path.exists(place)
+    with unfinished(place) as part:
+        if exists:
             shutil.copy(place, part)  # with its permissions
-        with h5py.File(part, "a") as file:
+        with open(part, "r+b" if exists else "w+b") as opened, h5py.File(opened, "r+" if exists else "w") as file:
             if dataset in file:
                 del file[dataset]
             pieces = {"chunks": size} if tensor.ndim and tensor.size else {}
             file.create_dataset(dataset, tensor.shape, tensor.dtype, **{**pieces, **options})
-        Path(f"{part}.lock").touch(mode=0o600)
         to_blocks(tensor, functools.partial(write_box, part, dataset), name="to_hdf5")
-        os.replace(part, place)
-    finally:
-        Path(part).unlink(missing_ok=True)
-        Path(f"{part}.lock").unlink(missing_ok=True)

@@ -1,6 +1,8 @@
 """Arrays in files: read where they are needed, written where they lie, equal to what NumPy and the libraries say."""
 
 import os
+import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -108,6 +110,35 @@ def test_hdf5_goes_there_and_back(cluster, tmp_path):
         mt.from_hdf5(path, "g")
     with pytest.raises(KeyError):
         mt.from_hdf5(path, "nothing")
+
+
+KILLED = """
+import os, signal, sys
+import jmars, jmars.tensor as mt
+
+def killed(block):
+    os.kill(kernel, signal.SIGKILL)
+    return block
+
+kernel = os.getpid()
+cluster = jmars.Cluster(n_workers=1, memory_limit="256MiB")
+mt.to_hdf5(mt.map_blocks(killed, mt.ones(4, chunk_size=2), dtype=float), sys.argv[1], "x")
+"""
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_kernel_that_is_killed_while_it_writes_leaves_nothing_beside(tmp_path, before):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "a.h5"
+    if before:
+        with h5py.File(path, "w") as file:
+            file["x"] = np.arange(3)
+    found = subprocess.run([sys.executable, "-c", KILLED, str(path)], stderr=subprocess.PIPE)
+    assert found.returncode == -signal.SIGKILL, found.stderr
+    assert os.listdir(tmp_path) == ["a.h5"] * before
+    if before:
+        with h5py.File(path) as file:
+            assert file["x"][:].tolist() == [0, 1, 2]
 
 
 def test_a_failed_write_leaves_the_file_as_it_was(cluster, tmp_path):
