@@ -13,11 +13,13 @@ How a cell runs, in reading order:
 - kernel_access.py  the one place that touches ipykernel's insides
 - cell_error.py     errors with the user's lines and none of ours
 - shown_frames.py   which frames of an error are the user's
+- hints.py          what is said beside an error that a user of NumPy would not expect
 
 How a run is seen:
 
 - view.py           names and types of what the view shows
 - operand_table.py  operands by state, in boxes that can be drawn
+- marks.py          what a box of a large graph opens to
 - series.py         memory over time, bounded
 - plan_state.py     what a job was predicted to cost, beside what it took
 - lane_state.py     what each worker did when, bounded

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jmars.errors import ViewWriteError
 from jmars.notebook.cell_error import shorten
 from jmars.notebook.cell_source import LAST_VALUE, CellSource
+from jmars.notebook.hints import about_keys
 from jmars.notebook.kernel_access import run_coroutine
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names
@@ -68,6 +69,8 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
         inside.roll_back()
         if isinstance(error, ViewWriteError):  # IPython keeps the traceback, and with it the view in its frames
             traceback.clear_frames(error.__traceback__)
+        if hint := about_keys(error):
+            error.add_note(hint)
         failed = engine.job.line if engine.job is not None else None
         shorten(shell, error, {source.filename, failed.filename if failed else source.filename})
         raise

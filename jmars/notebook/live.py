@@ -17,6 +17,7 @@ from jmars.client.job import Job
 from jmars.model.states import JobState
 from jmars.notebook.cell_error import raise_at, shown_as
 from jmars.notebook.display import CellDisplay
+from jmars.notebook.hints import about_left_try
 from jmars.notebook.kernel_access import Pump
 from jmars.tensor.engine import Engine
 from jmars.tensor.operand import TensorData
@@ -181,7 +182,9 @@ class CellEngine:
             self._display.background()
         elif job.state == JobState.CANCELLED:
             raise CellCancelled
-        elif job.error is not None:
+        elif (error := job.error) is not None:
+            if hint := about_left_try(error, job.line):
+                error.add_note(hint)
             if may_leave and job.line is not None:  # the traceback of now ends at the cell's end: show the line instead
-                raise_at(job.error, job.line.filename, job.line.lineno)
-            raise job.error
+                raise_at(error, job.line.filename, job.line.lineno)
+            raise error

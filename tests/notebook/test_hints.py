@@ -1,0 +1,90 @@
+"""What is said beside errors that a user of NumPy would not expect."""
+
+from __future__ import annotations
+
+import linecache
+
+import numpy as np
+import pytest
+
+from jmars.config import config
+from jmars.notebook.hints import about_keys, about_left_try
+from jmars.tensor.source_line import SourceLine
+from tests.notebook.shells import Notebook, new_shell
+
+
+@pytest.fixture
+def line_of(tmp_path):
+    """The line with `# here` of a file."""
+
+    def line(text: str) -> SourceLine:
+        path = tmp_path / "cell.py"
+        path.write_text(text)
+        linecache.checkcache()
+        at = next(i for i, one in enumerate(text.splitlines(), 1) if one.endswith("# here"))
+        return SourceLine(str(path), at, "")
+
+    return line
+
+
+@pytest.mark.parametrize(
+    ("text", "hinted"),
+    [
+        ("try:\n    a # here\nexcept ValueError:\n    pass", True),
+        ("try:\n    a # here\nexcept:\n    pass", True),
+        ("try:\n    if a:\n        b # here\nexcept (KeyError, np.linalg.LinAlgError):\n    pass", True),
+        ("with contextlib.suppress(Exception):\n    a # here", True),
+        ("async def f():\n    pass\nawait f()\ntry:\n    a # here\nexcept Exception: pass", True),
+        ("try:\n    a # here\nexcept KeyError:\n    pass", False),
+        ("try:\n    a # here\nfinally:\n    pass", False),
+        ("try:\n    a\nexcept ValueError:\n    b # here", False),
+        ("a # here", False),
+        ("no python # here", False),
+    ],
+)
+def test_a_try_that_would_have_caught_it_is_named(line_of, text, hinted):
+    hint = about_left_try(np.linalg.LinAlgError("singular"), line_of(text))
+    assert bool(hint) == hinted
+    assert not hint or "try" in hint and ".fetch()" in hint
+
+
+def test_within_the_try_nothing_is_said(line_of):
+    made = line_of("try:\n    a # here\n    ask()\nexcept ValueError:\n    pass")
+    said = []
+    names = {"a": 1, "ask": lambda: said.append(about_left_try(ValueError(), made))}
+    exec(compile("".join(linecache.getlines(made.filename)), made.filename, "exec"), names)
+    assert said == [None]
+
+
+def test_where_no_line_is_known_nothing_is_said():
+    assert about_left_try(ValueError(), None) is None
+    assert about_keys(TypeError("unhashable type: 'list'")) is None
+
+
+def test_an_element_as_a_key(notebook):
+    notebook("import numpy as np")
+    assert "take the number, x.item()" in notebook.run("%%jmars\nv = np.arange(4.0)\nd = {v[0]: 1}").text
+    assert notebook("%%jmars\nv = np.arange(4.0)\n{v[0].item(): 1}") == {0.0: 1}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A notebook with a cluster of its own."""
+    with new_shell() as shell, config.using(display="none"):
+        started = Notebook(shell)
+        started("%load_ext jmars\nimport numpy as np")
+        started("%%jmars -w 1 --memory 400MiB\nnp.ones(1)")
+        yield started
+        started("%jmars stop")
+
+
+SINGULAR = "%%jmars\ntry:\n    y = np.linalg.inv(np.zeros((3, 3))){end}\nexcept np.linalg.LinAlgError:\n    y = None\n"
+
+
+def test_an_error_that_comes_after_its_try_says_so(cluster):
+    ran = cluster.run(SINGULAR.format(end=""))
+    assert isinstance(ran.error, np.linalg.LinAlgError)
+    assert "line 3 stands in a `try` that was over when its value was computed" in ran.text
+    assert cluster.run(SINGULAR.format(end=".fetch()")).error is None
+    ran = cluster.run(SINGULAR.format(end="") + "float(y.sum())")
+    assert "stands in a `try`" in ran.text and "----> 6 float(y.sum())" in ran.text
