@@ -9,6 +9,7 @@ How a cell runs, in reading order:
 - namespace.py      the user's names before, in and after a cell
 - cell.py           runs the text; its end computes what it leaves behind
 - live.py           the jobs of a cell: submitted, shown, waited for, stopped
+- displayed.py      `display(x)` inside a cell shows values
 - planning.py       what a cell would cost, without running it
 - kernel_access.py  the one place that touches ipykernel's insides
 - cell_error.py     errors with the user's lines and none of ours

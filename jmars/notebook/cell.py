@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jmars.errors import ViewWriteError
 from jmars.notebook.cell_error import shorten
 from jmars.notebook.cell_source import LAST_VALUE, CellSource
+from jmars.notebook.displayed import values_displayed
 from jmars.notebook.hints import about_keys
 from jmars.notebook.kernel_access import run_coroutine
 from jmars.notebook.namespace import Namespace, tensors_in
@@ -58,7 +59,7 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
     names: dict[str, Any] = shell.user_ns
     inside = Namespace.enter(names, source.line_of)
     try:
-        with lazy_names(), _engine_is(engine):
+        with lazy_names(), _engine_is(engine), values_displayed(shell):
             result: Any = eval(source.code, names)
             if inspect.iscoroutine(result):
                 run_coroutine(result)

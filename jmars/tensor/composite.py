@@ -6,7 +6,7 @@ name. Used by tensor/ma, tensor.py, client/session.py and notebook/namespace.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +26,15 @@ class Composite:
 
     def opened(self, values: Sequence[Any]) -> Any:
         """Its value, from those of its parts."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """Its elements."""
+        raise NotImplementedError
+
+    def written(self, write: Callable[[Any], str]) -> str:
+        """`write` (str or repr) of its value; of a large one as NumPy abbreviates it, computing no more."""
         raise NotImplementedError
 
     def state(self) -> Any:

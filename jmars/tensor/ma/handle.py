@@ -199,16 +199,16 @@ class MaskedTensor(Methods):
         return (self[i] for i in range(self.shape[0]))
 
     def __str__(self) -> str:
-        return self._text(str)
+        return self.written(str)
 
     def __repr__(self) -> str:
         engine = current_engine()
         if engine is not None and all(engine.held(part.data) for part in self.parts()):
-            return self._text(repr)
+            return self.written(repr)
         known = f"shape={self._data.data.shape}, dtype={self.dtype}, chunks={self._data.data.chunks}"
         return f"MaskedTensor({known}, op={self._data.data.op.label!r})".replace("nan", "?")
 
-    def _text(self, write: Callable[[Any], str]) -> str:
+    def written(self, write: Callable[[Any], str]) -> str:
         """As NumPy prints it; of a large one only the corners are fetched."""
         options = np.get_printoptions()
         edge = options["edgeitems"]
