@@ -127,7 +127,7 @@ class MemoryLimitError(JmarsError, MemoryError, ValueError):
 
     operand: int | None = None  # of the graph that was to run: its line is told
     need = room = 0  # bytes that this operand needs, and that there are
-    proposed = ""  # part of the text: chunks that would fit the operand
+    proposed = ""  # part of the text: what to do
 
 
 class ClusterError(JmarsError, RuntimeError):

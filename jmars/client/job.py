@@ -65,7 +65,7 @@ class Job:
         self.opened: list[Callable[[Any], Any] | None] = []  # what makes values of what the cluster holds, where not it
         self.shown = False  # whether a view shows how it goes on, so that nobody need be told otherwise
         self._report: dict[str, Any] | None = None
-        self._proposal: tuple[str, str] | None = None  # what a refusal proposes, and what is proposed instead
+        self._advice: str | None = None  # what to do after a refusal, once that was looked for
         self._recoveries = 0  # how often it was submitted again
         self._again: list[Callable[[Job], None]] = []  # told of that
         self._cancelled = False  # somebody asked for that
@@ -94,10 +94,10 @@ class Job:
 
     def _proposing(self, error: MemoryLimitError, text: str) -> str:
         """The error's text with chunks that fit not only the operand that it names; they are looked for once."""
-        if self._proposal is None:
+        if self._advice is None:
             held = self.cluster.held() - {one.key for one in self._data}
-            self._proposal = plans.with_fitting_chunks(error, self._data, held, self.cluster.n_workers)
-        return text.replace(*self._proposal)
+            self._advice = plans.what_fits(error, self._data, held, self.cluster.n_workers)
+        return text.replace(error.proposed, self._advice)
 
     @property
     def line(self) -> SourceLine | None:

@@ -1,7 +1,7 @@
 """Whether each operand of a job fits in memory at all: who does not is refused before anything runs.
 
 An operand holds its inputs, its output and its scratch at once. Where that is more than the memory limit leaves for
-chunks, no order of the run helps, only other chunks; the error says how large they may be.
+chunks, no order of the run helps, only other chunks; the client, which knows the user's arrays, looks for those.
 Used by prepare.py and stage_run.py. Source: seed 003, "内存管理"; the issue's "Memory is a guarantee".
 """
 
@@ -70,16 +70,12 @@ def refuse_unfit(most: Hungriest, room: int, what: str) -> None:
     """
     if most.nbytes <= room:
         return
-    # each axis shorter by the whole factor: a product reads whole lines of chunks, which shrink by one axis alone
-    part = SPARE * room / most.nbytes
-    fitting = tuple(max(1, int(n * part)) if n > 1 else n for n in most.shape)
-    said = f" (one of {fitting if len(fitting) > 1 else fitting[0]} fits this operand)" if fitting else ""
-    if fitting and min(fitting) < 0:  # what it gives has no size yet: often it is a function, with its `memory=`
-        said = " (where it is a spawned function, a smaller `memory=`)"
+    # what it gives may have no size yet: often it is a function then, with its `memory=`
+    said = " (where it is a spawned function, a smaller `memory=`)" if min(most.shape, default=0) < 0 else ""
+    advice = f"use a smaller chunk_size{said}, or raise memory_limit by {format_bytes(most.nbytes - room)}"
     error = MemoryLimitError(
         f"{what} needs {format_bytes(most.nbytes)} in memory at once (inputs, output and scratch) and the memory limit "
-        f"leaves {format_bytes(room)}; use a smaller chunk_size{said}, or raise memory_limit by "
-        f"{format_bytes(most.nbytes - room)}"
+        f"leaves {format_bytes(room)}; {advice}"
     )
-    error.operand, error.need, error.room, error.proposed = most.operand, most.nbytes, room, said
+    error.operand, error.need, error.room, error.proposed = most.operand, most.nbytes, room, advice
     raise error

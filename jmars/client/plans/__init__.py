@@ -5,7 +5,7 @@
 - machines.py  machines that are not there
 - policies.py  the ways to plan, by name
 - exchange.py  both graphs as JSON
-- fitting_chunks.py  chunks that fit, for the error of a job that was refused
+- fitting_chunks.py  chunks that fit, or why none do, for the error of a job that was refused
 - advice.py    changes that gain, found by simulating them
 - interval.py  the most bytes that a run may hold
 - planned.py   PlannedRun: a run that is planned and not begun
@@ -21,11 +21,11 @@ imported before a plan is asked for.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jmars.client.plans.fitting_chunks import with_fitting_chunks
+    from jmars.client.plans.fitting_chunks import what_fits
     from jmars.client.plans.planned import PlannedRun, plan_for
     from jmars.client.plans.policies import policy_names
 
-__all__ = ["PlannedRun", "plan_for", "policy_names", "with_fitting_chunks"]
+__all__ = ["PlannedRun", "plan_for", "policy_names", "what_fits"]
 
 
 def __getattr__(name: str) -> Any:
@@ -33,4 +33,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from jmars.client.plans import fitting_chunks, planned, policies
 
-    return getattr({"policy_names": policies, "with_fitting_chunks": fitting_chunks}.get(name, planned), name)
+    return getattr({"policy_names": policies, "what_fits": fitting_chunks}.get(name, planned), name)

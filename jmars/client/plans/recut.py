@@ -28,7 +28,7 @@ from jmars.tensor.ops.reduction import Reduction
 from jmars.tensor.splits import common_splits, split_axis
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["largest_chunk", "largest_source", "recut"]
+__all__ = ["chunk_count", "cut_sources", "largest_source", "ordered", "recut"]
 
 _SOURCES = (FromArray, Elementwise, Range, Doubles, Draws, Order, LoadNpy)
 Rule = Callable[[Operand, TensorData, Sequence[TensorData]], tuple[Operand, Splits]]
@@ -36,14 +36,28 @@ Rule = Callable[[Operand, TensorData, Sequence[TensorData]], tuple[Operand, Spli
 
 def largest_source(data: Sequence[TensorData], held: Container[str]) -> int:
     """Bytes of the largest chunk among the sources; 0 where there are none."""
-    return max((_chunk_bytes(node) for node in _ordered(data, held) if _is_source(node)), default=0)
+    return max((_chunk_bytes(node) for node in ordered(data, held) if _is_source(node)), default=0)
 
 
-def largest_chunk(data: Sequence[TensorData], held: Container[str]) -> tuple[int, ...]:
-    """Shape of the largest chunk among the sources; () where there are none."""
-    sources = [node for node in _ordered(data, held) if _is_source(node)]
-    largest = max(sources, key=_chunk_bytes, default=None)
-    return () if largest is None else tuple(max(axis, default=0) for axis in largest.chunks)
+def cut_sources(data: Sequence[TensorData], held: Container[str]) -> list[TensorData]:
+    """Sources that can be cut anew, those of the largest chunks first."""
+    sources = [node for node in ordered(data, held) if _is_source(node)]
+    return sorted(sources, key=_chunk_bytes, reverse=True)
+
+
+def chunk_count(data: Sequence[TensorData], held: Container[str]) -> int:
+    """About how many operands on chunks this makes before any pass: what compiling it takes grows with them."""
+    found = 0
+    for node in ordered(data, held):
+        if isinstance(node.op, Contraction):
+            cuts: dict[int, int] = {}
+            for which, labels in zip(node.op.which, node.op.labels):
+                for axis, label in zip(node.op.inputs[which].chunks, labels):
+                    cuts[label] = max(cuts.get(label, 1), len(axis))
+            found += math.prod(cuts.values())
+        else:
+            found += max(math.prod(map(len, one.chunks)) for one in (node, *node.op.inputs))
+    return found
 
 
 def recut(data: Sequence[TensorData], held: Container[str], chunk_size: int) -> list[TensorData]:
@@ -75,7 +89,7 @@ def recut(data: Sequence[TensorData], held: Container[str], chunk_size: int) -> 
         raise ChunkSizeError("there is no source to cut anew: what this is made from lies on the cluster already")
     factor = chunk_size / largest
     new: dict[int, TensorData] = {}
-    for node in _ordered(data, held):
+    for node in ordered(data, held):
         if node.key in held:
             new[id(node)] = node
         elif _is_source(node):
@@ -85,7 +99,7 @@ def recut(data: Sequence[TensorData], held: Container[str], chunk_size: int) -> 
     return [new[id(node)] for node in data]
 
 
-def _ordered(data: Sequence[TensorData], held: Container[str]) -> list[TensorData]:
+def ordered(data: Sequence[TensorData], held: Container[str]) -> list[TensorData]:
     """Inputs before what reads them; nothing behind what is held."""
     order: list[TensorData] = []
     seen: set[int] = set()
@@ -190,9 +204,15 @@ def _scan(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[
 def _contraction(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
     """As it would be made of these inputs: axes of one label are cut alike."""
     product = cast(Contraction, op)
-    factors = [Tensor(inputs[i]) for i in product.which]
+    factors = [Tensor(_before_aligning(inputs[i], op)) for i in product.which]
     made = contracted(product.function, factors, product.labels, product.result, node.dtype).data
     return made.op, made.chunks
+
+
+def _before_aligning(factor: TensorData, product: Operand) -> TensorData:
+    """A factor as it came: what the product's own line cut to fit the other factor is cut anew."""
+    made_there = isinstance(factor.op, Rechunk) and factor.op.line == product.line
+    return factor.op.inputs[0] if made_there else factor
 
 
 def _rechunk(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:

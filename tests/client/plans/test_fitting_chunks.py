@@ -1,11 +1,12 @@
-"""Chunks that are proposed where a job was refused: with them every operand of the graph fits, not only the named."""
+"""What is proposed where a job was refused: arrays of the user's and chunks with which all fits, or that none do."""
 
 import re
 
 import pytest
 
 import jmars.tensor as mt
-from jmars.client.plans.fitting_chunks import fitting_chunks, with_fitting_chunks
+from jmars.client.plans import fitting_chunks as module
+from jmars.client.plans.fitting_chunks import fitting_chunks, taken_whole, what_fits
 from jmars.client.plans.question import Question
 from jmars.errors import MemoryLimitError
 from jmars.plan.profile import Profile
@@ -29,33 +30,89 @@ def needs(question):
     return hungriest(question.compiled().after).nbytes
 
 
+def refused(tensor, room):
+    """The error of a job that computes it where there are so many bytes."""
+    most = hungriest(asked(tensor).compiled().after)
+    with pytest.raises(MemoryLimitError) as caught:
+        refuse_unfit(most, room, "operand f of line 1 (f(x))")
+    return caught.value
+
+
+def said(tensor, room, held=frozenset()):
+    """What to do about it."""
+    return what_fits(refused(tensor, room), [tensor.data], held, 2)
+
+
 @pytest.mark.parametrize("share", [2, 5, 30])
 def test_every_operand_fits_with_what_is_proposed(share):
     question = asked(fat(1000))
     room = needs(question) // share
-    shape = fitting_chunks(question, needs(question), room)
+    (source,) = fitting_chunks(question, needs(question), room)
+    shape = tuple(axis[0] for axis in source.chunks)
     assert len(shape) == 2 and max(shape) < 1000
     assert needs(asked(fat(shape))) <= room
 
 
-def test_what_does_not_follow_its_sources_gets_no_proposal():
-    one = mt.ones((4, 100_000), chunk_size=(4, 1000))
-    question = asked(mt.sort(one.rechunk((1, 100_000)), axis=1))
-    assert fitting_chunks(question, needs(question), needs(question) // 50) == ()
-    assert fitting_chunks(asked(mt.ones(10)), 100, 1) == (), "chunks of some bytes help nobody"
+def test_each_array_that_is_to_be_cut_is_named_with_chunks_in_its_own_axes():
+    def work(of_x, of_y):
+        return (mt.ones((4000, 1000), chunk_size=of_x) @ mt.zeros((1000, 3000), chunk_size=of_y)).sum()
+
+    tensor = work((2000, 1000), (500, 3000))
+    room = needs(asked(tensor)) // 4
+    text = said(tensor, room)
+    found = re.fullmatch(
+        r"use chunk_size=\((\d+), (\d+)\) for ones of shape \(4000, 1000\) in line \d+ and "
+        r"chunk_size=\((\d+), (\d+)\) for zeros of shape \(1000, 3000\) in line \d+: then every operand fits; "
+        r"or raise memory_limit by \d.*",
+        text,
+    )
+    assert found is not None, text
+    a, b, c, d = map(int, found.groups())
+    assert needs(asked(work((a, b), (c, d)))) <= room
 
 
-def test_the_proposal_of_the_error_is_replaced_by_the_one_that_was_tried():
-    tensor = fat(1000)
-    question = asked(tensor)
-    most = hungriest(question.compiled().after)
-    with pytest.raises(MemoryLimitError) as caught:
-        refuse_unfit(most, most.nbytes // 5, "operand matmul")
-    old, new = with_fitting_chunks(caught.value, [tensor.data], frozenset(), 2)
-    assert old in str(caught.value) and "fits this operand" in old
-    assert re.fullmatch(r" \(one of \(\d+, \d+\) fits every operand\)", new)
+def test_what_a_product_cut_to_fit_the_other_factor_is_cut_anew():
+    x = mt.ones((4000, 4000), chunk_size=(2000, 4000))
+    tensor = (x @ mt.ones((4000, 4000), chunk_size=1600)).sum()
+    assert "every operand fits" in said(tensor, needs(asked(tensor)) // 10)
+
+
+def test_where_an_operand_takes_an_array_whole_no_chunks_are_proposed():
+    x = mt.ones((2000, 2000), chunk_size=500)
+    for made in (mt.linalg.svd(x)[1], mt.linalg.inv(x).sum(), mt.linalg.qr(x)[1].sum()):
+        text = said(made, 16 * 2**20)
+        assert re.match(
+            r"no chunk_size helps, since \w+ of shape \(2000, 2000\) in line \d+ is needed whole; raise", text
+        )
+    text = said(mt.sort(mt.ones((4, 2**20), chunk_size=(4, 2**18)), axis=1).sum(), 6 * 2**20)
+    assert re.match(
+        r"no chunk_size helps, since ones of shape \(4, 1048576\) .* is needed whole along axis 1; raise", text
+    )
+
+
+def test_what_is_taken_whole_and_fits_is_no_reason():
+    x = mt.ones((2000, 2000), chunk_size=500)
+    assert taken_whole([mt.linalg.svd(x)[1].data], (), 40 * 10**6) is None
+    assert taken_whole([mt.sort(x, axis=1).data], (), 100 * 2000) is None, "a line fits; fewer of them in a chunk would"
+    assert taken_whole([(x + 1).sum().data], (), 1) is None
+
+
+def test_where_nothing_better_is_known_the_text_stays():
+    error = refused(tensor := fat(1000), 2**20)
     all_held = {node.key for node in question_nodes(tensor)}
-    assert with_fitting_chunks(caught.value, [tensor.data], all_held, 2) == (old, old)
+    assert error.proposed in str(error) and "use a smaller chunk_size, or raise memory_limit by" in error.proposed
+    assert what_fits(error, [tensor.data], all_held, 2) == error.proposed
+    assert fitting_chunks(asked(mt.ones(10)), 100, 1) == [], "chunks of some bytes help nobody"
+
+
+def test_what_would_take_longer_than_there_is_time_is_not_begun(monkeypatch):
+    question = asked(fat(1000))
+    need = needs(question)
+    assert fitting_chunks(question, need, need // 5)
+    compiled = []
+    monkeypatch.setattr(Question, "compiled", lambda *args: compiled.append(args))
+    monkeypatch.setattr(module, "SECONDS", 1.0)  # each operand, and there are more than two
+    assert fitting_chunks(question, need, need // 5) == [] and not compiled
 
 
 def question_nodes(tensor):
