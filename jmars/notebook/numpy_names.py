@@ -87,7 +87,7 @@ def _functions(loaded: tuple[str, ...]) -> dict[int, str]:
     found: dict[int, str] = {}
     for path in loaded:
         for name, value in vars(importlib.import_module(path)).items():
-            known = not isinstance(value, type) or name in ("MaskedArray", "masked_array")
+            known = not isinstance(value, type) or name in ("ndarray", "MaskedArray", "masked_array")
             if callable(value) and known and not name.startswith("_"):
                 found.setdefault(id(value), f"{path}.{name}")
     return found

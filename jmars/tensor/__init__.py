@@ -22,6 +22,7 @@ In reading order:
 - ops: the operands
 - files: arrays in files of other formats
 - composite.py: values of several tensors
+- numpy_classes.py: NumPy's array classes as a cell sees them
 - ma: masked arrays, imported when they are asked for
 - strings.py: functions of text, imported when they are asked for
 - array_api.py: the names of the array API standard
@@ -36,7 +37,7 @@ from typing import Any
 
 import numpy as _np
 
-from jmars.tensor import array_api, deferring, files, ops
+from jmars.tensor import array_api, deferring, files, numpy_classes, ops
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.graph import TensorGraph
@@ -65,6 +66,7 @@ __all__ = [
     "files",
     "get_engine",
     "linalg",
+    "numpy_classes",
     "ops",
     "random",
     "set_engine",
@@ -74,7 +76,7 @@ __all__ = [
 # NumPy's own, as they are: constants, dtypes, and what concerns no array's elements
 _PASSED_ON = """
     pi e inf nan newaxis euler_gamma dtype finfo iinfo errstate seterr geterr printoptions set_printoptions
-    get_printoptions ndarray generic number integer signedinteger unsignedinteger inexact floating complexfloating
+    get_printoptions generic number integer signedinteger unsignedinteger inexact floating complexfloating
     bool bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 intp uintp byte short intc int_ long longlong ubyte
     ushort uintc uint ulong ulonglong float16 float32 float64 longdouble half single double complex64 complex128
     clongdouble csingle cdouble datetime64 timedelta64 str_ bytes_ void s_ index_exp ndindex broadcast_shapes

@@ -29,6 +29,11 @@ class Composite:
         raise NotImplementedError
 
     @property
+    def ndim(self) -> int:
+        """Its axes."""
+        raise NotImplementedError
+
+    @property
     def size(self) -> int:
         """Its elements."""
         raise NotImplementedError

@@ -5,6 +5,7 @@ What tensor/ops does not offer raises `UnsupportedError` by name.
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any, ClassVar
 
@@ -244,7 +245,8 @@ class Methods(Spellings):
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """The same bytes as elements of another dtype of the same size; without one, another handle."""
-        return call("method.view", self, dtype)
+        array_class = isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray)
+        return call("method.view", self, None if array_class else dtype)
 
     # Order
 

@@ -46,6 +46,16 @@ def test_dtypes_and_constants_are_numpys(notebook):
     assert notebook("%%jmars\nnp.float32, np.pi, np.newaxis, np.nan is np.nan") == (np.float32, np.pi, None, True)
 
 
+def test_lazy_arrays_are_instances_of_ndarray_in_the_cell(notebook):
+    notebook("import numpy as np\nfrom numpy import ndarray\nfrom numpy.ma import MaskedArray\na = np.arange(3)")
+    notebook("def kind(x):\n    return isinstance(x, ndarray), isinstance(x, np.ndarray), isinstance(x, MaskedArray)")
+    cell = "%%jmars\nx = a + 1; s = x.sum(); kinds = [kind(one) for one in (a, x, np.ma.array(x), s)]"
+    notebook(cell)
+    assert notebook["kinds"] == [(True, True, False), (True, True, False), (True, True, True), (False, False, False)]
+    assert notebook["ndarray"] is np.ndarray and notebook["MaskedArray"] is np.ma.MaskedArray
+    assert notebook("kind(a), kind(x)") == ((True, True, False), (False, False, False))
+
+
 def test_a_function_of_an_earlier_cell_is_lazy_in_the_cell(notebook):
     notebook("import numpy as np\ndef double(x):\n    return np.add(x, x)")
     notebook("%%jmars\nx = double(np.ones(3))")

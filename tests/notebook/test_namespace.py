@@ -45,7 +45,7 @@ def test_tensors_in_finds_each_once_in_order_and_skips_long_lists():
     assert len(tensors_in([loop])) == 1
 
 
-@pytest.mark.parametrize("name", ["numpy", "numpy.sin", "numpy.linalg.norm", "numpy.random.default_rng", "numpy.fft"])
+@pytest.mark.parametrize("name", ["numpy", "numpy.sin", "numpy.linalg.norm", "numpy.random.rand", "numpy.ndarray"])
 def test_numpys_modules_and_functions_are_known_by_path(name):
     value = np
     for part in name.split(".")[1:]:
@@ -53,7 +53,7 @@ def test_numpys_modules_and_functions_are_known_by_path(name):
     assert path_of(value) == name
 
 
-@pytest.mark.parametrize("value", [np.float32, np.ndarray, np.pi, 3, len, pytest])
+@pytest.mark.parametrize("value", [np.float32, np.matrix, np.pi, 3, len, pytest])
 def test_what_is_no_function_or_module_of_numpy_has_no_path(value):
     assert path_of(value) is None
 

@@ -1,0 +1,37 @@
+"""`np.ma.MaskedArray` as a cell sees it: the class of masked arrays, NumPy's and lazy ones, which makes lazy ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ma.handle import MaskedTensor
+from jmars.tensor.ma.making import masked_array
+from jmars.tensor.numpy_classes import StandIn
+from jmars.tensor.protocols import FUNCTIONS
+
+__all__ = ["MaskedArray"]
+
+
+class MaskedArray(np.ma.MaskedArray[Any, Any], metaclass=StandIn):
+    """`np.ma.MaskedArray` inside a cell; called, it makes a lazy one.
+
+    Examples
+    --------
+    >>> x = MaskedArray([1, 2], mask=[0, 1])
+    >>> isinstance(x, MaskedArray), type(x).__name__, isinstance(np.ma.array([1]), MaskedArray)
+    (True, 'MaskedTensor', True)
+    """
+
+    theirs = np.ma.MaskedArray
+    ours = (MaskedTensor,)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A lazy masked array."""
+        if cls is MaskedArray:
+            return masked_array(*args, **kwargs)
+        return super().__new__(cls, *args, **kwargs)  # a class of the user's that inherits
+
+
+FUNCTIONS["ma.MaskedArray"] = FUNCTIONS["ma.masked_array"] = MaskedArray
