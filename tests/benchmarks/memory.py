@@ -3,11 +3,12 @@
 The mean of an anomaly, quadratic means and a full sort; each engine with two workers of one thread, the same limit for
 all of them, the same chunks, the same disk, and a process of its own for each run, in interleaved rounds. Printed are
 the most memory (ours as the limit counts it: proportional set size of all of the cluster's processes and the shared
-memory; Dask's: that of its workers and nannies, its scheduler left out), bytes written to disk, and seconds from
-submission to the value.
+memory; Dask's: that of its workers and nannies, its scheduler left out), bytes written to disk (of Dask those that the
+system counts for its workers, also for those that were ended), and seconds from submission to the value.
 
-A run that has no value after `--patience` seconds failed; it is counted, and the others go on. (Dask's workers may be
-ended over and over for their memory, and sometimes nobody starts them again.)
+Dask's workers may be ended over and over for their memory, and sometimes nobody starts them again. A run of Dask's that
+has no value after `--patience` seconds is stopped: what it took and wrote until then is the least that it needs, and
+counts as that.
 
 dask.array has no full sort. The one here is the usual one by hand: percentiles of the array, computed first; each
 block cut into as many pieces; the pieces of one part joined and sorted. Both results are reduced to the same numbers.
@@ -191,24 +192,44 @@ def run_dask(work: str, limit: int, folder: str, patience: float) -> dict[str, A
     ):
         children = psutil.Process().children(recursive=True)
 
+        disk: dict[str, dict[int, int]] = {"write_bytes": {}, "read_bytes": {}}  # of each process there was
+
         def used() -> int:
-            return sum(pss(child.pid) for child in {*children, *psutil.Process().children(recursive=True)})
+            alive = {child.pid for child in {*children, *psutil.Process().children(recursive=True)}}
+            for pid in alive:
+                for kind, count in disk_bytes(pid).items():
+                    disk[kind][pid] = count
+            return sum(map(pss, alive))
 
         peak = Peak(used)
         peak.start()
         start = time.perf_counter()
-        value = np.asarray(client.compute(globals()[f"dask_{work}"](limit)).result(timeout=patience))
+        value, stopped = np.full(1, np.nan), False
+        try:
+            value = np.asarray(client.compute(globals()[f"dask_{work}"](limit)).result(timeout=patience))
+        except TimeoutError:
+            stopped = True
         seconds = time.perf_counter() - start
         peak.ended.set()
-        metrics = client.run(lambda dask_worker: dict(dask_worker.data.cumulative_metrics))
-    spilled = sum(one.get(("disk-write", "bytes"), 0) for one in metrics.values())
+        peak.join()
     return {
         "value": value.ravel().tolist(),
+        "stopped": stopped,
         "seconds": seconds,
         "peak": peak.most,
-        "spilled": int(spilled),
-        "reloaded": int(sum(one.get(("disk-read", "bytes"), 0) for one in metrics.values())),
+        "spilled": sum(disk["write_bytes"].values()),
+        "reloaded": sum(disk["read_bytes"].values()),
     }
+
+
+def disk_bytes(pid: int) -> dict[str, int]:
+    """What a process wrote to disks and read from them so far, in bytes; nothing when it is gone."""
+    try:
+        with open(f"/proc/{pid}/io") as counts:
+            found = dict(line.split(": ") for line in counts)
+    except (OSError, ValueError):
+        return {}
+    return {kind: int(found[kind]) for kind in ("write_bytes", "read_bytes")}
 
 
 def pss(pid: int) -> int:
@@ -280,6 +301,8 @@ def main() -> int:
                 f"{max(r['seconds'] for r in good):.2f}); value {np.round(good[0]['value'], 4).tolist()}",
                 flush=True,
             )
+            if stopped := sum(run.get("stopped", False) for run in good):
+                print(f"{name:15s}{engine:6s} without a value when it was stopped: {stopped} of {len(good)}")
         if len(middle) == 2:
             met &= judge(name, middle["jmars"], middle["dask"], given.limit)
     return 1 if given.check and not met else 0
