@@ -22,6 +22,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "fuse_enabled": (True, False),
     "fuse": ("region", "chain", "color"),
     "fuse_tileable": (True, False),
+    "redraw": (True, False),
     "jit": ("auto", "on", "off"),
     "order": ("auto", "mars", "dfs", "blevel", "level"),
     "prefer": ("lean", "fast", "memory"),

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jmars.kernels.expression import Expression, Node, share
-from jmars.kernels.program import ChunkType, Elementwise, Generate, Program, Reduce, Step
+from jmars.kernels.program import Call, ChunkType, Elementwise, Generate, Program, Reduce, Step
 
 __all__ = ["Region", "compose", "fuse", "joined_expression", "lifetimes", "regions", "share_inputs"]
 
@@ -106,7 +106,9 @@ def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Prog
         members += [fused + member for member in program.members or [0] * len(program.steps)]
         fused += max(program.members, default=0) + 1
         gives.append(n + len(steps) - 1)
-    steps, kept = _merged(steps, n)
+    steps, shaped = _shaped(steps, n)
+    steps, merged = _merged(steps, n)
+    kept = [shaped[k] for k in merged]
     name = "+".join(program.name for program in programs)
     types = tuple(chunk for chunk in inputs if chunk is not None)
     assert len(types) == n, "each input is read by some program"
@@ -209,6 +211,33 @@ def _taker(steps: Sequence[Step], readers: list[int], step: Step) -> int:
         if isinstance(step, Generate) and isinstance(reader, Elementwise) and reader.output.shape == step.output.shape:
             return readers[0]
     return -1
+
+
+def _shaped(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
+    """`steps` with elements that are made and only then given another shape made in that shape.
+
+    Also the number of the old step that each new one is.
+    """
+    readers = _readers(steps, n)
+    stands_for = list(range(n + len(steps)))  # old value: the old value that is it in the same order
+    made: dict[int, ChunkType] = {}  # generator: the type of what it gives now
+    for k, step in enumerate(steps):
+        if isinstance(step, Call) and step.reshapes:
+            k_made = stands_for[step.inputs[0]] - n
+            if k_made >= 0 and isinstance(steps[k_made], Generate) and len(readers[step.inputs[0] - n]) == 1:
+                stands_for[n + k] = n + k_made
+                made[k_made] = step.output
+    kept = [k for k in range(len(steps)) if stands_for[n + k] == n + k]
+    if not made:
+        return steps, kept
+    number = {v: v for v in range(n)} | {n + k: n + row for row, k in enumerate(kept)}
+    found: list[Step] = []
+    for k in kept:
+        step = steps[k]
+        if isinstance(step, Generate) and k in made:
+            step = replace(step, output=made[k], opened=step.opened or step.output)
+        found.append(_reading(step, tuple(number[stands_for[v]] for v in step.inputs)))
+    return found, kept
 
 
 def _merged(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:

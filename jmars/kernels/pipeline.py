@@ -28,6 +28,7 @@ Stop = Callable[[], bool] | None
 Run = Callable[[Array, Sequence[Any], Sequence[Any], Stop], Any]  # gives a value only where `out` is None
 
 LONE_BLOCK = 1 << 20  # elements of a block where one operation runs alone: only `stop` asks for blocks there
+PLAIN_BLOCK = 1 << 18  # of elements that are reduced as they are, read or made here: sums are the same to the last bit
 MIDDLE, BUFFERS = 0, 1  # slots of scratch; generators have those behind the buffers
 
 
@@ -40,7 +41,8 @@ class Head(NamedTuple):
 
     def open(self, args: Sequence[Any]) -> Fill:
         """What writes its blocks."""
-        return self.step.open(self.step.params, args[self.arg] if self.arg >= 0 else None, self.step.output)
+        arg = args[self.arg] if self.arg >= 0 else None
+        return self.step.open(self.step.params, arg, self.step.opened or self.step.output)
 
 
 def interrupted() -> ExecutionInterrupted:
@@ -72,6 +74,8 @@ def pipeline(
     alone = one_pass and single and (middle is None or middle.expression.ops <= 1)
     wide = min(16 * math.prod(kept), 1 << 18) if tail is not None else 0  # joining a wide state costs a pass over it
     block_size = LONE_BLOCK if alone else max(BLOCK_SIZE, wide)
+    if one_pass and tail is not None and middle is None:
+        block_size = max(PLAIN_BLOCK, wide)
     compute: Callable[..., None] | None = None
     buffers: tuple[np.dtype[Any], ...] = ()
     if chunk.size <= BLOCK_SIZE and not in_numexpr:

@@ -116,6 +116,7 @@ class Generate:
     takes_args: bool = False
     inputs: tuple[int, ...] = ()
     work: int = 0  # bytes that the fill holds from block to block
+    opened: ChunkType | None = None  # the chunk that `open` is told of, where its elements are given in another shape
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)

@@ -9,6 +9,8 @@ chains    operands in a single line become one
 regions   operands that run in one pass over blocks become one
 colors    operands of one of Mars's colours become one
 joining   groups of operands made one operand each
+redraw    cheap sources are drawn by each of their readers
+drawing   what drawing costs
 priority  which of two ready operands runs first
 rebuild   what prune and joining have in common
 decompose  a fused operand taken apart again

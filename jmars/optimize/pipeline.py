@@ -1,8 +1,8 @@
 """From tensors to the chunk graph that runs: the passes in order, each a plain function.
 
-merge equal -> fuse tensors -> tile -> prune -> fuse operands -> mark for machine code -> priority. `compile_graph` is
-what the scheduler calls; the graph as it would be without pruning and fusing can be had from what it gives, for the
-live view and for errors.
+merge equal -> fuse tensors -> tile -> prune -> fuse operands -> redraw -> mark for machine code -> priority.
+`compile_graph` is what the scheduler calls; the graph as it would be without pruning and fusing can be had from what it
+gives, for the live view and for errors.
 Source: seed 000, "Graph Preparation" and "Configuration"; seed 003, "准备执行图".
 """
 
@@ -24,6 +24,7 @@ from jmars.optimize.joining import Joined
 from jmars.optimize.merge import merge_equal
 from jmars.optimize.priority import ORDERS, ranks
 from jmars.optimize.prune import prune
+from jmars.optimize.redraw import Redrawn, redraw
 from jmars.optimize.regions import Limits, fuse_regions
 from jmars.optimize.tile import tile
 from jmars.optimize.tileables import fuse_tileables
@@ -47,7 +48,8 @@ class Compiled:
     dag
         The edges of `after`.
     tiled_group
-        Row of `after` that computes each row of `tiled`, shape (tiled.n,); -1 where it was pruned.
+        Row of `after` that computes each row of `tiled`, shape (tiled.n,); -1 where it was pruned. What several rows
+        draw is here part of the first of them; `members` knows it of all.
     rank
         Order of preference, shape (after.n,), each of 0..n-1 once: of two ready operands the lower one runs first.
     unfused
@@ -63,6 +65,15 @@ class Compiled:
     rank: NDArray[np.int64]
     unfused: TensorGraph
     fused: list[int]
+    _copied: tuple[NDArray[np.int32], Redrawn] | None = None  # row of each of `tiled` before redrawing, and that
+
+    def members(self, operand: int) -> list[int]:
+        """Rows of `tiled` that a row of `after` is made of, in the order of its program's members."""
+        if self._copied is None:
+            return np.flatnonzero(self.tiled_group == operand).tolist()
+        group, redrawn = self._copied
+        parts = redrawn.origin[redrawn.group == operand]
+        return [row for part in parts.tolist() for row in np.flatnonzero(group == part).tolist()]
 
     @cached_property
     def before(self) -> ChunkGraph:
@@ -128,12 +139,18 @@ def compile_graph(
         go_on()
         joined = _fused(after, switch["fuse"], limits, workers)
         after, group = joined.graph, np.append(joined.group, np.int32(-1))[group]  # -1, pruned, reads the end
+    copied = None
+    if switch["fuse_enabled"] and switch["redraw"]:
+        redrawn = redraw(after, None if room is None else 2 * room * workers)  # `room` is half of a share
+        if redrawn is not None:
+            copied = group, redrawn
+            after, group = redrawn.graph, np.append(redrawn.first, np.int32(-1))[group]
     counts = np.bincount(after.program[after.program >= 0], minlength=len(after.programs)).tolist()
     after = replace(after, programs=marked(after.programs, counts, switch["jit"], workers, room))
     go_on()
     dag = Dag.from_inputs(after.input_ptr, after.input_idx)
     order = switch["order"] if switch["order"] in ORDERS else "mars"  # the others are planned: see plan/orders.py
-    return Compiled(tiled, after, dag, group, ranks(dag, after.nbytes, order), unfused, fused)
+    return Compiled(tiled, after, dag, group, ranks(dag, after.nbytes, order), unfused, fused, copied)
 
 
 def _fused(graph: ChunkGraph, mode: str, limits: Limits, workers: int) -> Joined:

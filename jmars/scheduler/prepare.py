@@ -156,7 +156,7 @@ class Prepared:
         """
         tiled, after = self.compiled.tiled, self.compiled.after
         name = after.programs[after.program[operand]].name if after.program[operand] >= 0 else "a stored chunk"
-        members = np.flatnonzero(self.compiled.tiled_group == operand).tolist()
+        members = self.compiled.members(operand)
         calls = [m for m in members if tiled.program[m] >= 0 and tiled.programs[tiled.program[m]].calls]
         blamed = members[member : member + 1] if member >= 0 else []
         graph, one = (tiled, (blamed or calls[:1] or members[-1:])[0]) if members else (after, operand)

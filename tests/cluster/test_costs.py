@@ -71,7 +71,8 @@ def test_a_run_tells_what_it_took(cache: Path):
 
 
 def test_what_is_spilled_is_told_and_predicted(cache: Path):
-    with jmars.Cluster(n_workers=2, memory_limit="256MiB") as cluster:
+    stored = config.using(task=config.task | {"redraw": False})
+    with stored, jmars.Cluster(n_workers=2, memory_limit="256MiB") as cluster:
         memory = cluster.info()["memory"]["arena"]["capacity"]
         n = int(1.5 * memory) // 8_000_000
         x = mt.random.default_rng(1).random((n, 1_000_000), chunk_size=(1, 1_000_000))

@@ -1,0 +1,155 @@
+"""What is cheaper to draw again than to keep is drawn by each operand that reads it (rematerialisation).
+
+Random numbers, ranges and constants are the same wherever they are drawn, so a chunk of them with several readers can
+be made within each of them, block by block, and is never stored. The rule looks at the graph and the memory limit only:
+
+    (readers - 1) draws  <  a chunk written, and read by each reader [and written to disk and read again]
+
+`redraw` gives a chunk's copies to all of its readers, or to none. It comes after fusing, so that no other operand is
+made of other parts than without it, and every sum adds the same blocks in the same order. Used by pipeline.py.
+Source: Briggs, Cooper, Torczon 1992 (rematerialisation); Chen et al. 2016; decision 0035.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Elementwise, Reduce, Step
+from jmars.kernels.reducers import UfuncReducer
+from jmars.optimize.drawing import drawing
+from jmars.optimize.joining import join
+from jmars.optimize.rebuild import is_open, readers
+from jmars.optimize.regions import flows
+from jmars.tensor.chunk import ChunkGraph
+
+__all__ = ["Redrawn", "redraw"]
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+# seconds a byte, measured on two cores of an AMD EPYC; see docs/explanation/races.md
+STORED = (
+    0.35e-9  # written: 0.6 into pages of shared memory that nobody has used yet, 0.05 into others; plans serve both
+)
+READ = 0.06e-9  # by each reader, from memory
+HELD = 0.1e-9  # drawn as a whole and read again, where a reader does not take blocks
+SPILLED = 3.5e-9  # written to disk and read again
+
+
+@dataclass(frozen=True, eq=False)
+class Redrawn:
+    """A graph whose cheap chunks are drawn by those that read them.
+
+    Attributes
+    ----------
+    graph
+        As it runs.
+    origin
+        Row before of each row and of each copy, shape (rows before + copies - rows copied,); ascending.
+    group
+        Row of `graph` that each of these is part of.
+    """
+
+    graph: ChunkGraph
+    origin: Ints
+    group: NDArray[np.int32]
+
+    @property
+    def first(self) -> NDArray[np.int32]:
+        """Row of `graph` that computes each row before, the first one where several do, shape (rows before,)."""
+        _, where = np.unique(self.origin, return_index=True)
+        found: NDArray[np.int32] = self.group[where]
+        return found
+
+
+def redraw(graph: ChunkGraph, memory: int | None = None) -> Redrawn | None:
+    """Draw again what is cheaper so.
+
+    Parameters
+    ----------
+    graph
+        Any chunk graph, fused as it shall be. Results and stored chunks stay.
+    memory
+        Bytes that chunks may take: if what could be drawn again takes more together, keeping it costs what the disk
+        costs. None: no bound.
+
+    Returns
+    -------
+    Redrawn or None
+        None where nothing is.
+    """
+    costs = [drawing(program) for program in graph.programs]
+    cost = np.array([*(np.inf if one is None else one for one in costs), np.inf])[graph.program]
+    degree = np.bincount(graph.input_idx, minlength=graph.n)
+    drawn = np.isfinite(cost) & (degree > 1) & is_open(graph)
+    if not drawn.any():
+        return None
+    src, dst = graph.input_idx, readers(graph)
+    fits = _takes(graph)[dst] & (_is_plain(graph)[src] | ~_adds(graph)[dst])
+    drawn &= np.bincount(src[fits], minlength=graph.n) == degree
+    spilled = memory is not None and graph.nbytes[drawn].sum() > memory
+    whole = np.bincount(src[~flows(graph, lambda program: True)], minlength=graph.n)
+    again = (degree - 1) * np.where(drawn, cost, 0) + whole * graph.nbytes * HELD
+    drawn &= again < graph.nbytes * (STORED + READ * degree + SPILLED * spilled)
+    return _copied(graph, drawn, degree) if drawn.any() else None
+
+
+def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Redrawn:
+    """The graph with a copy of each row of `drawn` within each of its readers."""
+    copies = np.where(drawn, degree, 1)
+    start = np.cumsum(copies) - copies
+    origin = np.repeat(np.arange(graph.n), copies)
+    by_source = np.argsort(graph.input_idx, kind="stable")
+    place = np.empty(len(by_source), np.int64)  # of each edge among those of its source, in order of their readers
+    place[by_source] = np.arange(len(by_source)) - np.repeat(np.cumsum(degree) - degree, degree)
+    read = start[graph.input_idx] + np.where(drawn[graph.input_idx], place, 0)
+    ptr = np.concatenate([[0], np.cumsum(np.diff(graph.input_ptr)[origin])])  # what is copied reads nothing
+    wide = replace(
+        graph,
+        n=len(origin),
+        program=graph.program[origin],
+        input_ptr=ptr,
+        input_idx=read,
+        args=None if graph.args is None else [graph.args[k] for k in origin.tolist()],
+        stage=graph.stage[origin],
+        nbytes=graph.nbytes[origin],
+        work=graph.work[origin],
+        stored={int(start[row]): where for row, where in graph.stored.items()},
+        results={key: start[ids] for key, ids in graph.results.items()},
+    )
+    root = np.arange(wide.n)
+    own = drawn[graph.input_idx]
+    root[read[own]] = start[readers(graph)[own]]
+    joined = join(wide, root)
+    return Redrawn(joined.graph, origin, joined.group)
+
+
+def _takes(graph: ChunkGraph) -> Bools:
+    """Which rows may draw what they read."""
+    fine = [not (program.is_alone or program.gathers) for program in graph.programs]
+    return np.array([*fine, False])[graph.program]
+
+
+def _is_plain(graph: ChunkGraph) -> Bools:
+    """Which rows have no expression, that would join the one that reads them: sums are then added in other blocks."""
+    return _by_program(graph, lambda steps: not any(isinstance(step, Elementwise) for step in steps))
+
+
+def _adds(graph: ChunkGraph) -> Bools:
+    """Which rows reduce so that the order of their elements shows in the last bits."""
+    return _by_program(graph, lambda steps: any(isinstance(step, Reduce) and _is_inexact(step) for step in steps))
+
+
+def _is_inexact(step: Reduce) -> bool:
+    reducer = step.reducer
+    return not isinstance(reducer, UfuncReducer) or (
+        reducer.ufunc in ("add", "multiply") and reducer.state.kind in "fc"
+    )
+
+
+def _by_program(graph: ChunkGraph, is_so: Callable[[Sequence[Step]], bool]) -> Bools:
+    return np.array([*(is_so(program.steps) for program in graph.programs), False])[graph.program]
