@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.model.states import STATE_NAMES, OperandState
+from jmars.notebook.marks import Marks
 from jmars.notebook.view import MAX_BOXES, MAX_DRAWN, Graph, Layer, StageRow, plain_text
 
 __all__ = ["OperandTable"]
@@ -50,6 +51,10 @@ class OperandTable:
         self.label = self._labels_bucket[np.clip(label, 0, max(0, n_labels - 1))] if n_labels else label * 0
         self._names = self._label_names()
         self._index_members()
+        self._marks: list[Marks] = []  # before fusion and after
+        if self.aggregated:
+            for box, bucket in ((self.stage[self.group >= 0], self.bucket), (self.label, self._labels_bucket)):
+                self._marks.append(Marks(box, _rows(bucket)))
         self.counts = np.zeros(N_STATES, np.int64)
         self.counts[OperandState.UNSCHEDULED] = self.n_after
         self.stage_counts = self._counts_of(self.stage[self.group >= 0], _rows(self.bucket))
@@ -85,6 +90,16 @@ class OperandTable:
             return b""
         worker: NDArray[np.int64] = np.where(self.workers >= 0, self.workers, self.assigned).astype(np.int64)
         return np.clip(worker + 1, 0, 255).astype(np.uint8).tobytes()
+
+    def box_marks(self) -> bytes:
+        """What the boxes open to: see `Picture.operand_marks`."""
+        if not self.aggregated:
+            return b""
+        workers = np.where(self.workers >= 0, self.workers, self.assigned)
+        kept = self.group[self.group >= 0]
+        before = self._marks[0].shown(self.states[kept], workers[kept])
+        after = self._marks[1].shown(self.states, workers)
+        return b"".join(part.tobytes() for part in (before[0], after[0], before[1], after[1]))
 
     def running_by_worker(self, n: int) -> list[int]:
         """Running operands on each of `n` workers."""
@@ -141,6 +156,7 @@ class OperandTable:
             "stage": self.stage.tolist() if drawn else list(range(len(names))),
             "assigned": self.assigned.tolist() if drawn else [],
             "nbytes": np.frombuffer(data.get("after_nbytes", b""), "<i8").tolist() if drawn else [],
+            "marks": [n for side in self._marks for n in side.counts],
         }
 
     def _index_members(self) -> None:

@@ -39,6 +39,7 @@ __all__ = ["JobRun", "RunState"]
 
 _DONE = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
 _MAX_PARTS = 50  # earlier jobs of a cell that are listed
+_OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "workers")  # what follows from operands' states
 
 
 @dataclass
@@ -197,6 +198,7 @@ class RunState:
             "snap": self.snap(now),
             "operand_states": table.boxes() if table else b"",
             "operand_workers": table.box_workers() if table else b"",
+            "operand_marks": table.box_marks() if table else b"",
             "stages": table.stage_counts.tolist() if table else [],
             "workers": self.worker_rows(),
             "series": self.memory_series(),
@@ -225,6 +227,7 @@ class RunState:
             "graph": lambda: table.graph(run.id),
             "operand_states": table.boxes,
             "operand_workers": table.box_workers,
+            "operand_marks": table.box_marks,
             "stages": table.stage_counts.tolist,
         }
         return parts[name]()
@@ -329,7 +332,7 @@ class RunState:
         self.job.begin_stage(OperandTable(data), int(data.get("stage_number") or 1))
         for at, name in enumerate(data["workers"]):
             self.workers.setdefault(at, {"name": plain_text(name), "pid": 0, "state": "idle"})
-        self._changed("snap", "graph", "operand_states", "operand_workers", "stages", "workers", "plan")
+        self._changed("graph", "operand_marks", "plan", *_OPERANDS)
 
     def _replanned(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
@@ -343,7 +346,7 @@ class RunState:
         if self.job.started is None:
             self.job.started = time
         self.job.table.move(np.frombuffer(data["ids"], "<u4"), int(data["state"]), int(data.get("worker", -1)))
-        self._changed("snap", "operand_states", "operand_workers", "stages", "workers")
+        self._changed(*_OPERANDS, *(["operand_marks"] if self.job.table.aggregated else []))
 
     def _operands_timed(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None

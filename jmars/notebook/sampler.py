@@ -36,7 +36,13 @@ _TICK = 1.0  # seconds after which the elapsed time is shown again though nothin
 _NEVER = -math.inf
 _LONG = 2.0  # seconds after which a run is worth some advice
 _READS = 100  # parts of the log that are read before the next job is shown at the latest
-_REST = {"stages": 0.3, "workers": 0.3, "series": 0.5, "lanes": 0.5}  # seconds between two of a kind: tables and curves
+_REST = {
+    "stages": 0.3,
+    "operand_marks": 0.3,
+    "workers": 0.3,
+    "series": 0.5,
+    "lanes": 0.5,
+}  # seconds between two of a kind: tables and curves
 
 
 @dataclass

@@ -20,6 +20,7 @@ from jmars.model.timing import STATES as WORKER_STATES
 __all__ = [
     "MAX_BOXES",
     "MAX_DRAWN",
+    "MAX_MARKS",
     "MIME_TYPE",
     "TRAITS",
     "Costs",
@@ -43,6 +44,7 @@ __all__ = [
 MIME_TYPE = "application/vnd.jmars.job.v1+json"
 MAX_DRAWN = 1500  # operands before fusion that are drawn one by one; above, one box per stage
 MAX_BOXES = 300  # boxes of an aggregated graph, and rows of the table of operands
+MAX_MARKS = 3000  # marks that all boxes of an aggregated graph open to, before fusion or after
 
 
 class JobPart(TypedDict):
@@ -111,6 +113,7 @@ class Graph(TypedDict):
     stage: list[int]  # row in `stages` of each box in `before`
     assigned: list[int]  # worker first assigned to each box in `after`, -1 none; empty when aggregated
     nbytes: list[int]  # bytes of each box's output in `after`; empty when unknown
+    marks: list[int]  # marks that each box in `before`, then in `after`, opens to; empty unless aggregated
 
 
 class WorkerRow(TypedDict):
@@ -198,6 +201,7 @@ class Picture(TypedDict):
     snap: Snap
     operand_states: bytes  # uint8 per box in `after`; aggregated: uint32 little-endian (boxes before, then after) x 9
     operand_workers: bytes  # uint8 per box in `after`: worker + 1, 0 none; empty when aggregated
+    operand_marks: bytes  # of `graph.marks`: uint8 state each, then uint8 worker + 1 each; empty unless aggregated
     stages: list[list[int]]  # operands before fusion by state, per row of `graph.stages`
     workers: list[WorkerRow]
     series: Series

@@ -54,6 +54,7 @@ class JobView(anywidget.AnyWidget):
     snap: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     operand_states = traitlets.Bytes(b"").tag(sync=True)
     operand_workers = traitlets.Bytes(b"").tag(sync=True)
+    operand_marks = traitlets.Bytes(b"").tag(sync=True)
     stages: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     workers: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     series: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { bytes as size, count, plural, seconds } from '../src/model/format';
-import { boxAt, geometry, neighbour } from '../src/model/geometry';
+import { boxAt, geometry, markAt, markBeside, neighbour } from '../src/model/geometry';
 import { layered } from '../src/model/layout';
-import { boxes, fromJson, partners, PRUNED, sourcesOf, standing, story } from '../src/model/picture';
+import { boxes, fromJson, marks, partners, PRUNED, sourcesOf, standing, story } from '../src/model/picture';
 import { done, sentence } from '../src/model/states';
-import { bytes, picture } from './pictures';
+import { bytes, large, picture } from './pictures';
 
 describe('format', () => {
   test('sizes are short', () => {
@@ -133,7 +133,7 @@ describe('picture', () => {
     const both = boxes(shown);
     expect(both.before.counts!.length).toBe(81);
     expect(both.after.counts![3]).toBe(70000);
-    expect(story(shown, 'after', 0, String)!.facts).toContainEqual(['finished', '70000']);
+    expect(story(shown, 'after', 0, String)!.facts).toContainEqual(['finished', '70\u202f000']);
   });
   test('the story of an operand tells its lines, worker and bytes', () => {
     const told = story(picture(), 'after', 2, size)!;
@@ -170,4 +170,44 @@ test('counts are read as a sentence', () => {
   expect(sentence([5, 0, 2, 0, 1, 0, 0, 0, 0])).toBe('1 freed, 2 running, 5 unscheduled');
   expect(sentence([])).toBe('none');
   expect(done([5, 0, 2, 3, 1, 1, 0, 0, 0])).toBe(5);
+});
+
+describe('an open box', () => {
+  const graph = { n: 3, src: [0, 1], dst: [2, 2], label: [0, 0, 0], labels: ['a'], size: [9, 9, 9] };
+  test('has a line of its own and room for its marks; nothing overlaps', () => {
+    const shut = geometry(graph, 300, true);
+    const place = geometry(graph, 300, true, 1, 200);
+    const { opened } = place;
+    expect(shut.opened).toBe(null);
+    expect(place.order).toEqual([[0], [1], [2]]);
+    const last = opened!.top + Math.ceil(200 / opened!.columns) * opened!.pitch;
+    expect(last).toBeLessThanOrEqual(place.y[1] + place.h[1] - 8); // the bar is below
+    expect(opened!.left + opened!.columns * opened!.pitch).toBeLessThanOrEqual(place.x[1] + place.w[1]);
+    expect(place.y[1] + place.h[1]).toBeLessThan(place.y[2]);
+    expect(place.height).toBeGreaterThan(shut.height);
+  });
+  test('marks are hit and walked', () => {
+    const opened = geometry(graph, 300, true, 1, 200).opened!;
+    const middle = (at: number) => [opened.left + (at % opened.columns) * opened.pitch + 4, opened.top + Math.floor(at / opened.columns) * opened.pitch + 4] as const;
+    expect([0, 1, opened.columns, 199].map(at => markAt(opened, ...middle(at)))).toEqual([0, 1, opened.columns, 199]);
+    expect([middle(200), [opened.left - 1, opened.top], [opened.left, opened.top - 1]].map(([x, y]) => markAt(opened, x, y))).toEqual([-1, -1, -1]);
+    expect(['ArrowRight', 'ArrowDown', 'ArrowLeft', 'ArrowUp', 'End', 'x'].map(key => markBeside(opened, 0, key))).toEqual([1, opened.columns, 0, 0, 199, -1]);
+  });
+  test('its marks are those of its place', () => {
+    expect(marks(large(), 'before', 1)).toEqual({ states: Uint8Array.of(4, 2, 8), workers: Uint8Array.of(1, 2, 1), n: 6 });
+    expect(marks(large(), 'after', 0)!.states).toEqual(Uint8Array.of(0, 1));
+    expect([marks(picture(), 'before', 0), marks(large(), 'before', 2), marks({ ...large(), operand_marks: bytes(1) }, 'before', 0)]).toEqual([null, null, null]);
+    expect(fromJson({ operand_marks: btoa('\x03') }).operand_marks!.getUint8(0)).toBe(3);
+  });
+  test('a mark tells which operands it stands for', () => {
+    const told = story(large(), 'before', 1, size, 1)!;
+    expect(told.title).toBe('add: operands 3 to 4 of 6');
+    expect(told.facts).toEqual([
+      ['one of them is', 'running'],
+      ['worker', 'worker-1']
+    ]);
+    expect(told.lines.map(line => line.text)).toEqual(['b = a + 1']);
+    const single = story(large(), 'after', 0, size, 1)!;
+    expect([single.title, ...single.facts.flat()]).toEqual(['rand+add: operand 2 of 2', 'state', 'ready', 'worker', 'none yet']);
+  });
 });

@@ -23,7 +23,8 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       group: [0, 1, 2, 3, 0, 1, 2, 3, 4],
       stage: [0, 0, 0, 0, 1, 1, 1, 1, 2],
       assigned: [0, 1, 0, 1, -1],
-      nbytes: [64, 64, 64, 64, 8]
+      nbytes: [64, 64, 64, 64, 8],
+      marks: []
     },
     snap: {
       state: 'running',
@@ -43,6 +44,7 @@ export function picture(changes: Partial<Picture> = {}): Picture {
     },
     operand_states: bytes(3, 3, 2, 1, 0),
     operand_workers: bytes(1, 2, 1, 2, 0),
+    operand_marks: bytes(),
     stages: [
       [0, 1, 1, 2, 0, 0, 0, 0, 0],
       [0, 1, 1, 2, 0, 0, 0, 0, 0],
@@ -57,4 +59,14 @@ export function picture(changes: Partial<Picture> = {}): Picture {
     plan: null,
     ...changes
   };
+}
+
+/** A large graph: a box for each of two stages before fusion and one after; add has 6 operands and 3 marks. */
+export function large(): Picture {
+  const layer = (n: number, labels: string[], size: number[]) => ({ n, src: n > 1 ? [0] : [], dst: n > 1 ? [1] : [], label: [...Array(n).keys()], labels, size });
+  const small = picture();
+  const stages = small.graph!.stages.slice(0, 2);
+  const graph = { ...small.graph!, aggregated: true, n_before: 2004, n_after: 2000, stages, group: [], stage: [0, 1], assigned: [], nbytes: [], marks: [1, 3, 2] };
+  const counts = new DataView(new ArrayBuffer(3 * 9 * 4));
+  return { ...small, graph: { ...graph, before: layer(2, ['rand', 'add'], [1, 6]), after: layer(1, ['rand+add'], [2]) }, operand_states: counts, operand_workers: bytes(), operand_marks: bytes(3, 4, 2, 8, 0, 1, 1, 1, 2, 1, 0, 0) };
 }

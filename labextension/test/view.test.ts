@@ -5,7 +5,7 @@ import { Host, mount } from '../src/draw/mount';
 import { Picture } from '../src/model/view';
 import { ask } from '../src/widgets/control';
 import { hostOf, Model } from '../src/widgets/index';
-import { picture } from './pictures';
+import { large, picture } from './pictures';
 
 let shown: Picture;
 let changed: () => void;
@@ -31,7 +31,10 @@ beforeEach(() => {
   asked = [];
   HTMLCanvasElement.prototype.getContext = (() => null) as never; // jsdom draws nothing
 });
-afterEach(() => document.body.replaceChildren());
+afterEach(() => {
+  document.body.replaceChildren();
+  vi.restoreAllMocks();
+});
 
 describe('the view', () => {
   test('says state, progress and times', () => {
@@ -72,6 +75,37 @@ describe('the view', () => {
     shown = picture({ snap: { ...shown.snap, job: 'job-9' } });
     mount(document.body, host());
     expect(open()).toEqual(['Graph']);
+  });
+  test('a stage of a large graph is opened and closed by keys and by clicks, and stays open in the saved view', () => {
+    vi.spyOn(Element.prototype, 'clientWidth', 'get').mockReturnValue(400);
+    shown = { ...large(), snap: { ...large().snap, job: 'job-large' } };
+    const leave = mount(document.body, host());
+    const canvas = () => document.querySelector('canvas')!;
+    const press = (...keys: string[]) => keys.forEach(key => canvas().dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true })));
+    const click = (x: number, y: number, kind = 'click', detail = 1) => {
+      const event = new MouseEvent(kind, { detail });
+      Object.defineProperties(event, { offsetX: { value: x }, offsetY: { value: y } });
+      canvas().dispatchEvent(event);
+    };
+    const told = () => texts('.jm-inspector h4')[0];
+    press('ArrowDown', 'ArrowDown');
+    expect(told()).toBe('add');
+    press('Enter', 'ArrowRight');
+    expect(told()).toBe('add: operands 3 to 4 of 6');
+    leave();
+    mount(document.body, host());
+    press('End', 'End', ' ', 'ArrowLeft'); // it is open: the space closes it, and the arrow walks among boxes again
+    expect(told()).toBe('add');
+    press('Enter', 'Escape');
+    expect(told()).toBe('add');
+    press('Escape');
+    expect(texts('.jm-inspector .jm-note')[0]).toContain('Enter opens it');
+    click(100, 65, 'dblclick', 2);
+    click(20, 80); // where the first mark is then
+    expect(told()).toBe('add: operands 1 to 2 of 6');
+    click(12, 60); // its arrow
+    click(200, 80);
+    expect(told()).toBe('add');
   });
   test('may be asked again when nothing has come of it', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'setTimeout'] });

@@ -109,6 +109,7 @@ def running_lab(folder: Path, env: dict[str, str] | None = None) -> Iterator[Lab
         "JUPYTERLAB_WORKSPACES_DIR": folder / "workspaces",
         "JUPYTERLAB_SETTINGS_DIR": folder / "settings",
         "IPYTHONDIR": folder / "ipython",
+        "JUPYTER_PREFER_ENV_PATH": "no",  # else the extension as pip copied it goes before the one that was just built
     }
     (folder / "config" / "jupyter_server_config.json").write_text(
         json.dumps({"ServerApp": {"jpserver_extensions": {"jmars.notebook.server": True}}})

@@ -88,6 +88,19 @@ def test_above_1500_operands_a_box_is_a_stage():
     assert picture["operand_workers"] == b""
 
 
+def test_a_stage_of_a_large_graph_opens_to_its_operands():
+    run = run_of(started(1000).moved(S.FINISHED, range(10), worker=1).moved(S.RUNNING, [11], worker=0))
+    picture = run.picture(0)
+    assert picture["graph"]["marks"] == [1000, 1000, 1, 1000, 1]
+    states, workers = np.frombuffer(picture["operand_marks"], np.uint8).reshape(2, 3002)
+    for of_box in (slice(0, 1000), slice(1000, 2000), slice(2001, 3001)):  # rand, add, and what they fused to
+        assert np.flatnonzero(states[of_box] == S.FINISHED).tolist() == list(range(10))
+        assert np.flatnonzero(states[of_box] == S.RUNNING).tolist() == [11]
+        assert workers[of_box][:4].tolist() == [2, 2, 2, 2]
+        assert workers[of_box][11:14].tolist() == [1, 1, 2]  # who runs it, else whom it was assigned to first
+    assert run_of(started(4).moved(S.READY, [0])).picture(0)["operand_marks"] == b""
+
+
 def test_many_stages_share_rows():
     n = 2000
     names = [[f"add {i}", "<cell>", i, "", 1] for i in range(n)]

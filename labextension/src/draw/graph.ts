@@ -1,8 +1,8 @@
 // One graph on a canvas. The layout is made anew only when the graph or the width changes; arrows are kept as a picture,
 // so that a frame only paints boxes.
 import { count } from '../model/format';
-import { Boxes, PRUNED } from '../model/picture';
-import { Geometry, geometry } from '../model/geometry';
+import { Boxes, Opened, PRUNED } from '../model/picture';
+import { Geometry, geometry, Marks } from '../model/geometry';
 import { BAR_ORDER, N_STATES } from '../model/states';
 import { Layer } from '../model/view';
 
@@ -13,6 +13,10 @@ export interface GraphData {
   byWorker: boolean; // hue by worker instead of by state
   worker: number; // the worker to point out, -1 none
   selected: number; // -1 none
+  mark: number; // of the open box, that is selected; -1 none
+  open: number; // the box that shows its operands, -1 none
+  opened: Opened | null; // and they
+  opens: (box: number) => boolean; // whether a box has operands to show
   marked: number[]; // what the selected box of the other graph stands for
 }
 
@@ -63,8 +67,10 @@ export function drawGraph(canvas: HTMLCanvasElement, data: GraphData, colours: P
     return; // hidden: drawn when its tab is opened
   }
   let known = kept.get(canvas);
-  if (!known || known.layer !== data.layer || known.place.width !== width) {
-    known = { layer: data.layer, place: geometry(data.layer, width, data.aggregated), arrows: null, theme: -1 };
+  const marks = data.opened?.states.length ?? 0;
+  const open = marks ? data.open : -1;
+  if (!known || known.layer !== data.layer || known.place.width !== width || (known.place.opened?.box ?? -1) !== open || (known.place.opened?.n ?? 0) !== marks) {
+    known = { layer: data.layer, place: geometry(data.layer, width, data.aggregated, open, marks), arrows: null, theme: -1 };
     kept.set(canvas, known);
   }
   const { place } = known;
@@ -97,10 +103,32 @@ export function drawGraph(canvas: HTMLCanvasElement, data: GraphData, colours: P
   for (const i of data.marked) {
     outline(pen, place, i, 1.5);
   }
-  if (data.selected >= 0 && data.selected < data.layer.n) {
+  if (place.opened && data.opened) {
+    drawOpened(pen, data, data.opened, place.opened, colours);
+  }
+  if (data.selected >= 0 && data.selected < data.layer.n && data.mark < 0) {
     pen.lineWidth = 2.5;
     outline(pen, place, data.selected, 2);
   }
+}
+
+/** The operands of the open box. */
+function drawOpened(pen: CanvasRenderingContext2D, data: GraphData, opened: Opened, place: Marks, colours: Palette): void {
+  opened.states.forEach((state, i) => {
+    const [x, y] = [place.left + (i % place.columns) * place.pitch, place.top + Math.floor(i / place.columns) * place.pitch];
+    const who = opened.workers[i];
+    pen.globalAlpha = data.worker >= 0 && who - 1 !== data.worker ? 0.2 : data.byWorker ? BY_WORKER[state] ?? 1 : 1;
+    pen.fillStyle = data.byWorker && who ? colours.workers[(who - 1) % 8] : colours.states[state] || colours.states[0];
+    pen.fillRect(x, y, place.size, place.size);
+    if (i === data.mark) {
+      pen.globalAlpha = 1;
+      pen.lineWidth = 2;
+      pen.strokeStyle = colours.text;
+      pen.strokeRect(x - 0.5, y - 0.5, place.size + 1, place.size + 1);
+    }
+  });
+  pen.globalAlpha = 1;
+  pen.strokeStyle = colours.mark;
 }
 
 function outline(pen: CanvasRenderingContext2D, place: Geometry, i: number, gap: number): void {
@@ -159,11 +187,13 @@ function hue(data: GraphData, colours: Palette, i: number): string {
   return colours.states[data.boxes.states?.[i] ?? 0] || colours.states[0];
 }
 
+const BY_WORKER = [0.35, 0.6, 1, 1, 0.75, 1, 0.6, 0.35, 1];
+
 /** By worker, strength tells the state: waiting is faint, freed is fading. */
 function strength(data: GraphData, i: number): number {
   const state = data.boxes.states?.[i] ?? 0;
   const out = data.worker >= 0 && (data.boxes.workers?.[i] || 0) - 1 !== data.worker;
-  const plain = data.byWorker ? [0.35, 0.6, 1, 1, 0.75, 1, 0.6, 0.35, 1][state] ?? 0.35 : 1;
+  const plain = data.byWorker ? BY_WORKER[state] ?? 0.35 : 1;
   return out ? plain * 0.2 : plain;
 }
 
@@ -199,15 +229,21 @@ function drawNamed(pen: CanvasRenderingContext2D, data: GraphData, place: Geomet
     pen.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
     drawProgress(pen, data, colours, i, x + 1, y + h - 8, w - 2, 7);
     const size = data.layer.size[i] > 1 ? `×${count(data.layer.size[i])}` : '';
-    const room = w - 12 - (size ? pen.measureText(size).width + 6 : 0);
+    const isOpen = place.opened?.box === i;
+    const chevron = data.opens(i) ? (isOpen ? '▾' : '▸') : '';
+    const left = chevron ? 18 : 6;
+    const room = w - left - 6 - (size ? pen.measureText(size).width + 6 : 0);
+    const middle = isOpen ? y + 11.5 : y + (h - 7) / 2;
     pen.globalAlpha = 1;
-    pen.fillStyle = colours.text;
+    pen.fillStyle = colours.dim;
     pen.textAlign = 'left';
-    pen.fillText(fit(pen, data.layer.labels[data.layer.label[i]] || '', room), x + 6, y + (h - 7) / 2);
+    pen.fillText(chevron, x + 6, middle);
+    pen.fillStyle = colours.text;
+    pen.fillText(fit(pen, data.layer.labels[data.layer.label[i]] || '', room), x + left, middle);
     if (size && room > 20) {
       pen.fillStyle = colours.dim;
       pen.textAlign = 'right';
-      pen.fillText(size, x + w - 6, y + (h - 7) / 2);
+      pen.fillText(size, x + w - 6, middle);
     }
   }
 }

@@ -2,9 +2,12 @@
 import { Story } from '../model/picture';
 import { h, morph } from './dom';
 
-export function drawInspector(el: HTMLElement, told: Story | null): void {
+export function drawInspector(el: HTMLElement, told: Story | null, opens = false): void {
   if (!told) {
-    morph(el, [h('p', { class: 'jm-note' }, 'Click an operand, or walk with the arrow keys, to see its line, state and worker.')]);
+    const hint = opens
+      ? 'Click a box, or walk with the arrow keys, to see its lines and states; ▸, a double click or Enter opens it to its operands.'
+      : 'Click an operand, or walk with the arrow keys, to see its line, state and worker.';
+    morph(el, [h('p', { class: 'jm-note' }, hint)]);
     return;
   }
   morph(el, [

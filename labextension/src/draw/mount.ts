@@ -1,19 +1,19 @@
 // The view of a cell's jobs, the same under the cell, in the side bar and in a saved notebook. It draws what the host
 // gives and asks the host for what is clicked; what it shows changes only when the host's picture does.
 import { bytes, count, plural, seconds } from '../model/format';
-import { boxAt, neighbour } from '../model/geometry';
-import { asBytes, Boxes, boxes, partners, Side, story } from '../model/picture';
+import { asBytes, Boxes, boxes, marks, partners, Side, story } from '../model/picture';
 import { opened, remember } from '../model/opened';
 import { done } from '../model/states';
 import { Picture, PlanPart, Snap } from '../model/view';
 import { drawBar, drawLegend } from './bar';
 import { h, morph } from './dom';
-import { drawGraph, palette, placeOf } from './graph';
+import { drawGraph, palette } from './graph';
 import { drawInspector } from './inspector';
 import { drawLanes, pieceAt } from './lanes';
 import { drawMemory } from './memory';
 import { drawPlan, foretold } from './plan';
 import { drawOperands, drawWorkers } from './tables';
+import { Spot, walk } from './walk';
 
 /** What the view stands in. */
 export interface Host {
@@ -85,7 +85,8 @@ export function mount(el: HTMLElement, host: Host): () => void {
   let tab = (before?.tab ?? 'graph') as Tab;
   let byWorker = before?.byWorker ?? false;
   let worker = before?.worker ?? -1;
-  let selection: { side: Side; at: number } | null = null;
+  let selection: (Spot & { side: Side }) | null = null;
+  let opening = before?.box ?? null; // the box that shows its operands
   let drawn: string | undefined; // job and stage whose graph is drawn
   let theme = 0;
   let colours = palette(root, theme);
@@ -187,10 +188,12 @@ export function mount(el: HTMLElement, host: Host): () => void {
     const graph = now.graph;
     const key = graph ? `${graph.job} ${graph.stage_number}` : undefined;
     if (key !== drawn) {
+      opening = drawn === undefined ? opening : null;
       drawn = key;
       selection = null; // its number means another box now
     }
-    hues.hidden = !graph || graph.aggregated || !now.workers?.length;
+    const opened = graph && opening ? marks(now, opening.side as Side, opening.at) : null;
+    hues.hidden = !graph || (graph.aggregated && !opened) || !now.workers?.length;
     figures.forEach(figure => (figure.hidden = !graph));
     if (!graph || !graph.before) {
       drawInspector(inspector, null);
@@ -198,7 +201,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       return;
     }
     inspector.hidden = false;
-    drawHues(now);
+    drawHues(now, opened !== null);
     const colouring: Record<Side, Boxes> = boxes(now);
     const stage = graph.stage_number > 1 ? `Stage ${count(graph.stage_number)}, ` : '';
     const [unfused, afterwards] = stage ? [`${stage}before fusion`, `${stage}after fusion`] : ['Before fusion', 'After fusion'];
@@ -214,16 +217,22 @@ export function mount(el: HTMLElement, host: Host): () => void {
     };
     SIDES.forEach((side, i) => {
       captions[i].textContent = words[side];
-      canvases[i].setAttribute('aria-label', `${words[side]}. Arrow keys walk from box to box; the Operands tab has the same as a table.`);
+      canvases[i].setAttribute('aria-label', `${words[side]}. Arrow keys walk from box to box${graph.aggregated ? ', Enter opens one to its operands and Escape closes it' : ''}; the Operands tab has the same as a table.`);
       const at = selection?.side === side ? selection.at : -1;
       const marked = selection && selection.side !== side ? partners(graph, selection.side, selection.at) : [];
-      drawGraph(canvases[i], { layer: graph[side], aggregated: graph.aggregated, boxes: colouring[side], byWorker, worker, selected: at, marked }, colours);
+      const mine = opening?.side === side ? opening.at : -1;
+      const opens = (box: number) => marks(now, side, box) !== null;
+      drawGraph(
+        canvases[i],
+        { layer: graph[side], aggregated: graph.aggregated, boxes: colouring[side], byWorker, worker, selected: at, mark: at < 0 ? -1 : selection!.mark, open: mine, opened: mine < 0 ? null : opened, opens, marked },
+        colours
+      );
     });
-    drawInspector(inspector, selection && story(now, selection.side, selection.at, bytes));
+    drawInspector(inspector, selection && story(now, selection.side, selection.at, bytes, selection.mark), graph.aggregated && asBytes(now.operand_marks).length > 0);
   }
 
-  function drawHues(now: Picture): void {
-    const many = asBytes(now.operand_workers).length > 0;
+  function drawHues(now: Picture, opened: boolean): void {
+    const many = opened || asBytes(now.operand_workers).length > 0;
     morph(hues, [
       h('button', { type: 'button', class: 'jm-toggle', 'data-hue': 'state', 'aria-pressed': String(!byWorker) }, 'by state'),
       h('button', { type: 'button', class: 'jm-toggle', 'data-hue': 'worker', 'aria-pressed': String(byWorker), disabled: !many }, 'by worker'),
@@ -235,7 +244,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
 
   function keep(): void {
     if (key) {
-      remember(key, { tab, byWorker, worker });
+      remember(key, { tab, byWorker, worker, box: opening });
     }
   }
   function mark(): void {
@@ -274,36 +283,24 @@ export function mount(el: HTMLElement, host: Host): () => void {
     draw();
   });
   SIDES.forEach((side, i) => {
-    const canvas = canvases[i];
-    const select = (at: number) => {
-      selection = at < 0 ? null : { side, at };
-      draw();
-    };
-    const under = (event: MouseEvent) => {
-      const place = placeOf(canvas);
-      return place ? boxAt(place, event.offsetX, event.offsetY) : -1;
-    };
-    canvas.addEventListener('click', event => select(under(event)));
-    canvas.addEventListener('mousemove', event => {
-      const at = under(event);
-      const graph = host.get('graph');
-      canvas.style.cursor = at < 0 ? 'default' : 'pointer';
-      canvas.title = at < 0 || !graph ? '' : graph[side].labels[graph[side].label[at]] || '';
-    });
-    canvas.addEventListener('keydown', event => {
-      const place = placeOf(canvas);
-      const at = selection?.side === side ? selection.at : -1;
-      const to = event.key === 'Escape' ? -1 : place ? neighbour(place, at, event.key) : -1;
-      if (to >= 0 || (event.key === 'Escape' && selection)) {
-        event.preventDefault();
-        select(to);
-        if (to >= 0 && place?.named) {
-          const box = canvas.parentElement as HTMLElement;
-          box.scrollTop = Math.min(Math.max(box.scrollTop, place.y[to] + place.h[to] - box.clientHeight + 8), place.y[to] - 8);
+    walk(canvases[i], {
+      spot: () => (selection?.side === side ? selection : null),
+      select: spot => {
+        selection = spot && { side, ...spot };
+        draw();
+      },
+      open: at => {
+        opening = at < 0 ? null : { side, at };
+        if (selection?.side === side) {
+          selection.mark = -1;
         }
-      }
-      if (['Arrow', 'Home', 'End', 'Escape'].some(key => event.key.startsWith(key))) {
-        event.stopPropagation(); // the notebook has its own meaning for these
+        keep();
+        draw();
+      },
+      opens: at => marks(picture(), side, at) !== null,
+      name: spot => {
+        const layer = host.get('graph')?.[side];
+        return (spot.mark < 0 ? layer?.labels[layer.label[spot.at]] : story(picture(), side, spot.at, bytes, spot.mark)?.title) ?? '';
       }
     });
   });
@@ -355,4 +352,4 @@ export function mount(el: HTMLElement, host: Host): () => void {
   };
 }
 
-const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'stages', 'workers', 'series', 'lanes', 'plan'];
+const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'stages', 'workers', 'series', 'lanes', 'plan'];

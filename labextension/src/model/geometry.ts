@@ -12,30 +12,54 @@ export interface Geometry {
   w: Float32Array;
   h: Float32Array;
   order: number[][]; // boxes by row or column, for the arrow keys
+  opened: Marks | null;
+}
+
+/** A box that is open: its operands as marks, line by line. */
+export interface Marks {
+  box: number;
+  n: number;
+  columns: number;
+  left: number;
+  top: number;
+  pitch: number; // pixels from mark to mark, across and down
+  size: number; // pixels of a mark
 }
 
 export const NAMED_MAX = 40; // operands; an aggregated graph is always named
 const ROW = { height: 30, gap: 16, most: 240, least: 74, between: 10, margin: 8 };
+const OPEN = { pitch: 11, size: 9, above: 22, below: 12, beside: 7 }; // pixels around and between the marks of an open box
 const MARK = { rows: 48, margin: 10, least: 72, most: 288, pitch: 9 };
 
-export function geometry(graph: Layer, width: number, aggregated: boolean): Geometry {
+/** Where boxes stand in `width` pixels; `open` is a box of an aggregated graph that shows `marks` marks. */
+export function geometry(graph: Layer, width: number, aggregated: boolean, open = -1, marks = 0): Geometry {
   const named = aggregated || graph.n <= NAMED_MAX;
   const { order } = layered(graph);
-  const lines = wrap(order, named ? Math.max(1, Math.floor((width - ROW.margin) / (ROW.least + ROW.between))) : rows(order));
+  const wrapped = wrap(order, named ? Math.max(1, Math.floor((width - ROW.margin) / (ROW.least + ROW.between))) : rows(order));
+  const lines = wrapped.flatMap(boxes => (boxes.includes(open) ? [boxes.filter(box => box !== open), [open]] : [boxes])).filter(boxes => boxes.length);
   const [x, y, w, h] = [0, 1, 2, 3].map(() => new Float32Array(graph.n));
   let height: number;
+  let opened: Marks | null = null;
   if (named) {
-    lines.forEach((boxes, row) => {
+    let top = ROW.margin;
+    lines.forEach(boxes => {
+      let high = ROW.height;
+      if (boxes[0] === open) {
+        const columns = Math.max(1, Math.floor((width - 2 * ROW.margin - 2 * OPEN.beside) / OPEN.pitch));
+        opened = { box: open, n: marks, columns, left: ROW.margin + OPEN.beside, top: top + OPEN.above, pitch: OPEN.pitch, size: OPEN.size };
+        high = OPEN.above + Math.ceil(marks / columns) * OPEN.pitch + OPEN.below;
+      }
       const room = (width - 2 * ROW.margin + ROW.between) / boxes.length - ROW.between;
-      const size = Math.min(ROW.most, room);
+      const size = boxes[0] === open ? room : Math.min(ROW.most, room);
       boxes.forEach((box, i) => {
         x[box] = ROW.margin + i * (room + ROW.between) + (room - size) / 2;
-        y[box] = ROW.margin + row * (ROW.height + ROW.gap);
+        y[box] = top;
         w[box] = size;
-        h[box] = ROW.height;
+        h[box] = high;
       });
+      top += high + ROW.gap;
     });
-    height = 2 * ROW.margin + lines.length * ROW.height + Math.max(0, lines.length - 1) * ROW.gap;
+    height = top - (lines.length ? ROW.gap : 0) + ROW.margin;
   } else {
     const tallest = Math.max(...lines.map(line => line.length));
     height = Math.max(MARK.least, Math.min(MARK.most, 2 * MARK.margin + tallest * MARK.pitch));
@@ -54,7 +78,7 @@ export function geometry(graph: Layer, width: number, aggregated: boolean): Geom
       });
     });
   }
-  return { named, width, height, x, y, w, h, order: lines };
+  return { named, width, height, x, y, w, h, order: lines, opened };
 }
 
 /** Rows of marks: halved until they fit, so that a layer of half the size fills as many rows in half the columns. */
@@ -89,6 +113,20 @@ export function boxAt(place: Geometry, px: number, py: number): number {
     }
   }
   return best;
+}
+
+/** The mark of the open box under a point, -1 for none. */
+export function markAt(opened: Marks, px: number, py: number): number {
+  const column = Math.floor((px - opened.left) / opened.pitch);
+  const row = Math.floor((py - opened.top) / opened.pitch);
+  const at = row * opened.columns + column;
+  return column >= 0 && column < opened.columns && row >= 0 && at < opened.n ? at : -1;
+}
+
+/** The mark that an arrow key leads to from `at`; -1 for other keys. */
+export function markBeside(opened: Marks, at: number, key: string): number {
+  const to = { ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - opened.columns, ArrowDown: at + opened.columns, Home: 0, End: opened.n - 1 }[key];
+  return to === undefined ? -1 : to >= 0 && to < opened.n ? to : at;
 }
 
 /** The box that an arrow key leads to from `at`. */

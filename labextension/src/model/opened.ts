@@ -6,6 +6,7 @@ export interface Opened {
   tab: string;
   byWorker: boolean;
   worker: number;
+  box: { side: string; at: number } | null; // of a large graph, that is open
 }
 
 const MOST = 100; // jobs of which it is kept

@@ -1,4 +1,5 @@
 // What follows from a picture: states of boxes, the story of one operand.
+import { count } from './format';
 import { N_STATES } from './states';
 import { Graph, Layer, Picture, StageRow, STATE_NAMES } from './view';
 
@@ -44,6 +45,35 @@ export function boxes(picture: Picture): Record<Side, Boxes> {
   };
 }
 
+/** What the marks of an open box show, and which operands of the box each stands for. */
+export interface Opened {
+  states: Uint8Array;
+  workers: Uint8Array; // worker + 1, 0 none
+  n: number; // operands in the box
+}
+
+/** The marks of a box of an aggregated graph; null where it has one operand or none, or where they belong to another graph. */
+export function marks(picture: Picture, side: Side, box: number): Opened | null {
+  const graph = picture.graph;
+  const counts = graph?.marks || [];
+  const raw = asBytes(picture.operand_marks);
+  const all = counts.reduce((sum, one) => sum + one, 0);
+  if (!graph || !graph.aggregated || box < 0 || box >= graph[side].n || raw.length !== 2 * all) {
+    return null;
+  }
+  const at = (side === 'after' ? graph.before.n : 0) + box;
+  const from = counts.slice(0, at).reduce((sum, one) => sum + one, 0);
+  const to = from + counts[at];
+  return to > from + 1 ? { states: raw.subarray(from, to), workers: raw.subarray(all + from, all + to), n: graph[side].size[box] } : null;
+}
+
+/** "operand 7 of 20", or "operands 7 to 9 of 60" where there are more operands than marks. */
+function behind(opened: Opened, mark: number): string {
+  const end = (at: number) => Math.floor((at * opened.n) / opened.states.length);
+  const [first, last] = [end(mark) + 1, end(mark + 1)];
+  return `${last > first ? `operands ${count(first)} to ${count(last)}` : `operand ${count(first)}`} of ${count(opened.n)}`;
+}
+
 /** What the inspector tells about one box. */
 export interface Story {
   title: string;
@@ -51,13 +81,23 @@ export interface Story {
   lines: StageRow[]; // the lines of the cell that it came from
 }
 
-/** Tell about box `at` of one side; null when there is none. */
-export function story(picture: Picture, side: Side, at: number, format: (bytes: number) => string): Story | null {
+/** Tell about box `at` of one side, or about a mark of it; null when there is none. */
+export function story(picture: Picture, side: Side, at: number, format: (bytes: number) => string, mark = -1): Story | null {
   const graph = picture.graph;
   if (!graph || at < 0 || at >= graph[side].n) {
     return null;
   }
   const layer = graph[side];
+  const opened = mark < 0 ? null : marks(picture, side, at);
+  if (opened && mark < opened.states.length) {
+    const many = opened.n > opened.states.length;
+    const row = picture.workers?.[opened.workers[mark] - 1];
+    const told: [string, string][] = [
+      [many ? 'one of them is' : 'state', STATE_NAMES[opened.states[mark]] || '?'],
+      ['worker', row ? row.name : 'none yet']
+    ];
+    return { title: `${layer.labels[layer.label[at]] || 'operand'}: ${behind(opened, mark)}`, facts: told, lines: sources(graph, side, at) };
+  }
   const mine = boxes(picture)[side];
   const facts: [string, string][] = [];
   if (mine.states) {
@@ -65,7 +105,7 @@ export function story(picture: Picture, side: Side, at: number, format: (bytes: 
   }
   if (mine.counts) {
     const counts = mine.counts.subarray(at * N_STATES, (at + 1) * N_STATES);
-    STATE_NAMES.forEach((name, state) => counts[state] && facts.push([name, String(counts[state])]));
+    STATE_NAMES.forEach((name, state) => counts[state] && facts.push([name, count(counts[state])]));
   }
   if (mine.workers) {
     const row = picture.workers[mine.workers[at] - 1];
@@ -86,7 +126,7 @@ export function story(picture: Picture, side: Side, at: number, format: (bytes: 
     facts.push(['fetches', reads.length ? [...reads.slice(0, FETCHES).map(name), reads.length > FETCHES ? `and ${reads.length - FETCHES} more` : ''].filter(Boolean).join(', ') : 'nothing']);
   }
   if (side === 'after') {
-    facts.push([graph.aggregated ? 'operands' : 'operands fused', String(layer.size[at])]);
+    facts.push([graph.aggregated ? 'operands' : 'operands fused', count(layer.size[at])]);
   } else if (!graph.aggregated && graph.group[at] >= 0) {
     const into = graph.after;
     facts.push(['runs in', into.labels[into.label[graph.group[at]]]]);
@@ -165,7 +205,7 @@ export function asBytes(value: DataView | null | undefined): Uint8Array {
 /** A picture, or a part of one, that came as JSON: its bytes are base64 text. */
 export function fromJson(json: Record<string, unknown>): Partial<Picture> {
   const picture: Record<string, unknown> = { ...json };
-  for (const name of ['operand_states', 'operand_workers']) {
+  for (const name of ['operand_states', 'operand_workers', 'operand_marks']) {
     if (typeof picture[name] === 'string') {
       const text = atob(picture[name] as string);
       picture[name] = new DataView(Uint8Array.from(text, c => c.charCodeAt(0)).buffer);

@@ -68,6 +68,7 @@ export interface Graph {
   stage: number[];
   assigned: number[];
   nbytes: number[];
+  marks: number[];
 }
 
 /** One executor process. */
@@ -147,6 +148,7 @@ export interface Picture {
   snap: Snap;
   operand_states: DataView | null;
   operand_workers: DataView | null;
+  operand_marks: DataView | null;
   stages: number[][];
   workers: WorkerRow[];
   series: Series;

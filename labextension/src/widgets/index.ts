@@ -12,7 +12,7 @@ export interface Model {
   widget_manager?: { kernel?: unknown };
 }
 
-const WATCHED: (keyof Picture | 'frame')[] = ['graph', 'snap', 'operand_states', 'operand_workers', 'stages', 'workers', 'series', 'plan', 'frame'];
+const WATCHED: (keyof Picture | 'frame')[] = ['graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'stages', 'workers', 'series', 'plan', 'frame'];
 const ANSWER_EVERY = 1000; // ms
 
 /** The host that a widget's model is. */

@@ -1,0 +1,66 @@
+"""The marks that the boxes of a large graph open to: bounded however many operands there are.
+
+A mark stands for one operand, or for a run of neighbours where its box has too many, and then shows the one of them
+that tells most: one that failed is always seen. Used by operand_table.py.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.model.states import OperandState as S
+from jmars.notebook.view import MAX_DRAWN, MAX_MARKS
+
+__all__ = ["Marks"]
+
+# States, the one that tells least first.
+_ORDER = (S.FREED, S.FINISHED, S.SPILLED, S.CANCELLED, S.UNSCHEDULED, S.READY, S.RUNNING, S.CANCELLING, S.FATAL)
+_TELLS = np.argsort(_ORDER)  # by state: its place in that order
+
+
+class Marks:
+    """Marks of some boxes.
+
+    Parameters
+    ----------
+    box
+        Number of the box of each operand, shape (operands,).
+    n_boxes
+        Boxes.
+    most
+        Marks of all boxes together at most, and no fewer than `n_boxes`; small boxes get as many as they have operands.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> marks = Marks(np.array([0, 0, 0, 0, 0, 1]), n_boxes=2, most=3)
+    >>> marks.counts
+    [2, 1]
+    >>> states, workers = marks.shown(np.array([3, 8, 3, 3, 2, 0]), np.array([0, 1, 0, 0, 1, -1]))
+    >>> states.tolist(), workers.tolist()  # 0 and 1; 2, 3 and 4; 5
+    ([8, 2, 0], [2, 2, 0])
+    """
+
+    def __init__(self, box: NDArray[np.int64], n_boxes: int, most: int = MAX_MARKS) -> None:
+        sizes = np.bincount(box, minlength=n_boxes)
+        level = bisect_right(range(1, MAX_DRAWN + 1), most, key=lambda one: int(np.minimum(sizes, one).sum()))
+        counts = np.minimum(sizes, max(1, level))
+        self.counts: list[int] = counts.tolist()  # marks of each box
+        self._order = np.argsort(box, kind="stable")
+        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        runs = within * np.repeat(sizes, counts) // np.repeat(np.maximum(counts, 1), counts)
+        self._first = np.repeat(np.cumsum(sizes) - sizes, counts) + runs  # place of each mark's first operand
+
+    def shown(
+        self, states: NDArray[np.integer[Any]], workers: NDArray[np.integer[Any]]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """What each mark shows: a state, and the worker + 1 of an operand in it (0: none yet)."""
+        if not len(self._first):
+            return np.zeros(0, np.uint8), np.zeros(0, np.uint8)
+        tells = _TELLS[states[self._order]] << 8 | np.clip(workers[self._order].astype(np.int64) + 1, 0, 255)
+        found = np.maximum.reduceat(tells, self._first)
+        return np.array(_ORDER, np.uint8)[found >> 8], (found & 255).astype(np.uint8)
