@@ -10,6 +10,7 @@ How a cell runs, in reading order:
 - cell.py           runs the text; its end computes what it leaves behind
 - live.py           the jobs of a cell: submitted, shown, waited for, stopped
 - displayed.py      `display(x)` inside a cell shows values
+- looks.py          a hint for who looks at many values one by one
 - planning.py       what a cell would cost, without running it
 - kernel_access.py  the one place that touches ipykernel's insides
 - cell_error.py     errors with the user's lines and none of ours

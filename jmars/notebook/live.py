@@ -8,6 +8,8 @@ Source: shared design, "The cell" and "Cancel"; ipyparallel's `%%px --signal-on-
 
 from __future__ import annotations
 
+import time
+import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +21,10 @@ from jmars.notebook.cell_error import raise_at, shown_as
 from jmars.notebook.display import CellDisplay
 from jmars.notebook.hints import about_left_try
 from jmars.notebook.kernel_access import Pump
+from jmars.notebook.looks import Looks
 from jmars.tensor.engine import Engine
 from jmars.tensor.operand import TensorData
+from jmars.tensor.source_line import source_line
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["CellCancelled", "CellEngine", "answer_control", "wait_for"]
@@ -118,18 +122,19 @@ class CellEngine:
         self.job: Job | None = None  # the newest one
         self._cluster, self._engine, self._display = cluster, engine, display
         self._name, self._background = name, background
+        self._looks = Looks()
 
     # what tensors ask for in the middle of the cell
 
     def execute(self, data: Sequence[TensorData]) -> None:
         """Compute `data` as a stage of the cell, where it does not lie on the cluster yet."""
         __tracebackhide__ = True
-        self._compute(data, may_leave=False)
+        self._look(data)
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """The value of `data`, computed as a stage of the cell where it does not lie on the cluster yet."""
         __tracebackhide__ = True
-        self._compute([data], may_leave=False)
+        self._look([data])
         return self._engine.fetch(data, copy)
 
     def held(self, data: TensorData) -> bool:
@@ -150,6 +155,18 @@ class CellEngine:
         """Compute what the cell leaves behind, as one job, and keep it; what is held already costs nothing."""
         __tracebackhide__ = True
         self._compute([tensor.data for tensor in results], may_leave=True)
+
+    def _look(self, data: Sequence[TensorData]) -> None:
+        """Compute `data` because the cell's code looks at them; who looks at many small ones is told."""
+        __tracebackhide__ = True
+        begun, before = time.monotonic(), self.job
+        self._compute(data, may_leave=False)
+        if self.job is before:
+            return  # it was there
+        line = source_line()
+        if hint := self._looks.hint(line, time.monotonic() - begun):
+            file, number = (line.filename, line.lineno) if line else (self._name, 1)
+            warnings.warn_explicit(hint, UserWarning, file, number)
 
     def _follow(self, job: Job) -> None:
         """Show a job from now on, under the id that it has now."""

@@ -1,0 +1,59 @@
+"""Who looks at many values one by one is told once, with the line and what to do instead."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from jmars.config import config
+from jmars.notebook import looks
+from jmars.notebook.looks import MANY, Looks
+from jmars.tensor.source_line import SourceLine
+from tests.notebook.shells import Notebook, new_shell
+
+LOOP = SourceLine("cell", 4, "if v > 0:")
+
+
+def test_the_hint_comes_once_and_names_the_line():
+    seen = Looks()
+    said = [hint for _ in range(3 * MANY) if (hint := seen.hint(LOOP, 0.002))]
+    assert len(said) == 1
+    assert f"looked at {MANY} values one by one at line 4 (if v > 0:)" in said[0]
+    assert f"{MANY * 0.002:.1f} s so far" in said[0]
+
+
+def test_the_line_that_asked_most_is_named():
+    seen = Looks()
+    others = [SourceLine("cell", 9, "float(x)"), None] * 10
+    said = [hint for line in [*others, *[LOOP] * MANY] if (hint := seen.hint(line, 0.002))]
+    assert f", {MANY - 20} of them at line 4" in said[0]
+
+
+def test_jobs_that_compute_something_do_not_count():
+    seen = Looks()
+    assert not any(seen.hint(LOOP, 0.3) for _ in range(3 * MANY))
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """A notebook with a cluster of its own, which finds twenty values many and each job small."""
+    monkeypatch.setattr(looks, "MANY", 20)
+    monkeypatch.setattr(looks, "SMALL", 1e6)
+    with new_shell() as shell, config.using(display="none"):
+        started = Notebook(shell)
+        started("%load_ext jmars\nimport numpy as np\nx = np.arange(30)")
+        yield started
+        started("%jmars stop")
+
+
+def test_a_loop_in_a_cell(cluster):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cluster("%%jmars -w 1 --memory 400MiB\ny = x + 0\nn = 0\nfor v in y:\n    if v > 3:\n        n += 1")
+        for _ in range(2):
+            cluster("%%jmars\nn = sum(1 for v in x.fetch() if v > 3); total = float(x.sum()); same = float(x.sum())")
+    assert cluster["n"] == 26
+    (one,) = [warning for warning in caught if "one by one" in str(warning.message)]
+    assert one.lineno == 5
+    assert "at line 5 (if v > 3:)" in str(one.message)
