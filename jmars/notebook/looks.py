@@ -42,8 +42,8 @@ class Looks:
         return (
             f"this cell has looked at {MANY} values one by one{self._where()}, each a job of its own: "
             f"{self.seconds:.1f} s so far. Look at many at once, as x.max(), np.where(x > 0, a, b) or x[x > 0]; or "
-            "fetch the array before the loop, a = x.fetch(), and loop over a; a loop until something holds can run on the "
-            "cluster, jmars.tensor.while_loop"
+            "fetch the array before the loop, a = x.fetch(), and loop over a; a loop until something holds can run on "
+            "the cluster, jmars.tensor.while_loop"
         )
 
     def _where(self) -> str:
