@@ -6,6 +6,8 @@ compiles what it does when it is first used.
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -136,6 +138,29 @@ def test_what_the_library_cannot_do_is_refused_by_name_before_it_runs(cluster):
         x.map_blocks(lambda block: block if block.shape[0] == 2 and block.shape[1] == 2 else 1 / 0).fetch()
     with pytest.raises(ValueError, match="was promised"):
         x.map_blocks(lambda block: block[: min(2, block.shape[0]), :]).fetch()
+
+
+def test_names_that_only_numpys_arrays_have_say_what_to_do():
+    x = guest(A)
+    for name in ("reshape", "argmax", "cumsum", "ravel", "sort", "flat", "tolist", "item"):
+        with pytest.raises(UnsupportedError, match=f"{name} of arrays of other libraries.*todense"):
+            getattr(x, name)
+        assert not hasattr(x, name)
+    with pytest.raises(AttributeError, match="'Guest' object has no attribute 'foo'") as missing:
+        x.foo
+    assert not isinstance(missing.value, UnsupportedError)
+    for name in ("__array_struct__", "__array_interface__", "_repr_html_", "_ipython_display_", "__foo__"):
+        assert not hasattr(x, name)
+    assert copy.copy(x) is copy.deepcopy(x) is x.copy() is x
+    with pytest.raises(UnsupportedError, match="does not pickle"):
+        pickle.dumps(x)
+
+
+def test_methods_of_numpys_arrays_that_are_functions_of_these(cluster):
+    x = guest(A)
+    for found, wanted in ((x.clip(-1, 1), A.clip(-1, 1)), (x.round(), A.round())):
+        assert isinstance(found, Guest)
+        np.testing.assert_array_equal(found.todense().fetch(), wanted)
 
 
 def test_what_gives_numpy_arrays_gives_a_tensor(cluster):

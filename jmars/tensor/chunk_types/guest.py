@@ -78,6 +78,10 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
+class MissingNameError(UnsupportedError, AttributeError):
+    """A name that NumPy's arrays have and these have not: `hasattr` says so, and who uses it reads what to do."""
+
+
 class Guest:
     """A lazy array of another library's arrays; made by `mt.asarray`, `map_blocks` and functions of Guests.
 
@@ -148,6 +152,26 @@ class Guest:
 
     def __reduce__(self) -> Any:
         raise UnsupportedError("an array lives on its cluster and does not pickle; pickle its value, x.fetch()")
+
+    def __copy__(self) -> Guest:
+        return self  # nothing writes to it
+
+    def __deepcopy__(self, memo: Any) -> Guest:
+        return self
+
+    def copy(self, order: str = "C") -> Guest:
+        """The array itself, for nothing writes to it."""
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(type(self), name):  # a property of ours, which failed: once more, for its error
+            return object.__getattribute__(self, name)
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"'Guest' object has no attribute {name!r}", name=name, obj=self)
+        try:
+            return partial(named(name), self)
+        except UnsupportedError as error:
+            raise MissingNameError(str(error)) from None
 
     # Values
 
