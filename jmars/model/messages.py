@@ -29,7 +29,7 @@ class JobTable:
     """
 
     job: str
-    number: int  # grows by one per job: earlier jobs go first
+    number: int  # grows by one per job
     programs: list[Any]  # kernels.Program
     program: list[int]  # row in `programs`, -1 for a stored chunk
     inputs: Sequence[Sequence[int]]  # operands, in the order of the program's inputs

@@ -6,7 +6,8 @@ private.py     operands whose chunks have no known size, as an executor runs the
 granted.py     the cap on what a user's function may take in its executor (Granted)
 meter.py       what an executor's time was spent on beside computing (Meter)
 mover.py       the mover process: writes chunks to disk and reads them back
-queue.py       operands that wait, by rank (TaskQueue)
+queue.py       operands that wait, by job and rank (TaskQueue)
+turns.py       whose turn it is where several jobs wait
 quota.py       scratch memory promised to running operands (Quota)
 estimate.py    how long an operand will run, learnt from those that ran; how many go in one batch
 links.py       the control process's end of each child process

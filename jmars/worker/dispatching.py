@@ -17,6 +17,7 @@ from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS
 from jmars.worker.gathering import pieces_of
 from jmars.worker.hosted import Workplace
 from jmars.worker.stragglers import WAITS_BEHIND
+from jmars.worker.turns import Turns
 
 __all__ = ["WINDOW", "Dispatching"]
 
@@ -30,6 +31,7 @@ class Dispatching:
         self.place: Workplace
         self.held = False  # a report is being acted on: what it makes ready comes before the next batch is made
         self.closed = False
+        self._turns = Turns()
         self._again = False  # something came up during a dispatch that only another one serves
 
     def dispatch(self) -> None:
@@ -71,7 +73,9 @@ class Dispatching:
         batch: Batch | None = None
         wire: list[tuple[Any, ...]] = []
         seconds = 0.0
-        limit = min(BATCH_OPERANDS, 1 + (len(place.queue) + len(staged)) // (WINDOW * len(place.workers)))
+        turn = self._turn()
+        waiting = len(place.queue) if turn is None else place.queue.size(turn)
+        limit = min(BATCH_OPERANDS, 1 + (waiting + len(staged)) // (WINDOW * len(place.workers)))
         while len(wire) < limit and seconds < BATCH_SECONDS:
             if staged:
                 table, operand, slot = staged.popleft()
@@ -81,7 +85,7 @@ class Dispatching:
                 row = table.program[operand]
                 program, loose, users = programs.rows(table)[row]
             else:
-                taken = self._take(worker)
+                taken = self._take(worker, turn)
                 if taken is None:
                     break
                 number, operand = taken
@@ -152,6 +156,7 @@ class Dispatching:
         if not worker.batches:
             worker.since = monotonic()
         batch.seconds = seconds
+        self._turns.gave(table.number, seconds)
         worker.batches.append(batch)
         worker.link.offer()
         caps = self._caps(batch) if batch.capped else None
@@ -166,7 +171,15 @@ class Dispatching:
         batch.cap = max(one[0] for one in caps if one is not None)
         return caps
 
-    def _take(self, worker: Worker) -> tuple[int, int] | None:
+    def _turn(self) -> int | None:
+        """The job whose turn it is; None where there is no choice, or memory is short: the earliest goes first then."""
+        place, by_number = self.place, self.place.jobs.by_number
+        waiting = place.queue.jobs
+        if len(waiting) < 2 or place.is_short:
+            return None
+        return self._turns.next(waiting, min(by_number), lambda number: len(by_number[number].program))
+
+    def _take(self, worker: Worker, turn: int | None) -> tuple[int, int] | None:
         """(job number, operand) that a worker should run next.
 
         Where many wait for memory, or for what is gathered for them, only what is more urgent joins them, so that those
@@ -179,6 +192,6 @@ class Dispatching:
             waiting += place.storing.gathers.urgencies
             waiting += [(table.number, table.rank[operand]) for table, operand, _ in place.admission.staged]
             if len(waiting) >= WINDOW * len(place.workers):
-                last = max(waiting)
+                last, turn = max(waiting), None
         own = bool(jobs.slow) and jobs.is_slow(worker.index)
-        return place.queue.pop(worker.index, bool(jobs.tight), last, own, alone=len(jobs.by_number) == 1)
+        return place.queue.pop(worker.index, bool(jobs.tight), last, own, turn)

@@ -157,8 +157,7 @@ def _check_operands(world: World, graph: Any) -> None:
 
 def _at_host(execution: Any, table: Any) -> tuple[list[int], list[int]]:
     """Operands of a job that wait at the host, and those that executors have."""
-    mask = (1 << 31) - 1
-    waiting = [key & mask for heap in execution.queue.heaps for key in heap if key >> 62 == table.number]
+    waiting = execution.queue.waiting(table.number)
     waiting += [operand for owner, operand, _ in execution.admission.staged if owner is table]
     waiting += [operand for owner, operand in execution.admission._preparing.values() if owner is table]
     batches = [

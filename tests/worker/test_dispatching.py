@@ -1,4 +1,4 @@
-"""Who gets what next: earlier jobs first, and nothing is bound behind what runs long."""
+"""Who gets what next: jobs take turns, and nothing is bound behind what runs long."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def test_what_waits_behind_a_long_function_runs_where_a_worker_is_free_first():
 
 
 @in_loop
-def test_an_earlier_jobs_function_goes_before_a_later_jobs_that_waited_in_a_window():
+def test_an_earlier_job_and_a_later_one_that_waited_in_a_window_take_turns():
     with Host(workers=2) as host:
         host.execution.open_job(job(1, 2))
         host.run(job(2, 4), 0, 1, 2, 3)
@@ -51,7 +51,22 @@ def test_an_earlier_jobs_function_goes_before_a_later_jobs_that_waited_in_a_wind
         for worker in (1, 0):
             host.say(*DONE, worker=worker)
             host.say(*TAKEN_BACK, worker=worker)
-        assert sent(host, 1)[0] == (1, [0]) and sent(host, 0)[0] == (1, [1])
+        assert sent(host, 1)[0] == (1, [0]) and sent(host, 0)[0] == (2, [2])
+
+
+@in_loop
+def test_where_memory_is_short_the_earlier_job_goes_first():
+    for tight, order in ((False, [1, 1, 1, 2, 1]), (True, [1, 1, 1, 1, 2])):
+        with Host() as host:
+            host.execution.open_job(table(1, USERS, [0] * 4, [()] * 4, tight=tight))
+            host.execution.open_job(job(2, 1))
+            host.execution.enqueue_graph("job-1", [0, 1, 2, 3], [0] * 4)  # two of them are sent, and then one begins
+            host.execution.enqueue_graph("job-2", [0], [0])
+            ran = []
+            while sent(host, 0):
+                ran.append(sent(host, 0)[0][0])
+                host.say(*DONE)
+            assert ran == order
 
 
 @in_loop

@@ -1,4 +1,4 @@
-"""TaskQueue: by job, then by rank; an idle worker takes from the longest queue."""
+"""TaskQueue: by job, then by rank; an idle worker takes from the longest queue of the job whose turn it is."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +27,16 @@ def test_a_worker_takes_what_waits_for_another_before_its_own_of_a_later_job():
         queue.push(worker, number, rank, rank)
     assert queue.pop(0) == (1, 5), "of the earliest job from the longest queue"
     assert [queue.pop(0) for _ in range(4)] == [(1, 6), (1, 4), (2, 0), None]
+
+
+def test_the_job_whose_turn_it_is_goes_first_and_else_the_earliest():
+    queue = TaskQueue(2)
+    for worker, number, rank in [(0, 1, 0), (1, 2, 7), (1, 2, 5)]:
+        queue.push(worker, number, rank, rank)
+    assert queue.pop(0, number=2) == (2, 5), "wherever it waits"
+    assert queue.pop(0, number=3) == (1, 0), "of that one nothing waits"
+    assert queue.pop(0, own=True, number=2) is None
+    assert queue.pop(1, own=True, number=1) == (2, 7) and not queue
 
 
 def test_a_dropped_job_leaves_the_others_in_order():

@@ -29,10 +29,16 @@ class Queued(RuleBasedStateMachine):
         self.queue.push(worker, number, rank, self.operand)
         self.waits[worker].append((number, rank, self.operand))
 
-    @rule(worker=st.integers(0, WORKERS - 1), strict=st.booleans(), own=st.booleans(), bounded=st.booleans())
-    def pop(self, worker: int, strict: bool, own: bool, bounded: bool) -> None:
+    @rule(
+        worker=st.integers(0, WORKERS - 1),
+        strict=st.booleans(),
+        own=st.booleans(),
+        bounded=st.booleans(),
+        turn=st.none() | st.integers(1, 4),
+    )
+    def pop(self, worker: int, strict: bool, own: bool, bounded: bool, turn: int | None) -> None:
         before = (2, 3) if bounded else None
-        taken = self.queue.pop(worker, strict, before, own)
+        taken = self.queue.pop(worker, strict, before, own, turn)
         everywhere = [one for waits in self.waits for one in waits]
         candidates = self.waits[worker] if own else everywhere
         if taken is None:
@@ -41,13 +47,14 @@ class Queued(RuleBasedStateMachine):
             return
         (found,) = [one for one in candidates if (one[0], one[2]) == taken]
         place = next(waits for waits in self.waits if found in waits)
-        assert found == min(place), "what comes first of its queue goes first"
+        assert found == min(one for one in place if one[0] == found[0]), "what comes first of its queue goes first"
         assert not own or place is self.waits[worker]
-        assert not strict or own or found == min(everywhere)
+        jobs = {one[0] for one in candidates}
+        first = turn if turn in jobs else min(jobs)
+        assert found[0] == first, "the job whose turn it is, else the earliest, wherever it waits"
+        assert not strict or own or found == min(one for one in everywhere if one[0] == first)
         assert before is None or found[:2] < before
         if not (own or strict):
-            first = min(everywhere)[0]
-            assert found[0] == first, "earlier jobs go first, wherever they wait"
             own_first = [one for one in self.waits[worker] if one[0] == first]
             assert not own_first or place is self.waits[worker], "of one job its own come first"
         place.remove(found)
@@ -75,6 +82,8 @@ class Queued(RuleBasedStateMachine):
         assert len(self.queue) == sum(map(len, self.waits))
         jobs = [one[0] for waits in self.waits for one in waits]
         assert self.queue.count() == {number: jobs.count(number) for number in set(jobs)}
+        assert set(self.queue.jobs) == set(jobs) and bool(self.queue) == bool(jobs)
+        assert sorted(self.queue.waiting(1)) == sorted(one[2] for waits in self.waits for one in waits if one[0] == 1)
 
 
 class Promised(RuleBasedStateMachine):
