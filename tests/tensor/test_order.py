@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.errors import UnsupportedError
 from tests.tensor.cut import cut, same, shapes
 
 
@@ -64,6 +63,39 @@ def test_medians_and_quantiles(pair, data):
     same(np.nanquantile(x, 0.4, axis, keepdims=keepdims), np.nanquantile(a, 0.4, axis, keepdims=keepdims))
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of infinities and NaN
+@pytest.mark.parametrize("name", ["percentile", "quantile", "nanpercentile", "nanquantile"])
+@given(mixed(shortest=1), st.data())
+def test_some_elements_count_more_than_others(name, pair, data):
+    a, x = pair
+    axis = data.draw(st.none() | st.integers(-a.ndim, a.ndim - 1) | st.permutations(range(a.ndim)).map(tuple))
+    if a.dtype.kind == "b" or axis == ():
+        return
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    along = a.shape if axis is None else tuple(np.take(a.shape, np.atleast_1d(axis)).tolist())
+    shape = data.draw(st.sampled_from([a.shape, along]))
+    weights = rng.integers(data.draw(st.sampled_from([0, 1, 1])), 4, size=shape).astype(
+        data.draw(st.sampled_from(["f8", "f4", "i8", "u1"]))
+    )
+    q = data.draw(st.sampled_from([0.25, [0, 0.3, 1], np.array([[0.1, 0.2]])]))
+    q = q if "quantile" in name else 100 * np.asarray(q)
+    options = {"axis": axis, "method": "inverted_cdf", "keepdims": data.draw(st.booleans())}
+    given_ = data.draw(st.sampled_from([weights, mt.asarray(weights, chunk_size=2)]))
+    full = weights if weights.shape == a.shape else np.broadcast_to(_spread(weights, a.shape, axis), a.shape)
+    try:  # NumPy's nanquantile takes weights of the array's own shape only, where there are several axes
+        expected = getattr(np, name)(a, q, weights=full, **options)
+    except ValueError:
+        with pytest.raises(ValueError):
+            getattr(mt, name)(x, q, weights=given_, **options).fetch()
+        return
+    same(getattr(mt, name)(x, q, weights=given_, **options), expected)
+
+
+def _spread(weights, shape, axis):
+    axes = [i % len(shape) for i in np.atleast_1d(axis)]
+    return weights.transpose(np.argsort(axes)).reshape([n if i in axes else 1 for i, n in enumerate(shape)])
+
+
 def test_a_median_goes_into_a_tensor():
     x, out = mt.arange(12.0, chunk_size=5).reshape(3, 4), mt.zeros(4)
     assert np.median(x, axis=0, out=out) is out
@@ -76,8 +108,14 @@ def test_what_cannot_be_is_said():
         mt.percentile(x, 101)
     with pytest.raises(ValueError):
         mt.quantile(x, 0.5, method="other")
-    with pytest.raises(UnsupportedError, match="weights"):
-        mt.quantile(x, 0.5, weights=np.ones(6), method="inverted_cdf")
+    with pytest.raises(ValueError, match="Only method 'inverted_cdf' supports weights"):
+        mt.quantile(x, 0.5, weights=np.ones(6))
+    with pytest.raises(TypeError, match="Axis must be specified"):
+        mt.quantile(x, 0.5, weights=np.ones(5), method="inverted_cdf")
+    with pytest.raises(ValueError, match="consistent with shape of a along specified axis"):
+        mt.quantile(x, 0.5, axis=0, weights=np.ones(5), method="inverted_cdf")
+    with pytest.raises(ValueError, match="non-negative"):
+        mt.quantile(x, 0.5, weights=-np.ones(6), method="inverted_cdf").fetch()
     with pytest.raises(ValueError, match="no fields"):
         mt.sort(x, order="name")
     with pytest.raises(np.exceptions.AxisError):

@@ -40,6 +40,8 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "isin": lambda m, w: m.isin(w(TABLE), w(LINE)),
     "searchsorted": lambda m, w: m.searchsorted(w(LINE), w(TABLE)),
     "average": lambda m, w: m.average(w(TABLE), weights=w(LINE), axis=0),
+    "quantile": lambda m, w: m.quantile(w(TABLE), w([0.2, 0.5]), axis=0),
+    "percentile": lambda m, w: m.percentile(w(TABLE), w(30.0), 1, weights=w(np.arange(4.0)), method="inverted_cdf"),
     "cov": lambda m, w: m.cov(w(TABLE), aweights=w(np.arange(1.0, 5))),
     "trapezoid": lambda m, w: m.trapezoid(w(TABLE), w(np.arange(4.0)), axis=1),
     "gradient": lambda m, w: m.gradient(w(LINE), w(LINE)),
@@ -65,7 +67,6 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "random.choice": lambda m, w: m.random.default_rng(0).choice(w(LINE), 3, p=w([0.2, 0.3, 0.5])),
 }
 REFUSED: dict[str, Callable[[Any, Any], Any]] = {
-    "quantile": lambda m, w: m.quantile(w(TABLE), w([0.2, 0.5]), axis=0),
     "roots": lambda m, w: m.roots(w(LINE)),
 }
 

@@ -45,6 +45,7 @@ In reading order:
 - fft.py: `np.fft`
 - sample_sort.py: long lines in order
 - selection.py: quantiles of all elements without a sort
+- weighted.py: percentiles with weights
 - order.py: sorting, medians, percentiles
 - blockwise.py: functions of chunks at the same place
 - largest.py: `topk`

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.records import check_order
 from jmars.tensor.ops.reshape import ravel, reshape
 from jmars.tensor.ops.sample_sort import sorted_line
 from jmars.tensor.ops.selection import MOST_ASKED, Asked, quantiles
+from jmars.tensor.ops.weighted import as_lines, weighted_quantiles
 from jmars.tensor.ops.whole import along
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import chunk_bytes
@@ -101,11 +101,7 @@ def _reduced(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any = No
         if keepdims:
             value = value.reshape((*value.shape, *(1,) * x.ndim))
         return handed(value, out, name)
-    axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
-    rest = tuple(i for i in range(x.ndim) if i not in axes)
-    lines = x.transpose((*rest, *axes))
-    if len(axes) != 1:
-        lines = reshape(lines, (*(x.shape[i] for i in rest), math.prod(x.shape[i] for i in axes)))
+    lines, rest, axes = as_lines(x, axis)
     leading = np.shape(q) if q is not None else ()
     q = q.reshape(-1) if isinstance(q, np.ndarray) else q  # a Python number does not widen the dtype
     kind = _of_lines(np.ones(1, x.dtype), None, name, q, options).dtype
@@ -156,13 +152,12 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 
 
 def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, weights: Any) -> Any:
-    if isinstance(q, Tensor) or isinstance(weights, Tensor):
-        raise UnsupportedError(f"np.{name} with a tensor as q or weights is not in jmars; give their values, x.fetch()")
-    if weights is not None:
-        raise UnsupportedError(f"np.{name} with weights= is not in jmars yet; use map_blocks along whole lines")
+    q = q.fetch() if isinstance(q, Tensor) else q  # a few numbers, and NumPy says what is wrong with them
     q = q if isinstance(q, int | float) else np.asarray(q)
     keepdims = False if keepdims is np._NoValue else bool(keepdims)
-    getattr(np, name)(np.zeros(1), q, method=method)  # NumPy says what is wrong with q or method
+    if weights is not None:
+        return handed(weighted_quantiles(name, a, q, axis, method, keepdims, weights), out, name)
+    getattr(np, name)(np.zeros(1), q, method=method)
     return _reduced(name, a, axis, keepdims, out, q, method=method)
 
 

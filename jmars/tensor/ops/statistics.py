@@ -21,7 +21,7 @@ from jmars.tensor.ops.reshape import reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["allclose", "array_equal", "average", "count_nonzero", "nanmean", "nanstd", "nanvar", "ptp"]
+__all__ = ["allclose", "along_axes", "array_equal", "average", "count_nonzero", "nanmean", "nanstd", "nanvar", "ptp"]
 
 
 def _without_nan(name: str, x: Tensor, put: float) -> Tensor:
@@ -115,14 +115,14 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         return (value, full(value.shape, count, value.dtype, chunks=value.chunks)) if returned else value
     w = as_tensor(weights)
     if w.shape != x.shape:
-        w = _along(w, x, axis)
+        w = along_axes(w, x, axis)
     dtype = np.result_type(x.dtype, w.dtype, *(["f8"] if x.dtype.kind in "biu" else []))
     total = sum_(broadcast_to(w, x.shape), axis, dtype, keepdims=keepdims)
     value = sum_(astype(x, dtype) * astype(w, dtype), axis, keepdims=keepdims) / total
     return (value, total) if returned else value
 
 
-def _along(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
+def along_axes(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
     """Weights of some axes of `x`, given in the order of `axis`, as they broadcast with it."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
