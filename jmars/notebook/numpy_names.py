@@ -104,7 +104,7 @@ class _CellModule(ModuleType):
 
     def __init__(self, path: str) -> None:
         super().__init__(path, f"{path} inside a %%jmars cell: jmars.tensor")
-        self._numpy = importlib.import_module(path)
+        self._numpy = _imported(path)
         if path in _LATER:
             importlib.import_module(f"jmars.tensor.{_LATER[path]}")  # puts its functions into the table
 
@@ -115,7 +115,9 @@ class _CellModule(ModuleType):
         return dir(self._numpy)
 
     def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
-        return importlib.import_module, (self.__name__,)  # a function for map_blocks runs NumPy's own on the worker
+        return importlib.import_module, (
+            self._numpy.__name__,
+        )  # a function for map_blocks runs NumPy's own on the worker
 
     def look_up(self, name: str) -> Any:
         """The value of `name`; see `meaning`."""
@@ -176,7 +178,7 @@ def _imported(path: str) -> Any:
     module, _, name = path.rpartition(".")
     try:
         if module:
-            return getattr(importlib.import_module(module), name)
+            return getattr(_imported(module), name)  # np.emath is no submodule
     except AttributeError:
         pass
     try:

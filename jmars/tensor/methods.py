@@ -276,6 +276,9 @@ class Methods(Spellings):
         """Write values, in turn, at positions among all elements."""
         call("put", self, indices, values, mode)
 
+    def __delitem__(self, index: Any) -> None:
+        raise ValueError("cannot delete array elements")  # NumPy's words
+
     def fill(self, value: Any) -> None:
         """Write one number everywhere."""
         self[...] = value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -80,3 +82,9 @@ def test_imports_give_numpys_own_while_no_cell_runs():
     assert getattr(names, "numpy.sin") is np.sin
     with pytest.raises(AttributeError):
         names.anything
+
+
+def test_a_module_that_is_no_submodule_travels():
+    emath = meaning("numpy.emath")
+    assert emath is not np.emath
+    assert pickle.loads(pickle.dumps(emath)) is np.emath
