@@ -289,6 +289,13 @@ def test_code_of_a_cell_that_asks_for_a_length_gets_it(notebook):
     )
 
 
+def test_a_loop_over_all_elements_is_one_job(notebook):
+    notebook("import numpy as np\na = np.arange(6).reshape(2, 3)")
+    notebook("%%jmars\nodd = [place for place, value in np.ndenumerate(a + 1) if value % 2]\nn = None")
+    assert notebook["odd"] == [(0, 0), (0, 2), (1, 1)]
+    assert len(notebook.jobs) <= 2
+
+
 def test_control_flow_that_the_cluster_decides(notebook):
     notebook("import numpy as np\nimport jmars.tensor as mt\na = np.ones(4)")
     notebook("%%jmars\nb = mt.while_loop(lambda v: v.sum() < 50, lambda v: v * 2, a)\nc = mt.cond(b.max() > 10, b, -b)")

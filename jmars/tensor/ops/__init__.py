@@ -45,6 +45,7 @@ In reading order:
 - fft.py: `np.fft`
 - sample_sort.py: long lines in order
 - selection.py: quantiles of all elements without a sort
+- walking.py: one element after the other
 - weighted.py: percentiles with weights
 - order.py: sorting, medians, percentiles
 - blockwise.py: functions of chunks at the same place
@@ -113,6 +114,7 @@ from jmars.tensor.ops import (
     times,
     ufunc_methods,
     unique,
+    walking,
     writing,
 )
 
@@ -157,5 +159,6 @@ __all__ = [
     "times",
     "ufunc_methods",
     "unique",
+    "walking",
     "writing",
 ]

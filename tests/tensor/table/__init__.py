@@ -31,6 +31,7 @@ BY_PROPERTY = {
     "busday_count": "test_times.py",
     "busday_offset": "test_times.py",
     "is_busday": "test_times.py",
+    "ndenumerate": "test_walking.py",
     "load": "test_npy.py",
     "save": "test_npy.py",
     "savez": "files/test_files.py",
