@@ -25,6 +25,7 @@ How a run is seen:
 - series.py         memory over time, bounded
 - plan_state.py     what a job was predicted to cost, beside what it took
 - lane_state.py     what each worker did when, bounded
+- worker_state.py   what each worker has, bytes and operands
 - run_state.py      events folded to the picture
 - sampler.py        frames, at most ten a second
 - widget.py         the live view as a widget

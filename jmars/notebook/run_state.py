@@ -34,6 +34,7 @@ from jmars.notebook.operand_table import OperandTable
 from jmars.notebook.plan_state import PlanState
 from jmars.notebook.series import BoundedSeries
 from jmars.notebook.view import TRAITS, JobPart, Picture, Series, Snap, WorkerRow, plain_text
+from jmars.notebook.worker_state import WorkerState
 
 __all__ = ["JobRun", "RunState"]
 
@@ -124,7 +125,7 @@ class RunState:
     open: bool = False
     attached: bool = False
     jobs: list[JobRun] = field(default_factory=list)
-    workers: dict[int, dict[str, Any]] = field(default_factory=dict)
+    workers: WorkerState = field(default_factory=WorkerState)
     memory: dict[str, Any] = field(default_factory=dict)
     series: BoundedSeries = field(default_factory=BoundedSeries)
     seq: int = 0  # newest event of no job folded in
@@ -265,28 +266,7 @@ class RunState:
 
     def worker_rows(self) -> list[WorkerRow]:
         """One row per executor process, in the order of their numbers."""
-        n = max(self.workers, default=-1) + 1
-        table = self.job.table if self.job else None
-        assigned = table.assigned_by_worker(n) if table else [0] * n
-        running = table.running_by_worker(n) if table else [0] * n
-        done = table.done_by_worker(n) if table else [0] * n
-        used = {plain_text(row.get("name")): row for row in self.memory.get("workers", ())}
-        rows = []
-        for at, worker in sorted(self.workers.items()):
-            row = used.get(worker["name"], {})
-            rows.append(
-                WorkerRow(
-                    name=worker["name"],
-                    pid=int(row.get("pid") or worker["pid"] or 0),
-                    state=worker["state"] if not running[at] or worker["state"] == "lost" else "busy",
-                    assigned=assigned[at],
-                    running=running[at],
-                    done=done[at],
-                    memory=int(row.get("pss", 0)),
-                    stored=int(row.get("bytes", 0)),
-                )
-            )
-        return rows
+        return self.workers.rows(self.job.table if self.job else None)
 
     def memory_series(self) -> Series:
         """Memory over time."""
@@ -330,8 +310,7 @@ class RunState:
         assert self.job is not None
         self.job.plan.built(data)
         self.job.begin_stage(OperandTable(data), int(data.get("stage_number") or 1))
-        for at, name in enumerate(data["workers"]):
-            self.workers.setdefault(at, {"name": plain_text(name), "pid": 0, "state": "idle"})
+        self.workers.named(data["workers"])
         self._changed("graph", "operand_marks", "plan", *_OPERANDS)
 
     def _replanned(self, time: float, data: dict[str, Any]) -> None:
@@ -368,14 +347,12 @@ class RunState:
         self._changed("snap")
 
     def _worker_moved(self, time: float, data: dict[str, Any]) -> None:
-        self.workers[int(data["worker"])] = {
-            "name": plain_text(data["name"]),
-            "pid": int(data.get("pid") or 0),
-            "state": str(data["state"]),
-        }
+        first = self.jobs[0].submitted if self.jobs else None
+        self.workers.moved(data, counted=first is not None and time >= first and self.live)
         self._changed("workers")
 
     def _memory_changed(self, time: float, data: dict[str, Any]) -> None:
+        self.workers.measured(data, ended=self.job is not None and self.job.state == JobState.SUCCEEDED)
         self.memory = data
         first = self.jobs[0].submitted if self.jobs else None
         if first is not None and time >= first and self.live:

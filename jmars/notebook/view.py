@@ -126,14 +126,15 @@ class WorkerRow(TypedDict):
     running: int
     done: int
     memory: int  # bytes, proportional set size of its process
-    stored: int  # bytes of the chunks it made that are held
+    stored: int  # bytes of the chunks it made that are held; after the end those that were held last
+    replaced: int  # times that its process ended since the first job was submitted, and another took its place
 
 
 class Series(TypedDict):
     """Memory over time, at most 240 points; where points were merged, the peaks are kept."""
 
     t: list[float]  # seconds since the first job was submitted
-    used: list[int]  # bytes of chunks in the arena
+    used: list[int]  # bytes granted to chunks and to the scratch of running operands
     resident: list[int]  # bytes of all processes and the arena
     spilled: list[int]  # bytes on disk
     limit: int  # bytes, 0 where unknown

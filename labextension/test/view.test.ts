@@ -151,11 +151,13 @@ describe('the view', () => {
     expect(texts('figcaption').map(text => text!.split(':')[0])).toEqual(['Stage 3, before fusion', 'Stage 3, after fusion']);
   });
   test('tables tell what the canvas shows', () => {
+    shown.workers[0].replaced = 2;
     mount(document.body, host());
     button('Operands').click();
     expect(texts('#' + CSS_ID(document.querySelector('.jm-panel:not([hidden])')!) + ' tbody th')).toEqual(['rand', 'add', 'sum']);
     button('Workers').click();
     expect(texts('.jm-panel:not([hidden]) tbody th')).toEqual(['worker-0', 'worker-1']);
+    expect(texts('.jm-panel:not([hidden]) tbody td.jm-word')).toEqual(['busy, replaced 2 times', 'idle']);
     button('Memory & spill').click();
     expect(document.querySelector('svg')!.getAttribute('aria-label')).toBe('memory over 1.0 s: peak 2.0 MiB, 64 B on disk at the end');
   });
@@ -164,6 +166,10 @@ describe('the view', () => {
     mount(document.body, host());
     button('Plan').click();
     expect(texts('.jm-plan .jm-note')).toEqual(['No plan has been told yet.']);
+    shown = picture({ plan: { predicted: null, measured: null, lower_bound: 0, chosen: '', tried: [], stage: 2, replans: 0, why: '', advice: [] } });
+    changed();
+    await tick();
+    expect(texts('.jm-plan .jm-note')).toEqual(['Nothing was predicted: where planning takes longer than it can gain, operands run in the plain order.']);
     const predicted = { makespan: 2, peak: [2 ** 20, 2 ** 21], spilled: 0, moved: 0 };
     const tried = [
       { name: 'eft 3, dfs', makespan: 2, peak: 2 ** 21, spilled: 0, moved: 0 },

@@ -201,6 +201,24 @@ def test_workers_show_what_was_assigned_runs_and_is_done():
     assert (second["assigned"], second["running"], second["done"], second["state"]) == (2, 0, 1, "lost")
 
 
+def test_a_worker_whose_process_ended_is_told():
+    log = started(4)
+    for state in ("replaced", "idle", "replaced"):
+        log.add("WorkerMoved", 0.1, "", worker=1, name="worker-1", pid=7, state=state)
+    assert [row["replaced"] for row in run_of(log).picture(0)["workers"]] == [0, 2]
+    log.add("JobMoved", 0.1, state="succeeded", error=None, elapsed=1.0)
+    log.add("WorkerMoved", 0.1, "", worker=0, name="worker-0", pid=8, state="replaced")  # after the end
+    assert [row["replaced"] for row in run_of(log).picture(0)["workers"]] == [0, 2]
+
+
+@pytest.mark.parametrize(("state", "left"), [("succeeded", 77), ("failed", 0)])
+def test_what_a_worker_holds_is_told_while_a_job_runs_and_stays_when_it_has_succeeded(state, left):
+    log = started(4).memory(100, 1000).add("JobMoved", 0.1, state=state, error=None, elapsed=1.0).memory(100, 1000)
+    for event, size in zip(log.events[3::2], (77, 0), strict=True):
+        event[4]["workers"] = [row | {"bytes": size} for row in event[4]["workers"]]
+    assert [row["stored"] for row in run_of(log).picture(0)["workers"]] == [left, left]
+
+
 def test_a_lost_cluster_is_said():
     run = run_of(started(4))
     run.lose("the cluster has gone")

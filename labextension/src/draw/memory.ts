@@ -9,12 +9,12 @@ const TOP = 10;
 const BOTTOM = 24;
 const HEIGHT = 190;
 const CURVES = [
-  ['resident', 'all processes and chunks', 'jm-resident'],
-  ['used', 'chunks in memory', 'jm-used'],
+  ['resident', 'taken by processes and chunks', 'jm-resident'],
+  ['used', 'granted to chunks and scratch', 'jm-used'],
   ['spilled', 'chunks on disk', 'jm-spilled']
 ] as const;
 
-export function drawMemory(el: HTMLElement, series: Series | null): void {
+export function drawMemory(el: HTMLElement, series: Series | null, live: boolean): void {
   if (!series || series.t.length === 0) {
     morph(el, [h('p', { class: 'jm-note' }, 'No memory has been measured yet.')]);
     return;
@@ -22,8 +22,8 @@ export function drawMemory(el: HTMLElement, series: Series | null): void {
   const facts: [string, number][] = [
     ['peak of the cluster', series.peak],
     ['limit', series.limit],
-    ['now in memory', last(series.used)],
-    ['now on disk', last(series.spilled)],
+    [live ? 'granted now' : 'granted last', last(series.used)],
+    [live ? 'on disk now' : 'on disk last', last(series.spilled)],
     ['spilled in all', series.spilled_total],
     ['read back', series.reloaded_total]
   ];

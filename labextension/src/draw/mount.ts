@@ -176,7 +176,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     } else if (tab === 'operands') {
       drawOperands(panels.operands, now.graph, now.stages || []);
     } else if (tab === 'memory') {
-      drawMemory(panels.memory, now.series);
+      drawMemory(panels.memory, now.series, Boolean(now.snap?.live));
     } else if (tab === 'plan') {
       drawPlan(panels.plan, now.plan);
     } else {

@@ -32,7 +32,8 @@ export function foretold(plan: PlanPart | null): string {
 
 function sentences(plan: PlanPart): string {
   const told = [
-    plan.stage > 1 ? `The prediction adds up ${count(plan.stage)} stages, each planned when it began.` : '',
+    plan.predicted ? '' : 'Nothing was predicted: where planning takes longer than it can gain, operands run in the plain order.',
+    plan.stage > 1 && plan.predicted ? `The prediction adds up ${count(plan.stage)} stages, each planned when it began.` : '',
     plan.lower_bound > 0 ? `No plan takes less than ${fine(plan.lower_bound)}.` : '',
     plan.chosen ? `Chosen: ${plan.chosen}${plan.tried.length > 1 ? `, of ${count(plan.tried.length)} tried` : ''}.` : '',
     plan.replans ? `Planned anew ${plan.replans > 1 ? `${count(plan.replans)} times` : 'once'} while it ran${plan.why ? `: ${plan.why}` : ''}.` : ''

@@ -8,10 +8,11 @@ import { Child, h, morph } from './dom';
 const WORDS = ['worker', 'state', 'operand', 'line', 'progress']; // columns of words stand left
 const ASIDE = ['pid', 'first assigned']; // columns that go where there is little room
 const SPARE = ['running', 'chunks']; // and the next ones: a worker that runs something is busy, memory holds chunks
+const EACH = 'each state'; // columns that the bar of progress stands for where there is little room
 const look = (name: string) =>
-  WORDS.includes(name) ? 'jm-word' : ASIDE.includes(name) ? 'jm-aside' : SPARE.includes(name) ? 'jm-spare' : null;
+  WORDS.includes(name) ? 'jm-word' : ASIDE.includes(name) ? 'jm-aside' : SPARE.includes(name) ? 'jm-spare' : name === EACH ? 'jm-each' : null;
 const head = (...names: Child[]) =>
-  h('thead', {}, h('tr', {}, ...names.map(name => h('th', { scope: 'col', class: look(name as string) }, name))));
+  h('thead', {}, h('tr', {}, ...names.map(name => h('th', { scope: 'col', class: look(typeof name === 'string' ? name : EACH) }, name))));
 const number = (value: number, column = '') => h('td', { class: [value ? '' : 'jm-0', look(column)].filter(Boolean).join(' ') || null }, count(value));
 
 /** Bytes with a bar: how much of `most` they are. */
@@ -44,7 +45,7 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number
       'tr',
       {},
       h('th', { scope: 'row' }, h('i', { class: `jm-dot jm-w${i % 8}`, 'aria-hidden': 'true' }), worker.name),
-      h('td', { class: 'jm-word' }, worker.state),
+      h('td', { class: 'jm-word' }, worker.replaced ? `${worker.state}, replaced ${worker.replaced > 1 ? `${count(worker.replaced)} times` : 'once'}` : worker.state),
       h('td', { class: look('pid') }, worker.pid ? String(Number(worker.pid)) : '–'),
       number(worker.assigned, 'first assigned'),
       number(worker.running, 'running'),
@@ -78,7 +79,7 @@ export function drawOperands(el: HTMLElement, graph: Graph | null, counts: numbe
       h('td', { class: 'jm-line', title: stage.text }, stage.line ? h('b', {}, `${Number(stage.line)}`) : null, h('code', {}, stage.text || '–')),
       number(stage.n),
       h('td', { class: 'jm-cell jm-word' }, smallBar(counts[i] || [], stage.n)),
-      ...STATE_NAMES.map((_, state) => number(counts[i]?.[state] || 0))
+      ...STATE_NAMES.map((_, state) => number(counts[i]?.[state] || 0, EACH))
     )
   );
   const states = STATE_NAMES.map((name, state) =>

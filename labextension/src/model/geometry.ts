@@ -27,7 +27,7 @@ export interface Marks {
 }
 
 export const NAMED_MAX = 40; // operands; an aggregated graph is always named
-const ROW = { height: 30, gap: 16, most: 240, least: 74, between: 10, margin: 8 };
+const ROW = { height: 30, gap: 16, most: 240, least: 100, between: 10, margin: 8 };
 const OPEN = { pitch: 11, size: 9, above: 22, below: 12, beside: 7 }; // pixels around and between the marks of an open box
 const MARK = { rows: 48, margin: 10, least: 72, most: 288, pitch: 9 };
 

@@ -81,6 +81,7 @@ export interface WorkerRow {
   done: number;
   memory: number;
   stored: number;
+  replaced: number;
 }
 
 /** Memory over time, at most 240 points; where points were merged, the peaks are kept. */

@@ -1,0 +1,73 @@
+"""The workers as the view lists them: what each was assigned, runs, has done and holds. Used by run_state.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jmars.notebook.operand_table import OperandTable
+from jmars.notebook.view import WorkerRow, plain_text
+
+__all__ = ["WorkerState"]
+
+
+@dataclass
+class WorkerState:
+    """What events said of the workers, by their numbers.
+
+    Examples
+    --------
+    >>> workers = WorkerState()
+    >>> workers.moved({"worker": 0, "name": "worker-0", "pid": 7, "state": "replaced"}, counted=True)
+    >>> row, = workers.rows(None)
+    >>> row["name"], row["pid"], row["replaced"]
+    ('worker-0', 7, 1)
+    """
+
+    known: dict[int, dict[str, Any]] = field(default_factory=dict)
+    memory: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by name: the newest row of MemoryChanged
+
+    def named(self, names: list[Any]) -> None:
+        """A graph names its workers."""
+        for at, name in enumerate(names):
+            self.known.setdefault(at, {"name": plain_text(name), "pid": 0, "state": "idle", "replaced": 0})
+
+    def moved(self, data: Mapping[str, Any], counted: bool) -> None:
+        """A worker's process changed its state; `counted`: while jobs of the cell ran."""
+        at, state = int(data["worker"]), str(data["state"])
+        replaced = self.known.get(at, {}).get("replaced", 0) + (counted and state == "replaced")
+        self.known[at] = {"name": plain_text(data["name"]), "pid": int(data.get("pid") or 0), "state": state}
+        self.known[at]["replaced"] = replaced
+
+    def measured(self, data: Mapping[str, Any], ended: bool) -> None:
+        """Memory was measured; `ended`: the newest job has succeeded, and its chunks are told only while it runs."""
+        rows = {plain_text(row.get("name")): row for row in data.get("workers", ())}
+        if ended:
+            rows = {name: {**row, "bytes": self.memory.get(name, row).get("bytes", 0)} for name, row in rows.items()}
+        self.memory = rows
+
+    def rows(self, table: OperandTable | None) -> list[WorkerRow]:
+        """One row per executor process, in the order of their numbers."""
+        n = max(self.known, default=-1) + 1
+        nothing = [0] * n
+        assigned = table.assigned_by_worker(n) if table else nothing
+        running = table.running_by_worker(n) if table else nothing
+        done = table.done_by_worker(n) if table else nothing
+        rows = []
+        for at, worker in sorted(self.known.items()):
+            row = self.memory.get(worker["name"], {})
+            rows.append(
+                WorkerRow(
+                    name=worker["name"],
+                    pid=int(row.get("pid") or worker["pid"] or 0),
+                    state=worker["state"] if not running[at] or worker["state"] == "lost" else "busy",
+                    assigned=assigned[at],
+                    running=running[at],
+                    done=done[at],
+                    memory=int(row.get("pss", 0)),
+                    stored=int(row.get("bytes", 0)),
+                    replaced=worker["replaced"],
+                )
+            )
+        return rows
