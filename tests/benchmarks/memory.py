@@ -212,14 +212,20 @@ def run_dask(work: str, limit: int, folder: str, patience: float) -> dict[str, A
         seconds = time.perf_counter() - start
         peak.ended.set()
         peak.join()
-    return {
-        "value": value.ravel().tolist(),
-        "stopped": stopped,
-        "seconds": seconds,
-        "peak": peak.most,
-        "spilled": sum(disk["write_bytes"].values()),
-        "reloaded": sum(disk["read_bytes"].values()),
-    }
+        answer = {
+            "value": value.ravel().tolist(),
+            "stopped": stopped,
+            "seconds": seconds,
+            "peak": peak.most,
+            "spilled": sum(disk["write_bytes"].values()),
+            "reloaded": sum(disk["read_bytes"].values()),
+        }
+        if stopped:  # closing would wait for workers that do not answer
+            print(json.dumps(answer), flush=True)
+            for child in psutil.Process().children(recursive=True):
+                child.kill()
+            os._exit(0)
+    return answer
 
 
 def disk_bytes(pid: int) -> dict[str, int]:
