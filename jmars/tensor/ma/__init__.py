@@ -8,6 +8,7 @@ In reading order:
 - making.py: masked arrays made
 - reductions.py: sums, means, medians, sorting
 - shaping.py: shapes, joining, choosing, products
+- putting.py: writing to places
 - relations.py: covariances, fits, convolutions, what is different
 - guarding.py: NumPy's functions of masked arrays
 - classes.py: the class of masked arrays
@@ -17,11 +18,11 @@ from typing import Any
 
 import numpy as _np
 
-from jmars.tensor.ma import classes, guarding, making, reductions, relations, shaping, ufuncs
+from jmars.tensor.ma import classes, guarding, making, putting, reductions, relations, shaping, ufuncs
 from jmars.tensor.ma.handle import MaskedTensor
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 
-__all__ = ["MaskedTensor", "classes", "guarding", "making", "reductions", "relations", "shaping", "ufuncs"]
+__all__ = ["MaskedTensor", "classes", "guarding", "making", "putting", "reductions", "relations", "shaping", "ufuncs"]
 
 # numpy.ma's own, as they are
 _PASSED_ON = set("masked masked_singleton nomask MaskType MaskError MAError masked_print_option".split())  # noqa: SIM905

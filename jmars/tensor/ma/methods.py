@@ -108,6 +108,10 @@ class Methods(Composite):
         """The parts of an axis for which `condition` is true."""
         return call("ma.compress", condition, self, axis)
 
+    def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
+        """Write values, in turn, at positions among all elements."""
+        call("ma.put", self, indices, values, mode)
+
     def reshape(self, *shape: Any, order: str = "C") -> Any:
         """Data and mask in another shape."""
         return call("ma.reshape", self, shape[0] if len(shape) == 1 else shape, order=order)

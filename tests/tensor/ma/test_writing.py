@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.errors import ViewWriteError
+from jmars.errors import UnsupportedError, ViewWriteError
 from jmars.tensor import ma
+from tests.tensor.ma.compare import masked_arrays, same
 
 WRITES = {
     "a row": "m[0] += 1",
@@ -53,3 +56,48 @@ def test_setting_the_shape_leaves_others_as_they_are():
     mask = m.mask
     m.shape = (2, 2)
     assert (m.shape, m.mask.shape, mask.shape) == ((2, 2), (2, 2), (4,))
+
+
+@given(masked_arrays(low=1).filter(lambda pair: pair[0].size > 0), st.data())
+def test_put(pair, data):
+    a, x = pair
+    at = data.draw(st.lists(st.integers(-a.size, a.size - 1), min_size=1, max_size=4))
+    v, w = data.draw(masked_arrays((data.draw(st.integers(1, 3)),), [a.dtype.str]))
+    number = data.draw(st.sampled_from([None, 1, np.ma.masked]))
+    np.ma.put(a, at, v if number is None else number)
+    ma.put(x, at, w if number is None else number)
+    same(x, a)
+    mode = data.draw(st.sampled_from(["wrap", "clip"]))
+    a.put([a.size + 1, 0], v[:1].data, mode)
+    x.put([a.size + 1, 0], w[:1].data, mode)
+    same(x, a)
+
+
+@given(masked_arrays(low=1), st.data())
+def test_putmask(pair, data):
+    a, x = pair
+    there = np.random.default_rng(data.draw(st.integers(0, 9))).random(a.shape) < 0.5
+    shape = data.draw(st.sampled_from([a.shape, a.shape[-1:], ()]))
+    v, w = data.draw(masked_arrays(shape, [a.dtype.str])) if shape else (a.dtype.type(1),) * 2
+    if data.draw(st.booleans()):
+        a.harden_mask()
+        x.harden_mask()
+    np.ma.putmask(a, there, v)
+    ma.putmask(x, there if data.draw(st.booleans()) else mt.asarray(there, chunk_size=2), w)
+    same(x, a)
+
+
+def test_put_into_others():
+    x, m = mt.arange(4), ma.array(mt.arange(4), mask=[1, 0, 0, 0], hard_mask=True)
+    ma.put(x, [0], [7])
+    ma.putmask(x, [0, 1, 0, 0], 9)
+    assert x.tolist() == [7, 9, 2, 3]
+    with pytest.raises(UnsupportedError, match="soften_mask"):
+        ma.put(m, [0], [7])
+    with pytest.raises(IndexError):
+        ma.put(ma.array(mt.arange(4)), [9], [7])
+    soft = ma.array(mt.arange(4))
+    part = soft[1:]
+    for write in (lambda: ma.put(soft, [0], [1]), lambda: ma.putmask(part, True, 1)):
+        with pytest.raises(ViewWriteError):
+            write()
