@@ -12,7 +12,8 @@ from functools import lru_cache
 from jmars.kernels.expression import CONSTANT
 from jmars.kernels.program import Elementwise, Generate, Program
 from jmars.tensor.ops.random_cells import Cells
-from jmars.tensor.ops.random_chunks import open_doubles, open_draws
+from jmars.tensor.ops.random_chunks import open_draws
+from jmars.tensor.ops.random_doubles import open_doubles
 from jmars.tensor.ops.ranges import open_arange, open_linspace
 
 __all__ = ["drawing"]
@@ -20,7 +21,7 @@ __all__ = ["drawing"]
 # ns an element
 _OPERATION = 0.3  # of an expression; NumPy's transcendental ones are not taken
 _DEAR = ("sin", "cos", "tan", "power", "arctan", "arctan2", "arcsin", "arccos", "log", "exp", "cbrt", "hypot")
-_PLACED = {open_arange: 0.8, open_linspace: 1.4, open_doubles: 1.7}
+_PLACED = {open_arange: 0.8, open_linspace: 1.4, open_doubles: 1.2}
 _METHODS = {
     "random": 1.7, "uniform": 5.7, "standard_normal": 9.0, "normal": 10.5, "standard_exponential": 3.5,
     "exponential": 4.5, "integers": 3.5,

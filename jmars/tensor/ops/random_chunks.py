@@ -1,7 +1,7 @@
 """Random chunks: what an executor draws, block by block.
 
 What an element is depends neither on the chunks nor on the blocks: doubles are taken at their place in one PCG64
-sequence, anything else cell by cell (random_cells.py). Used by generator.py.
+sequence (random_doubles.py), anything else cell by cell (random_cells.py). Used by generator.py.
 Source: O'Neill 2014 (PCG, jumping ahead); NumPy's `jumped`, for the distance between cells.
 """
 
@@ -20,6 +20,7 @@ from jmars.kernels.program import ChunkType, Fill, Generate, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.ops.random_cells import Box, Cells
+from jmars.tensor.ops.random_doubles import open_doubles
 from jmars.tensor.ops.random_streams import Drawer, Stream, opened, sample
 from jmars.tensor.ops.tiling import corners
 
@@ -77,44 +78,6 @@ def _generated(
     none = np.empty((which.size, 0), np.int64)
     args = [((stream, corner),) for (corner,) in corners(output.chunks)]
     return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
-
-
-def open_doubles(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], output: ChunkType) -> Fill:
-    """Writes the doubles of a chunk; each run of elements that follow one another in the whole is one jump."""
-    scale, whole = params
-    stream, corner = arg
-    generator = opened(stream)
-    advance = generator.bit_generator.advance
-    strides = [math.prod(whole[axis + 1 :]) for axis in range(len(whole))]
-    at = 0  # numbers taken
-
-    # axes behind which the chunk is whole: one run spans them
-    axis = len(whole) - 1
-    while axis > 0 and output.shape[axis] == whole[axis]:
-        axis -= 1
-    lead, run = output.shape[:axis], math.prod(output.shape[axis:])
-    begin = sum(c * s for c, s in zip(corner, strides))
-
-    def fill(out: Array, start: int) -> None:
-        nonlocal at
-        done = 0
-        while done < out.size:
-            row, within = divmod(start + done, run)
-            there = begin + within
-            for length, stride in zip(reversed(lead), reversed(strides[:axis])):
-                row, i = divmod(row, length)
-                there += i * stride
-            n = min(run - within, out.size - done)
-            if there != at:
-                advance(there - at)
-            generator.random(out=out[done : done + n])
-            at = there + n
-            done += n
-        if scale is not None:
-            np.multiply(out, scale[1], out=out)
-            np.add(out, scale[0], out=out)
-
-    return fill
 
 
 @dataclass(frozen=True, eq=False)
