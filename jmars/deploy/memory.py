@@ -10,8 +10,6 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import psutil
-
 from jmars.errors import MemoryLimitError
 from jmars.units import format_bytes, parse_bytes
 
@@ -86,8 +84,13 @@ def _anonymous(pid: int) -> int:
 
 def available() -> int:
     """Bytes that this machine, or the container that we are in, still has to give."""
-    free = int(psutil.virtual_memory().available)
-    return min([free, *_container_free()])
+    return min([_machine("MemAvailable"), *_container_free()])
+
+
+def _machine(name: str) -> int:
+    """Bytes that the machine has of something, by its name in /proc/meminfo."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(f"{name}:"))
 
 
 def default_limit() -> int:
@@ -137,7 +140,7 @@ def chosen_limit(given: str | int | None) -> int:
     if given is None:
         return default_limit()
     limit = parse_bytes(given)
-    total = int(psutil.virtual_memory().total)
+    total = _machine("MemTotal")
     if limit > total:
         raise ValueError(
             f"memory_limit {format_bytes(limit)} is more than this machine's {format_bytes(total)}; give less, "

@@ -8,7 +8,7 @@ import sys
 
 NOTEBOOK = {"IPython", "anywidget", "ipykernel", "ipywidgets", "jupyter_client", "jupyter_server", "tornado"}
 COMPUTE = {"cupy", "dask", "distributed", "numba", "numexpr", "pandas", "ray", "scipy", "sklearn", "xarray", "zarr"}
-HEAVY = NOTEBOOK | COMPUTE | {"bokeh", "matplotlib"}
+HEAVY = NOTEBOOK | COMPUTE | {"bokeh", "matplotlib", "psutil"}
 
 PROGRAM = """
 import json, sys, time
