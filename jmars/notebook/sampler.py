@@ -35,6 +35,7 @@ _FAST, _MEDIUM, _SLOW = 0.1, 0.25, 1.0  # seconds between frames
 _TICK = 1.0  # seconds after which the elapsed time is shown again though nothing happened
 _NEVER = -math.inf
 _LONG = 2.0  # seconds after which a run is worth some advice
+_LATE = 1.0  # seconds that the last picture waits for advice
 _READS = 100  # parts of the log that are read before the next job is shown at the latest
 _REST = {
     "stages": 0.3,
@@ -154,8 +155,8 @@ class Sampler:
     on_end
         Called once on the thread, with the last picture, when nothing more will come.
     advise
-        What would gain the next time, of a job by its id: called once on the thread for each job that runs for longer
-        than two seconds, and shown in the Plan tab.
+        What would gain the next time, of a job by its id: called once for each job that runs for longer than two
+        seconds, on a thread of its own, since it takes longer than a frame; shown in the Plan tab.
 
     Examples
     --------
@@ -180,7 +181,7 @@ class Sampler:
     ) -> None:
         self.run = run
         self._read, self._show, self._on_end, self._advise = read, show, on_end, advise
-        self._advised: set[str] = set()  # jobs
+        self._advised: dict[str, threading.Thread] = {}  # by job: who asks
         self._pace, self._frames = Pace(), Frames()
         self._next: deque[tuple[str, str]] = deque()  # jobs to follow
         self._since, self._sent = 0, 0
@@ -233,6 +234,8 @@ class Sampler:
                     interval = self._pace.interval(time.monotonic())
                 self._wake.wait(interval)
                 self._wake.clear()
+            for asking in self._advised.values():
+                asking.join(_LATE)
             if self._on_end is not None:
                 self._on_end(self.picture())
         finally:
@@ -263,14 +266,19 @@ class Sampler:
             slow = job is not None and job.state == JobState.RUNNING and job.elapsed(time.time()) >= _LONG
         if self._advise is None or job is None or not slow or job.id in self._advised:
             return
-        self._advised.add(job.id)
+        asking = threading.Thread(target=self._ask, args=(self._advise, job.id), name="jmars-advice", daemon=True)
+        self._advised[job.id] = asking
+        asking.start()
+
+    def _ask(self, advise: Callable[[str], list[str]], job: str) -> None:
+        """Have advice for a job; the view goes on meanwhile."""
         try:
-            found = self._advise(job.id)
-        except Exception:  # the view goes on without
-            log.exception("no advice for %s", job.id)
+            found = advise(job)
+        except Exception:  # the view does without
+            log.exception("no advice for %s", job)
             return
         with self._lock:
-            self.run.advise(job.id, found)
+            self.run.advise(job, found)
 
     def _advance(self) -> None:
         """Go on to the next job, once all that the log has of the one before has been read."""

@@ -1,6 +1,7 @@
 """From events to frames: when, what, and the thread between."""
 
 import json
+import threading
 
 import numpy as np
 
@@ -169,6 +170,26 @@ def test_a_job_that_takes_its_time_gets_advice_once_and_a_failure_of_that_ends_n
         plan = sampler.picture()["plan"]
         assert plan is None if isinstance(answer, Exception) else plan["advice"] == answer
         assert frames[-1]["snap"]["state"] == "succeeded"
+
+
+def test_the_view_goes_on_while_advice_is_made():
+    log, seen = started(4), threading.Event()
+
+    def advise(job):
+        log.moved(S.RUNNING, [0])
+        seen.wait(5)
+        log.add("JobMoved", state="succeeded", error=None, elapsed=5.0)
+        return ["workers 4"]
+
+    def show(frame):
+        if "snap" in frame and frame["snap"]["counts"][S.RUNNING]:
+            seen.set()
+
+    sampler = Sampler(lambda since, job: (log.events[since:], len(log.events)), show, RunState(), None, advise)
+    sampler.follow("job-1")
+    assert sampler.join(timeout=20)
+    assert seen.is_set()
+    assert sampler.picture()["plan"]["advice"] == ["workers 4"]
 
 
 def test_a_short_job_is_not_advised():

@@ -68,7 +68,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const root = h(
     'section',
     { class: 'jm', 'aria-label': 'jmars job' },
-    h('header', { class: 'jm-head' }, h('b', {}, 'jmars'), state, times, h('span', { class: 'jm-space' }), background, cancel),
+    h('header', { class: 'jm-head' }, h('b', {}, 'jmars'), state, times, h('span', { class: 'jm-buttons' }, background, cancel)),
     error,
     why,
     bar,

@@ -65,7 +65,7 @@ function off([low, high]: number[], measured: number | undefined): string {
 
 /** A line break may stand between the two, not within one. */
 function between([low, high]: number[]): Child {
-  return low < high ? h('div', {}, h('span', {}, bytes(low)), ' to ', h('span', {}, bytes(high))) : bytes(high);
+  return bytes(low) !== bytes(high) ? h('div', {}, h('span', {}, bytes(low)), ' to ', h('span', {}, bytes(high))) : bytes(high);
 }
 
 function tried(plans: Tried[]): HTMLElement {
