@@ -4,6 +4,7 @@
     ├── ChunkSizeError (ValueError)            a chunk_size that cuts no array
     ├── GraphError (ValueError)                a graph that cannot run
     ├── UnsupportedError (NotImplementedError, TypeError)   a NumPy function that jmars lacks
+    │   └── MissingNameError (AttributeError)  a method or attribute of NumPy's arrays that jmars lacks
     ├── ViewWriteError (ValueError)            writing through a view, which jmars does not share
     ├── ArrayChangedError (ValueError)         a NumPy array was changed before the cluster had read it
     ├── SettingError (ValueError)              a setting that there is not, or that cannot be so
@@ -56,6 +57,7 @@ __all__ = [
     "JmarsError",
     "JobCancelledError",
     "MemoryLimitError",
+    "MissingNameError",
     "NotReadyError",
     "OperandError",
     "ProtocolError",
@@ -108,6 +110,10 @@ class GraphError(JmarsError, ValueError):
 
 class UnsupportedError(JmarsError, NotImplementedError, TypeError):
     """A NumPy function or argument that jmars does not distribute."""
+
+
+class MissingNameError(UnsupportedError, AttributeError):
+    """A name that NumPy's arrays have and ours have not: `hasattr` says so, and who uses it reads what to do."""
 
 
 class ViewWriteError(JmarsError, ValueError):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jmars.errors import MissingNameError
 from jmars.tensor.protocols import call
 from jmars.tensor.spellings import Spellings
 
@@ -347,10 +348,6 @@ class Methods(Spellings):
         return np.empty(0).__dlpack_device__()
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(_missing(name))
-
-
-def _missing(name: str) -> str:
-    if hasattr(np.ndarray, name):
-        return f"ndarray.{name} is not in jmars yet; call it on the value, x.fetch().{name}"
-    return f"'Tensor' object has no attribute {name!r}"
+        if not name.startswith("__") and hasattr(np.ndarray, name):
+            raise MissingNameError(f"ndarray.{name} is not in jmars yet; call it on the value, x.fetch().{name}")
+        raise AttributeError(f"'Tensor' object has no attribute {name!r}")

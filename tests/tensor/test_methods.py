@@ -25,7 +25,10 @@ def test_all_methods_are_there_but_those_of_memory() -> None:
     theirs = {name for name in dir(np.ndarray) if not name.startswith("_")}
     assert {name for name in theirs if not hasattr(mt.Tensor, name)} == MEMORY - {"data"}
     assert theirs - MEMORY - set(ROWS) == {"tofile"}  # tests/tensor/files
-    with pytest.raises(AttributeError, match=r"ndarray.strides is not in jmars"):
+    assert not hasattr(mt.ones(3), "strides") and not hasattr(mt.ma.array([1]), "strides")
+    with pytest.raises(UnsupportedError, match=r"MaskedArray.strides is not in jmars"):
+        mt.ma.array([1]).strides
+    with pytest.raises(UnsupportedError, match=r"ndarray.strides is not in jmars"):
         mt.ones(2).strides
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
+from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.chunk_types.kinds import STANDARD_NAMES, dense, dtype_of, joined, kind_name, plain_zero, tried
 from jmars.tensor.chunk_types.operand import Place, arrays, grid_places, on_chunks
 from jmars.tensor.engine import get_engine
@@ -76,10 +76,6 @@ def _method(name: str) -> Callable[..., Any]:
 
     method.__doc__ = f"`{name}` of this array."
     return method
-
-
-class MissingNameError(UnsupportedError, AttributeError):
-    """A name that NumPy's arrays have and these have not: `hasattr` says so, and who uses it reads what to do."""
 
 
 class Guest:

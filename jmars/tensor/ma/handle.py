@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
+from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.display import corners
 from jmars.tensor.engine import current_engine, get_engine
 from jmars.tensor.ma.methods import REDUCES, Methods
@@ -339,8 +339,8 @@ class MaskedTensor(Methods):
         return MaskedTensor(self._data.imag, self._mask)
 
     def __getattr__(self, name: str) -> Any:
-        if hasattr(np.ma.MaskedArray, name):
-            raise AttributeError(f"MaskedArray.{name} is not in jmars yet; call it on the value, x.fetch().{name}")
+        if not name.startswith("__") and hasattr(np.ma.MaskedArray, name):
+            raise MissingNameError(f"MaskedArray.{name} is not in jmars yet; call it on the value, x.fetch().{name}")
         raise AttributeError(f"'MaskedTensor' object has no attribute {name!r}")
 
 
