@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { bytes as size, count, plural, seconds } from '../src/model/format';
+import { bytes as size, count, plural, seconds, share } from '../src/model/format';
 import { boxAt, geometry, markAt, markBeside, neighbour } from '../src/model/geometry';
 import { layered } from '../src/model/layout';
 import { boxes, fromJson, marks, partners, PRUNED, sourcesOf, standing, story } from '../src/model/picture';
@@ -14,6 +14,9 @@ describe('format', () => {
     expect([0.04, 9.96, 59.6, 185, -1].map(seconds)).toEqual(['0.0 s', '10.0 s', '60 s', '3 min 5 s', '0.0 s']);
     expect(count(1234567)).toBe('1\u202f234\u202f567');
     expect([plural(1, 'edge'), plural(2, 'edge')]).toEqual(['1 edge', '2 edges']);
+  });
+  test('differences are short', () => {
+    expect([112, 88, 100, 999, 1000, 4049, 2e8].map(value => share(value, 100))).toEqual(['+12 %', '−12 %', '±0 %', '+899 %', '×10', '×40', 'over ×1000']);
   });
   test('what is no number becomes one', () => {
     const hostile = '<img onerror=alert(1)>' as unknown as number;

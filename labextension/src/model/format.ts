@@ -43,8 +43,12 @@ export function fine(value: number): string {
   return time < 0.1 ? `${(1e3 * time).toFixed(time < 0.01 ? 1 : 0)} ms` : `${time.toFixed(2)} s`;
 }
 
-/** By how much `value` differs from `from`: "+12 %". */
+/** By how much `value` differs from `from`: "+12 %", "×40" from tenfold on, "over ×1000". */
 export function share(value: number, from: number): string {
+  const times = Number(value) / Number(from);
+  if (times >= 10) {
+    return times > 1000 ? 'over ×1000' : `×${Math.round(times)}`;
+  }
   const percent = Math.round(100 * (Number(value) / Number(from) - 1)) || 0;
   return `${percent < 0 ? '−' : percent ? '+' : '±'}${count(Math.abs(percent))} %`;
 }
