@@ -32,10 +32,10 @@ def run(arguments: list[str]) -> int | str:
     name, *others = arguments or [""]
     if name in PROCESSES and not others:
         gc.disable()  # modules are no garbage: looking for some among them takes a tenth of the start
-        module = importlib.import_module(PROCESSES[name])
+        process = importlib.import_module(PROCESSES[name])
         gc.freeze()
         gc.enable()
-        module.main()
+        process.main()
         return 0
     if name not in COMMANDS:
         return USAGE

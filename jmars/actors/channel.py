@@ -247,7 +247,7 @@ class Channel(asyncio.Protocol):
         elif isinstance(error, errors.JmarsError):
             log.warning("%s.%s failed: %s", actor, method, error)
         else:
-            what = {"message": f"{actor}.{method} failed", "exception": error}
+            what = {"message": f"{actor}.{method} failed", "exception": error, "channel": self}
             asyncio.get_running_loop().call_exception_handler(what)
 
 

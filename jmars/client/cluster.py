@@ -322,7 +322,8 @@ class Cluster:
     def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
         """Call an actor of the cluster and wait for its answer, at most `timeout` seconds."""
         self._check_open()
-        return self._connection.ask(actor, method, *args, timeout=timeout)
+        with self._reports.saying_why():
+            return self._connection.ask(actor, method, *args, timeout=timeout)
 
     def tell(self, actor: str, method: str, *args: Any) -> None:
         """Call an actor without waiting."""
@@ -363,8 +364,7 @@ class Cluster:
         """The connection is cut."""
         if not self._closed:
             opened.remove(self)
-            reason = f" ({self._reports.reason})" if self._reports.reason else ""
-            what = f"the control process of {self.name} went away{reason} before the job ended"
+            what = f"the control process of {self.name} went away{self._reports.because} before the job ended"
             self._reports.none_more(f"{what}; run it on a new cluster")
 
     def _let_go(self, keys: list[str]) -> None:

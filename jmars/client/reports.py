@@ -7,9 +7,12 @@ the actor "jobs" to which the cluster tells all this. Used by `Cluster`.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from jmars.client.job import Job
+from jmars.errors import ClusterLostError
 
 __all__ = ["Reports"]
 
@@ -49,6 +52,21 @@ class Reports:
         self.reason = why
 
     # -- for Cluster
+    @property
+    def because(self) -> str:
+        """Its reason in brackets, after a blank; empty where it gave none."""
+        return f" ({self.reason})" if self.reason else ""
+
+    @contextmanager
+    def saying_why(self) -> Iterator[None]:
+        """A ClusterLostError that is raised meanwhile has the reason that the control process gave."""
+        try:
+            yield
+        except ClusterLostError as error:
+            if not self.reason:
+                raise
+            raise ClusterLostError(f"{error}{self.because}") from error
+
     @property
     def running(self) -> list[Job]:
         """Jobs that have not ended."""

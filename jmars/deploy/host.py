@@ -75,10 +75,12 @@ class Host:
         }
         self._channels: dict[Channel, Client] = {}
         self._knocking: dict[Channel, Client] = {}  # connections that have proven nothing yet
+        self._owner: Channel | None = None  # the kernel with which a cluster that is not detached ends
         self._lease: Lease | None = None
         self._lease_timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
         self._memory, self._private = PrivateMemory(), dict[str, int]()
+        self._known: dict[str, int] = {}  # processes, as they were told of last
 
     def _make_scheduler(self, workers: list[str], passing: PassingActor) -> Together | Apart:
         """One in this process; where the cluster is detached one of its own, which may die without harm."""
@@ -209,6 +211,8 @@ class Host:
         client = self._knocking.pop(channel, None)  # None: it has hung up already
         if client is not None:
             self._channels[channel] = client
+            if self._owner is None and not self.orders["detach"]:
+                self._owner = channel
 
     def _left(self, channel: Channel) -> None:
         self._knocking.pop(channel, None)
@@ -242,11 +246,19 @@ class Host:
             self.ended.set()
 
     def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback raised: what it left undone is unknown, so the cluster ends with the reason instead of hanging."""
+        """A callback raised: what it left undone is unknown, so the cluster ends with the reason instead of hanging.
+
+        Where it did what a client told us that is not the cluster's owner, only that client is sent away.
+        """
         error = context.get("exception")
         log.error("%s", context["message"], exc_info=error)
         if error is None or context["message"].startswith("socket.accept"):
             return  # out of files: the loop accepts again in a second
+        channel = context.get("channel")
+        if channel in self._channels and channel is not self._owner:
+            channel.tell("jobs", "broken", f"it failed with {fault_of(error)} and sent this client away; others go on")
+            channel.close()
+            return
         self._give_up(f"its control process failed with {fault_of(error)}; please report that")
 
     def _give_up(self, why: str) -> None:
@@ -276,27 +288,33 @@ class Host:
 
     # -- memory
     async def _watch_memory(self) -> None:
-        known: dict[str, int] = {}
         while True:
-            pids = self._all_pids()
             try:
-                self._private = await asyncio.to_thread(self._memory.of, pids)
+                await self._look()
             except OSError as error:  # no descriptor is left
                 log.warning("the memory of processes cannot be read: %s", error)
-            for worker in self.execution.workers:
-                if pids.get(worker.name) != known.get(worker.name):
-                    self.execution.scheduler.worker_moved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
-            known = pids
-            self._log_memory()
-            try:
-                await self.watch.look()
             except JmarsError as error:  # a job that is forgotten by now
                 log.warning("%s", error)
+            except Exception:  # a fault of ours: it only tells, and no job depends on what it tells
+                log.exception("memory and jobs were not looked at")
             if self.scheduler.active:
                 await asyncio.sleep(WATCH_SECONDS)
             else:
                 self.scheduler.submitted.clear()
                 await self.scheduler.submitted.wait()
+
+    async def _look(self) -> None:
+        """Tell of memory, of worker processes, and of what does not move."""
+        pids = self._all_pids()
+        for worker in self.execution.workers:
+            if pids.get(worker.name) != self._known.get(worker.name):
+                self.execution.scheduler.worker_moved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
+        self._known = pids
+        try:
+            self._private = await asyncio.to_thread(self._memory.of, pids)
+        finally:
+            self._log_memory()
+            await self.watch.look()
 
     def _all_pids(self) -> dict[str, int]:
         return {

@@ -134,6 +134,8 @@ class Ledger:
             self.profile.busy = 1.0  # that was then
         except (OSError, JmarsError) as error:
             log.warning("what operands cost is not kept: %s", error)
+        except Exception:  # a fault of ours, or a file that nobody foresaw: plans are made without
+            log.exception("what operands cost was not read")
 
     def save(self) -> None:
         """Keep what was learnt; where that cannot be, the log says so."""
@@ -142,6 +144,8 @@ class Ledger:
                 self.profile.save()
         except (OSError, JmarsError) as error:
             log.warning("what operands cost is not kept: %s", error)
+        except Exception:  # a fault of ours: no job depends on it
+            log.exception("what operands cost is not kept")
 
     def _save_soon(self) -> None:
         """Save in a thread, unless that was done a moment ago."""

@@ -1,6 +1,7 @@
 """A fault of ours in the control process ends the job that it was handling: not the cluster, and not other jobs."""
 
 import pickle
+import threading
 import time
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.errors import InternalError
+from jmars.errors import ClusterLostError, InternalError
 
 INJECTION = """
 import importlib
@@ -50,6 +51,12 @@ def cluster():
         yield one
 
 
+def waits(block):
+    """A block that takes as long as the test needs."""
+    threading.Event().wait(20)
+    return block
+
+
 def program(n):
     x = mt.arange(n * 1000, chunk_size=n * 10)
     return ((x * 2 + 1) % 1001).rechunk(n * 25).cumsum().sum()
@@ -82,6 +89,53 @@ def test_a_scheduler_apart_goes_on_as_well():
             assert one.info()["scheduler"]["pid"] == scheduler
         finally:
             one.stop()
+
+
+def test_a_fault_at_what_a_guest_told_sends_that_guest_away_alone(cluster):
+    guest = jmars.connect(cluster.id)
+    inject(cluster, "jmars.deploy.clients", "ClientSession", "drop", False)
+    job = guest.submit(mt.map_blocks(waits, mt.ones(1), dtype=float))
+    guest.tell("session", "drop", ["nothing"])
+    with pytest.raises(ClusterLostError, match=r"ZeroDivisionError: injected.* others go on"):
+        job.result(30)
+    guest.close()
+    assert cluster.submit(program(5)).result(30) == expected(5)
+
+
+def test_a_fault_at_what_the_owner_told_ends_the_cluster_with_its_reason(cluster):
+    assert cluster.submit(program(3)).result(30) == expected(3)
+    inject(cluster, "jmars.deploy.clients", "ClientSession", "drop", False)
+    job = cluster.submit(mt.map_blocks(waits, mt.ones(1), dtype=float))
+    cluster.tell("session", "drop", ["nothing"])
+    with pytest.raises(ClusterLostError, match="ZeroDivisionError: injected"):
+        job.result(30)
+    with pytest.raises(ClusterLostError, match="ZeroDivisionError: injected"):
+        cluster.ask("host", "info")
+
+
+LOOKED = """
+import jmars.deploy.watch as module
+real, times = module.Watch.look, []
+async def look(self, now=None):
+    times.append(1)
+    if len(times) == 1:
+        raise ZeroDivisionError("injected")
+    if len(times) == 3:
+        self._tell({{"job": {job!r}, "calm": True, "seconds": 7.0, "kind": "looked", "text": "looked again"}})
+    return await real(self, now)
+module.Watch.look = look
+"""
+
+
+def test_a_fault_at_looking_ends_neither_a_job_nor_the_looking(cluster):
+    told = threading.Event()
+    job = cluster.submit(mt.map_blocks(waits, mt.ones(2, chunk_size=1), dtype=float).sum())
+    job.stalled = lambda about: told.set() if about["kind"] == "looked" else None
+    cluster.ask("session", "submit", pickle.dumps(_Runs(LOOKED.format(job=job.id))), "", {})
+    assert told.wait(30), "it looks again"
+    job.cancel()
+    assert job.wait(30)
+    assert cluster.submit(program(5)).result(30) == expected(5)
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
