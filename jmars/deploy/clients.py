@@ -74,6 +74,7 @@ class Client:
         self.number = number
         self.lasts = False  # whether it will come again, and finds what it held
         self.gone = False
+        self.sent_away = False  # by us, though it lives
         self.is_kernel = False  # whether it has asked for what a kernel needs, so that it counts for the lease
         self.session = ClientSession(clients, self)
         self.store = ClientStore(clients.store, self)
@@ -82,11 +83,14 @@ class Client:
         self._clients = clients
 
     def left(self) -> None:
-        """The client is gone: let go of all that it held."""
+        """The client is gone: let go of all that it held.
+
+        One that was sent away lives, and may still read and write where it was: these slots are nobody else's.
+        """
         self.gone = True
-        for ticket in list(self.tickets):
+        for ticket in list(self.tickets) if not self.sent_away else ():
             self.store.unpin(ticket)
-        for first, count in list(self.chunks.items()):
+        for first, count in list(self.chunks.items()) if not self.sent_away else ():
             self.store.abandon(first, count)
         if not self.lasts:
             self._clients.drop(self._clients.references.left(self.number))

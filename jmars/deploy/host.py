@@ -257,6 +257,7 @@ class Host:
         channel = context.get("channel")
         if channel in self._channels and channel is not self._owner:
             channel.tell("jobs", "broken", f"it failed with {fault_of(error)} and sent this client away; others go on")
+            self._channels[channel].sent_away = True
             channel.close()
             return
         self._give_up(f"its control process failed with {fault_of(error)}; please report that")

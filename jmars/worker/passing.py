@@ -63,7 +63,8 @@ class PassingActor:
     async def put(self, chunk: int, data: bytes, sent: bytes) -> None:
         """Store a fresh chunk, whose checksum as it was sent is `sent`."""
         received(data, sent, f"chunk {chunk}")
-        offset = await self._store.reserve(chunk, len(data))
+        await self._store.reserve(chunk, len(data))
+        offset = self._store.reserved(chunk)  # who sent it may be gone since room was made, and its slot another's
         self._memory[offset : offset + len(data)] = data
         self._store.seal(chunk)
 

@@ -39,6 +39,13 @@ class StoreActor:
 
         return self._stand_in_line(chunk, (), size, what, take)
 
+    def reserved(self, chunk: int) -> int:
+        """The slot of a chunk that is being filled; raises ClusterError where it was given up since."""
+        slot = self._reserved.get(chunk)
+        if slot is None:
+            raise ClusterError(f"chunk {chunk} was given up before it was stored; store it again")
+        return slot
+
     def seal(self, chunk: int) -> None:
         """The client has filled the chunk's slot: it may be read, and spilled, from now on."""
         slot = self._reserved.pop(chunk, None)

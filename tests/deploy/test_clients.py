@@ -91,3 +91,20 @@ def test_a_client_that_goes_before_its_job_is_known_holds_nothing_for_ever(clien
         assert clients.session.dropped == ["b"]
 
     asyncio.run(test())
+
+
+def test_slots_that_one_who_was_sent_away_may_still_read_or_fill_are_nobody_elses(clients):
+    async def test(sent_away):
+        freed = []
+        clients.store.unpin, clients.store.abandon = freed.append, lambda *chunks: freed.append(chunks)
+        clients.store.pin = lambda *args: None
+        one = clients.come()
+        one.session.take_chunks(3)
+        one.store.pin("ticket", [7])
+        one.session.keep("a", 5, 1)
+        one.sent_away = sent_away
+        one.left()
+        return freed
+
+    assert asyncio.run(test(sent_away=True)) == [] and clients.session.dropped == ["a"]
+    assert asyncio.run(test(sent_away=False)) == ["ticket", (0, 3)]

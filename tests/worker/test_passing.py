@@ -8,7 +8,7 @@ import mmap
 import numpy as np
 import pytest
 
-from jmars.errors import StorageError
+from jmars.errors import ClusterError, StorageError
 from jmars.storage.arena import SLAB
 from jmars.storage.travelling import checksum
 from jmars.worker.passing import PassingActor
@@ -55,3 +55,23 @@ def test_bytes_that_changed_on_their_way_are_not_stored():
         assert execution.admission.clients == 0 and 3 not in host.chunks.memory and not host.storing.line
 
     asyncio.run(ask())
+
+
+def test_what_was_given_up_while_room_was_made_is_written_nowhere():
+    async def give_up() -> None:
+        host = Host()
+        host.store(0, 1, 2, 3)
+        store, execution = store_of(host)
+        with mmap.mmap(-1, 4 * SLAB) as memory:
+            data = b"x" * SLAB
+            putting = asyncio.ensure_future(PassingActor(store, memory).put(7, data, checksum(data)))
+            await asyncio.sleep(0)  # it stands in line
+            host.move()  # there is room: it will go on, but its client leaves first
+            store.abandon(7, 1)
+            host.store(8)  # the slot is another's
+            with pytest.raises(ClusterError, match="was given up"):
+                await putting
+            assert memory[:] == bytes(4 * SLAB) and 7 not in host.chunks.memory
+        assert execution.admission.clients == 0
+
+    asyncio.run(give_up())
