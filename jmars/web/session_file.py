@@ -84,8 +84,9 @@ class SessionFile:
 
     def drop_all(self, session: str) -> None:
         """Forget all rows of a session."""
-        self._write("DELETE FROM told WHERE session = ?", session)
-        self._write("DELETE FROM source WHERE session = ?", session)
+        with self.together():
+            self._write("DELETE FROM told WHERE session = ?", session)
+            self._write("DELETE FROM source WHERE session = ?", session)
 
     def rows(self) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
         """(session, kind, name, body) of all, in the order in which they were first written."""

@@ -154,6 +154,13 @@ def test_of_rows_that_belong_together_all_are_written_or_none(tmp_path):
     with pytest.raises(Exception, match="no room"):
         sessions.add_graph(made, Graph("job-1", "", {}), {}, ["x"])
     assert list(sessions._file.rows()) == before and not made.graphs and made.arrays
+    sessions._file._file.execute("DROP TRIGGER no")
+    sessions.add_graph(made, Graph("job-1", "", {}), {}, [])
+    sessions._file._file.execute(refuses.replace("INSERT ON", "DELETE ON"))
+    before = list(sessions._file.rows())
+    with pytest.raises(Exception, match="no room"):
+        sessions.close(made)
+    assert list(sessions._file.rows()) == before and made.id in sessions.known
     sessions.end()
 
 
