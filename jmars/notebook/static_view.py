@@ -170,11 +170,7 @@ def _memory(parts: list[str], series: Series, y: float) -> float:
     if series["limit"]:
         at = bottom - height * series["limit"] / most
         parts.append(f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#d55e00" stroke-dasharray="2 3"/>')
-    words = [
-        ("taken by processes and chunks", "#0072b2"),
-        ("granted to chunks and scratch", "#009e73"),
-        ("chunks on disk", "#cc79a7"),
-    ]
+    words = [("taken in all", "#0072b2"), ("granted to chunks and scratch", "#009e73"), ("chunks on disk", "#cc79a7")]
     words += [("limit", "#d55e00")] if series["limit"] else []
     x = float(_LEFT)
     for word, colour in words:

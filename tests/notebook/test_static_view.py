@@ -65,6 +65,14 @@ def test_a_run_without_a_graph_has_a_picture_too():
     ElementTree.fromstring(picture_svg(picture_of(log)))
 
 
+def test_all_words_are_within_the_picture():
+    log = finished().memory(2**30, 2**30, 2**30)
+    root = ElementTree.fromstring(picture_svg(picture_of(log)))
+    for node in root.iter("{http://www.w3.org/2000/svg}text"):
+        if node.get("text-anchor") != "end":
+            assert float(node.get("x")) + 6.4 * len(node.text or "") <= float(root.get("width")), node.text
+
+
 @pytest.mark.parametrize(
     "name", ["<img src=x onerror=alert(1)>", "</svg><script>", '"><svg onload=alert(1)>', "a\x00b"]
 )
