@@ -34,7 +34,7 @@ def test_a_stage_opens_to_its_operands(dark):
         page.keyboard.press("End")
         assert told.inner_text() == f"{name}: operands 997 to 1\u202f000 of 1\u202f000"
         assert canvas.bounding_box()["height"] > low + 60
-        at = [24, 40]  # within the first mark
+        at = [19, 80]  # within the first mark: its box stands below the other one of its layer
         by_state = page.evaluate(PIXEL, at)
         page.get_by_role("button", name="by worker").click()
         assert page.evaluate(PIXEL, at) != by_state
