@@ -83,7 +83,8 @@ def pipeline(
     if block is not None:
         compute = block
     elif middle is not None and in_numexpr:
-        compute, block_size = numexpr_function(middle.expression), 4 * block_size
+        compute = numexpr_function(middle.expression)
+        block_size *= 4 if tail is None else 1  # a sum is that of the same blocks, whatever computes them
     elif middle is not None:
         body = block_body(middle.expression)
         compute, buffers = body.run, body.buffers

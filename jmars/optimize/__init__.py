@@ -2,6 +2,7 @@
 
 pipeline  the passes in order: `compile_graph`
 merge     tensors that must be equal are computed once
+sources   what is cut out of random doubles is drawn by itself
 tileables  elementwise tensors cut alike become one
 tile      tensors to chunks
 prune     chunks that no result needs go

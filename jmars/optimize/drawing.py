@@ -11,12 +11,13 @@ from functools import lru_cache
 
 from jmars.kernels.expression import CONSTANT
 from jmars.kernels.program import Elementwise, Generate, Program
+from jmars.tensor.operand import Splits
 from jmars.tensor.ops.random_cells import Cells
 from jmars.tensor.ops.random_chunks import open_draws
 from jmars.tensor.ops.random_doubles import open_doubles
 from jmars.tensor.ops.ranges import open_arange, open_linspace
 
-__all__ = ["drawing"]
+__all__ = ["drawing", "of_doubles"]
 
 # ns an element
 _OPERATION = 0.3  # of an expression; NumPy's transcendental ones are not taken
@@ -52,6 +53,11 @@ def drawing(program: Program) -> float | None:
         else:
             total += _generating(step) if isinstance(step, Generate) else math.inf
     return total / 1e9 if total < math.inf else None
+
+
+def of_doubles(shape: tuple[int, ...], chunks: Splits) -> float:
+    """Seconds in which an array of doubles is drawn, one chunk after the other."""
+    return (_PLACED[open_doubles] * math.prod(shape) + _OPENED * math.prod(map(len, chunks))) / 1e9
 
 
 def _generating(step: Generate) -> float:

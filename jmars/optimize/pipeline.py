@@ -1,8 +1,8 @@
 """From tensors to the chunk graph that runs: the passes in order, each a plain function.
 
-merge equal -> fuse tensors -> tile -> prune -> fuse operands -> redraw -> mark for machine code -> priority.
-`compile_graph` is what the scheduler calls; the graph as it would be without pruning and fusing can be had from what it
-gives, for the live view and for errors.
+merge equal -> draw parts -> fuse tensors -> tile -> prune -> fuse operands -> redraw -> mark for machine code ->
+priority. `compile_graph` is what the scheduler calls; the graph as it would be without pruning and fusing can be had
+from what it gives, for the live view and for errors.
 Source: seed 000, "Graph Preparation" and "Configuration"; seed 003, "准备执行图".
 """
 
@@ -26,6 +26,7 @@ from jmars.optimize.priority import ORDERS, ranks
 from jmars.optimize.prune import prune
 from jmars.optimize.redraw import Redrawn, redraw
 from jmars.optimize.regions import Limits, fuse_regions
+from jmars.optimize.sources import drawn_apart
 from jmars.optimize.tile import tile
 from jmars.optimize.tileables import fuse_tileables
 from jmars.switches import TASK_DEFAULTS, checked
@@ -126,6 +127,8 @@ def compile_graph(
     limits = Limits(room=room)
     if switch["optimize_tileable_graph"]:
         graph = merge_equal(graph)
+    if switch["fuse_enabled"] and switch["redraw"]:
+        graph = drawn_apart(graph)
     unfused, fused = graph, list(range(len(graph.operands)))
     if switch["fuse_enabled"] and switch["fuse_tileable"]:
         graph, fused = fuse_tileables(graph, limits)

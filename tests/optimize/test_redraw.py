@@ -105,8 +105,11 @@ STEPS = [
     lambda x: x + x[::-1],
     lambda x: x - x.mean(axis=0),
     lambda x: x[1:-1, 2:],
+    lambda x: x[1:] - x[:-1],
+    lambda x: (x[2:, 1:-1] - x[:-2, 1:-1]) / 2 - (x[1:-1, 2:] - x[1:-1, :-2]) / 2,
+    lambda x: x.rechunk((7, 9)),
     lambda x: x.T,
-    lambda x: x.reshape(-1, 4),
+    lambda x: x.reshape(x.shape[1], x.shape[0]),
     lambda x: x.std(axis=-1, keepdims=True) * x,
     lambda x: mt.cumsum(x, axis=0),
     lambda x: mt.where(x > x.mean(), x, -x),
@@ -127,6 +130,7 @@ ENDS = [
 def values(monkeypatch):
     """Values of tensors with redrawing or without, where it is cheap even for small chunks; and the graphs that ran."""
     monkeypatch.setattr("jmars.optimize.redraw.STORED", 1e-6)
+    monkeypatch.setattr("jmars.optimize.sources.STORED", 1e-6)
     graphs = []
 
     def run(wanted, on):
@@ -174,6 +178,36 @@ def test_not_one_bit_depends_on_who_draws(values, which, roads, asked, seed):
     for one, other in zip(values(wanted, True), values(wanted, False), strict=True):
         assert one.dtype == other.dtype
         assert one.tobytes() == other.tobytes()
+
+
+def curl(u, v):
+    return (v[:, 1:-1, 2:] - v[:, 1:-1, :-2]) / 2 - (u[:, 2:, 1:-1] - u[:, :-2, 1:-1]) / 2
+
+
+def test_slices_that_begin_at_different_places_are_drawn_apart_in_one_pass(values):
+    u, v = (uniform((4, 200, 300), (2, 100, 300), seed) for seed in (1, 2))
+    wanted = [curl(u, v).mean(axis=0), (u[:, 30:60].rechunk((4, 7, 90)) - 1).sum()]
+    drawn, stored = ([one.tobytes() for one in values(wanted, on)] for on in (True, False))
+    assert drawn == stored
+    graph = values.graphs[0]
+    assert not any("getitem" in name or "rechunk" in name for name in labels(graph))
+    leaves = [k for k in range(graph.n) if not len(graph.inputs(k))]
+    assert all(graph.programs[graph.program[k]].work == 0 for k in leaves)  # nothing is held whole
+
+
+def test_what_is_cut_out_of_a_result_is_not_drawn_again_nor_are_many_windows():
+    x = uniform()
+    assert labels(compiled(x, x[10:20].sum()).after).count("random[...]") == 0
+    windows = sum(x[k : k + 400].sum() for k in range(20))
+    assert not any("random[...]" in name for name in labels(compiled(windows).after))
+    assert any("random[...]" in name for name in labels(compiled(x[10:20].sum()).after))
+
+
+def test_a_part_has_the_line_of_who_cut_it_out():
+    x = uniform()
+    part = x[10:20]
+    (stage,) = compiled(part).before.stages
+    assert stage.name == "random[...]" and stage.line == part.data.op.line
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])

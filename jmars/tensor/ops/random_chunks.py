@@ -57,8 +57,18 @@ class Doubles(Operand):
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One generator per chunk, stream and corner as the argument."""
-        params = (self.scale, output.shape)
-        return _generated(builder, output, self.function, open_doubles, params, self.stream)
+        return self.tile_part(builder, output, self.function, output.shape, (0,) * len(output.shape))
+
+    def tile_part(
+        self,
+        builder: ChunkGraphBuilder,
+        output: TensorMeta,
+        label: str,
+        whole: tuple[int, ...],
+        begin: tuple[int, ...],
+    ) -> NDArray[np.int64]:
+        """The same for the part that begins at `begin` of an array of shape `whole`."""
+        return _generated(builder, output, label, open_doubles, (self.scale, whole), self.stream, begin=begin)
 
 
 def _generated(
@@ -69,6 +79,7 @@ def _generated(
     params: tuple[Any, ...],
     stream: Stream,
     work: Mapping[tuple[int, ...], int] = MappingProxyType({}),
+    begin: tuple[int, ...] = (),
 ) -> NDArray[np.int64]:
     shapes, which = shape_classes(output.chunks)
     programs = [
@@ -76,7 +87,9 @@ def _generated(
         for shape in shapes
     ]
     none = np.empty((which.size, 0), np.int64)
-    args = [((stream, corner),) for (corner,) in corners(output.chunks)]
+    args: list[tuple[Any, ...]] = [((stream, corner),) for (corner,) in corners(output.chunks)]
+    if any(begin):
+        args = [((stream, tuple(map(sum, zip(begin, corner)))),) for ((_, corner),) in args]
     return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
 
 

@@ -1,0 +1,197 @@
+"""What is cut out of uniform doubles, or cut differently, is drawn where it is wanted, without the array around it.
+
+A slice of a drawn array, and a rechunk of that, is itself drawn: each element has its place in one sequence (decision
+0009). Where a work of elements, such as a difference of neighbours, is cut anew, its inputs are. So shifted slices of
+one array, whose chunks begin at different places, become one pass. The rule is that of redraw.py, on whole tensors;
+second pass of `pipeline`.
+Source: decision 0035; predicate pushdown, of databases.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.optimize.drawing import of_doubles
+from jmars.optimize.redraw import HELD, STORED
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.graph import TensorGraph
+from jmars.tensor.operand import Operand, Splits, TensorMeta
+from jmars.tensor.ops.formula import Elementwise
+from jmars.tensor.ops.random_chunks import Doubles
+from jmars.tensor.ops.rechunk import Rechunk
+from jmars.tensor.ops.slicing import Slice
+
+__all__ = ["Part", "drawn_apart"]
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Part(Operand):
+    """Some of the doubles of an array, drawn by themselves; its line is that of who cut them out."""
+
+    source: Doubles
+    whole: Shape  # of the array
+    begin: Shape  # where in it they begin
+    name: ClassVar[str] = "random"
+
+    @property
+    def label(self) -> str:
+        """The function that the user called, and that something was taken of it."""
+        return f"{self.source.label}[...]"
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One generator per chunk."""
+        return self.source.tile_part(builder, output, self.label, self.whole, self.begin)
+
+
+def drawn_apart(graph: TensorGraph) -> TensorGraph:
+    """The graph with parts of doubles drawn by themselves where that is cheaper; `graph` itself if nothing is."""
+    if not any(isinstance(operand, Doubles) for operand in graph.operands):
+        return graph
+    now = _uncut(graph)
+    parts, readers = _parts(now), _readers(now)
+    by_source: dict[int, list[int]] = {}
+    for k, (root, _) in parts.items():
+        by_source.setdefault(root, []).append(k)
+    drawn = [k for root, own in by_source.items() if _pays(now, readers, root, own) for k in own]
+    if not drawn:
+        return graph
+    operands, inputs = list(now.operands), list(now.inputs)
+    for k in drawn:
+        source, begin = parts[k]
+        doubles = operands[source]
+        assert isinstance(doubles, Doubles)
+        operands[k] = Part(doubles, now.metas[source].shape, begin, line=operands[k].line)
+        inputs[k] = ()
+    return _reached(TensorGraph(operands, inputs, now.metas, now.results))
+
+
+def _readers(graph: TensorGraph) -> list[list[int]]:
+    readers: list[list[int]] = [[] for _ in graph.operands]
+    for k, read in enumerate(graph.inputs):
+        for i in dict.fromkeys(read):
+            readers[i].append(k)
+    return readers
+
+
+def _parts(graph: TensorGraph) -> dict[int, tuple[int, Shape]]:
+    """Tensors that are part of one of doubles, not asked for: that one, and where they begin in it."""
+    found: dict[int, tuple[int, Shape]] = {}
+    asked = set(graph.results)
+    for k, (operand, read) in enumerate(zip(graph.operands, graph.inputs, strict=True)):
+        if not (_is_cut(operand) and len(read) == 1 and read[0] not in asked):
+            continue
+        if isinstance(graph.operands[read[0]], Doubles):
+            root, begin = read[0], (0,) * len(graph.metas[read[0]].shape)
+        elif read[0] in found:
+            root, begin = found[read[0]]
+        else:
+            continue
+        if isinstance(operand, Slice):
+            cut = zip(begin, operand.index, graph.metas[read[0]].shape, strict=True)
+            begin = tuple(at + slice(*entry).indices(length)[0] for at, entry, length in cut)
+        found[k] = root, begin
+    return found
+
+
+def _is_cut(operand: Operand) -> bool:
+    """Whether it takes a box of what it reads."""
+    if isinstance(operand, Slice):
+        return all(isinstance(entry, tuple) and entry[2] in (None, 1) for entry in operand.index)
+    return isinstance(operand, Rechunk)
+
+
+def _pays(graph: TensorGraph, readers: Sequence[Sequence[int]], source: int, parts: Sequence[int]) -> bool:
+    """Whether drawing each part by itself costs less than keeping the source for them."""
+    asked, inside = set(graph.results), {source, *parts}
+    wanted = [k for k in parts if k in asked or any(reader not in inside for reader in readers[k])]
+    alone = source not in asked and all(reader in inside for reader in readers[source])
+    meta = graph.metas[source]
+    kept = math.prod(meta.shape) * 8 * STORED + (of_doubles(meta.shape, meta.chunks) if alone else 0.0)
+    kept += sum(math.prod(graph.metas[k].shape) * 8 * HELD for k in wanted)
+    return sum(of_doubles(graph.metas[k].shape, graph.metas[k].chunks) for k in wanted) < kept
+
+
+def _uncut(graph: TensorGraph) -> TensorGraph:
+    """The graph with works of elements on parts of doubles cut as their only reader wants them: their inputs are.
+
+    All that reads them thereafter is elementwise too, so that a sum behind adds the same blocks.
+    """
+    readers, asked = _readers(graph), set(graph.results)
+    operands, inputs, metas = graph.operands, graph.inputs, graph.metas
+    drawn = _drawn(graph, readers)
+    wanted: dict[int, Splits] = {}  # tensors that are to be cut otherwise
+    stands_for: dict[int, int] = {}  # a rechunk that is no more: what it read
+    for k in range(len(operands) - 1, -1, -1):
+        if k in wanted:
+            wanted.update(dict.fromkeys((one for one in inputs[k] if one in drawn), wanted[k]))
+            continue
+        if not isinstance(operands[k], Rechunk) or k in asked or inputs[k][0] not in drawn:
+            continue
+        if all(type(operands[one]) is Elementwise and metas[one].shape == metas[k].shape for one in readers[k]):
+            wanted[inputs[k][0]], stands_for[k] = metas[k].chunks, inputs[k][0]
+    return _recut(graph, wanted, stands_for) if wanted else graph
+
+
+def _drawn(graph: TensorGraph, readers: Sequence[Sequence[int]]) -> set[int]:
+    """Elementwise tensors with one reader, made of parts of doubles alone, cut as these, and of such tensors."""
+    parts, asked, metas = _parts(graph), set(graph.results), graph.metas
+    found: set[int] = set()
+    for k, (operand, read) in enumerate(zip(graph.operands, graph.inputs, strict=True)):
+        if type(operand) is Elementwise and read and len(readers[k]) == 1 and k not in asked:
+            alike = all(metas[one].shape == metas[k].shape and metas[one].chunks == metas[k].chunks for one in read)
+            if alike and all(one in parts or one in found for one in read):
+                found.add(k)
+    return found
+
+
+def _recut(graph: TensorGraph, wanted: dict[int, Splits], stands_for: dict[int, int]) -> TensorGraph:
+    """The graph with tensors of `wanted` cut so, and rechunks of their other inputs in between."""
+    made = TensorGraph()
+    number: dict[int, int] = {}
+
+    def add(operand: Operand, read: tuple[int, ...], meta: TensorMeta) -> int:
+        made.operands.append(operand)
+        made.inputs.append(read)
+        made.metas.append(meta)
+        return len(made.operands) - 1
+
+    for k, (operand, read, meta) in enumerate(zip(graph.operands, graph.inputs, graph.metas, strict=True)):
+        if k in stands_for:
+            number[k] = number[stands_for[k]]
+            continue
+        own = [number[one] for one in read]
+        if k in wanted:
+            splits = wanted[k]
+            assert isinstance(operand, Elementwise)
+            for place, one in enumerate(read):
+                if one not in wanted:
+                    cut = replace(graph.metas[one], key=f"{graph.metas[one].key}/{k}", chunks=splits)
+                    own[place] = add(Rechunk(splits, line=graph.operands[one].line), (own[place],), cut)
+            operand, meta = replace(operand, splits=splits), replace(meta, chunks=splits)
+        number[k] = add(operand, tuple(own), meta)
+    made.results = [number[k] for k in graph.results]
+    return made
+
+
+def _reached(graph: TensorGraph) -> TensorGraph:
+    """The graph without tensors that lead to no result."""
+    needed = set(graph.results)
+    for k in range(len(graph.operands) - 1, -1, -1):
+        if k in needed:
+            needed.update(graph.inputs[k])
+    kept = sorted(needed)
+    number = {k: row for row, k in enumerate(kept)}
+    return TensorGraph(
+        [graph.operands[k] for k in kept],
+        [tuple(number[one] for one in graph.inputs[k]) for k in kept],
+        [graph.metas[k] for k in kept],
+        [number[k] for k in graph.results],
+    )
