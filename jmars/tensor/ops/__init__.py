@@ -35,7 +35,6 @@ In reading order:
 - distributions.py: parameters of random distributions
 - random_cells.py: the boxes of an array that are drawn as wholes
 - random_streams.py: streams of random numbers as data
-- random_doubles.py: doubles of a sequence, each at its place
 - random_chunks.py: random chunks, drawn by executors
 - random_doubles.py: uniform doubles, each at its place in one sequence
 - random_given.py: draws by parameters that are tensors
