@@ -176,6 +176,7 @@ class Dispatching:
         place, by_number = self.place, self.place.jobs.by_number
         waiting = place.queue.jobs
         if len(waiting) < 2 or place.is_short:
+            self._turns.rest()
             return None
         return self._turns.next(waiting, min(by_number), lambda number: len(by_number[number].program))
 

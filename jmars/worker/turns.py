@@ -50,6 +50,10 @@ class Turns:
             return earliest
         return min((one for one in waiting if one != earliest), key=lambda one: (size_of(one), one), default=earliest)
 
+    def rest(self) -> None:
+        """Nobody has a choice: what is given until `next` is asked again counts for no job."""
+        self._both = False
+
     def gave(self, number: int, seconds: float) -> None:
         """A worker was given operands of this job that should take so long."""
         if self._both:

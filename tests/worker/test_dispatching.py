@@ -55,6 +55,27 @@ def test_an_earlier_job_and_a_later_one_that_waited_in_a_window_take_turns():
 
 
 @in_loop
+def test_time_that_a_job_had_alone_is_not_taken_off_its_turns():
+    with Host() as host:
+        host.execution.open_job(job(1, 40))
+        host.execution.open_job(job(2, 1))
+        host.execution.open_job(job(3, 20))
+        host.execution.enqueue_graph("job-1", list(range(40)), [0] * 40)
+        host.execution.enqueue_graph("job-2", [0], [0])
+        ran = []
+
+        def run(number):
+            for _ in range(number):
+                ran.append(sent(host, 0)[0][0])
+                host.say(*DONE)
+
+        run(20)  # job 2 has ended soon, and job 1 is alone then
+        host.execution.enqueue_graph("job-3", list(range(20)), [0] * 20)
+        run(WINDOW + 12)
+        assert ran.count(2) == 1 and 5 <= ran.count(3) <= 7, "it had half of the time since it came"
+
+
+@in_loop
 def test_where_memory_is_short_the_earlier_job_goes_first():
     for tight, order in ((False, [1, 1, 1, 2, 1]), (True, [1, 1, 1, 1, 2])):
         with Host() as host:
