@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jmars.errors import MissingNameError
+from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.protocols import call
 from jmars.tensor.spellings import Spellings
 
@@ -246,8 +246,14 @@ class Methods(Spellings):
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """The same bytes as elements of another dtype of the same size; without one, another handle."""
-        array_class = isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray)
-        return call("method.view", self, None if array_class else dtype)
+        if isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray):
+            dtype, type = None, dtype
+        if type is not None and type != np.ndarray:
+            raise UnsupportedError(
+                f"a view as {type.__name__} is not in jmars, where arrays have no other classes; a masked one is "
+                f"np.ma.array(x), and the value can be viewed so, x.fetch().view({type.__name__})"
+            )
+        return call("method.view", self, dtype)
 
     # Order
 

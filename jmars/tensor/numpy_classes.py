@@ -6,6 +6,7 @@ to NumPy's own, as `type(a) == np.ndarray` asks. Tensors without axes stand for 
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from jmars.tensor.tensor import Tensor
 __all__ = ["StandIn", "ndarray"]
 
 
-class StandIn(type):
+class StandIn(ABCMeta):  # so that a class may inherit from `ABC`, too
     """The class of classes with `theirs`, which has instances of it, and `ours`, of which those with axes are too."""
 
     theirs: type

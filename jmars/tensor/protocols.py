@@ -99,9 +99,11 @@ def find(theirs: Any) -> Callable[..., Any] | None:
 
 
 def numpys(ours: Any) -> Any:
-    """NumPy's function for ours, or None; None too for those that draw from NumPy's one generator."""
+    """NumPy's function or class for ours, or None; None too for those that draw from NumPy's one generator."""
     if not str(getattr(ours, "__module__", "")).startswith("jmars."):
         return None  # a user's own, as nearly all are
+    if isinstance(ours, type):
+        return vars(ours).get("theirs")
     found = (theirs for theirs, function in _BY_NUMPY.items() if function is ours)
     return next((one for one in found if not isinstance(getattr(one, "__self__", None), np.random.RandomState)), None)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import pickle
 
 import cloudpickle
 import numpy as np
+import pytest
 
 import jmars.tensor as mt
+from jmars.errors import UnsupportedError
 from jmars.tensor.numpy_classes import ndarray
+from jmars.tensor.ops.mapping import opened, packed
 
 
 def test_both_kinds_of_array_are_instances_and_numbers_are_not():
@@ -43,6 +47,20 @@ def test_a_class_that_inherits_is_a_class_like_any_other():
     assert not isinstance(mt.ones(2), Special) and not issubclass(mt.Tensor, Special) and Special != np.ndarray
 
 
+def test_a_class_may_inherit_from_abc_too():
+    class Shape(mt.ndarray, abc.ABC):
+        @abc.abstractmethod
+        def area(self): ...
+
+    class Square(Shape):
+        def area(self):
+            return 4
+
+    square = np.ones(2).view(Square)
+    assert square.area() == 4 and isinstance(square, Shape) and isinstance(square, mt.ndarray)
+    assert not isinstance(np.ones(2), Shape) and not issubclass(np.ndarray, Shape)
+
+
 def test_functions_are_chosen_by_it():
     @functools.singledispatch
     def kind(x):
@@ -50,6 +68,24 @@ def test_functions_are_chosen_by_it():
 
     kind.register(mt.ndarray, lambda x: "array")
     assert [kind(x) for x in (np.ones(1), mt.ones(1), [1])] == ["array", "array", "other"]
+
+
+def test_a_view_as_another_class_is_refused():
+    for kind in (np.ma.MaskedArray, mt.ma.MaskedArray, np.matrix):
+        for given in ({"dtype": kind}, {"type": kind}, {"dtype": "f8", "type": kind}):
+            with pytest.raises(UnsupportedError, match=rf"a view as {kind.__name__} is not in jmars"):
+                mt.ones(3).view(**given)
+    assert mt.ones(3).view("i8", np.ndarray).dtype == mt.ones(3).view("i8", mt.ndarray).dtype == "i8"
+
+
+def test_in_functions_of_blocks_it_is_numpys():
+    kind, masked = mt.ndarray, mt.ma.MaskedArray
+
+    def kinds(x, given=mt.ndarray):
+        return type(x) is kind, given, type(masked(x, mask=False))
+
+    same, given, made = opened(packed(kinds))(np.ones(1))
+    assert same and given is np.ndarray and made is np.ma.MaskedArray
 
 
 def test_it_travels():

@@ -182,11 +182,11 @@ def call_user(
 
 
 class Packer(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
-    """Our functions, as a cell's `sqrt`, become NumPy's: blocks are NumPy arrays."""
+    """Our functions and classes, as a cell's `sqrt` and `ndarray`, become NumPy's: blocks are NumPy arrays."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """NumPy's own function for one of ours."""
-        theirs = numpys(obj) if isinstance(obj, FunctionType) else None
+        """NumPy's own function or class for one of ours."""
+        theirs = numpys(obj) if isinstance(obj, FunctionType | type) else None
         return super().reducer_override(obj) if theirs is None else (_same, (theirs,))
 
 
