@@ -104,7 +104,7 @@ def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Prog
         for step in program.steps:
             steps.append(_reading(step, tuple(value[v] if v < own else v + shift for v in step.inputs)))
         members += [fused + member for member in program.members or [0] * len(program.steps)]
-        fused += max(program.members, default=0) + 1
+        fused += program.fused
         gives.append(n + len(steps) - 1)
     steps, shaped = _shaped(steps, n)
     steps, merged = _merged(steps, n)
@@ -112,7 +112,8 @@ def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Prog
     name = "+".join(program.name for program in programs)
     types = tuple(chunk for chunk in inputs if chunk is not None)
     assert len(types) == n, "each input is read by some program"
-    return Program(name, types, steps[-1].output, tuple(steps), _work(steps, n), tuple(members[k] for k in kept))
+    own = tuple(members[k] for k in kept)
+    return Program(name, types, steps[-1].output, tuple(steps), _work(steps, n), own, fused=fused)
 
 
 def share_inputs(program: Program, slots: Sequence[int]) -> Program:

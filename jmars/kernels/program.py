@@ -209,6 +209,7 @@ class Program:
     steps: tuple[Step, ...]  # run in order; the last one writes the output
     work: int = 0  # bytes of scratch beside inputs and output; a few block buffers do not count
     members: tuple[int, ...] = ()  # which of the fused operands each step is of; empty where there is one
+    fused: int = 1  # how many operands were fused; of some of them no step may be left
     jit: bool = False  # whether it runs as machine code where an executor can make some
 
     @property

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.kernels import ChunkType
-from jmars.kernels.program import Generate, single
+from jmars.kernels.program import Call, Generate, single
 from jmars.optimize import compile_graph
 from jmars.optimize.drawing import drawing
 from jmars.tensor.engine import current_engine, set_engine
@@ -85,6 +85,16 @@ def test_each_operand_knows_all_that_it_is_made_of():
     assert set(done.tiled_group.tolist()) == set(range(done.after.n))
     plain = compiled(anomaly(x), redraw=False)
     assert plain.members(0) == np.flatnonzero(plain.tiled_group == 0).tolist()
+
+
+def test_who_raises_in_what_is_fused_twice_is_named():
+    x = mt.random.default_rng(1).random(1024 * 1024, chunk_size=512 * 1024).reshape(1024, 1024)
+    called = mt.map_blocks(np.negative, x, dtype=float)
+    done = compiled(called - x.max())
+    row = next(k for k, name in enumerate(labels(done.after)) if name == "random+reshape+negative+subtract")
+    program, members = done.after.programs[done.after.program[row]], done.members(row)
+    (step,) = (k for k, step in enumerate(program.steps) if isinstance(step, Call))
+    assert done.tiled.programs[done.tiled.program[members[program.members[step]]]].name == "negative"
 
 
 # -- values
