@@ -112,8 +112,8 @@ def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Prog
     name = "+".join(program.name for program in programs)
     types = tuple(chunk for chunk in inputs if chunk is not None)
     assert len(types) == n, "each input is read by some program"
-    own = tuple(members[k] for k in kept)
-    return Program(name, types, steps[-1].output, tuple(steps), _work(steps, n), own, fused=fused)
+    whose = tuple(members[k] for k in kept)
+    return Program(name, types, steps[-1].output, tuple(steps), _work(steps, n), whose, fused=fused)
 
 
 def share_inputs(program: Program, slots: Sequence[int]) -> Program:
