@@ -58,3 +58,9 @@ def test_records_and_text_in_a_cell(notebook):
     assert notebook["up"].fetch().tolist() == ["X", "X"] and float(notebook["total"]) == 5.0
     notebook("%%jmars\nlengths = {word: len(word) for word in t}\nlong = np.char.str_len(t)")  # text stays an array
     assert notebook["lengths"] == {"a": 1, "bc": 2} and notebook["long"].fetch().tolist() == [1, 2]
+
+
+def test_another_shape_and_a_write_in_one_cell(notebook):
+    notebook("import numpy as np\nm = np.ma.array(np.arange(6.0), mask=[0, 1, 0, 0, 1, 0])")
+    notebook("%%jmars\nm.shape = (2, 3)\nm[0, 2] = 9\nm[1] += 1")
+    assert notebook["m"].fetch().tolist() == [[0, None, 9], [4, None, 6]]

@@ -93,6 +93,8 @@ class MaskedTensor(Methods):
     @shape.setter
     def shape(self, lengths: Any) -> None:
         shaped = call("ma.reshape", self, lengths)  # other handles of the parts keep their shape
+        for part in self.parts():
+            part._leave_family()  # the new ones take their place
         self._data, self._mask = shaped._data, shaped._mask
 
     @property

@@ -34,9 +34,10 @@ def _of_both(name: str) -> None:
     def function(a: Any, *args: Any, **kwargs: Any) -> MaskedTensor:
         mask = mask_of(a)
         data = FUNCTIONS[name](as_tensor(data_of(a)), *args, **kwargs)
-        kept = name not in ("diagflat", "diag")
         found = None if mask is None else FUNCTIONS[name](mask, *args, **kwargs)
-        return masked_like(data, found, *((a,) if kept else ()))
+        if isinstance(a, MaskedTensor) and name not in ("diagflat", "diag"):
+            return a._like(data, found)
+        return MaskedTensor(data, found)
 
     function.__name__ = name
     function.__doc__ = f"`numpy.ma.{name}`, of data and mask."

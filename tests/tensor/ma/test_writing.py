@@ -101,3 +101,37 @@ def test_put_into_others():
     for write in (lambda: ma.put(soft, [0], [1]), lambda: ma.putmask(part, True, 1)):
         with pytest.raises(ViewWriteError):
             write()
+
+
+VIEWS = {
+    "reshape": lambda m: m.reshape(3, 2),
+    "ravel": lambda m: m.ravel(),
+    "T": lambda m: m.T,
+    "transpose": lambda m: m.transpose(1, 0),
+    "swapaxes": lambda m: m.swapaxes(0, 1),
+    "squeeze": lambda m: m.squeeze(),
+    "expand_dims": lambda m: mt.ma.expand_dims(m, 0),
+    "a row in another shape": lambda m: _shaped(m[0], (3, 1)),
+}
+
+
+def _shaped(m, shape):
+    m.shape = shape
+    return m
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("mask", [mt.ma.nomask, [[0, 1, 0], [0, 0, 1]]])
+def test_numpy_would_write_to_both(name, mask):
+    whole = mt.ma.array(np.arange(6.0).reshape(2, 3), mask=mask)
+    part = VIEWS[name](whole)
+    for one in (whole, part):
+        with pytest.raises(ViewWriteError):
+            one[0] = 9
+        with pytest.raises(ViewWriteError):
+            one += 1
+    with pytest.raises(ViewWriteError):
+        VIEWS[name](whole)[0] += 1
+    del one, whole
+    part[0] = 9  # nobody else sees it
+    assert (part[0].fetch() == 9).all()
