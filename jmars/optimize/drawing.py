@@ -11,10 +11,11 @@ from functools import lru_cache
 
 from jmars.kernels.expression import CONSTANT
 from jmars.kernels.program import Elementwise, Generate, Program
+from jmars.native import backend
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.random_cells import Cells
 from jmars.tensor.ops.random_chunks import open_draws
-from jmars.tensor.ops.random_doubles import open_doubles
+from jmars.tensor.ops.random_doubles import open_doubles, run_axis
 from jmars.tensor.ops.ranges import open_arange, open_linspace
 
 __all__ = ["drawing", "of_doubles"]
@@ -29,6 +30,7 @@ _METHODS = {
 }  # fmt: skip
 _CELL = 4000.0  # ns to go to a cell's place in the sequence
 _OPENED = 30_000.0  # ns to open a stream of random numbers
+_RUN = {"c": 5.0, "python": 2_000.0}  # ns to go to where a run of doubles begins
 
 
 @lru_cache(maxsize=4096)
@@ -55,15 +57,25 @@ def drawing(program: Program) -> float | None:
     return total / 1e9 if total < math.inf else None
 
 
-def of_doubles(shape: tuple[int, ...], chunks: Splits) -> float:
-    """Seconds in which an array of doubles is drawn, one chunk after the other."""
-    return (_PLACED[open_doubles] * math.prod(shape) + _OPENED * math.prod(map(len, chunks))) / 1e9
+def of_doubles(shape: tuple[int, ...], chunks: Splits, whole: tuple[int, ...]) -> float:
+    """Seconds in which an array of doubles, part of one of shape `whole`, is drawn, one chunk after the other."""
+    first = tuple(lengths[0] for lengths in chunks)  # as most of them are
+    each = _PLACED[open_doubles] + _going(first, whole)
+    return (each * math.prod(shape) + _OPENED * math.prod(map(len, chunks))) / 1e9
+
+
+def _going(shape: tuple[int, ...], whole: tuple[int, ...]) -> float:
+    """ns an element to go to where each run of a chunk of doubles begins."""
+    return _RUN[backend()] / max(1, math.prod(shape[run_axis(shape, whole) :]))
 
 
 def _generating(step: Generate) -> float:
     """ns for a chunk of a generator."""
     if step.open is not open_draws:
-        return _PLACED.get(step.open, math.inf) * step.output.size + _OPENED * (step.open is open_doubles)
+        if step.open is not open_doubles:
+            return _PLACED.get(step.open, math.inf) * step.output.size
+        going = _going((step.opened or step.output).shape, step.params[1])
+        return (_PLACED[open_doubles] + going) * step.output.size + _OPENED
     method, _, cells, vector = step.params
     shape = (step.opened or step.output).shape
     if method not in _METHODS or vector or 0 in shape:

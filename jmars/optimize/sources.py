@@ -114,9 +114,9 @@ def _pays(graph: TensorGraph, readers: Sequence[Sequence[int]], source: int, par
     wanted = [k for k in parts if k in asked or any(reader not in inside for reader in readers[k])]
     alone = source not in asked and all(reader in inside for reader in readers[source])
     meta = graph.metas[source]
-    kept = math.prod(meta.shape) * 8 * STORED + (of_doubles(meta.shape, meta.chunks) if alone else 0.0)
+    kept = math.prod(meta.shape) * 8 * STORED + (of_doubles(meta.shape, meta.chunks, meta.shape) if alone else 0.0)
     kept += sum(math.prod(graph.metas[k].shape) * 8 * HELD for k in wanted)
-    return sum(of_doubles(graph.metas[k].shape, graph.metas[k].chunks) for k in wanted) < kept
+    return sum(of_doubles(graph.metas[k].shape, graph.metas[k].chunks, meta.shape) for k in wanted) < kept
 
 
 def _uncut(graph: TensorGraph) -> TensorGraph:

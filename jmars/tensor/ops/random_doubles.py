@@ -19,10 +19,24 @@ from jmars.kernels.program import ChunkType, Fill
 from jmars.native import library
 from jmars.tensor.ops.random_streams import Stream, opened
 
-__all__ = ["open_doubles"]
+__all__ = ["open_doubles", "run_axis"]
 
 Array = np.ndarray[Any, Any]
 _HALF = 2**64 - 1
+
+
+def run_axis(shape: tuple[int, ...], whole: tuple[int, ...]) -> int:
+    """The axis of a chunk behind which it is as wide as the whole: its elements follow one another from there on.
+
+    Examples
+    --------
+    >>> run_axis((5, 2, 40), (9, 9, 40)), run_axis((5, 9, 40), (9, 9, 40)), run_axis((), ())
+    (1, 0, 0)
+    """
+    axis = len(whole) - 1
+    while axis > 0 and shape[axis] == whole[axis]:
+        axis -= 1
+    return max(axis, 0)
 
 
 def open_doubles(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], output: ChunkType) -> Fill:
@@ -30,12 +44,7 @@ def open_doubles(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], o
     scale, whole = params
     stream, corner = arg
     strides = [math.prod(whole[axis + 1 :]) for axis in range(len(whole))]
-
-    # axes behind which the chunk is whole: one run spans them
-    axis = len(whole) - 1
-    while axis > 0 and output.shape[axis] == whole[axis]:
-        axis -= 1
-    axis = max(axis, 0)
+    axis = run_axis(output.shape, whole)
     lead, run = output.shape[:axis], math.prod(output.shape[axis:])
     begin = sum(c * s for c, s in zip(corner, strides))
     write = _by_c(stream, begin, run, lead, strides[:axis]) or _by_numpy(stream, begin, run, lead, strides[:axis])
