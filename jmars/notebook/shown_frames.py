@@ -7,6 +7,7 @@ error is a fault of ours, so that it can be reported. Used by cell_error.py.
 from __future__ import annotations
 
 import dis
+import os
 import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,8 +17,8 @@ from jmars.errors import JmarsError
 
 __all__ = ["is_about_arguments", "links_of", "raised_below_us", "shown_links"]
 
-_OURS = str(Path(__file__).parents[1])  # the package's folder
-_LIBRARIES = (sysconfig.get_path("stdlib"), "<frozen ", "<__array_function__ ")
+_OURS = str(Path(__file__).parents[1]) + os.sep  # the package's folder
+_LIBRARIES = (sysconfig.get_path("stdlib") + os.sep, "<frozen ", "<__array_function__ ")
 _RAISE = dis.opmap["RAISE_VARARGS"]
 # What NumPy's C code raises about its arguments, also where we ask it for a shape or dtype.
 _ABOUT_ARGUMENTS = (JmarsError, ValueError, TypeError, IndexError, ArithmeticError, OSError)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+
+import jmars
 
 
 def frames(text: str) -> list[str]:
@@ -56,6 +60,13 @@ def test_what_a_library_raised_below_jmars_is_shown_at_the_users_line(ran, tmp_p
     text = ran(f"np.load({str(tmp_path / 'gone.npy')!r})").text
     assert frames(text) == ["Cell In[2]"]
     assert "FileNotFoundError" in text
+
+
+def test_a_folder_beside_ours_whose_name_begins_like_it_is_the_users(ran, notebook):
+    code = "def fail(block):\n    raise ValueError('mine')"
+    exec(compile(code, f"{Path(jmars.__file__).parent}_mine/lib.py", "exec"), notebook.shell.user_ns)
+    text = ran("mt.cond(np.ones(1), lambda: fail(1), 1)").text
+    assert frames(text)[-1].endswith("jmars_mine/lib.py") and "ValueError: mine" in text
 
 
 def test_frames_on_a_worker_are_shown_where_the_users_are_among_them(ran, notebook):
