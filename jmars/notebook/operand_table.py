@@ -182,7 +182,8 @@ class OperandTable:
     def _stage_rows(self) -> list[StageRow]:
         stages, rows = self.data["stages"], []
         first = np.unique(self.bucket, return_index=True)[1]
-        for name, at, n in zip(self._stage_names(), first, self.stage_counts.sum(1).tolist(), strict=True):
+        names = self._stage_names()[: len(first)]  # a graph without stages has one row all the same
+        for name, at, n in zip(names, first, self.stage_counts.sum(1).tolist()):
             _, file, line, text = stages[at][:4]
             rows.append(StageRow(name=name, file=plain_text(file), line=int(line or 0), text=plain_text(text), n=n))
         return rows

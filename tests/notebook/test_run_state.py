@@ -76,6 +76,13 @@ def test_pruned_operands_belong_to_no_box():
     assert sum(picture["stages"][0]) == 3
 
 
+def test_a_graph_without_operands_is_drawn_as_nothing():
+    log = started(4)
+    log.events[2][4] = {name: type(value)() for name, value in graph_built(4).items()}
+    graph = run_of(log).picture(0)["graph"]
+    assert (graph["stages"], graph["before"]["n"], graph["after"]["n"]) == ([], 0, 0)
+
+
 def test_above_1500_operands_a_box_is_a_stage():
     run = run_of(started(1000).moved(S.READY, range(1000)).moved(S.FINISHED, range(10), worker=0))
     picture = run.picture(0)
