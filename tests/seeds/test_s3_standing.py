@@ -44,8 +44,9 @@ def _read(graph):
 def test_s3_26_the_lanes_of_the_view_show_all_four_states_of_operands(cluster):
     size = cluster.capacity // 8 // 16
     kept = [mt.random.default_rng(seed).random(4 * size, chunk_size=size) for seed in range(6)]  # more than memory
+    assert cluster.submit(*kept).wait(60)  # some of it is on disk now, and must be read
     # what is picked is stored when its size is known; all else is written where it stays
-    job = cluster.submit(*kept, *[(one * 2).sum() for one in kept], *[one[one > 0.99] for one in kept])
+    job = cluster.submit(*[(one * 2).sum() for one in kept], *[one[one > 0.99] for one in kept])
     assert job.wait(60) and job.error is None
     timed = [event for event in job.events() if event[2] == "OperandsTimed"]
     found = np.concatenate([spans(event[1], event[4]) for event in timed])
