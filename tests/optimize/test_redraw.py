@@ -23,7 +23,7 @@ def compiled(*tensors, room=None, **config):
     return compile_graph(TensorGraph.of([one.data for one in tensors]), config, room=room)
 
 
-def uniform(shape=(512, 512), chunk_size=256, seed=1):
+def uniform(shape=(512, 512), chunk_size=(128, 512), seed=1):
     return mt.random.default_rng(seed).random(shape, chunk_size=chunk_size)
 
 
