@@ -248,8 +248,11 @@ def _peak(resident: Callable[[], int]) -> Iterator[list[int]]:
         return cluster + sum(map(_pss, tree))
 
     def watch() -> None:
-        while not ended.wait(SAMPLE_SECONDS):
+        pause = SAMPLE_SECONDS
+        while not ended.wait(pause):
+            start = time.perf_counter()
             most[0] = max(most[0], used())
+            pause = max(SAMPLE_SECONDS, 20 * (time.perf_counter() - start))  # looking may take a twentieth
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
