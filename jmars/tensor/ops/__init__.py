@@ -4,6 +4,7 @@ In reading order:
 
 - rechunk.py: other chunks of the same array
 - shuffling.py: all to all where memory is short
+- rolling.py: what leaves at one end comes in at the other
 - formula.py: elementwise functions as one operand, `Formula`
 - creation.py: constants; the pattern for other operands
 - elementwise.py: one row per ufunc
@@ -108,6 +109,7 @@ from jmars.tensor.ops import (
     reading,
     reduction,
     reshape,
+    rolling,
     selecting,
     signals,
     statistics,
@@ -153,6 +155,7 @@ __all__ = [
     "reading",
     "reduction",
     "reshape",
+    "rolling",
     "selecting",
     "signals",
     "statistics",

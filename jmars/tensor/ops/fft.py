@@ -16,8 +16,8 @@ from jmars.tensor.ops.axes import normal_axis
 from jmars.tensor.ops.creation import check_device
 from jmars.tensor.ops.elementwise import astype
 from jmars.tensor.ops.handing import handed
-from jmars.tensor.ops.indexing import roll
 from jmars.tensor.ops.ranges import arange
+from jmars.tensor.ops.rolling import roll
 from jmars.tensor.ops.whole import along
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from jmars.tensor.tensor import Tensor, as_tensor

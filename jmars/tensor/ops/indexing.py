@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.axes import expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.handing import handed
-from jmars.tensor.ops.joining import concatenate, part_of_axis
 from jmars.tensor.ops.masking import mask_at, masked
 from jmars.tensor.ops.records import field, field_names
 from jmars.tensor.ops.reshape import merged_axes, ravel, reshape
@@ -291,17 +290,3 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     flat = merged_axes(x, x.ndim - 2, 2)
     stop = start + (count - 1) * (columns + 1) + 1 if count else start
     return Tensor(sliced(flat, [*[slice(None)] * (x.ndim - 2), slice(start, stop, columns + 1)]).data)
-
-
-@offers("roll")
-def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
-    """`np.roll`: what leaves at one end comes in at the other."""
-    x = as_tensor(a)
-    if axis is None:
-        return Tensor(reshape(roll(ravel(x), shift, 0), x.shape).data)
-    axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
-    for n, i in np.broadcast(shift, axes):
-        by = int(n) % x.shape[i] if x.shape[i] else 0
-        if by:
-            x = concatenate([part_of_axis(x, i, slice(-by, None)), part_of_axis(x, i, slice(None, -by))], i)
-    return Tensor(x.data)

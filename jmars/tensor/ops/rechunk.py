@@ -18,13 +18,13 @@ from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
-from jmars.tensor.ops.shuffling import covers, shuffled
+from jmars.tensor.ops.shuffling import Cover, covers, shuffled
 from jmars.tensor.ops.tiling import classes
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Rechunk", "rechunk", "rechunked"]
+__all__ = ["Rechunk", "put_together", "rechunk", "rechunked"]
 
 SHARE = 4  # of a worker's part of the memory limit, what the inputs of one chunk may take
 
@@ -95,28 +95,53 @@ class Rechunk(Operand):
         """One operand per output chunk; a chunk that stays whole is passed on as it is."""
         (source,) = inputs
         axes = [covers(old, new) for old, new in zip(source.splits, output.chunks)]
-        kinds, which = classes([[(cover.lengths, cover.taken) for cover in axis] for axis in axes])
-        first = [np.array([cover.first for cover in axis], np.int64) for axis in axes]
-        start = [np.array([cover.start for cover in axis], np.int64) for axis in axes]
-        ids = np.empty(output.grid, np.int64)
-        for k, kind in enumerate(kinds):
-            where = np.nonzero(which == k)
-            if not len(where[0]):
-                continue
-            corner = [axis[i] for axis, i in zip(first, where)]
-            places = list(itertools.product(*(range(len(lengths)) for lengths, _ in kind)))
-            read = np.stack([source.ids[tuple(c + step for c, step in zip(corner, place))] for place in places], axis=1)
-            if len(places) == 1 and all(lengths == taken for lengths, taken in kind):
-                ids[where] = read[:, 0]
-                continue
-            types = [ChunkType(tuple(n[i] for (n, _), i in zip(kind, place)), source.dtype) for place in places]
-            out = ChunkType(tuple(sum(taken) for _, taken in kind), output.dtype)
-            params = tuple(taken for _, taken in kind)
-            step = Call(assemble, params, tuple(range(len(places))), out, True)
-            starts = [axis[i].tolist() for axis, i in zip(start, where)]
-            zeros = np.zeros(len(read), np.int64)
-            ids[where] = builder.add_many([single(self.name, types, step)], zeros, read, [(s,) for s in zip(*starts)])
-        return ids
+        return put_together(self.name, builder, source.ids, axes, output)
+
+
+def put_together(
+    name: str,
+    builder: ChunkGraphBuilder,
+    source: NDArray[np.int64],
+    axes: Sequence[Sequence[Cover]],
+    output: TensorMeta,
+) -> NDArray[np.int64]:
+    """Ids of chunks that are each made of chunks of a grid; one that is a chunk as it lies is that chunk.
+
+    Parameters
+    ----------
+    name
+        What the view shows.
+    builder
+        Takes the operands, one for each chunk that is made.
+    source
+        Ids of the chunks that are read; one may stand there more than once.
+    axes
+        For each axis and each chunk along it, what it is made of.
+    output
+        Of the same dtype as what is read.
+    """
+    kinds, which = classes([[(cover.lengths, cover.taken) for cover in axis] for axis in axes])
+    first = [np.array([cover.first for cover in axis], np.int64) for axis in axes]
+    start = [np.array([cover.start for cover in axis], np.int64) for axis in axes]
+    ids = np.empty(output.grid, np.int64)
+    for k, kind in enumerate(kinds):
+        where = np.nonzero(which == k)
+        if not len(where[0]):
+            continue
+        corner = [axis[i] for axis, i in zip(first, where)]
+        places = list(itertools.product(*(range(len(lengths)) for lengths, _ in kind)))
+        read = np.stack([source[tuple(c + step for c, step in zip(corner, place))] for place in places], axis=1)
+        if len(places) == 1 and all(lengths == taken for lengths, taken in kind):
+            ids[where] = read[:, 0]
+            continue
+        types = [ChunkType(tuple(n[i] for (n, _), i in zip(kind, place)), output.dtype) for place in places]
+        out = ChunkType(tuple(sum(taken) for _, taken in kind), output.dtype)
+        params = tuple(taken for _, taken in kind)
+        step = Call(assemble, params, tuple(range(len(places))), out, True)
+        starts = [axis[i].tolist() for axis, i in zip(start, where)]
+        zeros = np.zeros(len(read), np.int64)
+        ids[where] = builder.add_many([single(name, types, step)], zeros, read, [(s,) for s in zip(*starts)])
+    return ids
 
 
 def assemble(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, ...], ...], arg: tuple[int, ...]) -> None:
