@@ -18,7 +18,19 @@ from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Splits
 from jmars.units import parse_bytes
 
-__all__ = ["ChunkSize", "chunk_bytes", "common_splits", "decide_splits", "refined", "split_axis"]
+__all__ = [
+    "ChunkSize",
+    "agreed_splits",
+    "chunk_bytes",
+    "common_splits",
+    "decide_splits",
+    "evenly",
+    "refined",
+    "split_axis",
+    "without_slivers",
+]
+
+SLIVER = 16  # a chunk this many times shorter than the longest of its axis is a sliver
 
 ChunkSize = Any  # int | None | tuple of (int | None | tuple of int), one per axis
 
@@ -185,11 +197,17 @@ def _automatic(shape: tuple[int, ...], dtype: np.dtype[Any], most: int, fixed: M
             length = max(1, min(shape[axis], int(room ** (1 / (len(open_axes) - taken)) + 1e-9)))
             side[axis] = length
             room = max(1.0, room / length)
-    return tuple(fixed[axis] if axis in fixed else _evenly(length, side[axis]) for axis, length in enumerate(shape))
+    return tuple(fixed[axis] if axis in fixed else evenly(length, side[axis]) for axis, length in enumerate(shape))
 
 
-def _evenly(length: int, most: int) -> tuple[int, ...]:
-    """Chunks of nearly one length, none above `most`."""
+def evenly(length: int, most: int) -> tuple[int, ...]:
+    """Chunks of nearly one length, none above `most`.
+
+    Examples
+    --------
+    >>> evenly(10, 4)
+    (4, 3, 3)
+    """
     if length <= most:
         return (length,)
     parts = -(-length // most)
@@ -211,6 +229,46 @@ def common_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(int(n) for n in np.diff(ends, prepend=0) if n) or (0,)
 
 
+def agreed_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """How to cut what is made of arrays cut as `axes` (all of one length).
+
+    As one of them, the most even of those in fewest chunks, where all the others cut near its cuts only, or else as
+    finely as all together: shifted slices of an array would otherwise give a sliver at each cut.
+
+    Examples
+    --------
+    >>> agreed_splits([(99, 100, 100), (100, 100, 99)]), agreed_splits([(40, 60), (60, 40)])
+    ((99, 100, 100), (40, 20, 40))
+    """
+    if all(axis == axes[0] for axis in axes):
+        return axes[0]
+    model = min(axes, key=lambda axis: (len(axis), max(axis) - min(axis)))
+    ends = np.concatenate([[0], np.cumsum(model)])
+    others = np.concatenate([np.cumsum(axis) for axis in axes])
+    after = np.minimum(np.searchsorted(ends, others), len(model))
+    away = np.minimum(ends[after] - others, others - ends[np.maximum(after - 1, 0)])
+    return model if away.max() * SLIVER < max(model) else common_splits(axes)
+
+
+def without_slivers(axis: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """`axis` with its slivers joined to their neighbours, where they are not longer than `most` or the longest then.
+
+    Examples
+    --------
+    >>> without_slivers((1, 99, 100, 3), 102), without_slivers((1, 99, 100, 3), 103)
+    ((100, 100, 3), (100, 103))
+    """
+    longest = max(axis)
+    found = list(axis[:1])
+    for length in axis[1:]:
+        joined = found[-1] + length
+        if min(found[-1], length) * SLIVER < longest and joined <= max(most, longest):
+            found[-1] = joined
+        else:
+            found.append(length)
+    return tuple(found)
+
+
 def refined(chunks: Splits, fixed: Sequence[int], most: int) -> Splits:
     """`chunks` cut further until none has more than `most` elements; axes in `fixed` stay as they are.
 
@@ -228,6 +286,6 @@ def refined(chunks: Splits, fixed: Sequence[int], most: int) -> Splits:
         if size <= most or longest <= 1:
             continue
         side = max(1, most * longest // size)
-        found[axis] = tuple(part for length in found[axis] for part in _evenly(length, side))
+        found[axis] = tuple(part for length in found[axis] for part in evenly(length, side))
         size = size // longest * max(found[axis])
     return tuple(found)

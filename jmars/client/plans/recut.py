@@ -25,7 +25,7 @@ from jmars.tensor.ops.random_order import Order
 from jmars.tensor.ops.ranges import Range
 from jmars.tensor.ops.rechunk import Rechunk, rechunked
 from jmars.tensor.ops.reduction import Reduction
-from jmars.tensor.splits import common_splits, split_axis
+from jmars.tensor.splits import agreed_splits, split_axis
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["chunk_count", "cut_sources", "largest_source", "ordered", "recut"]
@@ -166,12 +166,12 @@ def _follows(node: TensorData, inputs: Sequence[TensorData]) -> TensorData:
 
 
 def _elementwise(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
-    """Cut as the inputs are, or as finely as all of them together."""
+    """Cut as the inputs are, or nearly are, or as finely as all of them together."""
     cuts: list[tuple[int, ...]] = []
     for axis, length in enumerate(node.shape):
         own = [axis - _shift(node, one) for one in inputs]
         found = [one.chunks[k] for one, k in zip(inputs, own) if k >= 0 and one.shape[k] == length]
-        cuts.append(common_splits(found) if found else node.chunks[axis])
+        cuts.append(agreed_splits(found) if found else node.chunks[axis])
     splits = tuple(cuts)
     fitting = []
     for one in inputs:

@@ -21,7 +21,7 @@ from jmars.tensor.infer import Kind, check_dtype, kind_of, result_type, ufunc_dt
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.unsized import broadcast_lengths, chunk_type, classes, length_kind, run_expression
-from jmars.tensor.splits import common_splits
+from jmars.tensor.splits import agreed_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, axis_length, is_known, is_open
 
@@ -208,7 +208,7 @@ def broadcast_of(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]]) ->
 
 
 def _common(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits | None) -> Splits:
-    """Splits of a result: of its inputs where they agree, else their common refinement."""
+    """Splits of a result: of its inputs where they agree or nearly so, else their common refinement."""
     first = next((data.chunks for data in inputs if data.shape == shape), None)
     if first is not None and all(data.chunks == first for data in inputs):
         return first
@@ -220,7 +220,7 @@ def _common(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits
             if own >= 0 and data.shape[own] == length:
                 cuts.append(data.chunks[own])
         whole = splits[axis] if splits is not None and not cuts else (length,)
-        found.append(common_splits(cuts) if cuts else whole)
+        found.append(agreed_splits(cuts) if cuts else whole)
     return tuple(found)
 
 

@@ -1,10 +1,13 @@
-"""Arrays side by side, in pieces and repeated. Joining copies nothing: the whole has the chunks of its parts.
+"""Arrays side by side, in pieces and repeated. Joining copies nothing: the whole has the chunks of its parts, but that
+slivers are joined to their neighbours, and pieces of one array put together again are cut as it was.
 
 Used as `jmars.tensor.<name>` and by NumPy's protocols.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -14,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.axes import atleast_1d, atleast_2d, atleast_3d, expand_dims, normal_axis
 from jmars.tensor.ops.elementwise import astype
 from jmars.tensor.ops.handing import handed
 from jmars.tensor.ops.rechunk import rechunked
 from jmars.tensor.ops.reshape import ravel
-from jmars.tensor.ops.slicing import sliced
+from jmars.tensor.ops.slicing import Slice, sliced
 from jmars.tensor.ops.taking import taken
 from jmars.tensor.ops.tiling import view
 from jmars.tensor.protocols import offers
-from jmars.tensor.splits import common_splits
+from jmars.tensor.splits import chunk_bytes, common_splits, evenly, without_slivers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["array_split", "concatenate", "part_of_axis", "repeat", "stack", "tile"]
@@ -96,7 +99,34 @@ def _joined(parts: list[Tensor], axis: int) -> Tensor:
     along = tuple(n for data in inputs for n in data.chunks[axis])
     chunks = (*cut[:axis], along, *cut[axis:])
     op = Concatenate(axis, inputs=tuple(inputs))
-    return Tensor(new_data(op, tuple(map(sum, chunks)), parts[0].dtype, chunks))
+    data = new_data(op, tuple(map(sum, chunks)), parts[0].dtype, chunks)
+    return Tensor(rechunked(data, (*chunks[:axis], _settled_cut(parts, axis, chunks), *chunks[axis + 1 :])))
+
+
+def _settled_cut(parts: list[Tensor], axis: int, chunks: Splits) -> tuple[int, ...]:
+    """How a joined axis is cut, so that what is joined again and again does not fall into ever more chunks.
+
+    Where its parts are cut out of arrays, as these are cut altogether if that makes fewer chunks.
+    """
+    row = math.prod(max(cut) for i, cut in enumerate(chunks) if i != axis) * parts[0].dtype.itemsize
+    most = chunk_bytes() // max(row, 1)
+    sources: dict[Any, tuple[int, ...]] = {}
+    for i, x in enumerate(parts):  # an array counts as often as it stands there, but once for all that is cut out of it
+        source = _source(x.data)
+        sources[i if source is x.data else source] = source.chunks[axis]
+    whole = without_slivers(tuple(itertools.chain.from_iterable(sources.values())), most)
+    if sum(whole) == sum(chunks[axis]) and len(whole) < len(chunks[axis]):
+        return whole
+    along = without_slivers(chunks[axis], most)
+    return along if len(along) <= len(whole) else min(along, evenly(sum(along), max(whole)), key=len)
+
+
+def _source(data: TensorData) -> TensorData:
+    """What a rectangular part was cut out of; another array itself."""
+    op = data.op
+    if isinstance(op, Slice) and all(isinstance(entry, tuple) for entry in op.index) and not op.inputs[0].unsettled:
+        return op.inputs[0]
+    return data
 
 
 @offers("stack")

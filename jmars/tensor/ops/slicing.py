@@ -19,7 +19,7 @@ from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.tiling import add_classes, classes
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["Part", "local_slice", "parts_of", "sliced"]
+__all__ = ["Part", "Slice", "local_slice", "parts_of", "sliced"]
 
 Array = np.ndarray[Any, Any]
 Basic = int | slice | None  # an entry of an index; ints and slices in bounds
