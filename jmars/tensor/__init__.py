@@ -13,6 +13,7 @@ In reading order:
 - engine.py: the slot for what computes tensors
 - splits.py: chunk sizes
 - infer.py: dtypes by NumPy's own rules
+- answering.py: objects that answer NumPy's functions themselves
 - protocols.py: the table of functions
 - display.py: a tensor as NumPy prints it
 - temporaries.py: values that only the running statement holds
@@ -72,6 +73,12 @@ __all__ = [
     "set_engine",
     "tensor",
 ]
+
+for _module, _path in ((fft, "fft."), (linalg, "linalg.")):  # as they stand in the table: who answers himself is asked
+    for _name, _own in list(vars(_module).items()):
+        _offered = _FUNCTIONS.get(_path + _name)
+        if _offered is not None and getattr(_offered, "__wrapped__", None) is _own:
+            setattr(_module, _name, _offered)
 
 # NumPy's own, as they are: constants, dtypes, and what concerns no array's elements
 _PASSED_ON = """

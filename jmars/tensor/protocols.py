@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.answering import answering, asks, numpys_answer
 from jmars.tensor.foreign import ForeignArrayError, answer
 from jmars.tensor.unknown import Origin
 
@@ -21,7 +22,7 @@ __all__ = ["FUNCTIONS", "call", "find", "numpys", "offers", "set_guard", "set_ma
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # name in jmars.tensor, or "method.<name>" for what is only a method
-_BY_NUMPY: dict[Any, Callable[..., Any]] = {}  # NumPy's function: ours
+_BY_NUMPY: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # NumPy's: ours, and ours that asks nobody
 
 
 def offers(*names: str) -> Callable[[F], F]:
@@ -37,17 +38,23 @@ def offers(*names: str) -> Callable[[F], F]:
     """
 
     def register(function: F) -> F:
-        offered = _behind_guard(names[0], function)
-        for name in names:
-            FUNCTIONS[name] = offered
-            theirs: Any = np
-            for part in name.split("."):
-                theirs = getattr(theirs, part, None)
-            if theirs is not None:  # np.ma.expand_dims is np.expand_dims: who came first answers
-                _BY_NUMPY.setdefault(theirs, offered)
+        known = [theirs for name in names if (theirs := _named(name)) is not None]
+        alone = _behind_guard(names[0], function)
+        offered = next((_behind_guard(names[0], function, theirs) for theirs in known if asks(theirs)), alone)
+        FUNCTIONS.update(dict.fromkeys(names, offered))
+        for theirs in known:  # np.ma.expand_dims is np.expand_dims: who came first answers
+            _BY_NUMPY.setdefault(theirs, (offered, alone))
         return function
 
     return register
+
+
+def _named(name: str) -> Any:
+    """What NumPy has under that name, or None."""
+    found: Any = np
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 Guard = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -70,9 +77,13 @@ def set_masked_guard(guard: MaskedGuard) -> None:
     _masked_guard = guard
 
 
-def _behind_guard(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _behind_guard(name: str, function: Callable[..., Any], theirs: Any = None) -> Callable[..., Any]:
+    """The function as it is called; objects that answer NumPy's `theirs` themselves are asked through it."""
+
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
+        if theirs is not None and next(answering((*args, *kwargs.values())), None) is not None:
+            return numpys_answer(theirs, args, kwargs, FUNCTIONS["asarray"])
         if _masked_guard is not None and (found := _masked_guard(name, args, kwargs)) is not NotImplemented:
             return found
         try:
@@ -94,8 +105,8 @@ def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def find(theirs: Any) -> Callable[..., Any] | None:
-    """Our function for NumPy's, or None."""
-    return _BY_NUMPY.get(theirs)
+    """Our function for NumPy's, which has asked the arguments already, or None."""
+    return _BY_NUMPY.get(theirs, (None, None))[1]
 
 
 def numpys(ours: Any) -> Any:
@@ -104,7 +115,7 @@ def numpys(ours: Any) -> Any:
         return None  # a user's own, as nearly all are
     if isinstance(ours, type):
         return vars(ours).get("theirs")
-    found = (theirs for theirs, function in _BY_NUMPY.items() if function is ours)
+    found = (theirs for theirs, (offered, alone) in _BY_NUMPY.items() if ours is offered or ours is alone)
     return next((one for one in found if not isinstance(getattr(one, "__self__", None), np.random.RandomState)), None)
 
 

@@ -17,6 +17,7 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError, ViewWriteError
+from jmars.tensor.answering import first_answer, has_method
 from jmars.tensor.display import summary
 from jmars.tensor.engine import current_engine, get_engine
 from jmars.tensor.foreign import takes_part
@@ -283,6 +284,9 @@ class Tensor(Methods):
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        found = first_answer(ufunc, method, inputs, kwargs)
+        if found is not NotImplemented:
+            return found
         ours = find(ufunc)
         if ours is None:
             raise unsupported(ufunc.__name__)
@@ -294,6 +298,8 @@ class Tensor(Methods):
         return ours(*inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if has_method(function, args):
+            return function.__wrapped__(*args, **kwargs)
         ours = find(function)
         if ours is None:
             module = function.__module__.removeprefix("numpy").lstrip(".")
