@@ -25,6 +25,7 @@ In reading order:
 - composite.py: values of several tensors
 - numpy_classes.py: NumPy's array classes as a cell sees them
 - ma: masked arrays, imported when they are asked for
+- linalg.py: the names of np.linalg
 - strings.py: functions of text, imported when they are asked for
 - array_api.py: the names of the array API standard
 - deferring.py: functions of arrays of unknown length, put off to a later stage
@@ -38,12 +39,12 @@ from typing import Any
 
 import numpy as _np
 
-from jmars.tensor import array_api, deferring, files, numpy_classes, ops
+from jmars.tensor import array_api, deferring, files, linalg, numpy_classes, ops
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
-from jmars.tensor.ops import fft, linalg, random
+from jmars.tensor.ops import fft, random
 from jmars.tensor.ops.converting import tensor  # over the module of that name
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 from jmars.tensor.protocols import unsupported as _unsupported
@@ -74,11 +75,10 @@ __all__ = [
     "tensor",
 ]
 
-for _module, _path in ((fft, "fft."), (linalg, "linalg.")):  # as they stand in the table: who answers himself is asked
-    for _name, _own in list(vars(_module).items()):
-        _offered = _FUNCTIONS.get(_path + _name)
-        if _offered is not None and getattr(_offered, "__wrapped__", None) is _own:
-            setattr(_module, _name, _offered)
+for _name, _own in list(vars(fft).items()):  # as they stand in the table: who answers himself is asked
+    _offered = _FUNCTIONS.get("fft." + _name)
+    if _offered is not None and getattr(_offered, "__wrapped__", None) is _own:
+        setattr(fft, _name, _offered)
 
 # NumPy's own, as they are: constants, dtypes, and what concerns no array's elements
 _PASSED_ON = """

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from jmars.tensor import linalg as _linalg
 from jmars.tensor.methods import Methods
 from jmars.tensor.ops import fft
-from jmars.tensor.ops import linalg as _linalg
 from jmars.tensor.protocols import FUNCTIONS
 
 __all__ = ["argsort", "broadcast_arrays", "clip", "fft", "linalg", "meshgrid", "sort"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -163,3 +164,8 @@ def test_asarray_takes_the_values():
         for found in (mt.asarray(given), mt.array(given)):
             assert isinstance(found, Tensor)
             np.testing.assert_array_equal(found.fetch(), np.asarray(given))
+
+
+def test_a_function_that_is_sent_along_does_not_take_the_table_with_it():
+    assert len(cloudpickle.dumps(mt.sum)) < 10_000
+    assert cloudpickle.loads(cloudpickle.dumps(mt.sum))(mt.ones(3)).dtype == float

@@ -179,3 +179,11 @@ def test_einsum_with_an_ellipsis(data):
     for text in ("...j,...j->...", "...ij,ij->...i", "...,...", "...i,...i"):
         same(np.einsum(text, x, y), np.einsum(text, a, b), rtol=1e-5)
     same(np.einsum("...i->i...", x), np.einsum("...i->i...", a))
+
+
+def test_names_of_linalg_that_mean_something_else_elsewhere():
+    x = np.arange(24.0).reshape(2, 3, 4)
+    np.testing.assert_array_equal(mt.linalg.diagonal(mt.asarray(x)), np.linalg.diagonal(x))
+    np.testing.assert_array_equal(mt.linalg.trace(mt.asarray(x)), np.linalg.trace(x))
+    with pytest.raises(ValueError, match="flatten"):
+        mt.linalg.outer(mt.asarray(x), mt.asarray(x))

@@ -1,0 +1,30 @@
+"""`jmars.tensor.linalg.<name>`: what `np.linalg.<name>` means in a cell, from the same table.
+
+`np.linalg.trace`, `diagonal` and `outer` are others than `np.trace`, `diagonal` and `outer`, which ops/linalg.py has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.protocols import FUNCTIONS, unsupported
+
+_NAMES = sorted(name.removeprefix("linalg.") for name in FUNCTIONS if name.startswith("linalg."))
+__all__ = ["LinAlgError", *_NAMES]
+
+LinAlgError = np.linalg.LinAlgError
+
+
+def __getattr__(name: str) -> Any:
+    found = FUNCTIONS.get(f"linalg.{name}")
+    if found is not None:
+        return found
+    if hasattr(np.linalg, name) and not name.startswith("_"):
+        raise AttributeError(str(unsupported(f"linalg.{name}")))
+    raise AttributeError(f"module 'jmars.tensor.linalg' has no attribute {name!r}, and neither has np.linalg")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
