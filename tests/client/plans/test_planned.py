@@ -213,11 +213,11 @@ def test_of_a_graph_that_unfolds_the_first_stage_is_planned():
 
 
 def test_what_a_cluster_learnt_counts_at_once(cluster):
-    def slow(block):
+    def learnt_about_here_only(block):  # costs are learnt by name
         time.sleep(0.05)
         return block
 
-    x, y = (mt.map_blocks(slow, mt.ones(40, chunk_size=10), dtype=float) for _ in range(2))
+    x, y = (mt.map_blocks(learnt_about_here_only, mt.ones(40, chunk_size=10), dtype=float) for _ in range(2))
     before = x.plan().makespan
     assert cluster.submit(y).wait(30)
     assert x.plan().makespan > before + 0.05
