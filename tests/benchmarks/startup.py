@@ -1,18 +1,22 @@
 """From `Cluster()` to a first result: python tests/benchmarks/startup.py [--check].
 
-Each round is a new Python, so nothing is warm but the file cache. Goal: at most 0.5 s, best of the rounds.
+Each round is a new Python, so nothing is warm but the file cache and the bytecode. Goals, best of the rounds: importing
+jmars after NumPy at most 0.3 s, from `Cluster()` to a first result at most 0.5 s.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 
 from machine import describe, this_machine
 
-GOAL = 0.5  # seconds
+import jmars
+
+GOALS = {"import jmars": 0.3, "Cluster() to first result": 0.5}  # seconds
 
 PROGRAM = """
 import json, time
@@ -43,15 +47,19 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="exit 1 when the goal is missed")
     given = parser.parse_args()
     print(f"machine: {this_machine()}")
+    subprocess.run([sys.executable, "-m", "compileall", "-q", os.path.dirname(jmars.__file__)], check=True, timeout=60)
     rounds: list[dict[str, float]] = []
     for _ in range(given.rounds):
         answer = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True, timeout=60)
         rounds.append(json.loads(answer.stdout))
     for name in rounds[0]:
         print(f"{name:26s}{describe([1e3 * one[name] for one in rounds], 'ms')}")
-    best = min(one["Cluster() to first result"] for one in rounds)
-    print(f"goal (at most {GOAL:g} s, best of {given.rounds}): {'met' if best <= GOAL else 'MISSED'}")
-    return 1 if given.check and best > GOAL else 0
+    missed = False
+    for name, goal in GOALS.items():
+        best = min(one[name] for one in rounds)
+        missed |= best > goal
+        print(f"goal of {name} (at most {goal:g} s, best of {given.rounds}): {'MISSED' if best > goal else 'met'}")
+    return 1 if given.check and missed else 0
 
 
 if __name__ == "__main__":
