@@ -19,10 +19,11 @@ In reading order:
 - temporaries.py: values that only the running statement holds
 - spellings.py: Dask's and Mars's names
 - methods.py, tensor.py: `Tensor`, the handle
+- composite.py: values of several tensors
+- captured.py: functions that use a tensor, refused by name
 - unfinished_file.py: files that get their names when they are complete
 - ops: the operands
 - files: arrays in files of other formats
-- composite.py: values of several tensors
 - numpy_classes.py: NumPy's array classes as a cell sees them
 - ma: masked arrays, imported when they are asked for
 - linalg.py: the names of np.linalg

@@ -53,7 +53,7 @@ __all__ = ["FAILED", "INTERRUPTED", "KEPT", "MEMORY", "TAKEN_BACK", "UNSIZED", "
 
 FAILED, INTERRUPTED, UNSIZED, TAKEN_BACK = "failed", "interrupted", "unsized", "taken back"
 MEMORY, KEPT = "memory", "kept"
-PACKAGE = str(Path(__file__).parents[1])
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
 REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
 TRIM_ALWAYS = 1 << 62
 TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch

@@ -351,3 +351,10 @@ def test_equal_draws_are_one(engine: OneByOne):
     a, b = Generator(0).standard_normal(5), Generator(0).standard_normal(5)
     assert a.data.op.token() == b.data.op.token()
     assert a.data.op.token() != Generator(1).standard_normal(5).data.op.token()
+
+
+@pytest.mark.parametrize("make", [mt.random.default_rng, mt.random.RandomState])
+def test_a_tensor_seeds_by_its_value(make, cluster):
+    seed = mt.random.default_rng(3).integers(10)
+    theirs = getattr(np.random, make.__name__)(np.random.default_rng(3).integers(10))
+    assert np.array_equal(make(seed).uniform(size=5).fetch(), theirs.uniform(size=5))

@@ -25,7 +25,7 @@ from jmars.tensor.ops.random_cells import SMALL
 from jmars.tensor.ops.random_chunks import Doubles, Draws
 from jmars.tensor.ops.random_given import given_draws
 from jmars.tensor.ops.random_order import Order
-from jmars.tensor.ops.random_streams import Drawer, Stream, jumped, packed, sample
+from jmars.tensor.ops.random_streams import Drawer, Stream, entropy, jumped, packed, sample
 from jmars.tensor.ops.taking import taken
 from jmars.tensor.protocols import call, unsupported
 from jmars.tensor.splits import ChunkSize, decide_splits
@@ -54,7 +54,7 @@ class Generator:
     """
 
     def __init__(self, seed: Any = None) -> None:
-        self._set(np.random.default_rng(seed), isinstance(seed, np.random.BitGenerator | np.random.Generator))
+        self._set(np.random.default_rng(entropy(seed)), isinstance(seed, np.random.BitGenerator | np.random.Generator))
 
     def _set(self, numpys: np.random.Generator, shared: bool) -> None:
         """Draw from a generator of NumPy's; whether others draw from it too."""

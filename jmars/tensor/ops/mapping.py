@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import ChunkSizeError, UnsupportedError
 from jmars.kernels.program import Call, Program, single
+from jmars.tensor.captured import refused
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.foreign import ForeignArrayError, is_foreign
 from jmars.tensor.infer import check_dtype
@@ -183,6 +184,13 @@ def call_user(
 
 class Packer(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
     """Our functions and classes, as a cell's `sqrt` and `ndarray`, become NumPy's: blocks are NumPy arrays."""
+
+    def dump(self, obj: Any) -> Any:
+        """Pickle; a function that uses a tensor is refused by name."""
+        try:
+            return super().dump(obj)
+        except UnsupportedError as error:
+            raise refused(obj) or error from None
 
     def reducer_override(self, obj: Any) -> Any:
         """NumPy's own function or class for one of ours."""

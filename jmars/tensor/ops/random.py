@@ -13,7 +13,7 @@ import numpy as np
 
 from jmars.tensor.ops.distributions import DISTRIBUTIONS
 from jmars.tensor.ops.generator import Generator
-from jmars.tensor.ops.random_streams import Drawer
+from jmars.tensor.ops.random_streams import Drawer, entropy
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor
@@ -36,7 +36,7 @@ class RandomState(Generator):
     """
 
     def __init__(self, seed: Any = None) -> None:
-        self._begin(seed if isinstance(seed, np.random.RandomState) else np.random.RandomState(seed))
+        self._begin(seed if isinstance(seed, np.random.RandomState) else np.random.RandomState(entropy(seed)))
 
     def _begin(self, older: np.random.RandomState) -> None:
         self._older = older
@@ -77,7 +77,7 @@ class RandomState(Generator):
 
     def seed(self, seed: Any = None) -> None:
         """Begin anew."""
-        self._older.seed(seed)
+        self._older.seed(entropy(seed))
 
     def get_state(self, legacy: bool = True) -> Any:
         """The state of NumPy's RandomState behind this one."""

@@ -15,8 +15,9 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.distributions import DISTRIBUTIONS, VECTORS
+from jmars.tensor.tensor import Tensor
 
-__all__ = ["Drawer", "Packed", "Stream", "jumped", "opened", "packed", "sample"]
+__all__ = ["Drawer", "Packed", "Stream", "entropy", "jumped", "opened", "packed", "sample"]
 
 Array = np.ndarray[Any, Any]
 Drawer = Any  # np.random.Generator or np.random.RandomState, whose methods differ too much for one type
@@ -51,6 +52,11 @@ class Stream(NamedTuple):
         stream = cls.of(np.random.Generator(np.random.PCG64(seed)))
         assert stream is not None
         return stream
+
+
+def entropy(seed: Any) -> Any:
+    """A seed as NumPy takes it; that of a tensor is computed now, as `default_rng(rng.integers(10))` needs it."""
+    return np.asarray(seed)[()] if isinstance(seed, Tensor) else seed
 
 
 def jumped(drawer: np.random.Generator, count: int) -> Stream | None:

@@ -1,0 +1,86 @@
+"""Functions that use a tensor of their surroundings, which cannot travel with them: the error names both.
+
+Used where functions of users are pickled (`ops/mapping.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.composite import Composite
+from jmars.tensor.methods import Methods
+
+__all__ = ["refused"]
+
+_INSIDE = ("func", "pyfunc", "__func__", "__wrapped__")  # where partials, vectorized functions and methods have theirs
+
+
+def refused(value: Any) -> UnsupportedError | None:
+    """Why a function, or what holds functions, cannot travel: the first that uses a tensor; None where none does.
+
+    Examples
+    --------
+    >>> import jmars.tensor as mt
+    >>> mean = mt.ones(3).mean()
+    >>> def centred(block):
+    ...     return block - mean
+    >>> print(refused(centred))
+    the function centred uses the tensor mean, which lives on its cluster and does not travel with a function; give it \
+to the function as an argument, or use its value there, mean.fetch()
+    """
+    for function in _functions(value):
+        for name, one in _surroundings(function):
+            if isinstance(one, Methods | Composite):
+                return UnsupportedError(
+                    f"the function {function.__name__} uses the tensor {name}, which lives on its cluster and does not "
+                    f"travel with a function; give it to the function as an argument, or use its value there, "
+                    f"{name}.fetch()"
+                )
+    return None
+
+
+def _functions(value: Any) -> Iterator[FunctionType]:
+    """The functions in it, those that callables are made of, and those that these use."""
+    seen, left = set(), [value]
+    while left:
+        one = left.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, tuple | list):
+            left += one
+        elif isinstance(one, dict):
+            left += one.values()
+        elif isinstance(one, FunctionType):
+            yield one
+            left += [used for _, used in _surroundings(one) if isinstance(used, FunctionType)]
+        elif callable(one) and not isinstance(one, type):
+            left += [inner for name in _INSIDE if (inner := getattr(one, name, None)) is not None]
+            left += [inner for inner in getattr(one, "__dict__", {}).values() if callable(inner)]
+
+
+def _surroundings(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Names and values that a function takes from outside: free variables, globals, defaults."""
+    code = function.__code__
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            pass  # not yet bound
+    for name in _names(code):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+    values = function.__defaults__ or ()
+    yield from zip(code.co_varnames[code.co_argcount - len(values) : code.co_argcount], values, strict=True)
+    yield from (function.__kwdefaults__ or {}).items()
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Names that a function's text, and functions in it, look up outside."""
+    yield from code.co_names
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _names(one)
