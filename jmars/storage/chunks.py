@@ -14,6 +14,8 @@ from jmars.storage.arena import Allocator
 
 __all__ = ["Chunks", "Place"]
 
+AT_ONCE = 256  # the part of the chunks that is spilled at once, one in so many, where that is more than was asked for
+
 
 class Place(NamedTuple):
     """A file that holds a chunk."""
@@ -75,7 +77,8 @@ class Chunks:
     def victims(self, size: int, in_use: Collection[int], rank: int = -1) -> list[int]:
         """Chunks to spill until `size` bytes are free: what is read last goes first; fewer when there are no more.
 
-        Only chunks whose next use comes after `rank` are taken; what is needed sooner than that stays.
+        Only chunks whose next use comes after `rank` are taken; what is needed sooner than that stays. Of thousands
+        a few more are taken than were asked for, since it takes a look at all of them to tell which.
         """
         free = self.allocator.capacity - self.allocator.used - size
         movable = [c for c in self.memory if c not in self.moving and c not in self.pins and c not in in_use]
@@ -83,7 +86,7 @@ class Chunks:
         movable = sorted((c for c in movable if uses[c] > rank), key=uses.__getitem__, reverse=True)
         chosen: list[int] = []
         for chunk in movable:
-            if free >= 0:
+            if free >= 0 and len(chosen) >= len(movable) // AT_ONCE:
                 break
             chosen.append(chunk)
             free += self.allocator.size_of(self.memory[chunk])

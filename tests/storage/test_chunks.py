@@ -1,7 +1,7 @@
 """Chunks: the one used last is spilled first, and nothing in use moves."""
 
 from jmars.storage.arena import PAGE, Allocator
-from jmars.storage.chunks import Chunks, Place
+from jmars.storage.chunks import AT_ONCE, Chunks, Place
 
 
 def _filled(count):
@@ -58,3 +58,8 @@ def test_a_chunk_freed_while_somebody_looks_at_it_stays_until_they_let_go():
     assert 0 in chunks.memory
     chunks.unpin(0)
     assert chunks.allocator.used == 0
+
+
+def test_of_thousands_some_more_go_at_once():
+    chunks = _filled(50 * AT_ONCE)
+    assert chunks.victims(PAGE, ()) == list(range(50 * AT_ONCE))[:-51:-1]  # each look goes through all of them
