@@ -19,12 +19,12 @@ from typing import Any
 import numexpr
 
 from jmars.actors import Channel, Mailbox, serve
+from jmars.deploy import memory
 from jmars.deploy.apart import Apart
 from jmars.deploy.clients import Client, Clients
 from jmars.deploy.folders import Folders
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.lease import Lease
-from jmars.deploy.memory import SCHEDULER_BYTES, PrivateMemory, plan_bytes, private_bytes, room_for_chunks
 from jmars.deploy.served import ClientHost, ClusterActor, answered
 from jmars.deploy.together import Together
 from jmars.deploy.watch import Watch
@@ -60,6 +60,7 @@ class Host:
             arena, self.children, workers, orders["threads"], folders.make_spill, folders.disk_room
         )
         self.execution.admission.grants.limit = orders["limit"]
+        self.execution.keeping.aside = memory.set_aside(orders["limit"], workers, arena.capacity)
         names = [worker.name for worker in self.execution.workers]
         store = StoreActor(self.execution)
         passing = PassingActor(store, arena.memory)
@@ -79,12 +80,12 @@ class Host:
         self._lease: Lease | None = None
         self._lease_timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._memory, self._private = PrivateMemory(), dict[str, int]()
+        self._memory, self._private = memory.PrivateMemory(), dict[str, int]()
         self._known: dict[str, int] = {}  # processes, as they were told of last
 
     def _make_scheduler(self, workers: list[str], passing: PassingActor) -> Together | Apart:
         """One in this process; where the cluster is detached one of its own, which may die without harm."""
-        plans = plan_bytes(self.orders["limit"])
+        plans = memory.plan_bytes(self.orders["limit"])
 
         def read_chunk(chunk: int, size: int) -> Awaitable[bytes]:
             return passing.read(chunk, 0, size)
@@ -109,7 +110,7 @@ class Host:
         """Processes, memory and limits; see Cluster.info."""
         plans = await answered(self.scheduler.plans())  # first: what was dropped before is freed by then
         pids = self.children.pids()
-        private = {name: private_bytes(pid) for name, pid in self._all_pids().items()}
+        private = {name: memory.private_bytes(pid) for name, pid in self._all_pids().items()}
         workers = [
             {
                 "name": worker.name,
@@ -278,6 +279,8 @@ class Host:
 
     def _job_ended(self, report: dict[str, Any]) -> None:
         self._log_memory()
+        if not self.scheduler.active:
+            self.execution.keeping.control(0)
         if self.clients.job_ended(report):
             for channel in self._channels:
                 channel.tell("jobs", "ended", report)
@@ -313,6 +316,7 @@ class Host:
         self._known = pids
         try:
             self._private = await asyncio.to_thread(self._memory.of, pids)
+            self.execution.keeping.control(memory.of_control(self._private) if self.scheduler.active else 0)
         finally:
             self._log_memory()
             await self.watch.look()
@@ -377,8 +381,8 @@ def main() -> None:
     folders = Folders(**orders["folders"])
     arena_fd = orders["arena"]
     try:
-        control = private_bytes(os.getpid()) + (SCHEDULER_BYTES if orders["detach"] else 0)
-        capacity = room_for_chunks(orders["limit"], orders["workers"], control)
+        control = memory.private_bytes(os.getpid()) + (memory.SCHEDULER_BYTES if orders["detach"] else 0)
+        capacity = memory.room_for_chunks(orders["limit"], orders["workers"], control)
     except MemoryLimitError as error:
         os.write(answer, json.dumps({"error": str(error)}).encode() + b"\n")
         return

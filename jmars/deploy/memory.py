@@ -18,9 +18,11 @@ __all__ = [
     "PrivateMemory",
     "available",
     "default_limit",
+    "of_control",
     "plan_bytes",
     "private_bytes",
     "room_for_chunks",
+    "set_aside",
     "usable_cores",
 ]
 
@@ -197,3 +199,19 @@ def room_for_chunks(limit: int, workers: int, control: int = CONTROL_START) -> i
             f"give {format_bytes(base + LEAST_BYTES)} or more, or fewer workers"
         )
     return left
+
+
+def set_aside(limit: int, workers: int, room: int) -> int:
+    """Bytes of a memory limit that are left for the control process, and the scheduler's, where chunks have `room`.
+
+    Examples
+    --------
+    >>> format_bytes(set_aside(2**30, 2, room_for_chunks(2**30, 2)))
+    '56.0 MiB'
+    """
+    return limit - room - (workers + 3) * WORKER_BYTES
+
+
+def of_control(private: Mapping[str, int]) -> int:
+    """Bytes that the control process and the scheduler's take, of those of all processes by name."""
+    return private.get("control", 0) + private.get("scheduler", 0)

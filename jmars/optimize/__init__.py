@@ -26,12 +26,13 @@ from jmars.optimize.pipeline import Compiled, compile_graph
 from jmars.optimize.priority import ranks
 from jmars.optimize.prune import prune
 from jmars.optimize.regions import Limits, fuse_regions
-from jmars.optimize.tile import tile
+from jmars.optimize.tile import TooManyOperandsError, tile
 from jmars.optimize.tileables import fuse_tileables
 
 __all__ = [
     "Compiled",
     "Limits",
+    "TooManyOperandsError",
     "colors",
     "compile_graph",
     "fuse_chains",

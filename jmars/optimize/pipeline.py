@@ -105,6 +105,7 @@ def compile_graph(
     check: Callable[[], None] | None = None,
     room: int | None = None,
     workers: int = 1,
+    most: int | None = None,
 ) -> Compiled:
     """Compile a tensor graph.
 
@@ -121,6 +122,13 @@ def compile_graph(
         Bytes that one fused operand may take: inputs, output and what is held between. None: no bound.
     workers
         Operands that can run at a time: where fewer would be left, less is fused.
+    most
+        Operands on chunks that there may be before they are fused; None: no bound.
+
+    Raises
+    ------
+    TooManyOperandsError
+        If there are more.
     """
     switch = TASK_DEFAULTS | checked({name: value for name, value in config.items() if name in TASK_DEFAULTS})
     go_on = check or _always
@@ -133,7 +141,7 @@ def compile_graph(
     if switch["fuse_enabled"] and switch["fuse_tileable"]:
         graph, fused = fuse_tileables(graph, limits)
     go_on()
-    tiled = after = tile(graph, check)
+    tiled = after = tile(graph, check, most)
     group = np.arange(tiled.n, dtype=np.int32)
     if switch["optimize_chunk_graph"]:
         go_on()

@@ -8,14 +8,32 @@ Source: seed 000, "Graph Preparation".
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
+from operator import itemgetter
 
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
 from jmars.tensor.graph import TensorGraph
 
-__all__ = ["tile"]
+__all__ = ["TooManyOperandsError", "tile"]
 
 
-def tile(graph: TensorGraph, check: Callable[[], None] | None = None) -> ChunkGraph:
+class TooManyOperandsError(Exception):
+    """A graph has more operands on chunks than there may be.
+
+    Attributes
+    ----------
+    n
+        How many there are, at least.
+    stage
+        The tensor operand that most of them compute.
+    """
+
+    def __init__(self, n: int, stage: Stage) -> None:
+        super().__init__(n, stage)
+        self.n, self.stage = n, stage
+
+
+def tile(graph: TensorGraph, check: Callable[[], None] | None = None, most: int | None = None) -> ChunkGraph:
     """The chunk graph of a tensor graph.
 
     Parameters
@@ -24,13 +42,28 @@ def tile(graph: TensorGraph, check: Callable[[], None] | None = None) -> ChunkGr
         Operands in topological order.
     check
         Called before each operand; may raise to stop.
+    most
+        How many operands on chunks there may be; None: no bound.
+
+    Raises
+    ------
+    TooManyOperandsError
+        If there are more.
     """
     builder = ChunkGraphBuilder()
     grids: list[ChunkGrid] = []
+    largest = Stage(""), 0
     for operand, inputs, meta in zip(graph.operands, graph.inputs, graph.metas, strict=True):
         if check is not None:
             check()
-        builder.begin(Stage(operand.label, operand.line))
+        stage, before = Stage(operand.label, operand.line), builder.n
+        chunks = prod(map(len, meta.chunks))
+        if most is not None and chunks > most:
+            raise TooManyOperandsError(chunks, stage)
+        builder.begin(stage)
         ids = operand.tile(builder, [grids[k] for k in inputs], meta)
+        largest = max(largest, (stage, builder.n - before), key=itemgetter(1))
+        if most is not None and builder.n > most:
+            raise TooManyOperandsError(builder.n, largest[0])
         grids.append(ChunkGrid(ids, meta.chunks, meta.dtype))
     return builder.finish({graph.metas[k].key: grids[k].ids for k in graph.results})

@@ -1,4 +1,4 @@
-"""Whether each operand of a job fits in memory at all: who does not is refused before anything runs.
+"""Whether each operand of a job fits in memory at all, and their number: who does not is refused before anything runs.
 
 An operand holds its inputs, its output and its scratch at once. Where that is more than the memory limit leaves for
 chunks, no order of the run helps, only other chunks; the client, which knows the user's arrays, looks for those.
@@ -13,10 +13,13 @@ import numpy as np
 
 from jmars.errors import MemoryLimitError
 from jmars.tensor.chunk import ChunkGraph
+from jmars.tensor.source_line import SourceLine
 from jmars.units import format_bytes
 
-__all__ = ["Hungriest", "hungriest", "refuse_unfit"]
+__all__ = ["OPERAND_BYTES", "TILED_BYTES", "Hungriest", "hungriest", "refuse_many", "refuse_unfit"]
 
+OPERAND_BYTES = 1000  # that one takes in the control process from being planned to the end of its job, at least
+TILED_BYTES = 500  # the same of each that there is before they are fused
 PAGE = 4096  # bytes: what a chunk takes is rounded up to them
 SPARE = 0.97  # of the room that a proposed chunk would need
 
@@ -56,6 +59,28 @@ def hungriest(graph: ChunkGraph) -> Hungriest | None:
     row = int(graph.program[largest])
     shape = graph.programs[row].output.shape if row >= 0 else ()
     return Hungriest(operand, int(needs[operand]), shape)
+
+
+def refuse_many(n: int, each: int, room: int, name: str, line: SourceLine | None) -> None:
+    """Raise MemoryLimitError where planning and running so many operands takes all the memory that there is for chunks.
+
+    Parameters
+    ----------
+    n, each
+        Operands on chunks, at least, and bytes that each takes.
+    room
+        Bytes that the memory limit leaves for chunks and scratch.
+    name, line
+        What most of them compute, and the user's line that asked for it.
+    """
+    if n * each <= room:
+        return
+    which = f" of line {line.lineno} ({line.text.strip()})" if line is not None else ""
+    raise MemoryLimitError(
+        f"the graph has {n:,} operands on chunks or more, most of them for {name}{which}; to plan and run them takes "
+        f"{format_bytes(n * each)} at least and the memory limit leaves {format_bytes(room)}; use a larger chunk_size, "
+        f"or raise memory_limit by {format_bytes(n * each - room)} and what the chunks take"
+    )
 
 
 def refuse_unfit(most: Hungriest, room: int, what: str) -> None:

@@ -250,6 +250,10 @@ class GraphActor:
         self._move(state)
         self._around.ended(self)
 
+    def forget_plan(self) -> None:
+        """An ended job shows its picture, and no operand of it any more."""
+        self.newest = None
+
     def forget_picture(self) -> None:
         """Keep of an ended job only what `describe` tells."""
         self._picture = self.newest = None

@@ -84,7 +84,7 @@ class Plans:
         structure = digest_of(graph, settings)
         prepared = self.find(structure)
         if prepared is None:
-            prepared = prepare(canonical(graph), settings, workers, check, machine)
+            prepared = prepare(canonical(graph), settings, workers, check, machine, bound)
             self.keep(structure, prepared)
         return Ready(prepared, bound)
 

@@ -19,13 +19,14 @@ import numpy as np
 from jmars.flow import FlowGraph, Pool
 from jmars.kernels.program import Call, Generate
 from jmars.model.messages import JobTable
-from jmars.optimize import Compiled, compile_graph
+from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
 from jmars.plan import Plan, PlanGraph, make_plan
 from jmars.scheduler.event_log import weight
-from jmars.scheduler.fitting import Hungriest, hungriest
+from jmars.scheduler.fitting import OPERAND_BYTES, TILED_BYTES, Hungriest, hungriest, refuse_many
 from jmars.scheduler.picture import graph_built, with_lines
 from jmars.scheduler.ranking import Machine, Ranked, rank_operands
 from jmars.scheduler.watching import Watch
+from jmars.tensor.chunk import Stage
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings, Slot
@@ -194,6 +195,7 @@ def prepare(
     workers: Sequence[str],
     check: Callable[[], None],
     machine: Machine | None = None,
+    bound: Bindings | None = None,
 ) -> Prepared:
     """Compile and plan.
 
@@ -209,10 +211,16 @@ def prepare(
         Called between steps; may raise to stop (a cancelled job).
     machine
         The host, to plan for; without one nothing is predicted.
+    bound
+        Of the run that asks for it: where the user's lines are that an error names.
+
+    Raises
+    ------
+    MemoryLimitError
+        If there are so many operands that planning them takes all the memory.
     """
-    room = None if machine is None else machine.memory // (2 * len(workers))
     laps = [time.monotonic()]
-    compiled = compile_graph(graph, settings, check, room, len(workers))
+    compiled = _compiled(graph, settings, workers, check, machine, bound)
     after = compiled.after
     laps.append(time.monotonic())
     check()
@@ -266,6 +274,34 @@ def prepare(
         made=laps[-1],
         phases=tuple((name, after - before) for name, (before, after) in zip(PHASES, pairwise(laps), strict=True)),
     )
+
+
+def _compiled(
+    graph: TensorGraph,
+    settings: Mapping[str, Any],
+    workers: Sequence[str],
+    check: Callable[[], None],
+    machine: Machine | None,
+    bound: Bindings | None,
+) -> Compiled:
+    """The graph compiled for a machine; refused where it has too many operands for it."""
+    if machine is None:
+        return compile_graph(graph, settings, check, None, len(workers))
+
+    def refuse(n: int, each: int, stage: Stage) -> None:
+        line = bound.line(stage.line) if bound is not None else None
+        refuse_many(n, each, machine.memory, stage.name, line)
+
+    room, most = machine.memory // (2 * len(workers)), machine.memory // TILED_BYTES
+    try:
+        compiled = compile_graph(graph, settings, check, room, len(workers), most)
+    except TooManyOperandsError as error:
+        refuse(error.n, TILED_BYTES, error.stage)
+        raise
+    after = compiled.after
+    if after.n:
+        refuse(after.n, OPERAND_BYTES, after.stages[int(np.bincount(after.stage).argmax())])
+    return compiled
 
 
 def _watched(ranked: Ranked, settings: Mapping[str, Any], executors: int, machine: Machine | None) -> Watched | None:

@@ -42,7 +42,7 @@ def first(
     graph = cloudpickle.loads(blob)
     machine = around.machine() if around.machine is not None else None
     if bound is not None:
-        prepared = prepare(graph, settings, around.workers, check, machine)
+        prepared = prepare(graph, settings, around.workers, check, machine, bound)
         around.plans.keep(structure, prepared)
         return Ready(prepared, bound), None
 

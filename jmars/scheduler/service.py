@@ -241,7 +241,20 @@ class SessionActor:
         self._tickets = {ticket: job for ticket, job in self._tickets.items() if job in self._jobs}
         for name in ended[-REMEMBERED:-PICTURES]:
             self._jobs[name].forget_picture()
+        self._bound_pictures(ended[-PICTURES:])
         self.idle_since = None if self.active else time.time()
+
+    def _bound_pictures(self, ended: Sequence[str]) -> None:
+        """Plans and pictures of these jobs stay as long as they are small together; the last picture always does."""
+        left = self.plans.budget
+        for name in reversed(ended):
+            graph = self._jobs[name]
+            if graph.newest is None:
+                continue
+            prepared = graph.newest.prepared
+            left -= prepared.size + prepared.weight
+            if left < 0:
+                graph.forget_plan() if name == ended[-1] else graph.forget_picture()
 
     def remembers(self, job: str) -> GraphActor | None:
         """A job, if it is remembered."""

@@ -64,7 +64,7 @@ class ExecutionActor(Workplace):
         self._dispatching.place = self
         still = self._close_if_still
         self.rescue = Rescue(self)
-        keeping = Keeping(self, self.rescue)
+        self.keeping = keeping = Keeping(self, self.rescue)
         reporting = Reporting(self, self._dispatching, self.rescue, keeping, still)
         self.care = Care(
             self, children, threads, spill_folder, reporting, self._dispatching, self.rescue, keeping, still

@@ -49,9 +49,13 @@ class Quota:
         """Where the memory lies that an operand was promised in one piece."""
         return self._slots[job, operand]
 
-    def adjust(self, job: str, operand: int, size: int) -> None:
-        """What an operand takes is known now: it holds `size` bytes, in pieces if need be, or all that is free."""
+    def adjust(self, job: str, operand: int, size: int, least: int = PAGE) -> int:
+        """What an operand takes is known now: it holds `size` bytes, in pieces if need be, or all that is free.
+
+        Returns the bytes that it holds now. `least` is the smallest piece that is worth it.
+        """
         self.release(job, operand)
+        asked = size
         pieces = self._pieces[job, operand] = []
         piece = size
         while size > 0:
@@ -60,10 +64,15 @@ class Quota:
             if slot is not None:
                 pieces.append(slot)
                 size -= piece
-            elif piece > PAGE:
-                piece = max(PAGE, piece // 2)
+            elif piece > least:
+                piece = max(least, piece // 2)
             else:
                 break
+        return asked - max(0, size)
+
+    def add(self, job: str, operand: int, slot: int) -> None:
+        """One piece more, that an operand got in line."""
+        self._pieces.setdefault((job, operand), []).append(slot)
 
     def release(self, job: str, operand: int) -> None:
         """Give back what an operand was promised, if anything."""

@@ -99,3 +99,21 @@ def test_a_result_of_twice_the_limit_is_kept_and_read_in_parts(small):
     assert memory["spilled_total"] > LIMIT / 2 and memory["peak"] <= 1.1 * LIMIT
     assert job.result(60).shape == (2 * LIMIT // 8,)  # the notebook's own memory
     assert small.info()["memory"]["peak"] <= 1.1 * LIMIT
+
+
+def test_thousands_of_small_chunks_that_do_not_fit_are_kept_within_the_limit():
+    with Cluster(n_workers=2, memory_limit=LIMIT) as cluster:
+        x = mt.random.default_rng(21).random(15_000_000, chunk_size=500)
+        job = cluster.submit(x + 1)  # 30,000 chunks of 4 KB
+        assert job.wait(120) and job.error is None
+        memory = cluster.info()["memory"]
+        assert memory["spilled_total"] > 0 and memory["peak"] <= 1.1 * LIMIT
+
+
+def test_large_graphs_one_after_another_leave_nothing_that_grows():
+    with Cluster(n_workers=2, memory_limit=2 * LIMIT) as cluster:
+        for k in range(4):
+            total = mt.random.default_rng(k).random(1_000_000 + 10 * k, chunk_size=10).sum().fetch()
+            assert abs(total / 1e6 - 0.5) < 0.01
+        memory = cluster.info()["memory"]
+        assert memory["peak"] <= 2.2 * LIMIT

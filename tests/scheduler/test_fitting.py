@@ -9,9 +9,10 @@ import pytest
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.errors import MemoryLimitError
-from jmars.optimize import compile_graph
-from jmars.scheduler.fitting import Hungriest, hungriest, refuse_unfit
+from jmars.optimize import TooManyOperandsError, compile_graph, tile
+from jmars.scheduler.fitting import Hungriest, hungriest, refuse_many, refuse_unfit
 from jmars.tensor.graph import TensorGraph
+from jmars.tensor.source_line import SourceLine
 
 
 def compiled(*tensors):
@@ -75,3 +76,29 @@ def test_a_plan_that_cannot_fit_is_refused_before_it_starts_and_the_proposed_chu
         assert "every operand fits" in str(job.error)
         again = cluster.submit(work((rows, columns)))
         assert again.wait(60) and again.error is None
+
+
+def test_so_many_operands_that_planning_them_takes_all_memory_are_refused_by_their_line():
+    refuse_many(1000, 500, 500_000, "add", None)
+    with pytest.raises(MemoryLimitError, match=r"has 1,001 operands .* for add of line 3 \(y = x \+ 1\); to plan and"):
+        refuse_many(1001, 500, 500_000, "add", SourceLine("<cell>", 3, "y = x + 1"))
+
+
+@pytest.mark.parametrize("make", [lambda x: x, lambda x: x[::2] + x[1::2], lambda x: (x[:, None] * x[:20]).sum()])
+def test_tiling_ends_as_soon_as_there_are_too_many(make):
+    graph = TensorGraph.of([make(mt.ones(2000, chunk_size=2)).data], {})
+    n = tile(graph).n
+    assert tile(graph, most=n).n == n
+    with pytest.raises(TooManyOperandsError) as caught:
+        tile(graph, most=n - 1)
+    assert caught.value.n >= n and caught.value.stage.name
+
+
+def test_a_graph_too_large_for_the_limit_is_refused_and_the_next_one_runs():
+    with Cluster(n_workers=1, memory_limit="200MiB") as cluster:
+        for size in (10, 40):  # seen before it is cut; and once it is
+            job = cluster.submit((mt.random.default_rng(1).random(6_000_000, chunk_size=size)[::3] + 1).sum())
+            assert job.wait(60) and isinstance(job.error, MemoryLimitError)
+            assert re.search(r"operands on chunks or more, most of them for .* of line \d+ \(", str(job.error))
+        assert cluster.info()["memory"]["peak"] <= 1.1 * 200 * 2**20
+        assert mt.ones(10).sum().fetch() == 10

@@ -225,6 +225,21 @@ def test_jobs_that_ended_long_ago_take_no_byte_for_each_operand():
     asyncio.run(story())
 
 
+def test_of_large_jobs_that_ended_the_last_picture_is_kept_and_no_plan():
+    async def story():
+        one, port, _ = session()
+        jobs = []
+        for k in range(PICTURES):
+            jobs.append(await submitted(one, mt.ones(100 + k, chunk_size=1)))
+            one.plans.budget = one.graph(jobs[-1]).newest.prepared.size * 3 // 2 if k < PICTURES - 1 else 10
+            port.run(one, jobs[-1])
+            assert len(one.graph(jobs[-1]).standing()) > 2
+            assert [one.graph(job).newest is not None for job in jobs] == [False] * k + [k < PICTURES - 1]
+            assert all(len(one.graph(job).standing()) == 2 for job in jobs[:-1])
+
+    asyncio.run(story())
+
+
 def test_who_asks_again_and_again_whether_a_job_has_ended_leaves_nothing_behind():
     async def story():
         one, port, _ = session()
