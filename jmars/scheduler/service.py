@@ -33,6 +33,7 @@ log = logging.getLogger("jmars.scheduler")
 REMEMBERED = 50  # ended jobs that can still be asked about
 PLAN_BYTES = 4 * 2**20  # of plans that are kept to be run again
 PICTURES = 3  # ended jobs whose graph is still shown to who comes late
+SHOWN = 4  # times the bytes of plans that are kept: what these graphs may take
 
 
 class SessionActor:
@@ -246,7 +247,7 @@ class SessionActor:
 
     def _bound_pictures(self, ended: Sequence[str]) -> None:
         """Plans and pictures of these jobs stay as long as they are small together; the last picture always does."""
-        left = self.plans.budget
+        left = SHOWN * self.plans.budget
         for name in reversed(ended):
             graph = self._jobs[name]
             if graph.newest is None:

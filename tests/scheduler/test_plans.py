@@ -13,7 +13,7 @@ from jmars.plan import Profile
 from jmars.scheduler import EventLog, Machine, SessionActor
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Prepared, prepare
-from jmars.scheduler.service import PICTURES
+from jmars.scheduler.service import PICTURES, SHOWN
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.spawn import spawn
 from jmars.tensor.structure import bindings, canonical, digest_of
@@ -231,7 +231,8 @@ def test_of_large_jobs_that_ended_the_last_picture_is_kept_and_no_plan():
         jobs = []
         for k in range(PICTURES):
             jobs.append(await submitted(one, mt.ones(100 + k, chunk_size=1)))
-            one.plans.budget = one.graph(jobs[-1]).newest.prepared.size * 3 // 2 if k < PICTURES - 1 else 10
+            budget = one.graph(jobs[-1]).newest.prepared.size * 3 // 2 if k < PICTURES - 1 else 10
+            one.plans.budget = budget // SHOWN
             port.run(one, jobs[-1])
             assert len(one.graph(jobs[-1]).standing()) > 2
             assert [one.graph(job).newest is not None for job in jobs] == [False] * k + [k < PICTURES - 1]
