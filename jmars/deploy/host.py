@@ -60,7 +60,7 @@ class Host:
             arena, self.children, workers, orders["threads"], folders.make_spill, folders.disk_room
         )
         self.execution.admission.grants.limit = orders["limit"]
-        self.execution.keeping.aside = memory.set_aside(orders["limit"], workers, arena.capacity)
+        self.execution.graph_room.aside = memory.set_aside(orders["limit"], workers, arena.capacity)
         names = [worker.name for worker in self.execution.workers]
         store = StoreActor(self.execution)
         passing = PassingActor(store, arena.memory)
@@ -280,7 +280,7 @@ class Host:
     def _job_ended(self, report: dict[str, Any]) -> None:
         self._log_memory()
         if not self.scheduler.active:
-            self.execution.keeping.control(0)
+            self.execution.graph_room.told(0)
         if self.clients.job_ended(report):
             for channel in self._channels:
                 channel.tell("jobs", "ended", report)
@@ -316,7 +316,7 @@ class Host:
         self._known = pids
         try:
             self._private = await asyncio.to_thread(self._memory.of, pids)
-            self.execution.keeping.control(memory.of_control(self._private) if self.scheduler.active else 0)
+            self.execution.graph_room.told(memory.of_control(self._private) if self.scheduler.active else 0)
         finally:
             self._log_memory()
             await self.watch.look()

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-__all__ = ["DeathStanding", "DiskStanding", "HostStanding", "JobStanding", "LineStanding", "MemoryStanding", "Verdict"]
-__all__ += ["WorkerStanding"]
+__all__ = ["GRAPHS", "DeathStanding", "DiskStanding", "HostStanding", "JobStanding", "LineStanding", "MemoryStanding"]
+__all__ += ["Verdict", "WorkerStanding"]
+
+GRAPHS = "what graphs take in the control process"  # who waits for memory, or holds it, under this name
 
 
 class WorkerStanding(TypedDict):
@@ -47,6 +49,7 @@ class MemoryStanding(TypedDict):
     kept: int  # chunks of tensors that are kept: results of earlier jobs, arrays from the notebook
     viewed: int  # of both, chunks that may not move: views that users hold, copies under way
     promised: int  # scratch of running operands
+    graphs: int  # what graphs take in the control process, as far as it is promised
 
 
 class DiskStanding(TypedDict):

@@ -19,7 +19,7 @@ from jmars.units import format_bytes
 __all__ = ["OPERAND_BYTES", "TILED_BYTES", "Hungriest", "hungriest", "refuse_many", "refuse_unfit"]
 
 OPERAND_BYTES = 1000  # that one takes in the control process from being planned to the end of its job, at least
-TILED_BYTES = 500  # the same of each that there is before they are fused
+TILED_BYTES = 250  # the same of each that there is before they are fused
 PAGE = 4096  # bytes: what a chunk takes is rounded up to them
 SPARE = 0.97  # of the room that a proposed chunk would need
 

@@ -250,11 +250,9 @@ class SessionActor:
         left = SHOWN * self.plans.budget
         for name in reversed(ended):
             graph = self._jobs[name]
-            if graph.newest is None:
-                continue
-            prepared = graph.newest.prepared
-            left -= prepared.size + prepared.weight
-            if left < 0:
+            if graph.newest is not None:
+                left -= graph.newest.prepared.size + graph.newest.prepared.weight
+            if left < 0 or graph.newest is None:
                 graph.forget_plan() if name == ended[-1] else graph.forget_picture()
 
     def remembers(self, job: str) -> GraphActor | None:

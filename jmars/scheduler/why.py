@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jmars.model.standing import DeathStanding, HostStanding, JobStanding, LineStanding, Verdict, WorkerStanding
+from jmars.model.standing import GRAPHS, DeathStanding, HostStanding, JobStanding, LineStanding, Verdict, WorkerStanding
 from jmars.model.states import TERMINAL
 from jmars.units import format_bytes, format_seconds
 
@@ -220,7 +220,8 @@ def _memory(job: JobStanding, host: HostStanding) -> Verdict | None:
         return None
     head = host["line"][0]
     mine = head["job"] == job["id"]
-    whose = "" if mine else f" of {head['job']}" if head["job"] else " from this notebook"
+    known = mine or head["what"] == GRAPHS
+    whose = "" if known else f" of {head['job']}" if head["job"] else " from this notebook"
     stands = "is first in line" if mine else "is before it in line"
     full = f"; the disk takes nothing more ({host['disk']['full']})" if host["disk"]["full"] else ""
     text = (
@@ -234,12 +235,13 @@ def _holders(job: JobStanding, host: HostStanding) -> str:
     """Who holds the memory, the largest share first."""
     memory = host["memory"]
     others = sum(size for name, size in memory["jobs"].items() if name != job["id"])
-    held = sum(memory["jobs"].values()) + memory["kept"] + memory["promised"]
+    held = sum(memory["jobs"].values()) + memory["kept"] + memory["promised"] + memory["graphs"]
     shares = [
         (memory["jobs"].get(job["id"], 0), "chunks of this job"),
         (others, "chunks of other jobs"),
         (memory["kept"], "kept tensors (`del` names that are not needed)"),
         (memory["promised"], "scratch of running operands"),
+        (memory["graphs"], GRAPHS),
         (memory["used"] - held, "on its way (stored, fetched or read back just now)"),
         (memory["capacity"] - memory["used"], "free"),
     ]

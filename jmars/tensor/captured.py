@@ -6,6 +6,9 @@ Used where functions of users are pickled (`ops/mapping.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dis import get_instructions
+from inspect import getattr_static
+from itertools import islice
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -16,6 +19,7 @@ from jmars.tensor.methods import Methods
 __all__ = ["refused"]
 
 _INSIDE = ("func", "pyfunc", "__func__", "__wrapped__")  # where partials, vectorized functions and methods have theirs
+_MOST = 10_000  # objects that are looked at
 
 
 def refused(value: Any) -> UnsupportedError | None:
@@ -44,22 +48,22 @@ to the function as an argument, or use its value there, mean.fetch()
 
 def _functions(value: Any) -> Iterator[FunctionType]:
     """The functions in it, those that callables are made of, and those that these use."""
-    seen, left = set(), [value]
-    while left:
+    seen, left = set[int](), [value]
+    while left and len(seen) < _MOST:
         one = left.pop()
         if id(one) in seen:
             continue
         seen.add(id(one))
         if isinstance(one, tuple | list):
-            left += one
+            left += one[:_MOST]
         elif isinstance(one, dict):
-            left += one.values()
+            left += islice(one.values(), _MOST)
         elif isinstance(one, FunctionType):
             yield one
             left += [used for _, used in _surroundings(one) if isinstance(used, FunctionType)]
         elif callable(one) and not isinstance(one, type):
-            left += [inner for name in _INSIDE if (inner := getattr(one, name, None)) is not None]
-            left += [inner for inner in getattr(one, "__dict__", {}).values() if callable(inner)]
+            left += [getattr(one, name) for name in _INSIDE if getattr_static(one, name, None) is not None]
+            left += [inner for inner in islice(getattr(one, "__dict__", {}).values(), _MOST) if callable(inner)]
 
 
 def _surroundings(function: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -74,13 +78,13 @@ def _surroundings(function: FunctionType) -> Iterator[tuple[str, Any]]:
         if name in function.__globals__:
             yield name, function.__globals__[name]
     values = function.__defaults__ or ()
-    yield from zip(code.co_varnames[code.co_argcount - len(values) : code.co_argcount], values, strict=True)
+    yield from zip(code.co_varnames[code.co_argcount - len(values) : code.co_argcount], values, strict=False)
     yield from (function.__kwdefaults__ or {}).items()
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Names that a function's text, and functions in it, look up outside."""
-    yield from code.co_names
+    """Globals that a function's text, and functions in it, look up."""
+    yield from dict.fromkeys(one.argval for one in get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
     for one in code.co_consts:
         if isinstance(one, CodeType):
             yield from _names(one)

@@ -35,6 +35,7 @@ claims.py      by which a batch that was sent and not begun can be taken back (C
 stragglers.py  which operands should run elsewhere, and be copied (Stragglers)
 rescue.py      has them run elsewhere (Rescue)
 keeping.py     what users' functions leave behind in executors, and which of these are replaced for it (Keeping)
+graph_room.py  what graphs take in the control process, promised to it while jobs run (GraphRoom)
 care.py        the processes of a host: started, looked after, found dead or stopped, and replaced
 execution.py   ExecutionActor: coordinates the above for every operand
 store.py       StoreActor: chunks that the client writes and reads in place

@@ -13,6 +13,7 @@ from time import perf_counter
 
 from jmars.errors import MemoryLimitError
 from jmars.model.messages import JobTable
+from jmars.model.standing import GRAPHS
 from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks
 from jmars.worker.crew import Batch, Worker
@@ -124,7 +125,7 @@ class Admission:
         """What a user's function is promised: (bytes if they are there, bytes to wait for)."""
         pins = self._chunks.pins
         pinned = sum(_pages(self._chunks.size(chunk)) for chunk in pins) if pins else 0
-        kept = sum(max(0, worker.kept - self.grants.slack) for worker in self._workers)
+        kept = sum(max(0, worker.kept - self.grants.slack) for worker in self._workers) + self.quota.held(GRAPHS, 0)
         resident = self._arena.resident
         return self.grants.demand(table.number, operand, program, work, others + pinned + kept, resident)
 

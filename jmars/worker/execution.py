@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from jmars.model.messages import JobTable
 from jmars.plan import signature
@@ -20,6 +21,7 @@ from jmars.worker.care import Care
 from jmars.worker.crew import Death
 from jmars.worker.dispatching import Dispatching
 from jmars.worker.estimate import Estimate
+from jmars.worker.graph_room import GraphRoom
 from jmars.worker.hosted import Workplace
 from jmars.worker.keeping import Keeping
 from jmars.worker.ledger import Ledger
@@ -64,7 +66,7 @@ class ExecutionActor(Workplace):
         self._dispatching.place = self
         still = self._close_if_still
         self.rescue = Rescue(self)
-        self.keeping = keeping = Keeping(self, self.rescue)
+        keeping, self.graph_room = Keeping(self, self.rescue), GraphRoom(self)
         reporting = Reporting(self, self._dispatching, self.rescue, keeping, still)
         self.care = Care(
             self, children, threads, spill_folder, reporting, self._dispatching, self.rescue, keeping, still
@@ -74,7 +76,7 @@ class ExecutionActor(Workplace):
             arena, self.chunks, self.care.start_mover, ready.in_use, ready.idle, self.told.moved, disk_room
         )
         ready.storing = ready.sizing.storing = self.storing
-        self.storing.lost, self.storing.shed = self.told.lost, keeping.shed
+        self.storing.lost, self.storing.shed = self.told.lost, partial(self.graph_room.shed, keeping.shed)
         self.storing.has_one_reader = self.jobs.uses.has_one_reader
         self.ledger = Ledger(arena, self.chunks, self.storing, workers)
         self.dispatch = self._dispatching.dispatch

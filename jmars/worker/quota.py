@@ -45,6 +45,10 @@ class Quota:
         slot = self._slots.get((job, operand))
         return 0 if slot is None else self._arena.size_of(slot)
 
+    def held(self, job: str, operand: int) -> int:
+        """Bytes that it was promised in pieces."""
+        return sum(map(self._arena.size_of, self._pieces.get((job, operand), ())))
+
     def slot(self, job: str, operand: int) -> int:
         """Where the memory lies that an operand was promised in one piece."""
         return self._slots[job, operand]

@@ -152,5 +152,6 @@ def _memory(execution: ExecutionActor, tables: Sequence[JobTable]) -> MemoryStan
         "jobs": held,
         "kept": kept,
         "viewed": viewed,
-        "promised": execution.admission.quota.granted,
+        "promised": execution.admission.quota.granted - execution.graph_room.held,
+        "graphs": execution.graph_room.held,
     }

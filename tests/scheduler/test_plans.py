@@ -237,6 +237,9 @@ def test_of_large_jobs_that_ended_the_last_picture_is_kept_and_no_plan():
             assert len(one.graph(jobs[-1]).standing()) > 2
             assert [one.graph(job).newest is not None for job in jobs] == [False] * k + [k < PICTURES - 1]
             assert all(len(one.graph(job).standing()) == 2 for job in jobs[:-1])
+        jobs.append(await submitted(one, mt.ones(99, chunk_size=1)))
+        port.run(one, jobs[-1])
+        assert [len(one.graph(job).standing()) > 2 for job in jobs] == [False] * PICTURES + [True]
 
     asyncio.run(story())
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from jmars.model.standing import DeathStanding, HostStanding, JobStanding, LineStanding, WorkerStanding
+from jmars.model.standing import GRAPHS, DeathStanding, HostStanding, JobStanding, LineStanding, WorkerStanding
 from jmars.scheduler.why import died, named, of_cluster, why
 
 MB = 2**20
@@ -58,6 +58,7 @@ def host(*workers: WorkerStanding, **told: Any) -> HostStanding:
             "kept": 130 * MB,
             "viewed": 60 * MB,
             "promised": 60 * MB,
+            "graphs": 0,
         },
         "disk": {"writes": 0, "reads": 0, "nbytes": 0, "seconds": 0.0, "full": ""},
         "deaths": [],
@@ -227,3 +228,11 @@ def test_an_end_that_is_not_written_down_yet_is_the_reason():
     told = why(over, host())
     assert told["kind"] == "journal" and "In [5] (job-3) is over" in told["text"] and "/tmp/j" in told["text"]
     assert of_cluster([over], host()) == told["text"]
+
+
+def test_who_waits_while_a_graph_makes_the_control_process_grow_hears_so():
+    one = host(line=[waits("", what=GRAPHS), waits()], waiting={"job-3": 1})
+    one["memory"] |= {"promised": 20 * MB, "graphs": 40 * MB}
+    text = why(job(), one)["text"]
+    assert "what graphs take in the control process is before it in line" in text and "notebook" not in text
+    assert "40.0 MiB what graphs take in the control process" in text

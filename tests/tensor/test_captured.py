@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
@@ -68,6 +69,43 @@ def test_function_and_tensor_are_named(function, name):
 @pytest.mark.parametrize("function", [harmless, free(3), free(harmless), len, np.add, 5, functools.partial(harmless)])
 def test_what_uses_no_tensor_is_not_refused(function):
     assert refused(function) is None
+
+
+def test_an_attribute_of_a_tensors_name_is_not_taken_for_it():
+    assert refused(of_a_global) is not None
+    std = mt.ones(3).std()
+
+    def function(block):
+        return (block - block.mean()) / std
+
+    assert "uses the tensor std" in str(refused(function))
+
+
+def test_what_invents_attributes_or_raises_is_no_obstacle():
+    mean = mt.ones(3).mean()
+
+    class Raises:
+        def __call__(self):
+            pass
+
+        @property
+        def func(self):
+            raise RuntimeError
+
+    def function(block, client):
+        return block + mean
+
+    assert refused((Mock(), [MagicMock()])) is None
+    with pytest.raises(UnsupportedError, match="the function function uses the tensor mean"):
+        mt.ones(4).map_blocks(function, client=Mock())
+    with pytest.raises(UnsupportedError):
+        mt.ones(4).map_blocks(function, client=Raises())
+
+
+def test_a_function_among_the_arguments_of_a_call_may_use_tensors():
+    masked = mt.ma.masked_array(mt.ones(2), [0, 1])
+    with pytest.raises(UnsupportedError, match="a masked tensor lives on its cluster"):
+        jmars.remote.spawn(len, args=(of_a_global, masked))
 
 
 def test_functions_that_use_each_other_end():

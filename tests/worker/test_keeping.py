@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from jmars.worker.executor import INTERRUPTED, KEPT, UNSIZED
 from jmars.worker.grants import LEAST_SLACK
-from jmars.worker.keeping import GRAPHS, RENEWED, STEP, bound
+from jmars.worker.keeping import RENEWED, bound
 from tests.worker.steps_host import Host, in_loop, program, table
 
 DONE = (1, [5], 0, 0, None, [])
@@ -111,59 +111,3 @@ def test_who_waits_for_a_place_in_a_process_that_keeps_too_much_runs_again_in_an
         one.execution.enqueue_graph("job-1", [0], [0])
         ((_, _, [(_, (slot, _), *_)], _),) = one.batches()
         assert one.arena.size_of(slot) >= size
-
-
-def control(one, taken):
-    """The control process takes so many bytes beyond what is set aside for it."""
-    keeping = one.execution.keeping
-    keeping.aside = 10 * STEP
-    keeping.control(10 * STEP + taken)
-
-
-@in_loop
-def test_what_graphs_take_in_the_control_process_is_held_against_the_memory_for_chunks():
-    with host() as one:
-        control(one, -STEP)
-        assert one.held()["promised"] == 0, "that is set aside for it"
-        control(one, 3 * STEP + 5)
-        assert one.held()["promised"] == 3 * STEP
-        control(one, STEP)
-        assert one.held()["promised"] == STEP
-        one.execution.keeping.control(0)
-        assert one.held()["promised"] == 0 and one.arena.used == 0
-
-
-@in_loop
-def test_chunks_go_to_disk_for_what_graphs_take():
-    with host() as one:
-        chunks, storing = one.execution.chunks, one.execution.storing
-        for chunk in range(one.arena.capacity // (4 * STEP)):
-            chunks.memory[chunk] = one.arena.allocate(4 * STEP)
-        control(one, 6 * STEP)
-        assert storing.line[0].what == GRAPHS
-        for chunk in sorted(chunks.moving):
-            storing.heard(one.children.links["mover"], ("spilled", chunk, f"file-{chunk}", b"", ""))
-        assert not storing.line and one.held()["promised"] == 6 * STEP and len(chunks.disk) == 2
-
-
-@in_loop
-def test_what_the_control_process_finds_no_room_for_it_asks_for_again():
-    with host() as one:
-        pinned = one.arena.allocate(one.arena.capacity - STEP // 2)
-        control(one, 6 * STEP)
-        assert not one.execution.storing.line and one.held()["promised"] == 0
-        one.arena.free(pinned)
-        control(one, 6 * STEP)
-        assert one.held()["promised"] == 6 * STEP
-
-
-@in_loop
-def test_the_control_process_gives_up_its_promise_where_an_operand_would_find_no_room():
-    with host() as one:
-        control(one, one.arena.capacity // 2)
-        calls = []
-        one.execution.storing.later = lambda seconds, call: calls.append(call)
-        one.run(table(1, [program(size=one.arena.capacity * 3 // 4)], [0], [()]), 0)
-        assert one.held()["line"] == 1 and one.held()["promised"] == 0
-        calls.pop()()
-        assert one.held()["line"] == 0 and "refused" not in one.scheduler.names() and len(one.batches()) == 1

@@ -190,7 +190,14 @@ class Packer(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
         try:
             return super().dump(obj)
         except UnsupportedError as error:
-            raise refused(obj) or error from None
+            raise self.named(obj) or error from None
+
+    def named(self, obj: Any) -> UnsupportedError | None:
+        """What to say of something that holds a tensor, if there is more to say."""
+        try:
+            return refused(obj)
+        except Exception:  # by a property of the user's
+            return None
 
     def reducer_override(self, obj: Any) -> Any:
         """NumPy's own function or class for one of ours."""

@@ -246,6 +246,10 @@ class _CallPacker(Packer):
         self._number: dict[TensorData, int] = {}
         self._whole: dict[int, tuple[Any, TensorData | None]] = {}  # id of an array: itself, and it in one chunk
 
+    def named(self, obj: Any) -> UnsupportedError | None:
+        """Nothing: a function in a call may use tensors, which become inputs."""
+        return None
+
     def persistent_id(self, value: Any) -> tuple[int, int | tuple[str, ...]] | None:
         """What stands for `value`: (number of the input, its output or the names of all)."""
         if isinstance(value, Spawned):

@@ -1,0 +1,133 @@
+"""What graphs take in the control process: held against the memory for chunks, and given up as the last thing."""
+
+from jmars.model.standing import GRAPHS
+from jmars.worker.graph_room import PATIENCE, PIECE, STEP
+from tests.worker.steps_host import Host, in_loop, program, table
+
+CHUNK = 4 * STEP
+CAPACITY = 64 * STEP
+
+
+def host(workers=1):
+    return Host(pages=CAPACITY // 4096, workers=workers)
+
+
+def take(one, taken):
+    """The control process takes so many bytes beyond what is set aside for it."""
+    one.execution.graph_room.aside = 10 * STEP
+    one.execution.graph_room.told(10 * STEP + taken)
+
+
+def held(one):
+    """Bytes that are promised to it, by everybody's books."""
+    room, quota = one.execution.graph_room.held, one.execution.admission.quota
+    assert room == quota.held(GRAPHS, 0)
+    return room
+
+
+def fill(one):
+    """All memory holds chunks that nobody reads."""
+    for chunk in range(CAPACITY // CHUNK):
+        one.execution.chunks.memory[chunk] = one.arena.allocate(CHUNK)
+
+
+def land(one):
+    """What is on its way to disk gets there."""
+    for chunk in sorted(one.execution.chunks.moving):
+        spilled = ("spilled", chunk, f"file-{chunk}", b"", "")
+        one.execution.storing.heard(one.children.links["mover"], spilled)
+
+
+@in_loop
+def test_what_graphs_take_is_held_against_the_memory_for_chunks():
+    with host() as one:
+        take(one, -STEP)
+        assert held(one) == 0, "that is set aside for it"
+        take(one, 3 * STEP + 5)
+        assert held(one) == 3 * STEP
+        take(one, STEP)
+        assert held(one) == STEP
+        one.execution.graph_room.told(0)
+        assert held(one) == 0 and one.arena.used == 0
+
+
+@in_loop
+def test_chunks_go_to_disk_for_it():
+    with host() as one:
+        fill(one)
+        take(one, 6 * STEP)
+        assert one.execution.storing.line[0].what == GRAPHS
+        land(one)
+        assert not one.execution.storing.line and held(one) == 6 * STEP and len(one.execution.chunks.disk) == 2
+
+
+@in_loop
+def test_much_of_it_is_asked_for_in_pieces():
+    with host() as one:
+        fill(one)
+        for _ in range(3):
+            take(one, 40 * STEP)
+            assert one.execution.storing.line[0].scratch <= PIECE
+            land(one)
+        assert not one.execution.storing.line and held(one) == 40 * STEP
+
+
+@in_loop
+def test_a_request_that_is_not_needed_any_more_is_taken_back():
+    with host() as one:
+        fill(one)
+        take(one, 6 * STEP)
+        one.execution.graph_room.told(0)  # the last job has ended
+        assert not one.execution.storing.line
+        land(one)
+        assert held(one) == 0
+
+
+@in_loop
+def test_what_it_finds_no_room_for_it_asks_for_again_some_seconds_later():
+    with host() as one:
+        pinned = one.arena.allocate(CAPACITY - STEP // 2)
+        take(one, 6 * STEP)
+        assert not one.execution.storing.line and held(one) == 0
+        fill_up = one.arena.allocate(STEP // 2)
+        take(one, 6 * STEP)
+        assert not one.execution.storing.line, "that would stop all others once more"
+        one.execution.graph_room._refused_at -= PATIENCE
+        one.arena.free(pinned)
+        one.arena.free(fill_up)
+        take(one, 6 * STEP)
+        assert held(one) == 6 * STEP
+
+
+def finds_room(one, size):
+    """Whether an operand that needs so much runs."""
+    calls = []
+    one.execution.storing.later = lambda seconds, call: calls.append(call)
+    one.run(table(1, [program(size=size)], [0], [()]), 0)
+    while calls:
+        calls.pop()()
+    return len(one.batches()) == 1 and "refused" not in one.scheduler.names()
+
+
+@in_loop
+def test_it_is_given_up_where_an_operand_would_find_no_room():
+    with host() as one:
+        take(one, CAPACITY // 2)
+        assert finds_room(one, CAPACITY * 3 // 4) and held(one) == 0
+
+
+@in_loop
+def test_it_is_given_up_though_more_of_it_stands_behind_that_operand_in_line():
+    with host() as one:
+        take(one, CAPACITY // 2)
+        calls = []
+        one.execution.storing.later = lambda seconds, call: calls.append(call)
+        small, large = program(size=CAPACITY // 4), program(size=CAPACITY * 3 // 4)
+        one.run(table(1, [small, large], [0, 1], [(), ()]), 0, 1)
+        take(one, CAPACITY)  # as much as there is
+        assert [request.what == GRAPHS for request in one.execution.storing.line] == [False, True]
+        one.say(1, [5], 0, 0, None, [])  # the small one is done, and its chunk goes to disk
+        land(one)
+        while calls:
+            calls.pop()()
+        assert "refused" not in one.scheduler.names() and len(one.batches()) == 2
