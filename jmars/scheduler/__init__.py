@@ -3,6 +3,7 @@
 lifecycle.py   the legal moves of an operand from state to state
 assigner.py    which worker runs an operand whose inputs are there (AssignerActor)
 blame.py       which operand ends workers
+losses.py      which chunk is lost again and again
 operand.py     OperandActor: the operands of one job as rows of lists
 rendezvous.py  which scheduler holds which operand, hashed over all at once
 shard.py       one shard of a job's operands: an OperandActor with ghosts of what it reads from others

@@ -16,10 +16,10 @@ from jmars.model.states import OperandState as S
 from jmars.scheduler.assigner import choose_worker
 from jmars.scheduler.blame import Blame
 from jmars.scheduler.lifecycle import Command, Happened, Move, step, taken_in
+from jmars.scheduler.losses import Losses
 
-__all__ = ["MOST_LOSSES", "Moved", "OperandActor", "Recovery", "Rows"]
+__all__ = ["Moved", "OperandActor", "Recovery", "Rows"]
 
-MOST_LOSSES = 5  # how often the chunk of an operand may be lost
 
 _TAKES, _ENDS, _FREES = taken_in(Happened.TAKEN), taken_in(Happened.STORED), taken_in(Happened.UNNEEDED)
 _READY, _RUNNING, _FINISHED, _FREED = int(S.READY), int(S.RUNNING), int(S.FINISHED), int(S.FREED)
@@ -96,7 +96,7 @@ class OperandActor(Rows):
         self.running = 0  # operands in RUNNING and CANCELLING
         self.odd: list[int] = []  # of the last report: operands that were not running, so that it changed nothing
         self.blame = Blame()
-        self.losses: dict[int, int] = {}  # operand: how often its chunk was lost
+        self.losses = Losses()
         self.tries: dict[int, int] = {}  # operand: how often it raised
         self._withdrawn: set[int] = set()  # operands that a worker has, and whose inputs were lost since
         self._stopped = False
@@ -206,7 +206,7 @@ class OperandActor(Rows):
         """Nobody needs what is stored; returns the operands."""
         return self._meet(self.those_in(S.FINISHED), Happened.UNNEEDED).states.get(S.FREED, [])
 
-    def lost(self, operands: Sequence[int]) -> Recovery | None:
+    def lost(self, operands: Sequence[int], now: float) -> Recovery | None:
         """Chunks of operands are gone: what is still needed of them runs again, with what was freed before it.
 
         Those that a worker has and that read them stay there, until it says that it misses their inputs, or that they
@@ -223,12 +223,8 @@ class OperandActor(Rows):
             state[operand], owner[operand] = step(S(state[operand]), what).state, -1
         self._meet(given, Happened.GIVEN_AGAIN)
         self._withdrawn.update(withdrawn)
-        gone = set(operands).intersection(again)
-        for operand in gone:
-            self.losses[operand] = self.losses.get(operand, 0) + 1
-        worst = max(gone, key=self.losses.__getitem__)
-        too_often = self.losses[worst] > MOST_LOSSES
-        return Recovery(again, ready, [] if too_often else self._make_ready(ready), given, worst if too_often else -1)
+        worst = self.losses.worst(set(operands).intersection(again), now)
+        return Recovery(again, ready, [] if worst >= 0 else self._make_ready(ready), given, worst)
 
     # -- what others ask
     @property

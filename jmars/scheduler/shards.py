@@ -22,7 +22,8 @@ from jmars.graph import Dag
 from jmars.model.states import OperandState as S
 from jmars.scheduler.blame import Blame
 from jmars.scheduler.lifecycle import Happened
-from jmars.scheduler.operand import MOST_LOSSES, Moved, OperandActor, Recovery, Rows
+from jmars.scheduler.losses import Losses
+from jmars.scheduler.operand import Moved, OperandActor, Recovery, Rows
 from jmars.scheduler.rendezvous import highest, subgraphs
 from jmars.scheduler.shard import Shard
 
@@ -51,7 +52,7 @@ class Shards(Rows):
         self.load = [0] * workers
         self.sizes: dict[int, tuple[int, ...]] = {}
         self.odd: list[int] = []
-        self.losses: dict[int, int] = {}
+        self.losses = Losses()
         self.blame = Blame()
         self.messages = 0  # between shards so far
         self._workers = workers
@@ -161,7 +162,7 @@ class Shards(Rows):
         """Nobody needs what is stored; returns the operands."""
         return [one for shard in self.shards for one in shard.outside(shard.free())]
 
-    def lost(self, operands: Sequence[int]) -> Recovery | None:
+    def lost(self, operands: Sequence[int], now: float) -> Recovery | None:
         """Chunks of operands are gone: what is still needed of them runs again, with what was freed before it."""
         told = _Told()
         for shard, mine in self._by_shard(operands):
@@ -169,11 +170,8 @@ class Shards(Rows):
         self._deliver(told)
         if not told.again:
             return None
-        gone = set(operands).intersection(told.again)
-        for operand in gone:
-            self.losses[operand] = self.losses.get(operand, 0) + 1
-        worst = max(gone, key=self.losses.__getitem__)
-        if self.losses[worst] > MOST_LOSSES:
+        worst = self.losses.worst(set(operands).intersection(told.again), now)
+        if worst >= 0:
             return Recovery(told.again, [], [], told.given, worst)
         return Recovery(told.again, told.ready, told.workers, told.given, -1)
 

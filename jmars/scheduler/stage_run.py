@@ -226,7 +226,7 @@ class StageRun:
             self._act(self.operands.missing([operand]))
 
     def _recover(self, lost: Sequence[int], why: str) -> None:
-        found = self.operands.lost(lost)
+        found = self.operands.lost(lost, monotonic())
         if found is None:
             return
         self._moved(S.UNSCHEDULED, found.again)
@@ -237,7 +237,7 @@ class StageRun:
             self._lost_outside(gone, why)
         elif found.worst >= 0:
             where = self._blame(found.worst)
-            times = self.operands.losses[found.worst]
+            times = self.operands.losses.of(found.worst)
             self._fatal(self.operands.hopeless(found.worst), packed_error(lost_too_often(where, times, why), where))
         else:
             self._submit(found.ready, found.workers)

@@ -120,6 +120,6 @@ def ended_workers(operand: str, deaths: Deaths, why: str, how: str, others: Sequ
 def lost_too_often(operand: str, times: int, why: str) -> StorageError:
     """The error of a job one of whose chunks is lost again and again."""
     return StorageError(
-        f"the chunk of {operand} was lost {times} times, the last time because {why}; it was computed again each time. "
-        "Look at the disk of spill_dir, or give another one"
+        f"the chunk of {operand} was lost {times} times, a second or more apart, the last time because {why}; it was "
+        "computed again each time. Look at the disk of spill_dir, or give another one"
     )

@@ -16,7 +16,8 @@ from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
 from jmars.model.states import OperandState as S
 from jmars.scheduler.lifecycle import LEGAL
-from jmars.scheduler.operand import MOST_LOSSES, OperandActor
+from jmars.scheduler.losses import MOST_LOSSES
+from jmars.scheduler.operand import OperandActor
 from jmars.scheduler.shards import Shards
 
 WORKERS = 3
@@ -137,9 +138,9 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def loses_chunks(self, data: st.DataObject) -> None:
         some = data.draw(st.lists(st.sampled_from(sorted(self.chunks - self.given)), min_size=1, unique=True))
-        some = [one for one in some if self.rows.losses.get(one, 0) < MOST_LOSSES]
+        some = [one for one in some if self.rows.losses.of(one) < MOST_LOSSES]
         self.chunks.difference_update(some)
-        found = self.rows.lost(some)
+        found = self.rows.lost(some, 2.0 * sum(map(self.rows.losses.of, range(len(self.rows.state)))))
         if found is None:
             return
         assert found.worst < 0

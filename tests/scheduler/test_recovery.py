@@ -1,5 +1,6 @@
 """Whatever is lost on the way, a run ends with every result, and only what was lost, or freed before it, runs again."""
 
+import itertools
 from collections import Counter
 
 from hypothesis import given, settings
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
 from jmars.model.states import OperandState as S
-from jmars.scheduler.operand import MOST_LOSSES, OperandActor
+from jmars.scheduler.losses import MOST_LOSSES
+from jmars.scheduler.operand import OperandActor
 from tests.graph.examples import dags
 
 
@@ -16,6 +18,7 @@ class Host:
     """Three workers that lose chunks and die as they are told; what the scheduler knows it hears from their reports."""
 
     def __init__(self, dag, kept, data):
+        self.seconds = itertools.count()
         self.graph = FlowGraph(dag, kept=sorted(kept))
         self.rows = OperandActor(Counters(self.graph), [10] * dag.n, [-1] * dag.n, 3)
         self.data = data
@@ -77,9 +80,9 @@ class Host:
             todo |= {
                 p for p in self.graph.preds[v] if p not in self.stored and self.rows.state[p] >= S.FINISHED
             } - again
-        found = self.rows.lost(sorted(gone))
+        found = self.rows.lost(sorted(gone), next(self.seconds))
         assert sorted(found.again if found else []) == sorted(again)
-        assert self.rows.lost(sorted(gone)) is None  # told twice
+        assert self.rows.lost(sorted(gone), next(self.seconds)) is None  # told twice
         if found:
             self.redone.update(found.again)
             assert found.worst < 0 and not found.given
@@ -128,11 +131,12 @@ def ran(rows, *operands):
 def test_a_chunk_that_is_lost_again_and_again_is_told():
     rows = chain(2, kept=[0, 1])
     rows.start()
-    for _ in range(MOST_LOSSES):
-        ran(rows, 0)
-        assert rows.lost([0]).worst == -1
+    for second in range(MOST_LOSSES):
+        for part in (0.0, 0.3, 0.9):  # of one trouble with the disk
+            ran(rows, 0)
+            assert rows.lost([0], second + part).worst == -1
     ran(rows, 0)
-    assert rows.lost([0]).worst == 0 and rows.losses == {0: MOST_LOSSES + 1}
+    assert rows.lost([0], MOST_LOSSES).worst == 0 and rows.losses.of(0) == MOST_LOSSES + 1
 
 
 def test_a_reader_that_has_read_what_is_lost_since_may_end():
@@ -140,7 +144,7 @@ def test_a_reader_that_has_read_what_is_lost_since_may_end():
     rows.start()
     ran(rows, 0)
     rows.started([1], 1)
-    assert rows.lost([0]).ready == [0]
+    assert rows.lost([0], 0.0).ready == [0]
     ready, _, freed = rows.finished([1], 1)
     assert (ready, freed) == ([2], [])
     ran(rows, 2)
@@ -154,7 +158,7 @@ def test_what_a_worker_has_is_not_handed_out_a_second_time_when_its_input_is_the
     rows = chain(2, kept=[1])
     rows.start()
     ran(rows, 0)
-    rows.lost([0])
+    rows.lost([0], 0.0)
     rows.started([0], 0)
     assert rows.finished([0], 0) == ([], [], [])  # 1 is READY at its worker, which finds the chunk now
     rows.started([1], 0)
@@ -166,7 +170,7 @@ def test_a_reader_whose_worker_died_waits_for_the_input_that_was_lost_meanwhile(
     rows.start()
     ran(rows, 0)
     rows.started([1], 1)
-    rows.lost([0])
+    rows.lost([0], 0.0)
     assert rows.dropped([1]) == ({S.UNSCHEDULED: [1]}, [], [])
     rows.started([0], 0)
     assert rows.finished([0], 0)[0] == [1]
@@ -184,7 +188,7 @@ def test_old_mars_the_loss_of_a_worker_changes_eight_operands():
         rows.started([source], ran_on)
         rows.finished([source], ran_on)
     before = bytes(rows.state)
-    found = rows.lost([0, 1, 2, 3])
+    found = rows.lost([0, 1, 2, 3], 0.0)
     rows.missing([8, 9, 10, 11])
     changed = [v for v in range(16) if rows.state[v] != before[v]]
     assert changed == [0, 1, 2, 3, 8, 9, 10, 11] and found.ready == [0, 1, 2, 3]

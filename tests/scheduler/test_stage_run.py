@@ -10,8 +10,8 @@ import jmars.tensor as mt
 from jmars.errors import ChunkLostError, ClusterError, MemoryLimitError, StorageError, WorkerLostError
 from jmars.model.states import JobState
 from jmars.model.states import OperandState as S
-from jmars.scheduler import EventLog, SessionActor, stage_run
-from jmars.scheduler.operand import MOST_LOSSES
+from jmars.scheduler import EventLog, SessionActor, losses, stage_run
+from jmars.scheduler.losses import MOST_LOSSES
 from jmars.tensor.graph import TensorGraph
 from tests.scheduler.test_plans import Workers
 
@@ -212,7 +212,9 @@ def test_a_stored_tensor_that_is_itself_a_result_may_be_lost_while_the_job_runs(
     told(story)
 
 
-def test_a_chunk_that_is_lost_again_and_again_ends_the_job():
+def test_a_chunk_that_is_lost_again_and_again_ends_the_job(monkeypatch):
+    monkeypatch.setattr(losses, "ONE_TROUBLE", 0.0)
+
     async def story(one, port, ended):
         job = await submitted(one, chain())
         for _ in range(MOST_LOSSES + 1):
