@@ -196,6 +196,7 @@ def _run_batch(
                 raise ExecutionInterrupted("the job was told to stop")
             if program.loose is not None:
                 shape = private.run(program.kernel, program.loose, out, ins, args, stop, ask)
+                scratch = max(scratch, _found(program.loose, ins))  # a merge puts them together, unannounced
                 if shape is not None:
                     shapes.append((len(elapsed), shape))
                     storing, waiting = int(1e6 * private.storing), int(1e6 * private.waited)
@@ -229,6 +230,11 @@ def _run_batch(
     granted.end()
     report(None)
     return scratch
+
+
+def _found(program: Program, ins: Sequence[tuple[int, tuple[int, ...] | None]]) -> int:
+    """Bytes of the chunks that an operand reads whose sizes were not known before."""
+    return sum(math.prod(shape) * of.dtype.itemsize for of, (_, shape) in zip(program.inputs, ins) if shape is not None)
 
 
 def describe(error: BaseException) -> Raised:

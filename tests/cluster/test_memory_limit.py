@@ -117,3 +117,8 @@ def test_large_graphs_one_after_another_leave_nothing_that_grows():
             assert abs(total / 1e6 - 0.5) < 0.01
         memory = cluster.info()["memory"]
         assert memory["peak"] <= 2.2 * LIMIT
+
+
+def test_what_a_merge_of_parts_took_is_handed_back(small):
+    small.submit(GRAPHS["percentiles"]()).result(60)
+    assert max(worker["memory"] for worker in small.info()["workers"]) < 30 * 2**20  # 46 MiB where the parts stayed
