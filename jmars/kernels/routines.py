@@ -22,6 +22,7 @@ from jmars.kernels.operations import converted, lane_code
 __all__ = ["LANES", "Pattern", "elementwise_text", "sums_text"]
 
 LANES = 16  # elements at a time: two of the widest registers, so that one waits while the other computes
+LINE, AHEAD = 64, 16_384  # bytes of a line of the cache, and how far ahead one is fetched
 LEAF, PARTS = 128, 8  # NumPy's: elements of a leaf of the tree of sums, and partial sums in it
 Pattern = tuple[tuple[bool, bool], ...]  # of each input: whether it has rows, and columns, of its own
 
@@ -40,6 +41,7 @@ def _load(code: Code, dtype: np.dtype[Any], number: int, own: bool, head: list[s
     if own:
         code.lines.append(f"%a{number} = getelementptr {stored}, ptr %in{number}, i64 %i")
         code.lines.append(f"%x{number} = load {vector}, ptr %a{number}, align 1")
+        _fetch_ahead(code, number, code.lanes * _size(stored))
     else:
         head.append(f"%s{number} = load {stored}, ptr %in{number}, align 1")
         head.append(f"%o{number} = insertelement {vector} poison, {stored} %s{number}, i32 0")
@@ -47,6 +49,18 @@ def _load(code: Code, dtype: np.dtype[Any], number: int, own: bool, head: list[s
         head.append(f"%x{number} = shufflevector {vector} %o{number}, {vector} poison, {zero}")
     value = Value(code, f"%x{number}", stored)
     return value.is_("ne", 0) if kind == "i1" else value
+
+
+def _fetch_ahead(code: Code, number: int, size: int) -> None:
+    """Whole lines of what lanes of an input, so many bytes, will be some turns on.
+
+    The processor's own fetching ends with a page, 4 KiB in shared memory. They bypass the caches behind the first one
+    ("non-temporal"), where each would push out something that is read again; what is beyond the end does no harm.
+    """
+    code.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    for line in range(size // LINE):
+        code.lines.append(f"%h{number}_{line} = getelementptr i8, ptr %a{number}, i64 {AHEAD + LINE * line}")
+        code.lines.append(f"call void @llvm.prefetch.p0(ptr %h{number}_{line}, i32 0, i32 0, i32 1)")
 
 
 def _written(expression: Expression, pattern: Pattern) -> tuple[Code, list[str], Value] | None:
@@ -211,17 +225,14 @@ def sums_text(expression: Expression, pattern: Pattern, state: np.dtype[Any]) ->
         sums.append(f"%w{k} = shufflevector {value.typed}, {value.typed}, <{PARTS} x i32> <{lanes}>")
         sums.append(f"%acc{k} = {add} {part} {before}, %w{k}")
         before = f"%acc{k}"
-    ends = [f"%e{k} = extractelement {part} {before}, i32 {k}" for k in range(PARTS)]
-    ends += [f"%p{k} = {add} {kind} %e{2 * k}, %e{2 * k + 1}" for k in range(4)]
-    ends += [f"%q{k} = {add} {kind} %p{2 * k}, %p{2 * k + 1}" for k in range(2)]
-    ends.append(f"%leaf = {add} {kind} %q0, %q1")
     ins = "".join(f", ptr %in{k}" for k in range(len(pattern)))
     mask, leaves = code.type("i1"), BLOCK_SIZE // LEAF
     first = ", ".join([f"{kind} {zero}"] * PARTS)
+    aligned = f"align {PARTS * _size(kind)}"
     text = f"""
 define i64 @run(ptr noalias %out{ins}, i64 %rows, i64 %blocks) {{
 entry:
-%leaves = alloca [{leaves} x {kind}], align 64
+%parts = alloca [{leaves * PARTS} x {kind}], align 64
 {_lines(head)}
 br label %block
 block:
@@ -247,35 +258,37 @@ loop:
 %more = icmp ult i64 %next, %stop
 br i1 %more, label %loop, label %leafend
 leafend:
-{_lines(ends)}
-%to = getelementptr {kind}, ptr %leaves, i64 %l
-store {kind} %leaf, ptr %to
+%at = mul i64 %l, {PARTS}
+%to = getelementptr {kind}, ptr %parts, i64 %at
+store {part} {before}, ptr %to, {aligned}
 %lnext = add i64 %l, 1
 %lmore = icmp ult i64 %lnext, {leaves}
 br i1 %lmore, label %leafstart, label %level
 level:
-%width = phi i64 [{leaves // 2}, %leafend], [%narrower, %levelend]
-br label %pair
-pair:
-%j = phi i64 [0, %level], [%jnext, %pair]
-%left = shl i64 %j, 1
-%pl = getelementptr {kind}, ptr %leaves, i64 %left
-%right = or i64 %left, 1
-%pr = getelementptr {kind}, ptr %leaves, i64 %right
-%vl = load {kind}, ptr %pl
-%vr = load {kind}, ptr %pr
-%vs = {add} {kind} %vl, %vr
-%ps = getelementptr {kind}, ptr %leaves, i64 %j
-store {kind} %vs, ptr %ps
-%jnext = add i64 %j, 1
+%width = phi i64 [{leaves * PARTS // 2}, %leafend], [%narrower, %levelend]
+br label %pairs
+pairs:
+%j = phi i64 [0, %level], [%jnext, %pairs]
+%twice = shl i64 %j, 1
+%pl = getelementptr {kind}, ptr %parts, i64 %twice
+%pr = getelementptr {kind}, ptr %pl, i64 {PARTS}
+%vl = load {part}, ptr %pl, {aligned}
+%vr = load {part}, ptr %pr, {aligned}
+{_pairs(kind, "%vl", "%vr", PARTS, "%vs", add)}
+%ps = getelementptr {kind}, ptr %parts, i64 %j
+store {part} %vs, ptr %ps, {aligned}
+%jnext = add i64 %j, {PARTS}
 %jmore = icmp ult i64 %jnext, %width
-br i1 %jmore, label %pair, label %levelend
+br i1 %jmore, label %pairs, label %levelend
 levelend:
 %narrower = lshr i64 %width, 1
-%wmore = icmp ne i64 %narrower, 0
+%wmore = icmp uge i64 %narrower, {PARTS}
 br i1 %wmore, label %level, label %done
 done:
-%sum = load {kind}, ptr %leaves
+{_pairs(kind, "%vs", "%vs", 4, "%four", add)}
+{_pairs(kind, "%four", "%four", 2, "%two", add)}
+{_pairs(kind, "%two", "%two", 1, "%one", add)}
+%sum = extractelement <1 x {kind}> %one, i32 0
 %pout = getelementptr {kind}, ptr %out, i64 %b
 store {kind} %sum, ptr %pout
 %bnext = add i64 %b, 1
@@ -287,6 +300,20 @@ ret i64 %any
 }}
 """
     return _module(code, text)
+
+
+def _pairs(kind: str, left: str, right: str, count: int, to: str, add: str) -> str:
+    """The sums of `count` pairs of neighbours in what `left` and `right` hold, one behind the other, or both hold."""
+    size = 2 * count if left == right else count
+    both = f"<{size} x {kind}> {left}, <{size} x {kind}> {right}"
+    evens, odds = (", ".join(f"i32 {2 * k + odd}" for k in range(count)) for odd in (0, 1))
+    return _lines(
+        [
+            f"{to}even = shufflevector {both}, <{count} x i32> <{evens}>",
+            f"{to}odd = shufflevector {both}, <{count} x i32> <{odds}>",
+            f"{to} = {add} <{count} x {kind}> {to}even, {to}odd",
+        ]
+    )
 
 
 def _size(kind: str) -> int:

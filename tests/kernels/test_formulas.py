@@ -45,7 +45,7 @@ def test_a_formula_keeps_its_distance(op, dtype):
     dtype = np.dtype(dtype)
     x = arguments(dtype)
     if op in ("sin", "cos"):
-        x = x[~(np.abs(x) > FARTHEST) | np.isinf(x)]  # one more, and NumPy would compute the block
+        x = x[~(np.abs(x) > FARTHEST)]  # one more, and NumPy would compute the block
     kernel = compile_program(unary(op, dtype, x.size), "llvm")
     assert kernel.backend == "llvm"
     out = np.full(x.size, 77, dtype)
@@ -66,8 +66,9 @@ def test_a_formula_keeps_its_distance(op, dtype):
 
 def test_angles_beyond_the_farthest_are_numpys():
     x = np.linspace(-10, 10, SIZE)
-    x[[5, 70_000]] = 2.0**46, -1e300
+    x[[5, 70_000, 90_000]] = 2.0**46, -1e300, np.inf
     kernel = compile_program(unary("cos", x.dtype, x.size), "llvm")
     out = np.empty_like(x)
-    kernel(out, [x])
-    np.testing.assert_array_equal(out, (own_loop("cos") or np.cos)(x))
+    with np.errstate(invalid="ignore"):
+        kernel(out, [x])
+        np.testing.assert_array_equal(out, (own_loop("cos") or np.cos)(x))
