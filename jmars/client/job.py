@@ -27,6 +27,7 @@ from jmars.errors import (
 )
 from jmars.model.events import Event
 from jmars.model.states import JobState
+from jmars.tensor.lineage import detach
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine
 from jmars.units import format_seconds
@@ -228,6 +229,7 @@ class Job:
                 for one in self._data:
                     one.settle(settled.get(one.key))
                 self.cluster.hold(self._data)
+                detach(self._data, self.cluster.held())
             self._done.set()
             callbacks, self._callbacks = self._callbacks, []
             self._again = []

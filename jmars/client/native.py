@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jmars.client import plans
 from jmars.client.cluster import Cluster, default_cluster, usable_cores
+from jmars.client.repeats import repeats
 from jmars.deploy.memory import default_limit, room_for_chunks
 from jmars.tensor.operand import TensorData
 
@@ -29,7 +30,7 @@ class NativeEngine:
             job.wait()
         missing = [one for one in data if not cluster.holds(one)]
         if missing:
-            run(cluster, missing)
+            run(cluster, [*missing, *repeats(missing, cluster.held(), cluster.capacity).kept])
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """The value of a node, computed where it is not held."""

@@ -32,7 +32,7 @@ class Sending:
     def __init__(self, cluster: Cluster, shared: SharedMemory) -> None:
         self._cluster, self._shared = cluster, shared
         self._sent: list[str] | None = None  # keys; None outside of `once`
-        self._jobs: list[Job] = []
+        self._jobs: set[Job] = set()  # that run
 
     @contextmanager
     def once(self) -> Iterator[None]:
@@ -41,13 +41,13 @@ class Sending:
             yield
             return
         sent: list[str] = []
-        jobs: list[Job] = []
+        jobs: set[Job] = set()
         self._sent, self._jobs = sent, jobs
         try:
             yield
         finally:
-            self._sent, self._jobs = None, []
-            running = [job for job in jobs if not job.wait(0)]
+            self._sent, self._jobs = None, set()
+            running = [job for job in list(jobs) if not job.wait(0)]
             if not running:
                 self._drop(sent)
             ended = itertools.count(1)
@@ -98,7 +98,8 @@ class Sending:
     def used_by(self, job: Job) -> None:
         """A job may read what was sent."""
         if self._sent is not None:
-            self._jobs.append(job)
+            self._jobs.add(job)
+            job.when_done(self._jobs.discard)  # its results are not to stay for that
 
     def _drop(self, keys: Sequence[str]) -> None:
         for key in keys:

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakValueDictionary, ref
 
 from IPython.display import DisplayHandle, display
 
@@ -72,13 +73,13 @@ class TextDisplay:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._jobs: list[Job] = []
+        self._jobs: list[tuple[ref[Job], str, str]] = []  # ids and names; the jobs themselves would keep their results
         self._background = False
 
     def follow(self, job: Job) -> None:
         """Show `job` from now on."""
-        if job not in self._jobs:
-            self._jobs.append(job)
+        before = [one for one in self._jobs if one[0]() is not job]  # it may come again, under another id
+        self._jobs = [*before, (ref(job), job.id, job.name)]
 
     def background(self) -> None:
         """The line then says only that the job goes on."""
@@ -92,8 +93,8 @@ class TextDisplay:
             print("jmars: running in the background")  # noqa: T201  (this is what the cell shows)
             return
         run = RunState()
-        for job in self._jobs:
-            run.follow(job.id, job.name)
+        for _, job, name in self._jobs:
+            run.follow(job, name)
             catch_up(self._cluster.events, run)
         print(text_line(run.picture(time.time())))  # noqa: T201
 
@@ -104,7 +105,7 @@ class WidgetDisplay:
     def __init__(self, cluster: Cluster) -> None:
         self.detached = False
         self._background = False
-        self._jobs: dict[str, Job] = {}
+        self._jobs: WeakValueDictionary[str, Job] = WeakValueDictionary()  # views stay, and results should not for that
         self._view = JobView(on_cancel=self._cancel, on_background=self._detach, on_answer=self._answered)
         kernel_access.unpin(self._view.comm)
         run = RunState(open=True, attached=True)
@@ -130,19 +131,20 @@ class WidgetDisplay:
     def close(self) -> None:
         """Let the sampler show its last picture, now or when the job in the background ends."""
         self._sampler.close()
-        if not self._jobs:
+        if self._handle is None:
             self._view.close()
         elif not self._background:
             self._sampler.join(_LAST_FRAME)
 
     def _cancel(self, job: str) -> None:
-        if job in self._jobs:
-            self._jobs[job].cancel()
+        if (known := self._jobs.get(job)) is not None:
+            known.cancel()
 
     def _advice(self, job: str) -> list[str]:
         """What would gain the next time, of a job that runs."""
-        plan = self._jobs[job].plan()
-        return [f"{one.text}: {one.how}" for one in plan.advice(_ADVICE)] if plan.complete else []
+        known = self._jobs.get(job)
+        plan = None if known is None else known.plan()
+        return [f"{one.text}: {one.how}" for one in plan.advice(_ADVICE)] if plan is not None and plan.complete else []
 
     def _detach(self) -> None:
         self.detached = True

@@ -16,6 +16,7 @@ from typing import Any
 
 from jmars.client.cluster import Cluster
 from jmars.client.job import Job
+from jmars.client.repeats import repeats
 from jmars.model.states import JobState
 from jmars.notebook.cell_error import raise_at, shown_as
 from jmars.notebook.display import CellDisplay
@@ -163,10 +164,14 @@ class CellEngine:
         self._compute(data, may_leave=False)
         if self.job is before:
             return  # it was there
+        if hint := self._looks.hint(source_line(), time.monotonic() - begun):
+            self._warn(hint)
+
+    def _warn(self, hint: str) -> None:
+        """Warn of what the line does that runs now."""
         line = source_line()
-        if hint := self._looks.hint(line, time.monotonic() - begun):
-            file, number = (line.filename, line.lineno) if line else (self._name, 1)
-            warnings.warn_explicit(hint, UserWarning, file, number)
+        file, number = (line.filename, line.lineno) if line else (self._name, 1)
+        warnings.warn_explicit(hint, UserWarning, file, number)
 
     def _follow(self, job: Job) -> None:
         """Show a job from now on, under the id that it has now."""
@@ -190,7 +195,10 @@ class CellEngine:
         missing = [one for one in data if not self._cluster.holds(one)]
         if not missing:
             return
-        job = self.job = self._cluster.submit_data(missing, self._name, single=len(missing) == 1)
+        again = repeats(missing, self._cluster.held(), self._cluster.capacity)
+        if again.large and (hint := self._looks.again(again.large[0].op.line)):
+            self._warn(hint)
+        job = self.job = self._cluster.submit_data([*missing, *again.kept], self._name, single=len(missing) == 1)
         _running.add(job)
         job.when_done(_running.discard)
         self._follow(job)

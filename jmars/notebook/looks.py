@@ -1,4 +1,5 @@
-"""Values that a cell looks at one by one: each is a job, with a way to the cluster and back. Many of them get one hint.
+"""Values that a cell looks at one by one: each is a job, with a way to the cluster and back. Many of them get one hint,
+and so do those that compute the same large array again and again.
 
 `Looks` decides; live.py tells it of each, with the time that it took.
 """
@@ -13,6 +14,7 @@ from jmars.tensor.source_line import SourceLine
 __all__ = ["Looks"]
 
 MANY = 300  # small jobs in one cell, before its user is told
+AGAIN = 5  # looks in one cell that compute a large array anew, before its user is told
 SMALL = 0.05  # seconds of a job that is little more than the way there and back
 
 
@@ -30,6 +32,7 @@ class Looks:
 
     seconds: float = 0.0  # of all of them
     by_line: Counter[SourceLine | None] = field(default_factory=Counter)
+    large: int = 0  # that computed again what was too large to be kept unasked
 
     def hint(self, line: SourceLine | None, elapsed: float) -> str | None:
         """What is to be said after a job that `line` waited for, `elapsed` seconds; None for nothing."""
@@ -44,6 +47,17 @@ class Looks:
             f"{self.seconds:.1f} s so far. Look at many at once, as x.max(), np.where(x > 0, a, b) or x[x > 0]; or "
             "fetch the array before the loop, a = x.fetch(), and loop over a; a loop until something holds can run on "
             "the cluster, jmars.tensor.while_loop"
+        )
+
+    def again(self, made: SourceLine | None) -> str | None:
+        """What is to be said before a job that computes again what line `made` gives; None for nothing."""
+        self.large += 1
+        if self.large != AGAIN:
+            return None
+        what = "an array" if made is None else f"the array of line {made.lineno} ({made.text})"
+        return (
+            f"this cell computes {what} anew for each value that it looks at: it is too large to be kept unasked. "
+            "Keep it where it is made, `x = (...).execute()`; parts of it go to the disk when memory is short"
         )
 
     def _where(self) -> str:

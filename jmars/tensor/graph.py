@@ -49,43 +49,43 @@ class Outline:
     def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> Outline:
         """The outline of what leads to `data`; nodes whose key is in `held` become leaves."""
         found = cls()
-        number: dict[TensorData, int] = {}  # by identity
+        number: dict[str, int] = {}  # by key: twins are one value
         arrays: dict[tuple[int, Splits], int] = {}  # an outside array that comes twice is one leaf
         stack = list(reversed(data))
-        asked = set(data)  # a result keeps a key of its own
+        asked = {node.key for node in data}  # a result keeps a key of its own
         nodes, operands, inputs = found.nodes, found.operands, found.inputs
         while stack:
             node = stack[-1]
             operand: Operand
             links: tuple[int, ...]
-            if node in number:
+            if node.key in number:
                 stack.pop()
                 continue
             op = node.op
             if node.key in held:
                 operand, links = Stored(line=op.line), ()
             elif op.inputs:
-                waiting = [i for i in op.inputs if i not in number]
+                waiting = [i for i in op.inputs if i.key not in number]
                 if waiting:
                     stack += reversed(waiting)
                     continue
-                operand, links = op, tuple([number[i] for i in op.inputs])
+                operand, links = op, tuple([number[i.key] for i in op.inputs])
             else:
                 operand, links = op, ()
-                if isinstance(op, FromArray) and node not in asked:
+                if isinstance(op, FromArray) and node.key not in asked:
                     known = arrays.setdefault((id(op.array), node.chunks), len(nodes))
                     if known < len(nodes):
-                        number[node] = known
+                        number[node.key] = known
                         stack.pop()
                         continue
             stack.pop()
             if node.unsettled:
                 node.settle()
-            number[node] = len(nodes)
+            number[node.key] = len(nodes)
             nodes.append(node)
             operands.append(operand)
             inputs.append(links)
-        found.results = [number[node] for node in data]
+        found.results = [number[node.key] for node in data]
         return found
 
     @property

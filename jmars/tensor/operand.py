@@ -58,12 +58,12 @@ class TensorMeta:
 
 
 class TensorData:
-    """One value of the tensor graph: what an operand gives. Immutable; compared by identity.
+    """One value of the tensor graph: what an operand gives. Immutable but for what lineage.py does; twins share a key.
 
     Where `unsettled`, some of `shape` and `chunks` are `Unknown`, until a run has told them and `settle` takes them.
     """
 
-    __slots__ = ("__weakref__", "chunks", "dtype", "key", "op", "shape", "unsettled")
+    __slots__ = ("__weakref__", "chunks", "computed", "dtype", "key", "op", "shape", "unsettled")
 
     def __init__(self, op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> None:
         self.op = op
@@ -71,12 +71,19 @@ class TensorData:
         self.dtype = dtype
         self.chunks = chunks
         self.unsettled = any(n.__class__ is Unknown for n in shape)
+        self.computed = False  # whether a run had to, kept or not: see client/repeats.py
         self.key = f"t-{next(_numbers)}-{_prefix}"
 
     @property
     def meta(self) -> TensorMeta:
         """The same without the operand."""
         return TensorMeta(self.key, self.shape, self.dtype, self.chunks)
+
+    def twin(self, op: Operand) -> TensorData:
+        """Another object for the same value, given by `op`: see lineage.py."""
+        other = TensorData(op, self.shape, self.dtype, self.chunks)
+        other.key = self.key
+        return other
 
     def settle(self, chunks: Splits | None = None) -> bool:
         """Take over lengths that a run has told, of this node (`chunks`) or of its origins; returns whether all are."""
@@ -154,11 +161,13 @@ class Operand:
 
     def unlinked(self: Self) -> Self:
         """The same without its inputs, as a TensorGraph holds it."""
-        if not self.inputs:
-            return self
+        return self.linked(()) if self.inputs else self
+
+    def linked(self: Self, inputs: tuple[TensorData, ...]) -> Self:
+        """The same with other inputs."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy.__dict__["inputs"] = ()
+        copy.__dict__["inputs"] = inputs
         return copy
 
 

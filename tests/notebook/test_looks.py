@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 
 from jmars.config import config
@@ -57,3 +58,28 @@ def test_a_loop_in_a_cell(cluster):
     (one,) = [warning for warning in caught if "one by one" in str(warning.message)]
     assert one.lineno == 5
     assert "at line 5 (if v > 3:)" in str(one.message)
+
+
+def test_a_large_array_that_is_computed_again_and_again_is_named_once():
+    seen = Looks()
+    said = [hint for _ in range(30) if (hint := seen.again(SourceLine("cell", 7, "x = step(x)")))]
+    assert len(said) == 1
+    assert "the array of line 7 (x = step(x)) anew for each value" in said[0]
+
+
+def test_what_a_loop_carries_is_kept_if_it_is_small_and_told_of_if_not(cluster):
+    turns = "for turn in range(12):\n    y = np.sqrt(y + 1)\n    seen = float(y.sum())"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cluster(f"%%jmars -w 1 --memory 400MiB\ny = x + 0.0\n{turns}")
+        small = cluster("seen")
+        assert not [one for one in caught if "anew" in str(one.message)]
+        cluster(f"%%jmars\ny = np.ones(20_000_000)\n{turns}")
+    (one,) = [one for one in caught if "anew" in str(one.message)]
+    assert "the array of line 4 (y = np.sqrt(y + 1)) anew" in str(one.message)
+    assert one.lineno == 5
+    real, ones = np.arange(30.0), 1.0
+    for _ in range(12):
+        real, ones = np.sqrt(real + 1), np.sqrt(ones + 1)
+    assert small == pytest.approx(real.sum(), rel=1e-12)
+    assert cluster["seen"] == pytest.approx(ones * 20_000_000, rel=1e-12)

@@ -1,0 +1,71 @@
+"""What is computed a second time is kept where a name refers to it, and nothing else is."""
+
+from __future__ import annotations
+
+import jmars.tensor as mt
+from jmars.client.repeats import SHARE, repeats
+
+ROOM = 10**6
+
+
+def kept(*tensors, held=(), capacity=ROOM):
+    return repeats([one.data for one in tensors], held, capacity).kept
+
+
+def test_what_a_loop_carries_is_kept_from_its_second_turn_on():
+    x = mt.ones(10)
+    for turn in range(4):
+        x = mt.sqrt(x + 1)
+        found = kept(x.sum())
+        assert found == [x.data] * (turn > 0)
+
+
+def test_the_old_and_the_new_value_of_a_turn_are_kept():
+    x = mt.ones(10) + 1
+    kept(x.sum())
+    new = x / 2
+    found = kept(abs(new - x).max())  # within an assertion pytest would refer to abs(new - x)
+    assert set(found) == {new.data, x.data}
+
+
+def test_what_has_no_name_is_not_kept():
+    def change():
+        return abs(mt.sqrt(mt.ones(10) + 1) - 1).max()
+
+    one = change()
+    kept(one + 0)
+    assert kept(one + 1) == [one.data]
+
+
+def test_only_what_leads_on_from_a_repetition_is_kept():
+    x, other = mt.ones(10) + 1, mt.ones(10) + 2
+    kept(x.sum())
+    found = kept((x + other).sum())
+    assert found == [x.data]
+
+
+def test_what_is_held_is_not_computed_again():
+    x = mt.ones(10) + 1
+    kept(x.sum())
+    assert kept(x.max(), held={x.data.key}) == []
+
+
+def test_what_is_drawn_or_sent_is_not_kept():
+    x = mt.ones(10)
+    kept(x.sum())
+    assert kept(x.max()) == []
+
+
+def test_what_would_be_written_to_disk_is_not_kept():
+    x = mt.ones(10) + 1
+    kept(x.sum())
+    most = x.max()
+    assert repeats([most.data], (), 79 * SHARE) == ([], [x.data])
+    assert kept(x.min(), capacity=80 * SHARE) == [x.data]
+
+
+def test_what_has_no_size_yet_is_not_kept():
+    x = mt.ones(10) + 1
+    some = x[x > 1]
+    kept(some.sum())
+    assert kept(some.max()) == [x.data]

@@ -1,0 +1,53 @@
+"""A notebook keeps on its cluster what its names refer to, and nothing of cells that ran before."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from jmars.client.cluster import default_cluster
+from jmars.config import config
+from tests.notebook.shells import Notebook, new_shell
+
+
+@pytest.fixture(params=["none", "text", "widget"])
+def notebook(request: pytest.FixtureRequest) -> Iterator[Notebook]:
+    """One with a cluster of its own, whose cells show their jobs in each of the ways there are."""
+    with new_shell() as shell, config.using(display=request.param):
+        started = Notebook(shell)
+        started("%load_ext jmars\nimport numpy as np\nx = np.arange(30.0)")
+        started("%%jmars -w 1 --memory 400MiB\ny = x + 0")
+        yield started
+        started("%jmars stop")
+
+
+def held() -> int:
+    cluster = default_cluster(start=False)
+    assert cluster is not None
+    gc.collect()
+    return len(cluster.held())
+
+
+def test_a_cell_that_runs_again_replaces_its_results(notebook):
+    for _ in range(12):  # more than there are views that stay open
+        notebook("%%jmars\ny = np.sqrt(y + 1)\nz = np.ones(50)")
+    assert held() == 2
+    real = np.arange(30.0)
+    for _ in range(12):
+        real = np.sqrt(real + 1)
+    np.testing.assert_array_equal(notebook("y.fetch()"), real)
+
+
+def test_a_loop_in_a_cell_lets_its_turns_go(notebook):
+    for _ in range(2):
+        notebook("%%jmars\nfor turn in range(15):\n    y = np.sqrt(y + 1)\n    s = float(y.sum())")
+        assert held() == 1
+
+
+def test_a_loop_lets_its_turns_go_while_it_runs(notebook):
+    notebook.shell.user_ns["held"], notebook.shell.user_ns["counts"] = held, []
+    notebook("%%jmars\nfor turn in range(15):\n    y = np.sqrt(y + 1).execute()\n    counts.append(held())")
+    assert max(notebook["counts"]) <= 4
