@@ -20,6 +20,7 @@ from jmars.notebook.numpy_names import given_names, meaning_or_refusal, path_of
 from jmars.tensor.composite import Composite
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine
+from jmars.tensor.temporaries import put_aside
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["Namespace", "tensors_in"]
@@ -74,10 +75,12 @@ class Namespace:
         tensors, composites = found_in(value for name, value in names.items() if not _IPYTHON.fullmatch(name))
         inside.data = {id(one): (one, one.data) for one in tensors}
         inside.composites = {id(one): (one, one.state()) for one in composites}
+        put_aside([*inside.before.values(), *inside.given.values(), *tensors])
         return inside
 
     def leave(self) -> dict[str, Any]:
         """Give the names back what the cell left alone; what it assigned or wrote to, by name."""
+        put_aside([])
         assigned: dict[str, Any] = {}
         for name, value in list(self.names.items()):
             if _IPYTHON.fullmatch(name):
@@ -97,6 +100,7 @@ class Namespace:
 
     def roll_back(self) -> None:
         """Every name and every tensor as before the cell."""
+        put_aside([])
         for name in [name for name in self.names if name not in self.before and not _IPYTHON.fullmatch(name)]:
             del self.names[name]
         for name, value in self.before.items():
@@ -106,6 +110,7 @@ class Namespace:
             tensor.data = data
         for composite, state in self.composites.values():
             composite.restore(state)
+        self.before, self.given, self.data, self.composites = {}, {}, {}, {}  # IPython keeps the traceback, and so us
 
     def _is_as_it_was(self, value: Composite) -> bool:
         """Whether it has the same parts, and they hold what they held."""

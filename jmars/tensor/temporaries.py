@@ -1,15 +1,18 @@
-"""Telling a value that only the running statement holds from one that has a name.
+"""Telling a value that only the running statement holds, or only a cell to give it back, from one that has a name.
 
 `x[1:] = x[:-1]` may write through the view on its right, which nobody will see again (`TEMPORARY`); so may `x[0] += 1`,
-but not `rows[0] += 1`, where a list holds the view (`CHANGED`). Used by `Tensor`.
+but not `rows[0] += 1`, where a list holds the view (`CHANGED`). After `a = a.reshape(3, 4)` a cell holds the old `a`,
+to give it back should the cell fail, and nobody else does (`in_use`). Used by `Tensor`.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["CHANGED", "TEMPORARY"]
+__all__ = ["CHANGED", "TEMPORARY", "in_use", "put_aside"]
 
 
 class _Probe:
@@ -62,3 +65,30 @@ def _references_to_changed() -> int:
 
 
 CHANGED = _references_to_changed()
+
+
+_aside: Counter[int] = Counter()  # how often a handle is put aside, by its id
+
+
+def put_aside(handles: Iterable[Any]) -> None:
+    """A cell holds these, each as often as it comes here, only to give them back; in place of those before."""
+    _aside.clear()
+    _aside.update(map(id, handles))
+
+
+def in_use(handle: Any) -> bool:
+    """Whether somebody refers to a handle beside the caller's one name for it and who has put it aside."""
+    return sys.getrefcount(handle) > _OF_A_CALL + _aside.get(id(handle), 0)
+
+
+def _references_in_a_call() -> int:
+    """References that `in_use` sees to what only one name of its caller's holds."""
+
+    def seen(handle: Any) -> int:
+        return sys.getrefcount(handle)
+
+    handle = object()
+    return seen(handle)
+
+
+_OF_A_CALL = _references_in_a_call()

@@ -28,7 +28,7 @@ from jmars.tensor.operand import Splits, TensorData, new_data
 from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.source_line import SourceLine, stores_subscript
 from jmars.tensor.splits import ChunkSize, decide_splits
-from jmars.tensor.temporaries import CHANGED, TEMPORARY
+from jmars.tensor.temporaries import CHANGED, TEMPORARY, in_use
 
 __all__ = ["Tensor", "as_tensor"]
 
@@ -246,11 +246,11 @@ class Tensor(Methods):
         return self
 
     def _sharers(self) -> list[Tensor]:
-        """Other living handles that NumPy would let share memory with this one."""
+        """Other handles in use that NumPy would let share memory with this one."""
         if self._family is None:
             return []
         self._family[:] = [r for r in self._family if r() is not None]
-        return [other for r in self._family if (other := r()) is not None and other is not self]
+        return [other for r in self._family if (other := r()) is not None and other is not self and in_use(other)]
 
     def _check_write(self) -> None:
         """Refuse a write that NumPy would show in other arrays."""

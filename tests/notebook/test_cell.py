@@ -242,6 +242,31 @@ def test_after_a_write_through_a_view_the_array_can_be_written(notebook):
     assert notebook["A"].fetch().tolist() == [[1, 1, 1], [0, 0, 0]]
 
 
+@pytest.mark.parametrize("made_in", ["%%jmars\n", ""])
+def test_an_array_of_an_earlier_cell_that_is_only_reshaped_can_be_written(notebook, made_in):
+    notebook(f"{made_in}import numpy as np\na = np.arange(6)")
+    notebook("%%jmars\na = a.reshape(2, 3)\na[0, 0] = 9\na = a.T\na[2] = 7")
+    assert notebook["a"].fetch().tolist() == [[9, 3], [1, 4], [7, 7]]
+    notebook.run("%%jmars\na = a[1:]\na[0, 0] = 5\n1 / 0")
+    assert notebook["a"].fetch().tolist() == [[9, 3], [1, 4], [7, 7]]
+
+
+@pytest.mark.parametrize("other", ["b = a", "b = [a]", "b = a[0]"])
+def test_a_reshaped_array_that_something_else_refers_to_cannot(notebook, other):
+    notebook("import numpy as np")
+    notebook(f"%%jmars\na = np.zeros((2, 3))\n{other}")
+    assert isinstance(notebook.run("%%jmars\na = a.T\na[0, 0] = 9").error, ViewWriteError)
+
+
+def test_a_cell_that_failed_keeps_nothing_of_what_names_meant(notebook):
+    notebook("import numpy as np\nimport gc, weakref")
+    notebook("%%jmars\na = np.zeros(3)")
+    notebook("old = weakref.ref(a)")
+    notebook.run("%%jmars\nb = a + 1\n1 / 0")
+    notebook("a = 0\ngc.collect()")
+    assert notebook["old"]() is None
+
+
 def test_a_function_of_blocks_runs_numpys_own(notebook):
     notebook("import numpy as np\nX = np.array([[3, 1, 2], [6, 5, 4]])")
     notebook(
