@@ -7,7 +7,7 @@ job.py          a submitted graph (Job)
 trace.py        a run as a Chrome trace
 reports.py      who waits for the end of which job
 recovery.py     chunks that a cluster has lost, computed again
-repeats.py      values that are kept unasked because they are computed again (repeats)
+repeats.py      values that are kept unasked because a loop computes them again (repeats)
 sending.py      arrays from outside, sent for each job or once for a cell (Sending)
 structures.py   graphs, sent whole once and named by their structure when they come again (Structures)
 attaching.py    jobs of other clients taken up

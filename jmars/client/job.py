@@ -229,7 +229,10 @@ class Job:
                 for one in self._data:
                     one.settle(settled.get(one.key))
                 self.cluster.hold(self._data)
-                detach(self._data, self.cluster.held())
+                try:
+                    detach(self._data)
+                except Exception:  # who waits must hear of the end
+                    log.exception("%s still refers to what its results were made of", self.name)
             self._done.set()
             callbacks, self._callbacks = self._callbacks, []
             self._again = []
@@ -250,7 +253,8 @@ class Job:
 
     def when_again(self, call: Callable[[Job], None]) -> None:
         """Call `call(job)`, from another thread, each time it is submitted again, because what it reads was lost."""
-        self._again.append(call)
+        if not self._done.is_set():
+            self._again.append(call)
 
     def resubmitted(self, job: str) -> None:
         """It runs under another id from now on (called by the cluster)."""

@@ -30,7 +30,7 @@ class NativeEngine:
             job.wait()
         missing = [one for one in data if not cluster.holds(one)]
         if missing:
-            run(cluster, [*missing, *repeats(missing, cluster.held(), cluster.capacity).kept])
+            run(cluster, missing)
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """The value of a node, computed where it is not held."""
@@ -67,8 +67,8 @@ def plan_on(cluster: Cluster | None, data: Sequence[TensorData], policy: str | N
 
 
 def run(cluster: Cluster, data: Sequence[TensorData]) -> None:
-    """Compute nodes and wait; an interrupt cancels the job."""
-    job = cluster.submit_data(data)
+    """Compute nodes, and what is worth keeping beside them, and wait; an interrupt cancels the job."""
+    job = cluster.submit_data([*data, *repeats(data, cluster.held(), cluster.capacity).kept])
     try:
         job.wait()
     except BaseException:

@@ -1,9 +1,10 @@
 """Values that are worth keeping because they are computed again: those that a loop carries from one look to the next.
 
 A look at a value computes all that leads to it and keeps only the value. In `while change > 1e-6:` the tensor of each
-turn leads to those of all turns before, so each look would compute the whole history once more. So where part of what
-is asked for was computed before, what the user's names still refer to above that part is kept beside it, if it is
-small enough that nothing need be written to disk for it. Used by native.py and the notebook's cells.
+turn leads to those of all turns before, so each look would compute the whole history once more. So where a look
+computes a second time what one before it has computed, the nearest values above that which somebody still refers to
+are kept with it, if they are computed as a whole anyway (`reads_all`) and small. Used by native.py and the notebook's
+cells.
 Source: decision 0036.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import math
 import sys
+import weakref
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +21,10 @@ from jmars.tensor.operand import TensorData
 
 __all__ = ["Repeats", "repeats"]
 
-SHARE = 4  # of the memory for chunks: the part that is given to what nobody asked to keep
+SHARE = 4  # of the memory for chunks: the part that may be taken by all that nobody asked to keep
+LARGEST = 8  # of the memory for chunks: the part that a chunk of it may take, so that its operand still fits
+
+_unasked: weakref.WeakSet[TensorData] = weakref.WeakSet()
 
 
 class Repeats(NamedTuple):
@@ -30,7 +35,7 @@ class Repeats(NamedTuple):
 
 
 def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> Repeats:
-    """What to keep beside `data`, which is about to be computed; all that leads there counts as computed from now on.
+    """What to keep beside `data`, at whose values somebody looks; what leads there counts as computed from now on.
 
     Parameters
     ----------
@@ -52,36 +57,54 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
     True
     """
     outline = Outline.of(data, held)
-    found = _named_above_repeats(outline, capacity // SHARE)
-    for node in outline.nodes:
-        node.computed = True
+    whole = _computed_whole(outline)
+    again = [False] * len(whole)  # whether it, or something that it is made of, was computed before
+    for k, inputs in enumerate(outline.inputs):
+        made = bool(inputs) and not isinstance(outline.operands[k], Stored)  # what is drawn or sent comes at no price
+        again[k] = made and (outline.nodes[k].computed or any(again[i] for i in inputs))
+    found = Repeats([], [])
+    if any(again):
+        room = capacity // SHARE - sum(_size(one) for one in _unasked if one.key in held)
+        for node in _nearest_named(outline, [a and b for a, b in zip(again, whole, strict=True)]):
+            if _size(node) <= room and _largest_chunk(node) <= capacity // LARGEST:
+                found.kept.append(node)
+                _unasked.add(node)
+                room -= _size(node)
+            else:
+                found.large.append(node)
+    for node, all_of_it in zip(outline.nodes, whole, strict=True):
+        node.computed |= all_of_it
     return found
 
 
-def _named_above_repeats(outline: Outline, room: int) -> Repeats:
-    again: list[bool] = []  # whether it, or something that it is made of, was computed before
-    for node, operand, inputs in zip(outline.nodes, outline.operands, outline.inputs, strict=True):
-        made = bool(inputs) and not isinstance(operand, Stored)  # what is drawn or sent comes at no price
-        again.append(made and (node.computed or any(again[k] for k in inputs)))
-    found = Repeats([], [])
-    if not any(again):
-        return found
-    readers = [0] * len(again)
+def _computed_whole(outline: Outline) -> list[bool]:
+    """Of each node, whether every chunk of it is computed for sure, however little of it the results need."""
+    whole = [False] * len(outline.nodes)
+    for k in outline.results:
+        whole[k] = True
+    for k in reversed(range(len(whole))):
+        if whole[k] and outline.operands[k].reads_all:
+            for i in outline.inputs[k]:
+                whole[i] = True
+    return whole
+
+
+def _nearest_named(outline: Outline, wanted: list[bool]) -> list[TensorData]:
+    """The first nodes on each way down from the results that are wanted, of known size, and that somebody refers to."""
+    readers = [0] * len(wanted)
     for inputs in outline.inputs:
         for k in inputs:
             readers[k] += 1
-    results, reached = set(outline.results), set(outline.results)
-    for k in reversed(range(len(again))):
-        if k not in reached or not again[k]:
+    found, results = [], set(outline.results)
+    reached = set(results)
+    for k in reversed(range(len(wanted))):
+        if k not in reached or not wanted[k]:
             continue
-        if k not in results and _references(outline.nodes, k) - _ALONE > readers[k]:
-            size = _size(outline.nodes[k])
-            if size <= room:
-                found.kept.append(outline.nodes[k])
-                room -= int(size)
-                continue
-            found.large.append(outline.nodes[k])
-        reached.update(outline.inputs[k])
+        named = _references(outline.nodes, k) - _ALONE > readers[k]
+        if named and k not in results and not outline.nodes[k].unsettled:
+            found.append(outline.nodes[k])
+        else:
+            reached.update(outline.inputs[k])
     return found
 
 
@@ -93,6 +116,11 @@ def _references(nodes: list[Any], k: int) -> int:
 _ALONE = _references([object()], 0)
 
 
-def _size(node: TensorData) -> float:
-    """Bytes; without end where a length is not known."""
-    return math.inf if node.unsettled else math.prod(node.meta.shape) * node.dtype.itemsize
+def _size(node: TensorData) -> int:
+    """Bytes."""
+    return int(math.prod(node.meta.shape)) * node.dtype.itemsize
+
+
+def _largest_chunk(node: TensorData) -> int:
+    """Bytes."""
+    return int(math.prod(max(axis, default=0) for axis in node.meta.chunks)) * node.dtype.itemsize

@@ -195,10 +195,12 @@ class CellEngine:
         missing = [one for one in data if not self._cluster.holds(one)]
         if not missing:
             return
-        again = repeats(missing, self._cluster.held(), self._cluster.capacity)
-        if again.large and (hint := self._looks.again(again.large[0].op.line)):
-            self._warn(hint)
-        job = self.job = self._cluster.submit_data([*missing, *again.kept], self._name, single=len(missing) == 1)
+        beside: list[TensorData] = []
+        if not may_leave:  # what a cell leaves is what its names mean, and nothing else
+            beside, large = repeats(missing, self._cluster.held(), self._cluster.capacity)
+            if hint := self._looks.again([one.op.line for one in large]):
+                self._warn(hint)
+        job = self.job = self._cluster.submit_data([*missing, *beside], self._name, single=len(missing) == 1)
         _running.add(job)
         job.when_done(_running.discard)
         self._follow(job)

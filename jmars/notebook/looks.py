@@ -7,6 +7,7 @@ and so do those that compute the same large array again and again.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from jmars.tensor.source_line import SourceLine
@@ -32,7 +33,7 @@ class Looks:
 
     seconds: float = 0.0  # of all of them
     by_line: Counter[SourceLine | None] = field(default_factory=Counter)
-    large: int = 0  # that computed again what was too large to be kept unasked
+    large: Counter[SourceLine | None] = field(default_factory=Counter)  # lines whose arrays were computed again
 
     def hint(self, line: SourceLine | None, elapsed: float) -> str | None:
         """What is to be said after a job that `line` waited for, `elapsed` seconds; None for nothing."""
@@ -49,16 +50,17 @@ class Looks:
             "the cluster, jmars.tensor.while_loop"
         )
 
-    def again(self, made: SourceLine | None) -> str | None:
-        """What is to be said before a job that computes again what line `made` gives; None for nothing."""
-        self.large += 1
-        if self.large != AGAIN:
-            return None
-        what = "an array" if made is None else f"the array of line {made.lineno} ({made.text})"
-        return (
-            f"this cell computes {what} anew for each value that it looks at: it is too large to be kept unasked. "
-            "Keep it where it is made, `x = (...).execute()`; parts of it go to the disk when memory is short"
-        )
+    def again(self, lines: Iterable[SourceLine | None]) -> str | None:
+        """What is to be said before a job that computes again what these lines make, too large to be kept unasked."""
+        for line in lines:
+            self.large[line] += 1
+            if line is not None and self.large[line] == AGAIN:
+                return (
+                    f"this cell computes the array of line {line.lineno} ({line.text}) again each time that it looks "
+                    "at a value: it is too large to be kept unasked. Keep it where it is made, `x = (...).execute()`; "
+                    "parts of it go to the disk when memory is short"
+                )
+        return None
 
     def _where(self) -> str:
         [(line, count)] = self.by_line.most_common(1)

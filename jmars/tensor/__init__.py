@@ -7,8 +7,8 @@ In reading order:
 - operand.py: `Operand`, `TensorData`, `TensorMeta`
 - chunk.py: `ChunkGraphBuilder`, `ChunkGraph`, `ChunkGrid`
 - from_array.py: NumPy arrays from outside
-- lineage.py: how computed tensors were made, without keeping what they were made of
 - graph.py: `TensorGraph`, what a client submits
+- lineage.py: how computed tensors were made, without keeping what they were made of
 - structure.py: what of a graph decides its plan, and what only fills it in
 - dynamic.py: operands that become others once a run has told what they want
 - engine.py: the slot for what computes tensors

@@ -63,7 +63,7 @@ class TensorData:
     Where `unsettled`, some of `shape` and `chunks` are `Unknown`, until a run has told them and `settle` takes them.
     """
 
-    __slots__ = ("__weakref__", "chunks", "computed", "dtype", "key", "op", "shape", "unsettled")
+    __slots__ = ("__weakref__", "chunks", "computed", "dtype", "is_twin", "key", "op", "shape", "twin", "unsettled")
 
     def __init__(self, op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> None:
         self.op = op
@@ -71,19 +71,15 @@ class TensorData:
         self.dtype = dtype
         self.chunks = chunks
         self.unsettled = any(n.__class__ is Unknown for n in shape)
-        self.computed = False  # whether a run had to, kept or not: see client/repeats.py
+        self.computed = False  # whether a run computed all of it, kept or not: see client/repeats.py
+        self.twin: TensorData | None = None  # what histories lead to in its place: see lineage.py
+        self.is_twin = False
         self.key = f"t-{next(_numbers)}-{_prefix}"
 
     @property
     def meta(self) -> TensorMeta:
         """The same without the operand."""
         return TensorMeta(self.key, self.shape, self.dtype, self.chunks)
-
-    def twin(self, op: Operand) -> TensorData:
-        """Another object for the same value, given by `op`: see lineage.py."""
-        other = TensorData(op, self.shape, self.dtype, self.chunks)
-        other.key = self.key
-        return other
 
     def settle(self, chunks: Splits | None = None) -> bool:
         """Take over lengths that a run has told, of this node (`chunks`) or of its origins; returns whether all are."""
@@ -127,6 +123,7 @@ class Operand:
 
     name: ClassVar[str] = "operand"
     binds: ClassVar[str] = ""  # the field that no plan depends on: tensor/structure.py
+    reads_all: ClassVar[bool] = False  # whether who computes all of its output computes all of its inputs, always
     dynamic: ClassVar[bool] = False  # whether something must have run before it can be tiled: tensor/dynamic.py
     inputs: tuple[TensorData, ...] = ()
     line: SourceLine | None = None

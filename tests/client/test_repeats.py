@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import jmars.tensor as mt
-from jmars.client.repeats import SHARE, repeats
+from jmars.client.repeats import LARGEST, SHARE, repeats
 
 ROOM = 10**6
 
@@ -57,15 +57,49 @@ def test_what_is_drawn_or_sent_is_not_kept():
 
 
 def test_what_would_be_written_to_disk_is_not_kept():
-    x = mt.ones(10) + 1
+    x = mt.ones(10, chunk_size=1) + 1
     kept(x.sum())
     most = x.max()
     assert repeats([most.data], (), 79 * SHARE) == ([], [x.data])
     assert kept(x.min(), capacity=80 * SHARE) == [x.data]
 
 
+def test_all_that_is_kept_unasked_takes_no_more_than_its_part():
+    arrays, held = [mt.ones(10, chunk_size=1) + k for k in range(5)], set()
+    for one in arrays:
+        kept(one.sum())
+    for one in arrays:
+        held |= {node.key for node in kept(one.max(), held=held, capacity=3 * 80 * SHARE)}
+    assert len(held) == 3
+    del arrays[0], one
+    assert len(kept(arrays[-1].min(), held=held, capacity=3 * 80 * SHARE)) == 1
+
+
+def test_a_chunk_that_is_much_of_the_memory_is_not_kept():
+    x = mt.ones(10) + 1
+    kept(x.sum())
+    assert kept(x.max(), capacity=80 * LARGEST - 1) == []
+    assert kept(x.min(), capacity=80 * LARGEST) == [x.data]
+
+
+def test_what_is_computed_in_part_does_not_count():
+    x = mt.ones((10, 4), chunk_size=1) + 1
+    for k in range(3):
+        row = x[k].sum()
+        assert kept(row) == []
+    assert kept(x.sum()) == []
+
+
+def test_a_branch_that_may_not_be_taken_is_not_kept():
+    x = mt.ones(10) + 1
+    branch = mt.sqrt(x)
+    for _ in range(3):
+        found = mt.cond(x.sum() > 0, x * 2, branch)
+        assert branch.data not in kept(found.sum())
+
+
 def test_what_has_no_size_yet_is_not_kept():
     x = mt.ones(10) + 1
     some = x[x > 1]
-    kept(some.sum())
-    assert kept(some.max()) == [x.data]
+    for _ in range(3):
+        assert repeats([some.sum().data], (), ROOM) == ([], [])

@@ -61,10 +61,15 @@ def test_a_loop_in_a_cell(cluster):
 
 
 def test_a_large_array_that_is_computed_again_and_again_is_named_once():
-    seen = Looks()
-    said = [hint for _ in range(30) if (hint := seen.again(SourceLine("cell", 7, "x = step(x)")))]
+    seen, line = Looks(), SourceLine("cell", 7, "x = step(x)")
+    said = [hint for _ in range(30) if (hint := seen.again([line]))]
     assert len(said) == 1
-    assert "the array of line 7 (x = step(x)) anew for each value" in said[0]
+    assert "the array of line 7 (x = step(x)) again each time" in said[0]
+
+
+def test_several_large_arrays_once_or_twice_each_are_no_loop():
+    seen = Looks()
+    assert not any(seen.again([SourceLine("cell", number % 10, "x")]) for number in range(40))
 
 
 def test_what_a_loop_carries_is_kept_if_it_is_small_and_told_of_if_not(cluster):
@@ -73,10 +78,10 @@ def test_what_a_loop_carries_is_kept_if_it_is_small_and_told_of_if_not(cluster):
         warnings.simplefilter("always")
         cluster(f"%%jmars -w 1 --memory 400MiB\ny = x + 0.0\n{turns}")
         small = cluster("seen")
-        assert not [one for one in caught if "anew" in str(one.message)]
+        assert not [one for one in caught if "again each time" in str(one.message)]
         cluster(f"%%jmars\ny = np.ones(20_000_000)\n{turns}")
-    (one,) = [one for one in caught if "anew" in str(one.message)]
-    assert "the array of line 4 (y = np.sqrt(y + 1)) anew" in str(one.message)
+    (one,) = [one for one in caught if "again each time" in str(one.message)]
+    assert "the array of line 4 (y = np.sqrt(y + 1)) again each time" in str(one.message)
     assert one.lineno == 5
     real, ones = np.arange(30.0), 1.0
     for _ in range(12):

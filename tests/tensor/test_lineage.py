@@ -8,6 +8,7 @@ import weakref
 import jmars.tensor as mt
 from jmars.tensor.graph import Outline, Stored
 from jmars.tensor.lineage import detach
+from jmars.tensor.operand import TensorData
 
 
 def leads_to(node):
@@ -23,7 +24,7 @@ def leads_to(node):
 def computed(held, *tensors):
     """As a run does at its end."""
     held |= {one.data.key for one in tensors}
-    detach([one.data for one in tensors], held)
+    detach([one.data for one in tensors])
 
 
 def test_what_a_loop_leaves_behind_is_let_go():
@@ -90,3 +91,36 @@ def test_a_graph_takes_a_node_and_its_twin_for_one():
     assert [type(op) is Stored for op in lost.operands].count(True) == 1
     nothing = Outline.of([both])
     assert [op.label for op in nothing.operands] == ["ones", "add", "multiply", "add"]
+
+
+def test_a_result_does_not_keep_what_it_was_made_of_that_is_computed_later():
+    x = mt.ones(4) + 1
+    total = x.sum()
+    computed(set(), total)
+    computed(set(), x)
+    gone = weakref.ref(x.data)
+    del x
+    gc.collect()
+    assert gone() is None
+
+
+def test_many_results_of_one_graph_share_its_history():
+    x = mt.ones(4)
+    for _ in range(50):
+        x = mt.sqrt(x + 1)
+    totals = [x + k for k in range(20)]
+    for one in totals:
+        computed(set(), one)
+    below = {id(node) for one in totals for node in leads_to(one.data)}
+    assert len(below) == 101
+
+
+def test_what_another_client_computed_is_kept_by_what_is_made_of_it():
+    x = mt.ones(4)
+    theirs = type(x)(TensorData(Stored(), x.shape, x.dtype, x.chunks))
+    mine = (theirs + 1) * 2
+    computed(set(), mine)
+    value = weakref.ref(theirs.data)
+    del theirs
+    gc.collect()
+    assert value() is not None

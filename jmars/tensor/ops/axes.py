@@ -38,6 +38,7 @@ class Transpose(Operand):
 
     axes: tuple[int, ...]
     name: ClassVar[str] = "transpose"
+    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Equal orders of equal inputs are equal."""
@@ -77,6 +78,7 @@ class Reshape(Operand):
 
     splits: Splits
     name: ClassVar[str] = "reshape"
+    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Equal shapes of equal inputs are equal."""

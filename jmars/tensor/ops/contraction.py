@@ -153,6 +153,7 @@ class Contraction(Operand):
     together: int  # products that one operand sums
     combine_size: int
     name: ClassVar[str] = "contraction"
+    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

@@ -240,6 +240,7 @@ class Elementwise(Operand):
     expression: Expression
     splits: Splits  # of the output; without inputs nothing else says them
     name: ClassVar[str] = "elementwise"
+    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

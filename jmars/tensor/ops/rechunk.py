@@ -86,6 +86,7 @@ class Rechunk(Operand):
 
     splits: Splits
     name: ClassVar[str] = "rechunk"
+    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Equal splits of equal inputs are equal."""

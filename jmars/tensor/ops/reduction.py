@@ -42,6 +42,7 @@ class Reduction(Operand):
     keepdims: bool
     combine_size: int
     name: ClassVar[str] = "reduction"
+    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:
