@@ -12,19 +12,22 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 import weakref
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from jmars.tensor.graph import Outline, Stored
-from jmars.tensor.operand import TensorData
+from jmars.tensor.operand import Operand, TensorData
+from jmars.tensor.ops.slicing import Slice
 
 __all__ = ["Repeats", "repeats"]
 
 SHARE = 4  # of the memory for chunks: the part that may be taken by all that nobody asked to keep
 LARGEST = 8  # of the memory for chunks: the part that a chunk of it may take, so that its operand still fits
 
-_unasked: weakref.WeakSet[TensorData] = weakref.WeakSet()
+_unasked: weakref.WeakSet[TensorData] = weakref.WeakSet()  # what was kept so, on any cluster
+_one = threading.Lock()  # looks of several threads take their room one after the other
 
 
 class Repeats(NamedTuple):
@@ -64,14 +67,16 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
         again[k] = made and (outline.nodes[k].computed or any(again[i] for i in inputs))
     found = Repeats([], [])
     if any(again):
-        room = capacity // SHARE - sum(_size(one) for one in _unasked if one.key in held)
-        for node in _nearest_named(outline, [a and b for a, b in zip(again, whole, strict=True)]):
-            if _size(node) <= room and _largest_chunk(node) <= capacity // LARGEST:
-                found.kept.append(node)
-                _unasked.add(node)
-                room -= _size(node)
-            else:
-                found.large.append(node)
+        named = _nearest_named(outline, [a and b for a, b in zip(again, whole, strict=True)])
+        with _one:
+            room = capacity // SHARE - sum(_size(one) for one in _unasked if one.key in held)
+            for node in named:
+                if _size(node) <= room and _largest_chunk(node) <= capacity // LARGEST:
+                    found.kept.append(node)
+                    _unasked.add(node)
+                    room -= _size(node)
+                else:
+                    found.large.append(node)
     for node, all_of_it in zip(outline.nodes, whole, strict=True):
         node.computed |= all_of_it
     return found
@@ -83,10 +88,17 @@ def _computed_whole(outline: Outline) -> list[bool]:
     for k in outline.results:
         whole[k] = True
     for k in reversed(range(len(whole))):
-        if whole[k] and outline.operands[k].reads_all:
+        if whole[k] and _reads_all(outline.nodes[k], outline.operands[k]):
             for i in outline.inputs[k]:
                 whole[i] = True
     return whole
+
+
+def _reads_all(node: TensorData, operand: Operand) -> bool:
+    """Whether all of a node leads to all of its inputs; a slice is cut from as many chunks as it has."""
+    if isinstance(operand, Slice):
+        return math.prod(map(len, node.chunks)) == math.prod(map(len, operand.inputs[0].chunks))
+    return operand.reads_all
 
 
 def _nearest_named(outline: Outline, wanted: list[bool]) -> list[TensorData]:

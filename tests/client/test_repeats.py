@@ -90,6 +90,13 @@ def test_what_is_computed_in_part_does_not_count():
     assert kept(x.sum()) == []
 
 
+def test_a_slice_of_every_chunk_computes_them_all():
+    x = mt.ones((10, 4), chunk_size=(5, 2)) + 1
+    kept(abs(x[1:-1, 1:-1] - 1).max())
+    found = kept(abs(x[2:, 1::2] - 1).max())
+    assert found == [x.data]
+
+
 def test_a_branch_that_may_not_be_taken_is_not_kept():
     x = mt.ones(10) + 1
     branch = mt.sqrt(x)

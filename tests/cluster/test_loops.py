@@ -88,6 +88,40 @@ def test_a_loop_until_something_changes_no_more(mine):
     np.testing.assert_array_equal(x.fetch(), real)
 
 
+def relaxed(x):
+    new = x.copy()
+    new[1:-1, 1:-1] = 0.25 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:])
+    return new
+
+
+def test_relaxation_until_little_changes(mine):
+    real = np.zeros((24, 24))
+    real[0] = 1
+    x, counts = mt.asarray(real, chunk_size=8), []
+    for _ in range(20):
+        new, expected = relaxed(x), relaxed(real)
+        change = float(abs(new[1:-1, 1:-1] - x[1:-1, 1:-1]).max())
+        assert change == pytest.approx(abs(expected[1:-1, 1:-1] - real[1:-1, 1:-1]).max(), rel=1e-12)
+        counts.append(operands(mine))
+        x, real = new, expected
+    assert max(counts) <= 3 * counts[0]
+    np.testing.assert_allclose(x.fetch(), real, rtol=1e-12)
+
+
+def test_power_iteration(mine):
+    rng = np.random.default_rng(6)
+    a = rng.random((40, 40))
+    a = a + a.T
+    lazy, v, counts = mt.asarray(a, chunk_size=15), mt.ones(40, chunk_size=15), []
+    for _ in range(12):
+        w = lazy @ v
+        v = w / mt.linalg.norm(w)
+        value = float(v @ (lazy @ v))
+        counts.append(operands(mine))
+    assert value == pytest.approx(np.linalg.eigvalsh(a)[-1], rel=1e-9)
+    assert max(counts[2:]) <= 3 * counts[0]
+
+
 def test_what_a_name_refers_to_is_computed_twice_at_most(mine):
     x = mt.ones(100, chunk_size=25)
     slow = mt.sqrt(x + 1)
