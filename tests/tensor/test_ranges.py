@@ -101,3 +101,13 @@ def test_a_range_that_begins_at_minus_zero_does_so():
         (mt.arange(0.0, 1), [0.0]),
     ):
         assert found.fetch().tobytes() == np.array(expected).tobytes()
+
+
+@pytest.mark.parametrize("k", [-(2**63) - 1, -(2**62), -5, 5, 2**62, 2**63 - 1, 2**70])
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (3, 5), (5, 3)])
+def test_a_diagonal_far_beyond_the_matrix(n, m, k):
+    same(mt.eye(n, m, k, chunk_size=2), np.eye(n, m, k))
+    x, near = np.arange(1.0, n * m + 1).reshape(n, m), min(max(k, -n), m)  # NumPy's others have no room for such k
+    same(mt.tri(n, m, k, chunk_size=2), np.tri(n, m, near))
+    same(mt.tril(mt.asarray(x, chunk_size=2), k), np.tril(x, near))
+    same(mt.triu(mt.asarray(x, chunk_size=2), k), np.triu(x, near))

@@ -175,6 +175,8 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 
 def _compared(comparison: str, n: int, m: int, shift: int, splits: Splits) -> Tensor:
     """Row number + shift compared with column number, for each place of an (n, m) matrix."""
+    if isinstance(shift, int):
+        shift = min(max(shift, -n), m)  # beyond, all places are alike, and numbers would not fit
     rows = arange(shift, n + shift, chunks=(splits[0],))
     columns = arange(m, chunks=(splits[1],))
     result: Tensor = getattr(expand_dims(rows, 1), comparison)(expand_dims(columns, 0))
