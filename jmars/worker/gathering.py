@@ -57,6 +57,11 @@ class Gathers:
         return len(self._running)
 
     @property
+    def pieces(self) -> list[Piece]:
+        """What is on its way."""
+        return [piece for gather in self._running.values() for piece in gather.pieces]
+
+    @property
     def urgencies(self) -> list[Any]:
         """How urgent the operands are for which something is gathered now."""
         return [gather.urgency for gather in self._running.values() if gather.done is not None]

@@ -73,8 +73,8 @@ class Storing:
         chunks = [one for one in (*self._spills, *self._loads) if one in self.chunks.memory]
         return {
             "writes": len(self._spills),
-            "reads": len(self._loads),
-            "nbytes": sum(map(self.chunks.size, chunks)),
+            "reads": len(self._loads) + len(self.gathers.pieces),
+            "nbytes": sum(map(self.chunks.size, chunks)) + sum(stop - start for _, start, stop in self.gathers.pieces),
             "seconds": self.mover.silent,
             "full": str(self.trouble.error or ""),
         }

@@ -176,11 +176,13 @@ def test_pieces_are_gathered_from_memory_and_files_and_what_lies_in_memory_stays
     ((word, ticket, slot, pieces),) = host.told
     assert (word, slot) == ("gather", SLAB)
     assert pieces == [(8, 8), ("file-7", 2**15, 2**15, bytes(range(8, 16)), 8, 16)]
+    assert [host.storing.moving()[what] for what in ("writes", "reads", "nbytes")] == [0, 2, 24]
     host.chunks.free(0)  # it waits: the mover still reads it
     assert 0 in host.chunks.memory and host.said == []
     host.storing.heard(host, ("gathered", ticket, -1, ""))
     assert host.said == [("merge", SLAB)] and 0 not in host.chunks.memory
     assert host.storing.gathers.private == 16 and host.chunks.reloaded == 2**15
+    assert not host.storing.moving()["reads"]
 
 
 def test_a_gather_that_is_withdrawn_keeps_its_memory_until_the_mover_is_done_with_it():
