@@ -90,10 +90,10 @@ class Scene:
         """Wait until this share of the job's operands is done, or all of it."""
         until(lambda: job.wait(0) or share_done(job) >= share, HANG, "the job does not come so far")
 
-    def compute(self) -> Job:
-        """A job at a random point of its run."""
+    def compute(self, most: float = 0.9) -> Job:
+        """A job at a random point of its run: up to this share of it, less where it must not end by itself."""
         job = self.run()
-        self.at(job, self.random.uniform(0.0, 0.9))
+        self.at(job, self.random.uniform(0.0, most))
         return job
 
     def spilling(self) -> Job:

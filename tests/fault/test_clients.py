@@ -34,7 +34,7 @@ def test_row_07_the_control_process_stopped_for_a_while(scene, seed):
 
 
 def test_row_27_the_control_process_killed(scene, seed):
-    job = scene.compute()
+    job = scene.compute(most=0.5)
     pids = pids_of(scene)
     scene.ended = True
     scene.now()
@@ -75,7 +75,7 @@ def test_row_27_the_scheduler_of_a_detached_cluster_stopped_for_a_while(stage, s
 
 def test_row_27_the_control_process_of_a_detached_cluster_killed(stage, seed):
     scene = stage(detach=True, lease=30, memory_limit="250MiB")
-    job = scene.compute()
+    job = scene.compute(most=0.5)
     pids = [*pids_of(scene), scene.scheduler()]
     scene.ended = True
     scene.now()
