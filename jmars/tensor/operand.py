@@ -58,8 +58,9 @@ class TensorMeta:
 
 
 class TensorData:
-    """One value of the tensor graph: what an operand gives. Immutable but for what lineage.py does; twins share a key.
+    """One value of the tensor graph: what an operand gives. Compared by identity; a twin (lineage.py) has the same key.
 
+    What it is does not change; `op` comes to lead to twins when the value is computed.
     Where `unsettled`, some of `shape` and `chunks` are `Unknown`, until a run has told them and `settle` takes them.
     """
 
