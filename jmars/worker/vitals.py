@@ -1,7 +1,8 @@
 """What the system says of processes: read from /proc, so that nobody needs to answer.
 
 Used by `care`, which asks `health` what to do about it. Source: Linux's proc_pid_stat(5), proc_pid_wchan(5); cgroups(7)
-for the freezers of version 1 (a frozen process waits in `__refrigerator`) and 2 (in `do_freezer_trap`).
+for the freezers of version 1 (a frozen process waits in `__refrigerator`, or from Linux 6.1 on, where it slept, in
+state D) and 2 (in `do_freezer_trap`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from jmars.worker.health import Vital
 __all__ = ["descendants", "kills_for_memory", "private_now", "use", "vitals"]
 
 _FROZEN = ("__refrigerator", "do_freezer_trap")
+_HELD = ("FROZEN", "FREEZING")  # the second as long as another process of the group still runs
 _TICKS = os.sysconf("SC_CLK_TCK")  # of a second
 _UNTOLD = ("", "0")  # what wchan holds where the system hides it, or where a process waits for nothing
 
@@ -36,7 +38,7 @@ def _vital(pid: int) -> Vital:
             return Vital.STOPPED if letter == b"T" else Vital.GONE
         if letter == b"Z":
             return Vital.GONE
-        if letter in b"DSI" and _is_frozen(pid):
+        if letter in b"DSI" and _is_frozen(pid, letter):
             return Vital.FROZEN
     except (FileNotFoundError, ProcessLookupError):
         return Vital.GONE
@@ -45,28 +47,28 @@ def _vital(pid: int) -> Vital:
     return Vital.RUNS
 
 
-def _is_frozen(pid: int) -> bool:
+def _is_frozen(pid: int, letter: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/wchan") as wchan:
             waits = wchan.read()
     except PermissionError:
         waits = ""
-    return waits in _FROZEN or (waits in _UNTOLD and _in_frozen_group(pid))
+    return waits in _FROZEN or ((letter == b"D" or waits in _UNTOLD) and _in_frozen_group(pid))
 
 
 def _in_frozen_group(pid: int) -> bool:
-    """Whether the process is in a cgroup that is frozen, where the system does not say what it waits for."""
+    """Whether the process is in a cgroup that is frozen or, version 1, about to be."""
     for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "freezer" not in controllers.split(","):
             continue
         base = Path("/sys/fs/cgroup/freezer" if controllers else "/sys/fs/cgroup")
-        name, frozen = ("freezer.state", "FROZEN") if controllers else ("cgroup.events", "frozen 1")
         try:
-            if frozen in (base / path.lstrip("/") / name).read_text():
-                return True
+            state = (base / path.lstrip("/") / ("freezer.state" if controllers else "cgroup.events")).read_text()
         except OSError:
             continue  # the root of a hierarchy has no such file
+        if state.strip() in _HELD or "frozen 1" in state:
+            return True
     return False
 
 

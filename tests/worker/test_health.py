@@ -113,16 +113,29 @@ def freezer():
     group.rmdir()
 
 
-def test_a_frozen_process_is_seen_even_when_it_was_killed(freezer):
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
-        (freezer / "cgroup.procs").write_text(str(child.pid))
-        (freezer / "freezer.state").write_text("FROZEN")
-        while (freezer / "freezer.state").read_text().strip() != "FROZEN":
-            pass
-        assert vitals([child.pid]) == {child.pid: Vital.FROZEN}
-        child.kill()
-        assert vitals([child.pid]) == {child.pid: Vital.FROZEN}
-        (freezer / "freezer.state").write_text("THAWED")
+HELD = {
+    "computes": "print(flush=True)\nwhile True: pass",
+    "sleeps": "import time; print(flush=True); time.sleep(60)",
+    "waits for a lock": "import _thread; a = _thread.allocate_lock(); a.acquire(); print(flush=True); a.acquire()",
+    "reads a socket": "import socket; a, b = socket.socketpair(); print(flush=True); a.recv(1)",
+}
+
+
+@pytest.mark.parametrize("how", HELD)
+def test_a_frozen_process_is_seen_even_when_it_was_killed(freezer, how):
+    with subprocess.Popen([sys.executable, "-c", HELD[how]], stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        try:
+            (freezer / "cgroup.procs").write_text(str(child.pid))
+            (freezer / "freezer.state").write_text("FROZEN")
+            while (freezer / "freezer.state").read_text().strip() != "FROZEN":
+                pass
+            assert vitals([child.pid]) == {child.pid: Vital.FROZEN}
+            child.kill()
+            assert vitals([child.pid]) == {child.pid: Vital.FROZEN}
+        finally:
+            child.kill()
+            (freezer / "freezer.state").write_text("THAWED")
 
 
 def test_private_memory_is_read_without_what_is_shared_and_kills_are_counted():
