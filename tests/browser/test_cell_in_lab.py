@@ -8,7 +8,7 @@ import pytest
 
 from jmars.notebook.view import MIME_TYPE
 from tests.browser.harness import NotebookPage, running_browser, running_lab
-from tests.notebook.kernels import VERSIONS, write_kernelspec
+from tests.notebook.kernels import IN_LAB, write_kernelspec
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -55,7 +55,7 @@ def moved(notebook: NotebookPage, cell: int) -> list[int]:
     return seen
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", IN_LAB)
 def test_cancel_is_clicked_while_the_cell_blocks(lab, browser, version):
     write_kernelspec(lab.specs, f"ipykernel-{version}", version)
     lab.write("cancel.ipynb", [SETUP, slow(60), "print('next', x, job.state)"], f"ipykernel-{version}")
@@ -74,7 +74,7 @@ def test_cancel_is_clicked_while_the_cell_blocks(lab, browser, version):
         assert notebook.console == []
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", IN_LAB)
 def test_a_reloaded_page_shows_the_running_cell_again(lab, browser, version):
     write_kernelspec(lab.specs, f"ipykernel-{version}", version)
     lab.write("reload.ipynb", [SETUP, slow(60), "print('next', x, job.state)"], f"ipykernel-{version}")
