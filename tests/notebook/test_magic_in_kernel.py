@@ -45,7 +45,7 @@ def _forget(kernel):
 
 
 def running_view(kernel: Client) -> tuple[str, str]:
-    """Comm id and job id of the view, once its job runs."""
+    """Comm id and job id of the view, once its job runs and has finished an operand, whose chunk may be spilled."""
     comm = kernel.wait_for(lambda m: m["msg_type"] == "comm_open" and "job_id" in m["content"]["data"]["state"])
     name = comm["content"]["comm_id"]
 
@@ -53,7 +53,7 @@ def running_view(kernel: Client) -> tuple[str, str]:
         if message["msg_type"] != "comm_msg" or message["content"]["comm_id"] != name:
             return False
         snap = message["content"]["data"].get("state", {}).get("snap") or {}
-        return snap.get("state") == "running" and sum(snap.get("counts", [])[3:5]) > 0
+        return snap.get("state") == "running" and sum(snap.get("counts", [])[3:6]) > 0
 
     found = kernel.wait_for(runs)
     return name, found["content"]["data"]["state"]["snap"]["job"]
