@@ -138,10 +138,10 @@ class Admission:
         for operand in eased.values():
             self._queue.push(0, table.number, table.rank[operand], operand)
 
-    def cap(self, table: JobTable, operand: int) -> tuple[int, bool]:
+    def cap(self, table: JobTable, operand: int, program: int) -> tuple[int, bool]:
         """Bytes that a user's function may take in its process, and whether what it takes is to be measured."""
         promised = self.quota.promised(table.job, operand)
-        return promised + self.grants.slack, self.grants.gets_all(table.number, operand)
+        return promised + self.grants.slack, self.grants.is_measured(table.number, operand, program)
 
     def _prepare(
         self,

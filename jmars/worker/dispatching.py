@@ -166,8 +166,8 @@ class Dispatching:
     def _caps(self, batch: Batch) -> list[tuple[int, bool] | None]:
         """What each operand that calls a function of the user's may take; None for the others."""
         table, cap = batch.table, self.place.admission.cap
-        rows = self.place.programs.rows(table)
-        caps = [cap(table, operand) if rows[table.program[operand]][2] else None for operand in batch.operands]
+        rows, ids, program = self.place.programs.rows(table), self.place.programs.numbers(table), table.program
+        caps = [cap(table, one, ids[program[one]]) if rows[program[one]][2] else None for one in batch.operands]
         batch.cap = max(one[0] for one in caps if one is not None)
         return caps
 

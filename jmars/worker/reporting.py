@@ -82,8 +82,8 @@ class Reporting:
             sizes = self._sized(table, done, shapes) if shapes else None
             for number, peak in peaks:
                 row = table.program[done[number]]
-                place.admission.grants.took(table.number, done[number], place.programs.numbers(table)[row], peak)
-                place.admission.ease(table, row)
+                if place.admission.grants.took(table.number, done[number], place.programs.numbers(table)[row], peak):
+                    place.admission.ease(table, row)
         if error is not None and error[0] == UNSIZED:
             if table.number in place.jobs.stopping:
                 place.admission.sizing.refuse(worker)

@@ -227,3 +227,22 @@ def test_a_library_that_asks_for_memory_for_ever_is_ended_and_its_function_told(
         with pytest.raises((MemoryLimitError, WorkerLostError), match=r"loads[\s\S]*memory"):
             job.result(60)
         assert cluster.submit(spawn(abs, args=(-3,))).result(30) == 3
+
+
+def test_when_only_one_call_took_much_those_after_it_run_beside_each_other_again():
+    def once_much(block):
+        import time
+
+        import numpy as np
+
+        assert block[0, 0] or np.ones(150 * 2**20, np.uint8)[0]
+        begun = time.monotonic()
+        time.sleep(0.05)
+        return np.array([[begun, time.monotonic()]])
+
+    with Cluster(n_workers=2, memory_limit=LIMIT) as cluster:
+        x = mt.arange(60, chunk_size=1)[:, None] * mt.ones(2, chunk_size=2)
+        begun, ended = cluster.submit(mt.map_blocks(once_much, x, dtype=float)).result(60).T
+        order = np.argsort(begun)
+        beside = begun[order][1:] < ended[order][:-1]
+        assert beside[-20:].sum() >= 8, beside

@@ -56,6 +56,34 @@ def test_what_one_took_is_promised_to_the_next_of_its_program():
     assert ask(one, operand=8, program=3) == (0, 0)
 
 
+def test_when_eight_in_a_row_took_less_that_is_promised_and_nothing_where_it_is_little():
+    one = grants()
+    one.wants_all(1, 7, 3)
+    assert one.is_measured(1, 7, 3) and not one.is_measured(1, 8, 3)
+    assert one.took(1, 7, program=3, peak=200 * MiB)
+    assert one.is_measured(1, 8, 3) and not one.is_measured(1, 8, 4)
+    for peak in (10, 80, 10, 10, 10, 10, 10):
+        assert not one.took(1, 8, program=3, peak=peak * MiB)
+    assert ask(one, operand=8, program=3)[1] == 250 * MiB
+    assert one.took(1, 9, program=3, peak=10 * MiB)
+    assert ask(one, operand=8, program=3)[1] == 100 * MiB
+    assert [one.took(1, 9, program=3, peak=MiB) for _ in range(8)] == [False] * 7 + [True]
+    assert one.is_plain(3) and not one.is_measured(1, 9, 3)
+    one.wants_all(1, 10, 3)
+    assert ask(one, operand=11, program=3)[1] < 2 * MiB  # the others need not wait until it has run
+    assert one.took(1, 10, program=3, peak=200 * MiB)
+    assert [one.took(1, 9, program=3, peak=MiB) for _ in range(16)] == [False] * 15 + [True]
+
+
+def test_one_that_takes_more_than_those_before_it_ends_their_row():
+    one = grants()
+    one.wants_all(1, 7, 3)
+    one.took(1, 7, program=3, peak=80 * MiB)
+    for peak in (10, 10, 10, 10, 10, 10, 10, 88, 10):
+        one.took(1, 9, program=3, peak=peak * MiB)
+    assert ask(one, operand=8, program=3)[1] == 110 * MiB
+
+
 def test_no_more_is_waited_for_than_can_ever_be_had():
     one = grants()
     one.wants_all(1, 7, 3)
