@@ -3,7 +3,8 @@
 `stragglers` decides, here it is done. A copy has a slot and scratch of its own; when one of the two is first with an
 operand, the other's process is ended at once, since there is no other way to have its slot back, and another takes its
 place in some milliseconds. The scheduler hears of the operands that were taken back as interrupted, and of copies only
-who finished. Used by `care` and `reporting`. Source: seed 003, "Operand 状态"; RELIABILITY 1 (Spark's speculation).
+who finished. Time counts only while somebody looks, as in `health`: who slept with the machine is not late.
+Used by `care` and `reporting`. Source: seed 003, "Operand 状态"; RELIABILITY 1 (Spark's speculation).
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 from time import monotonic
 
 from jmars.worker.crew import Batch, Worker
+from jmars.worker.health import LOOK_SECONDS
 from jmars.worker.hosted import Workplace
 from jmars.worker.stragglers import Stand, Stragglers
 
 __all__ = ["BEATEN", "Rescue"]
 
 BEATEN = "beaten"  # how a process ended whose twin was first
+MOST_PASSED = 2 * LOOK_SECONDS  # between two looks, else nobody looked for a while
 
 
 class Rescue:
@@ -26,20 +29,31 @@ class Rescue:
         self.stragglers = Stragglers()
         self.taken = self.copied = 0  # batches so far
         self._place = place
+        self._looked = 0.0
+        self._ran: dict[int, tuple[float, float]] = {}  # by worker: its `since`, and seconds seen to pass from then on
 
     def look(self) -> bool:
         """Do what is to be done now; returns whether batches were taken back, so that there is something to send."""
         place = self._place
         if not any(worker.batches for worker in place.workers):
             return False
-        stands = [self._stand(worker) for worker in place.workers]
+        now = monotonic()
+        passed, self._looked = min(now - self._looked, MOST_PASSED), now
+        stands = [self._stand(worker, self._seconds(worker, now, passed)) for worker in place.workers]
         take, copies = self.stragglers.choose(stands, tight=place.is_short)
         found = [self.take_back(place.workers[index]) for index in take]
         for late, idle in copies:
             self._copy(place.workers[late], place.workers[idle])
         return any(found)
 
-    def _stand(self, worker: Worker) -> Stand:
+    def _seconds(self, worker: Worker, now: float, passed: float) -> float:
+        """For how long a worker was seen to run what it runs; `passed` seconds were since the last look."""
+        since, seconds = self._ran.get(worker.index, (-1.0, 0.0))
+        seconds = seconds + passed if since == worker.since else min(now - worker.since, MOST_PASSED)
+        self._ran[worker.index] = worker.since, seconds
+        return seconds
+
+    def _stand(self, worker: Worker, seconds: float) -> Stand:
         place, jobs = self._place, self._place.jobs
         barred = bool(worker.state) or worker.returning or not worker.link.pid
         if not worker.batches:
@@ -50,7 +64,7 @@ class Rescue:
         if batch.operands and batch.asking is None and table.number not in jobs.stopping:
             number = jobs.programs.numbers(table)[table.program[batch.operands[0]]]
         return Stand(
-            seconds=monotonic() - worker.since,
+            seconds=seconds,
             program=number,
             usual=place.ledger.estimate.known(number) if number >= 0 else 0.0,
             repeatable=batch.twin is None and all(_repeatable(batch, operand) for operand in batch.operands),

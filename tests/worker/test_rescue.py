@@ -1,5 +1,6 @@
 """Copies and batches taken back: one result counts, and all that either held is free at the end."""
 
+from jmars.worker import rescue
 from tests.worker.steps_host import Host, in_loop, program, table
 
 NOTHING = {"slots": 0, "promised": 0, "line": 0, "pins": 0, "batches": 0}
@@ -120,3 +121,20 @@ def test_who_waited_behind_the_loser_is_interrupted_and_not_to_blame():
         host.say(*DONE, worker=1)
         gone(host, 0)
         assert ("interrupted", ("job-1", [1], 0)) in host.scheduler.told and "lost" not in host.scheduler.names()
+
+
+@in_loop
+def test_what_ran_while_the_machine_slept_is_not_late_and_what_was_seen_to_run_long_is(monkeypatch):
+    with Host(workers=2) as host:
+        job = table(1, [program()], [0], [()])
+        host.run(job, 0)
+        first, second = host.execution.workers
+        now = first.since
+        host.execution.ledger.estimate.learn(host.execution.programs.numbers(job)[0], 0.1)
+        monkeypatch.setattr(rescue, "monotonic", lambda: now)
+        copied = []
+        for passed in (0.25, 600.0, 0.25, 0.25):
+            now += passed
+            host.execution.rescue.look()
+            copied.append(bool(second.batches))
+        assert copied == [False, False, False, True]
