@@ -86,7 +86,7 @@ class Grants:
 
     def is_measured(self, number: int, operand: int, program: int) -> bool:
         """Whether what an operand takes is to be measured."""
-        return self._peaks.get(program, 0) > self.slack or (number, operand) in self._all
+        return self._peaks.get(program, 0) > self.slack or self.gets_all(number, operand)
 
     def wants_all(self, number: int, operand: int, program: int) -> bool:
         """An operand wanted more than it was granted: whether it is run again with all; False where it had that."""
