@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 
+from tests.house import reach
 from tests.house.source import PACKAGE, ROOT, Module, modules
 
 INDEFINITE = frozenset(
@@ -19,6 +20,8 @@ INDEFINITE = frozenset(
 )
 MOST_INDEFINITE = 2.5  # per 100 words of docstrings; dask has 1.7, distributed 1.9, jupyter_server 1.1
 MOST_LEVELS = {"memory": 8, "dispatch": 8, "processes": 8}  # folder: import levels inside
+
+MOST_UNREACHED = 500
 
 # The parts of a docstring that are no sentences: sections, doctests, sources.
 _SECTION = re.compile(
@@ -177,6 +180,10 @@ def report() -> list[str]:
     lines.append(f"dangling sources: {len(dangling_sources())}")
     lines.append(f"class names twice: {len(class_names_twice())}")
     lines.append(f"file names twice: {len(file_names_twice())}")
+    lines.append(f"lines that no entry point reaches: {reach.unreached_lines()} (at most {MOST_UNREACHED})")
+    for one in reach.unreached():
+        reason = reach.KEPT.get(one.module) or reach.KEPT.get(f"{one.module}:{one.name}", "no reason given")
+        lines.append(f"    {one.lines:4} {one.module}:{one.name}: {reason}")
     lines.append("import levels: " + "  ".join(f"{name} {levels(name)}" for name in folders()))
     return lines
 
@@ -191,4 +198,7 @@ def failures() -> list[str]:
     for folder, most in MOST_LEVELS.items():
         if folder in folders() and levels(folder) > most:
             found.append(f"import levels inside {folder}: {levels(folder)} > {most}")
+    if reach.unreached_lines() > MOST_UNREACHED:
+        found.append(f"lines that no entry point reaches: {reach.unreached_lines()} > {MOST_UNREACHED}")
+    found += [f"no entry point reaches {name}; delete it, or give the reason in KEPT" for name in reach.unexplained()]
     return found
