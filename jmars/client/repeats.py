@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from jmars.tensor.graph import Outline, Stored
 from jmars.tensor.operand import Operand, TensorData
-from jmars.tensor.ops.slicing import Slice
+from jmars.tensor.ops.index.basic_indexing import Slice
 
 __all__ = ["Repeats", "repeats"]
 
@@ -51,7 +51,7 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
 
     Examples
     --------
-    >>> from jmars.tensor.ops.creation import ones
+    >>> from jmars.tensor.ops.create.constants import ones
     >>> x = ones(4) + 1
     >>> first, second = x.sum(), x.max()
     >>> repeats([first.data], (), 1000)

@@ -1,6 +1,6 @@
 """An elementwise expression as data: typed nodes, each naming the values it reads.
 
-`Expression` is what `tensor/ops/elementwise.py` builds, what fusing joins (fusing.py) and what the back ends compile.
+`tensor/ops/elementwise/ufuncs.py` builds an `Expression`, fusing.py joins several, the back ends compile it.
 Values are numbered: first the inputs, then the nodes in order; the last node is the result. Every dtype is the one
 that NumPy resolved, so no back end decides about promotion. Constants are kept as bytes: 0.0 and -0.0 differ, NaN
 equals NaN.

@@ -2,7 +2,7 @@
 
 A reducer turns elements into a *state* (`leaf`), joins states (`merge`) and gives the value (`finish`). A state with
 several fields lies in a chunk as bytes on a last axis, so chunks stay plain arrays. Used by program.py's `Reduce` and
-`Combine` steps, run by reduction_kernel.py, chosen by tensor/ops/reduction.py.
+`Combine` steps, run by reduction_kernel.py, chosen by tensor/ops/reduce/reduction.py.
 Source: NumPy `_core/_methods.py` (dtypes, ddof); Chan, Golub, LeVeque 1979 (joining of moments).
 """
 

@@ -1,4 +1,4 @@
-/* Doubles of a PCG64 sequence as NumPy draws them, four at a time; tensor/ops/random_doubles.py.
+/* Doubles of a PCG64 sequence as NumPy draws them, four at a time; tensor/ops/random/doubles.py.
  *
  * Each number is a step of a multiplication of 128 bits, which waits for the one before it. Four generators that are a
  * step apart and go four steps at a time do not wait for each other. What stands between two runs of elements is

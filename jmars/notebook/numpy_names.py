@@ -18,7 +18,7 @@ from typing import Any
 
 import jmars.tensor as lazy
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.mapping import in_block
+from jmars.tensor.ops.blockwise.map_blocks import in_block
 from jmars.tensor.protocols import FUNCTIONS, unsupported
 
 __all__ = ["given_names", "lazy_names", "meaning", "path_of"]

@@ -13,10 +13,10 @@ from jmars.kernels.expression import CONSTANT
 from jmars.kernels.program import Elementwise, Generate, Program
 from jmars.native import backend
 from jmars.tensor.operand import Splits
-from jmars.tensor.ops.random_cells import Cells
-from jmars.tensor.ops.random_chunks import open_draws
-from jmars.tensor.ops.random_doubles import open_doubles, run_axis
-from jmars.tensor.ops.ranges import open_arange, open_linspace
+from jmars.tensor.ops.create.ranges import open_arange, open_linspace
+from jmars.tensor.ops.random.cells import Cells
+from jmars.tensor.ops.random.doubles import open_doubles, run_axis
+from jmars.tensor.ops.random.draws import open_draws
 
 __all__ = ["drawing", "of_doubles"]
 

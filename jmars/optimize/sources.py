@@ -22,10 +22,10 @@ from jmars.optimize.redraw import HELD, STORED
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, Splits, TensorMeta
-from jmars.tensor.ops.formula import Elementwise
-from jmars.tensor.ops.random_chunks import Doubles
-from jmars.tensor.ops.rechunk import Rechunk
-from jmars.tensor.ops.slicing import Slice
+from jmars.tensor.ops.chunks.rechunk import Rechunk
+from jmars.tensor.ops.elementwise.formula import Elementwise
+from jmars.tensor.ops.index.basic_indexing import Slice
+from jmars.tensor.ops.random.draws import Doubles
 
 __all__ = ["Part", "drawn_apart"]
 

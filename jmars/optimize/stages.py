@@ -61,7 +61,7 @@ class Unfolding(Nodes):
     --------
     An ordinary graph is one stage:
 
-    >>> from jmars.tensor.ops.creation import ones
+    >>> from jmars.tensor.ops.create.constants import ones
     >>> run = Unfolding(TensorGraph.of([(ones(4) + 1).data]))
     >>> stage = run.next()
     >>> [op.label for op in stage.graph.operands], list(stage.kept)

@@ -16,7 +16,7 @@ from jmars.kernels.fusing import joined_expression
 from jmars.optimize.regions import Limits
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorMeta
-from jmars.tensor.ops.formula import Elementwise
+from jmars.tensor.ops.elementwise.formula import Elementwise
 
 __all__ = ["FusedElementwise", "fuse_tileables"]
 

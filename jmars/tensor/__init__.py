@@ -46,8 +46,9 @@ from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
-from jmars.tensor.ops import fft, random
-from jmars.tensor.ops.converting import tensor  # over the module of that name
+from jmars.tensor.ops.create.convert import tensor  # over the module of that name
+from jmars.tensor.ops.random import numpy_random as random
+from jmars.tensor.ops.signal import fft
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 from jmars.tensor.protocols import unsupported as _unsupported
 from jmars.tensor.tensor import Tensor, as_tensor

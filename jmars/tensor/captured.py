@@ -1,6 +1,6 @@
 """Functions that use a tensor of their surroundings, which cannot travel with them: the error names both.
 
-Used where functions of users are pickled (`ops/mapping.py`).
+Used where functions of users are pickled (`ops/blockwise/map_blocks.py`).
 """
 
 from __future__ import annotations

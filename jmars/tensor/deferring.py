@@ -23,8 +23,8 @@ from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.engine import get_engine
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
-from jmars.tensor.ops.elementwise import UFUNCS
-from jmars.tensor.ops.rechunk import rechunked
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
 from jmars.tensor.protocols import FUNCTIONS, set_guard
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, Origin, axis_length, is_known, is_open, strictly

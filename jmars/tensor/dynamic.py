@@ -2,7 +2,7 @@
 
 Which branch is taken, how long an array is: what such an operand is made of can only be said when the values or lengths
 that it `wants` are there. Then `expand` gives a piece of tensor graph in its place, whose leaves are `Placeholder`s for
-its inputs. optimize/stages.py drives them; tensor/ops/control.py and deferring.py hold them.
+its inputs. optimize/stages.py drives them; tensor/ops/control_flow.py and deferring.py hold them.
 Source: Mars (`yield` inside `tile`); CAPABILITIES S0.3.
 """
 

@@ -1,6 +1,7 @@
 """`jmars.tensor.linalg.<name>`: what `np.linalg.<name>` means in a cell, from the same table.
 
-`np.linalg.trace`, `diagonal` and `outer` are others than `np.trace`, `diagonal` and `outer`, which ops/linalg.py has.
+`np.linalg.trace`, `diagonal` and `outer` differ from `np.trace`, `diagonal` and `outer`; ops/linalg/matrix_products.py
+has both.
 """
 
 from __future__ import annotations

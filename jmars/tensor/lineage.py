@@ -22,7 +22,7 @@ def detach(data: Sequence[TensorData]) -> None:
 
     Examples
     --------
-    >>> from jmars.tensor.ops.creation import ones
+    >>> from jmars.tensor.ops.create.constants import ones
     >>> x = ones(4) + 1
     >>> y = x * 2
     >>> detach([y.data])

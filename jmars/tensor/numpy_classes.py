@@ -46,7 +46,7 @@ class ndarray(np.ndarray[Any, Any], metaclass=StandIn):  # NumPy's name
 
     Examples
     --------
-    >>> from jmars.tensor.ops.creation import ones
+    >>> from jmars.tensor.ops.create.constants import ones
     >>> isinstance(ones(3), ndarray), isinstance(np.ones(3), ndarray), isinstance(ones(3).sum(), ndarray)
     (True, True, False)
     """

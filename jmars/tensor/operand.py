@@ -119,7 +119,7 @@ class Operand:
 
     Examples
     --------
-    `tensor/ops/creation.py` holds the simplest ones.
+    `tensor/ops/create/constants.py` holds the simplest ones.
     """
 
     name: ClassVar[str] = "operand"

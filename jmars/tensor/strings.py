@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.mapping import map_blocks
+from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.protocols import FUNCTIONS, find, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 

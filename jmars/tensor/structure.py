@@ -136,7 +136,7 @@ def digest(
 
     Examples
     --------
-    >>> from jmars.tensor.ops.creation import ones
+    >>> from jmars.tensor.ops.create.constants import ones
     >>> first, second, other = (TensorGraph.of([(ones(4) + number).data]) for number in (1, 1, 2))
     >>> digest_of(first, {}) == digest_of(second, {}), digest_of(first, {}) == digest_of(other, {})
     (True, False)

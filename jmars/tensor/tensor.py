@@ -76,7 +76,7 @@ class Tensor(Methods):
 
     Examples
     --------
-    >>> from jmars.tensor.ops.creation import ones
+    >>> from jmars.tensor.ops.create.constants import ones
     >>> x = ones((4, 6), chunk_size=(2, 3))
     >>> x.shape, x.dtype, x.chunks
     ((4, 6), dtype('float64'), ((2, 2), (3, 3)))

@@ -12,16 +12,18 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from jmars.tensor.ops.distributions import DISTRIBUTIONS, VECTORS
-from jmars.tensor.ops.random import Generator
+from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS
+from jmars.tensor.ops.random.numpy_random import Generator
 from jmars.tensor.protocols import FUNCTIONS, call
 
 __all__ = ["MODULES", "callable_names", "described", "find"]
 
 MODULES = set(
-    """axes converting covariance creation cumulative elementwise extending factorisation fft histograms indexing
-    inquiry joining linalg masking nonzero norms order padding places polynomials ranges rechunk reduction reshape
-    selecting signals statistics tensor_equations unique writing""".split()  # noqa: SIM905
+    """attributes chunks.rechunk create.constants create.convert create.ranges elementwise.ufuncs index.boolean_mask
+    index.choose index.getitem index.nonzero index.put index.setitem linalg.decompositions linalg.matrix_products
+    linalg.norms linalg.tensor_equations reduce.covariance reduce.cumulative reduce.derived_reductions
+    reduce.histograms reduce.reduction shape.axes shape.concatenate shape.pad shape.reshape shape.resize
+    signal.fft signal.polynomials signal.signals sort.sort sort.unique""".split()  # noqa: SIM905
 )
 _TAKEN_OUT = {  # of those modules
     "from_dlpack", "fromfunction", "piecewise",  # they take a function or an object

@@ -21,29 +21,16 @@ from jmars.tensor.from_array import FromArray
 from jmars.tensor.graph import Outline
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorData
-from jmars.tensor.ops import (
-    axes,
-    blockwise,
-    contraction,
-    cumulative,
-    formula,
-    joining,
-    mapping,
-    masking,
-    random_chunks,
-    random_given,
-    random_order,
-    ranges,
-    rechunk,
-    reduction,
-    sample_sort,
-    scattering,
-    slicing,
-    taking,
-    unique,
-    unique_lines,
-    writing,
-)  # fmt: skip
+from jmars.tensor.ops.blockwise import blockwise, map_blocks
+from jmars.tensor.ops.chunks import rechunk
+from jmars.tensor.ops.create import ranges
+from jmars.tensor.ops.elementwise import formula
+from jmars.tensor.ops.index import basic_indexing, boolean_mask, scatter, setitem, take
+from jmars.tensor.ops.linalg import contraction
+from jmars.tensor.ops.random import draws, permutation, tensor_parameters
+from jmars.tensor.ops.reduce import cumulative, reduction
+from jmars.tensor.ops.shape import axes, concatenate
+from jmars.tensor.ops.sort import sample_sort, unique, unique_axis
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import Unknown, axis_length
@@ -69,12 +56,12 @@ KINDS: dict[str, type[Operand]] = {
     kind.__name__: kind
     for kind in (
         axes.Reshape, axes.Transpose, blockwise.Blockwise, contraction.Contraction, cumulative.Scan, Deferred,
-        formula.Elementwise, joining.Concatenate, masking.Masked, masking.PutTrue, random_chunks.Doubles,
-        random_chunks.Draws, random_given.GivenDraws, random_order.Order, ranges.Range, rechunk.Rechunk,
+        formula.Elementwise, concatenate.Concatenate, boolean_mask.Masked, boolean_mask.PutTrue, draws.Doubles,
+        draws.Draws, tensor_parameters.GivenDraws, permutation.Order, ranges.Range, rechunk.Rechunk,
         reduction.Reduction, sample_sort.Merged,
-        sample_sort.MergeParts, slicing.Slice, taking.Take, unique.Field, unique.Inverse, unique.Packed,
-        unique_lines.Lines, unique_lines.Part,
-        scattering.SetPositions, writing.SetPart,
+        sample_sort.MergeParts, basic_indexing.Slice, take.Take, unique.Field, unique.Inverse, unique.Packed,
+        unique_axis.Lines, unique_axis.Part,
+        scatter.SetPositions, setitem.SetPart,
     )
 }  # fmt: skip
 
@@ -117,8 +104,8 @@ def _row(
     if isinstance(operand, FromArray):
         operand.check()
         return {"op": _ARRAY, "array": upload(operand.array), **row}
-    if isinstance(operand, mapping.MapBlocks):
-        function, fixed, kwargs = mapping.opened(operand.blob)  # ours: made in this process
+    if isinstance(operand, map_blocks.MapBlocks):
+        function, fixed, kwargs = map_blocks.opened(operand.blob)  # ours: made in this process
         function_name(function)  # refuses a user's
         called = {"function": encoded(function), "fixed": encoded(fixed), "kwargs": encoded(kwargs)}
         return {
@@ -199,9 +186,9 @@ def _node(row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor
         if not callable(what[0]) or type(what[1]) is not dict or type(what[2]) is not dict:
             raise ValueError("it calls a function with two dicts")
         own = {name: decoded(row["fields"][name]) for name in _MAPPED}
-        if not all(fits(value, promised(mapping.MapBlocks)[name]) for name, value in own.items()):
+        if not all(fits(value, promised(map_blocks.MapBlocks)[name]) for name, value in own.items()):
             raise ValueError(f"{', '.join(_MAPPED)} are of other types")
-        operand: Operand = mapping.MapBlocks(**own, blob=mapping.packed(what), inputs=inputs, line=line)
+        operand: Operand = map_blocks.MapBlocks(**own, blob=map_blocks.packed(what), inputs=inputs, line=line)
     elif row["op"] in KINDS:
         operand = made(KINDS[row["op"]], row["fields"], inputs=inputs, line=line)
     else:

@@ -27,8 +27,8 @@ from jmars.kernels.expression import Expression, Node
 from jmars.kernels.reducers import MomentReducer, PositionReducer, UfuncReducer
 from jmars.tensor import deferring
 from jmars.tensor.operand import Operand
-from jmars.tensor.ops.distributions import DISTRIBUTIONS
-from jmars.tensor.ops.random_streams import Stream
+from jmars.tensor.ops.random.distributions import DISTRIBUTIONS
+from jmars.tensor.ops.random.streams import Stream
 from jmars.tensor.unknown import Origin, Unknown
 from jmars.web.names import MODULES, find
 from jmars.web.npy import dtype_of, named_dtype
@@ -342,4 +342,6 @@ def _is_plain(function: Callable[..., Any]) -> bool:
     return not function.__name__.startswith("__") and not taken & {"function", "func", "funclist", "theirs"}
 
 
-_INNER = {"sample_sort", "tiling", "unsized", "taking", "slicing", "random_chunks"}  # of ours, behind those of MODULES
+_INNER = {  # of ours, behind those of MODULES
+    "sort.sample_sort", "chunks.tiling", "chunks.unknown_chunks", "index.take", "index.basic_indexing", "random.draws",
+}  # fmt: skip

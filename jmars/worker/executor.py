@@ -43,7 +43,7 @@ from jmars.errors import ExecutionInterrupted, JmarsError, text_of
 from jmars.kernels import Program, compile_program, settled, take_member
 from jmars.model.messages import Raised
 from jmars.storage.arena import HEADER
-from jmars.tensor.ops.mapping import opened
+from jmars.tensor.ops.blockwise.map_blocks import opened
 from jmars.worker.claims import Claims
 from jmars.worker.granted import Granted, for_memory
 from jmars.worker.meter import Meter

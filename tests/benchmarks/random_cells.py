@@ -18,9 +18,9 @@ import numpy as np
 
 from jmars.kernels.blocks import BLOCK_SIZE
 from jmars.kernels.program import ChunkType
-from jmars.tensor.ops.random_cells import Cells
-from jmars.tensor.ops.random_chunks import open_draws
-from jmars.tensor.ops.random_streams import Stream
+from jmars.tensor.ops.random.cells import Cells
+from jmars.tensor.ops.random.draws import open_draws
+from jmars.tensor.ops.random.streams import Stream
 
 Shape = tuple[int, ...]
 CHUNKS: list[tuple[Shape, Shape, Shape]] = [  # the array, the chunk, where it begins

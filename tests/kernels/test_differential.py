@@ -17,7 +17,7 @@ from jmars.kernels.machine_code import llvm_there
 from jmars.kernels.numexpr_backend import numexpr_text
 from jmars.kernels.operations import OPERATIONS
 from jmars.kernels.program import Elementwise, Program, single
-from jmars.tensor.ops.formula import Formula, Value
+from jmars.tensor.ops.elementwise.formula import Formula, Value
 from jmars.tensor.tensor import as_tensor
 
 HOSTILE = {

@@ -12,7 +12,7 @@ from jmars.optimize import compile_graph
 from jmars.optimize.drawing import drawing
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.graph import TensorGraph
-from jmars.tensor.ops.ranges import open_arange
+from jmars.tensor.ops.create.ranges import open_arange
 from tests.optimize.examples import labels
 from tests.tensor import engine
 

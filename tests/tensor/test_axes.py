@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import ViewWriteError
-from jmars.tensor.ops.axes import permute
+from jmars.tensor.ops.shape.axes import permute
 from tests.tensor.cut import cut_arrays, same
 
 

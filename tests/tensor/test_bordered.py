@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.graph import TensorGraph
-from jmars.tensor.ops.bordered import bordered, widths
+from jmars.tensor.ops.blockwise.overlap import bordered, widths
 from tests.tensor.cut import numbered, same
 from tests.tensor.engine import tiled
 

@@ -7,7 +7,7 @@ import pytest
 
 import jmars.tensor as jt
 from jmars.errors import UnsupportedError, ViewWriteError
-from jmars.tensor.ops.elementwise import UFUNCS
+from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
 from jmars.tensor.tensor import Tensor
 
 DTYPES = ["?", "i1", "i4", "i8", "u1", "u8", "f2", "f4", "f8", "c8", "c16", "M8[D]", "m8[s]"]

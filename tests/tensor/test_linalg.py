@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.graph import TensorGraph
-from jmars.tensor.ops import contraction
+from jmars.tensor.ops.linalg import contraction
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import tiled
 

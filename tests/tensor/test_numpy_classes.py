@@ -13,7 +13,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.numpy_classes import ndarray
-from jmars.tensor.ops.mapping import opened, packed
+from jmars.tensor.ops.blockwise.map_blocks import opened, packed
 
 
 def test_both_kinds_of_array_are_instances_and_numbers_are_not():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.tensor.ops.random import Generator, RandomState
-from jmars.tensor.ops.random_order import mixed
+from jmars.tensor.ops.random.numpy_random import Generator, RandomState
+from jmars.tensor.ops.random.permutation import mixed
 from tests.tensor.cut import same
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.engine import set_engine
-from jmars.tensor.ops import selection
+from jmars.tensor.ops.sort import quantile_selection
 from tests.tensor.cut import same
 from tests.tensor.engine import OneByOne
 from tests.tensor.test_sample_sort import KINDS, values
@@ -62,7 +62,7 @@ def test_quantiles_of_all_elements(kind, dtype, shape):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_range_that_is_missed_is_found_by_sorting(kind, monkeypatch):
-    monkeypatch.setattr(selection, "SIGMAS", 0.0)
+    monkeypatch.setattr(quantile_selection, "SIGMAS", 0.0)
     a, x, engine = long_one(kind, "f8", (900,))
     all_the_same(a, x)
     same(np.quantile(x, 0.37), np.quantile(a, 0.37))
@@ -97,8 +97,8 @@ def test_few_elements_are_brought_together_and_nothing_is_sorted():
     x = mt.asarray(a)
     same(np.percentile(x, [5, 50, 95]), np.percentile(a, [5, 50, 95]))
     assert len(engine.stages) == 1 + 1
-    drawn = selection.sample(out := np.empty(-(-n // 128)), [a], (128,), 3)
+    drawn = quantile_selection.sample(out := np.empty(-(-n // 128)), [a], (128,), 3)
     assert drawn is None and np.isin(out, a).all()
-    ranges = selection.ranges_of(out, (0.05, 0.5), selection.SIGMAS)
-    told = selection.count_within(None, [a, ranges], (), None)
+    ranges = quantile_selection.ranges_of(out, (0.05, 0.5), quantile_selection.SIGMAS)
+    told = quantile_selection.count_within(None, [a, ranges], (), None)
     assert told.nbytes < 0.4 * a.nbytes  # of so few elements; the longer the line, the less

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.graph import TensorGraph
-from jmars.tensor.ops.shuffling import join_pieces, shuffled
+from jmars.tensor.ops.chunks.shuffle import join_pieces, shuffled
 from jmars.tensor.tensor import Tensor
 from tests.tensor.cut import numbered, same, shapes, splits
 from tests.tensor.engine import OneByOne, tiled

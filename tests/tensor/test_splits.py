@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jmars.errors import ChunkSizeError
 from jmars.tensor.engine import set_engine
-from jmars.tensor.ops.creation import ones
+from jmars.tensor.ops.create.constants import ones
 from jmars.tensor.splits import common_splits, decide_splits, split_axis
 from tests.tensor.engine import OneByOne
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.tensor.ops.tiling import boxes, classes, corners, starts
+from jmars.tensor.ops.chunks.tiling import boxes, classes, corners, starts
 from tests.tensor.cut import shapes
 
 

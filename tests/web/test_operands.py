@@ -11,7 +11,7 @@ import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.graph import TensorGraph
-from jmars.tensor.ops.mapping import MapBlocks, opened
+from jmars.tensor.ops.blockwise.map_blocks import MapBlocks, opened
 from jmars.tensor.structure import digest_of
 from jmars.web.document import DocumentError
 from jmars.web.operands import document_of, graph_of
@@ -154,10 +154,15 @@ MAPPED = next(number for number, row in enumerate(GOOD["operands"]) if row["op"]
         (changed("operands", MAPPED, "calls", "function", to={"function": "os:system"}), "no function"),
         (changed("operands", MAPPED, "calls", "function", to={"function": "builtins:eval"}), "no function"),
         (
-            changed("operands", MAPPED, "calls", "function", to={"function": "jmars.tensor.ops.mapping:opened"}),
+            changed(
+                "operands", MAPPED, "calls", "function", to={"function": "jmars.tensor.ops.blockwise.map_blocks:opened"}
+            ),
             "no func",
         ),
-        (changed("operands", MAPPED, "calls", "function", to={"function": "jmars.tensor.ops.order:np"}), "no function"),
+        (
+            changed("operands", MAPPED, "calls", "function", to={"function": "jmars.tensor.ops.sort.sort:np"}),
+            "no function",
+        ),
         (changed("operands", MAPPED, "calls", "kwargs", to={"dict": [["called", "fromfile"]]}), "may not be called"),
         (changed("operands", MAPPED, "calls", "kwargs", to={"dict": [["file", "/etc/passwd"]]}), "is no word"),
     ],

@@ -19,8 +19,8 @@ from jmars.errors import JmarsError, MemoryLimitError
 from jmars.plan.profile import Profile
 from jmars.scheduler.fitting import SPARE, hungriest
 from jmars.tensor.operand import TensorData
-from jmars.tensor.ops.rechunk import Rechunk
-from jmars.tensor.ops.shuffling import Gathered
+from jmars.tensor.ops.chunks.rechunk import Rechunk
+from jmars.tensor.ops.chunks.shuffle import Gathered
 from jmars.tensor.unknown import Length, is_known
 from jmars.units import format_bytes
 

@@ -15,16 +15,16 @@ from typing import Any, cast
 from jmars.errors import ChunkSizeError
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits, TensorData
-from jmars.tensor.ops.axes import Transpose
-from jmars.tensor.ops.contraction import Contraction, contracted
-from jmars.tensor.ops.cumulative import Scan
-from jmars.tensor.ops.formula import Elementwise
-from jmars.tensor.ops.npy import LoadNpy
-from jmars.tensor.ops.random_chunks import Doubles, Draws
-from jmars.tensor.ops.random_order import Order
-from jmars.tensor.ops.ranges import Range
-from jmars.tensor.ops.rechunk import Rechunk, rechunked
-from jmars.tensor.ops.reduction import Reduction
+from jmars.tensor.ops.chunks.rechunk import Rechunk, rechunked
+from jmars.tensor.ops.create.ranges import Range
+from jmars.tensor.ops.elementwise.formula import Elementwise
+from jmars.tensor.ops.io.npy import LoadNpy
+from jmars.tensor.ops.linalg.contraction import Contraction, contracted
+from jmars.tensor.ops.random.draws import Doubles, Draws
+from jmars.tensor.ops.random.permutation import Order
+from jmars.tensor.ops.reduce.cumulative import Scan
+from jmars.tensor.ops.reduce.reduction import Reduction
+from jmars.tensor.ops.shape.axes import Transpose
 from jmars.tensor.splits import agreed_splits, split_axis
 from jmars.tensor.tensor import Tensor
 
@@ -79,7 +79,7 @@ def recut(data: Sequence[TensorData], held: Container[str], chunk_size: int) -> 
 
     Examples
     --------
-    >>> from jmars.tensor.ops.creation import ones
+    >>> from jmars.tensor.ops.create.constants import ones
     >>> node = (ones(100, chunk_size=10) + 1).data
     >>> recut([node], (), 400)[0].chunks
     ((50, 50),)

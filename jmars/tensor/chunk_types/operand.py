@@ -21,8 +21,8 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.chunk_types.kinds import dense, dtype_of, plain_zero
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
-from jmars.tensor.ops.mapping import opened
-from jmars.tensor.ops.mapping import packed as pickled
+from jmars.tensor.ops.blockwise.map_blocks import opened
+from jmars.tensor.ops.blockwise.map_blocks import packed as pickled
 from jmars.tensor.spawn.operand import BYTES
 from jmars.tensor.spawn.packing import packed, unpacked
 from jmars.tensor.tensor import Tensor

@@ -13,9 +13,9 @@ from jmars.tensor.chunk_types.guest import FUNCTIONS, Guest, as_guest, checked, 
 from jmars.tensor.chunk_types.kinds import Named, dtype_of, joined
 from jmars.tensor.chunk_types.operand import Place, grid_places
 from jmars.tensor.operand import Splits
-from jmars.tensor.ops.indexing import Index
-from jmars.tensor.ops.rechunk import rechunked
-from jmars.tensor.ops.slicing import Part, parts_of
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.index.basic_indexing import Part, parts_of
+from jmars.tensor.ops.index.getitem import Index
 from jmars.tensor.splits import common_splits, decide_splits
 from jmars.tensor.tensor import Tensor
 

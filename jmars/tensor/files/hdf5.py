@@ -16,8 +16,8 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.files.aligned import aligned_splits, regular_size
 from jmars.tensor.files.to_blocks import to_blocks
 from jmars.tensor.infer import check_dtype
-from jmars.tensor.ops.reading import from_blocks
-from jmars.tensor.ops.rechunk import rechunk
+from jmars.tensor.ops.chunks.rechunk import rechunk
+from jmars.tensor.ops.io.from_blocks import from_blocks
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor

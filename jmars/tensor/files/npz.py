@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.npy import begin_npy, fill, load_at
+from jmars.tensor.ops.io.npy import begin_npy, fill, load_at
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor

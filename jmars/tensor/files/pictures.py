@@ -12,7 +12,7 @@ import numpy as np
 
 from jmars.tensor.files.aligned import aligned_splits
 from jmars.tensor.infer import check_dtype
-from jmars.tensor.ops.reading import from_blocks
+from jmars.tensor.ops.io.from_blocks import from_blocks
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor

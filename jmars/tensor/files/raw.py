@@ -11,7 +11,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import new_data
-from jmars.tensor.ops.npy import Layout, LoadNpy, filled_file
+from jmars.tensor.ops.io.npy import Layout, LoadNpy, filled_file
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor

@@ -17,8 +17,8 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import Operand, TensorMeta, new_data
-from jmars.tensor.ops.mapping import opened, packed
-from jmars.tensor.ops.tiling import add_classes, classes, starts
+from jmars.tensor.ops.blockwise.map_blocks import opened, packed
+from jmars.tensor.ops.chunks.tiling import add_classes, classes, starts
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -47,7 +47,7 @@ def to_blocks(x: Any, function: Callable[[tuple[slice, ...], Array], Any], name:
     Examples
     --------
     >>> import tempfile, numpy as np
-    >>> from jmars.tensor.ops.ranges import arange
+    >>> from jmars.tensor.ops.create.ranges import arange
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     to_blocks(arange(4, chunk_size=2), lambda at, block: np.save(f"{folder}/{at[0].start}", block))
     ...     np.load(f"{folder}/2.npy").tolist()

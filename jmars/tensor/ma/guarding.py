@@ -12,7 +12,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ma.handle import MaskedTensor, data_of
-from jmars.tensor.ops.elementwise import UFUNCS
+from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
 from jmars.tensor.protocols import FUNCTIONS, set_masked_guard
 
 __all__ = ["answer"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
 from jmars.tensor.ma.ufuncs import either, masked_like
-from jmars.tensor.ops.elementwise import astype, ufunc, where
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor

@@ -14,9 +14,9 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
 from jmars.tensor.ma.making import asarray, filled
 from jmars.tensor.ma.ufuncs import either, masked_like
-from jmars.tensor.ops.axes import broadcast_to
-from jmars.tensor.ops.elementwise import astype, ufunc, where
-from jmars.tensor.ops.reshape import ravel, reshape
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
+from jmars.tensor.ops.shape.axes import broadcast_to
+from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 

@@ -15,8 +15,8 @@ from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
 from jmars.tensor.ma.making import array, asarray, filled, masked_where
 from jmars.tensor.ma.reductions import compressed
 from jmars.tensor.ma.ufuncs import either
-from jmars.tensor.ops.elementwise import astype, ufunc, where
-from jmars.tensor.ops.reshape import ravel
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
+from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 

@@ -14,8 +14,8 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
 from jmars.tensor.ma.making import asarray, filled
 from jmars.tensor.ma.ufuncs import either, masked_like
-from jmars.tensor.ops.elementwise import astype, ufunc
-from jmars.tensor.ops.elementwise import where as choose_by
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.elementwise.ufuncs import where as choose_by
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.tensor import as_tensor
 

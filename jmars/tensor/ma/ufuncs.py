@@ -14,8 +14,8 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
-from jmars.tensor.ops.axes import broadcast_to
-from jmars.tensor.ops.elementwise import UFUNCS, astype, ufunc, where
+from jmars.tensor.ops.elementwise.ufuncs import UFUNCS, astype, ufunc, where
+from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.protocols import FUNCTIONS, call, find, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 

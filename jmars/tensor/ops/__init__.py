@@ -1,168 +1,88 @@
-"""What tensors do: one file per family of operands. Importing it fills the table of protocols.py.
+"""What tensors do: one sub-folder per family of functions. Importing it fills the table of protocols.py.
 
 In reading order:
 
-- rechunk.py: other chunks of the same array
-- shuffling.py: all to all where memory is short
-- rolling.py: what leaves at one end comes in at the other
-- formula.py: elementwise functions as one operand, `Formula`
-- creation.py: constants; the pattern for other operands
-- elementwise.py: one row per ufunc
-- handing.py: what `out=` means
-- chosen.py: `where=`, `initial=` and `mean=` of reductions
-- reduction.py: sums, extremes, means, variances, positions
-- statistics.py: reductions made of others
-- tiling.py: what the tilings below share
-- axes.py: axes in another order, added, removed
-- reshape.py: elements in C order in another shape
-- slicing.py: basic indices
-- taking.py: elements at given positions of an axis
-- joining.py: arrays side by side, in pieces, repeated
-- padding.py: arrays made longer
-- unsized.py: what tilings share about chunks of unknown size
-- masking.py: `x[mask]`, and what is made of it
-- nonzero.py: where elements are not zero
-- unique_lines.py: different lines
-- unique.py: different elements
-- records.py: fields of records
-- indexing.py: `x[index]`
-- scattering.py: elements at positions, written
-- writing.py: `x[index] = value`
-- ufunc_methods.py: `np.add.reduce`, `accumulate`, `at` and the like
-- ranges.py: ranges, grids, unit matrices, triangles
-- cumulative.py: running sums, differences
-- contraction.py: products summed along axes
-- linalg.py: products of matrices and vectors
-- distributions.py: parameters of random distributions
-- random_cells.py: the boxes of an array that are drawn as wholes
-- random_streams.py: streams of random numbers as data
-- random_chunks.py: random chunks, drawn by executors
-- random_doubles.py: uniform doubles, each at its place in one sequence
-- random_given.py: draws by parameters that are tensors
-- random_order.py: long orders, place by place
-- generator.py: `np.random.Generator`
-- random.py: `np.random`
-- mapping.py: `map_blocks`
-- whole.py: functions of whole lines
-- fft.py: `np.fft`
-- sample_sort.py: long lines in order
-- selection.py: quantiles of all elements without a sort
-- walking.py: one element after the other
-- weighted.py: percentiles with weights
-- order.py: sorting, medians, percentiles
-- blockwise.py: functions of chunks at the same place
-- largest.py: `topk`
-- bordered.py: chunks with borders of their neighbours
-- factorisation.py: `np.linalg` beyond products
-- tensor_equations.py: equations of tensors as those of matrices
-- bins.py: how many bins "auto" means
-- histograms.py: counts of what lies where
-- selecting.py: values chosen by conditions or positions
-- signals.py: lines as signals
-- covariance.py: how series vary together
-- extending.py: elements put in, repeated, trimmed
-- norms.py: norms, ranks, conditions, eigenvalues
-- polynomials.py: values and fits
-- places.py: positions, bits, writing by masks
-- of_numbers.py: what concerns no tensor
-- times.py: ranges of times, business days
-- gufuncs.py: functions of numbers, lines, matrices
-- applying.py: functions of lines, neighbourhoods
-- npy.py: `.npy` files
-- reading.py: arrays that a function gives box by box
-- inquiry.py: questions that shape and dtype answer
-- control.py: `cond` and `while_loop`
-- converting.py: values of the user's as tensors
+- out_argument.py: the `out=` argument of every function
+- attributes.py: shape, dtype and text of tensors
+- chunks: tiling helpers, rechunking, chunks of unknown length
+- elementwise: ufuncs and the operand that computes them
+- shape: axes, reshaping, joining, padding
+- index: reading and writing by index
+- create: arrays from shapes, ranges and values
+- blockwise: functions mapped over chunks
+- reduce: sums, means, extremes, running sums, histograms
+- sort: sorting, quantiles, distinct elements
+- linalg: products and decompositions of matrices
+- signal: Fourier transforms, convolution, polynomials
+- random: `np.random`
+- io: arrays read from and written to files
+- ndenumerate.py: iteration over elements
+- passthrough.py: NumPy functions that take no tensors
+- control_flow.py: `cond` and `while_loop`
 """
 
-from jmars.tensor.ops import (
-    applying,
-    axes,
-    control,
-    converting,
+from jmars.tensor.ops import attributes, control_flow, ndenumerate, passthrough
+from jmars.tensor.ops.blockwise import apply, gufuncs, map_blocks
+from jmars.tensor.ops.create import constants, convert, datetimes, ranges
+from jmars.tensor.ops.elementwise import ufuncs
+from jmars.tensor.ops.index import boolean_mask, choose, getitem, nonzero, put, setitem
+from jmars.tensor.ops.io import from_blocks, npy
+from jmars.tensor.ops.linalg import decompositions, matrix_products, norms, tensor_equations
+from jmars.tensor.ops.random import numpy_random
+from jmars.tensor.ops.reduce import (
     covariance,
-    creation,
     cumulative,
-    elementwise,
-    extending,
-    factorisation,
-    fft,
-    gufuncs,
+    derived_reductions,
     histograms,
-    indexing,
-    inquiry,
-    joining,
-    largest,
-    linalg,
-    mapping,
-    masking,
-    nonzero,
-    norms,
-    npy,
-    of_numbers,
-    order,
-    padding,
-    places,
-    polynomials,
-    random,
-    ranges,
-    reading,
     reduction,
-    reshape,
-    rolling,
-    selecting,
-    signals,
-    statistics,
-    tensor_equations,
-    times,
     ufunc_methods,
-    unique,
-    walking,
-    writing,
 )
+from jmars.tensor.ops.shape import axes, concatenate, pad, reshape, resize, roll
+from jmars.tensor.ops.signal import fft, polynomials, signals
+from jmars.tensor.ops.sort import sort, topk, unique
 
 __all__ = [
-    "applying",
+    "apply",
+    "attributes",
     "axes",
-    "control",
-    "converting",
+    "boolean_mask",
+    "choose",
+    "concatenate",
+    "constants",
+    "control_flow",
+    "convert",
     "covariance",
-    "creation",
     "cumulative",
-    "elementwise",
-    "extending",
-    "factorisation",
+    "datetimes",
+    "decompositions",
+    "derived_reductions",
     "fft",
+    "from_blocks",
+    "getitem",
     "gufuncs",
     "histograms",
-    "indexing",
-    "inquiry",
-    "joining",
-    "largest",
-    "linalg",
-    "mapping",
-    "masking",
+    "map_blocks",
+    "matrix_products",
+    "ndenumerate",
     "nonzero",
     "norms",
     "npy",
-    "of_numbers",
-    "order",
-    "padding",
-    "places",
+    "numpy_random",
+    "pad",
+    "passthrough",
     "polynomials",
-    "random",
+    "put",
     "ranges",
-    "reading",
     "reduction",
     "reshape",
-    "rolling",
-    "selecting",
+    "resize",
+    "roll",
+    "setitem",
     "signals",
-    "statistics",
+    "sort",
     "tensor_equations",
-    "times",
+    "topk",
     "ufunc_methods",
+    "ufuncs",
     "unique",
-    "walking",
-    "writing",
 ]

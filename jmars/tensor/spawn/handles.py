@@ -18,7 +18,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.engine import get_engine
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import TensorData, new_data
-from jmars.tensor.ops.mapping import Packer
+from jmars.tensor.ops.blockwise.map_blocks import Packer
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.spawn.operand import BYTES, FromSpawned, Spawn
 from jmars.tensor.spawn.packing import all_unpacked, unpacked

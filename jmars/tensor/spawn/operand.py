@@ -22,7 +22,7 @@ from jmars.kernels import Pieces
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta
-from jmars.tensor.ops.mapping import opened
+from jmars.tensor.ops.blockwise.map_blocks import opened
 from jmars.tensor.spawn.packing import all_unpacked, packed, unpacked
 from jmars.tensor.unknown import Unknown
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jmars.tensor.ops.elementwise import UFUNCS
+from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
 from tests.tensor.table.draws import Call, Draw, Row, call
 
 _KINDS = {"float_power": "fc", "ldexp": "f"}

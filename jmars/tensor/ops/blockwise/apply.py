@@ -1,0 +1,201 @@
+"""A function of the user's for each line or neighbourhood: `apply_along_axis`, `apply_over_axes`, `map_overlap`, …
+
+All are `map_blocks` on tensors that are cut for them. Source: dask.array `map_overlap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import ChunkSizeError
+from jmars.tensor.ops.blockwise.gufuncs import apply_gufunc
+from jmars.tensor.ops.blockwise.map_blocks import map_blocks, opened, packed
+from jmars.tensor.ops.blockwise.overlap import bordered, widths
+from jmars.tensor.ops.blockwise.whole_axes import whole
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.shape.axes import expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.shape.concatenate import concatenate
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["apply_along_axis", "apply_over_axes", "map_overlap"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("apply_along_axis")
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, dtype: Any = None,
+                     shape: Any = None, **kwargs: Any) -> Tensor:  # fmt: skip
+    """`np.apply_along_axis`: `func1d(line, *args, **kwargs)` for each line along `axis`, brought into one chunk.
+
+    Parameters
+    ----------
+    func1d
+        Takes one line and gives a number or an array, whose axes take the line's place.
+    axis, arr
+        Along which axis of what.
+    dtype, shape
+        Of what the function gives for one line; by default it is called once, here, with ones.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> apply_along_axis(np.sum, 1, ones((3, 4), chunk_size=2)).fetch().tolist()
+    [4.0, 4.0, 4.0]
+    """
+    x = as_tensor(arr)
+    axis = normal_axis(axis, x.ndim)
+    if dtype is None or shape is None:
+        sample = np.asarray(opened(packed(func1d))(np.ones(x.shape[axis], x.dtype), *args, **kwargs))
+        dtype, shape = (sample.dtype if dtype is None else dtype), (sample.shape if shape is None else shape)
+    shape = (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
+    if len(shape) > 1:
+        names = [f"o{i}" for i in range(len(shape))]
+        function = partial(_of_line, func1d, args, kwargs)
+        value = apply_gufunc(function, f"(i)->({','.join(names)})", moveaxis(x, axis, -1), output_dtypes=[dtype],
+                             output_sizes=dict(zip(names, shape)), vectorize=True)  # fmt: skip
+        last, first = range(value.ndim - len(shape), value.ndim), range(axis, axis + len(shape))
+        return Tensor(moveaxis(value, tuple(last), tuple(first)).data)
+    x = whole(x, [axis])
+    cut = tuple(((*shape, 1)[0],) if i == axis else own for i, own in enumerate(x.chunks))
+
+    def lines(block: Array) -> Array:
+        value = np.asarray(np.apply_along_axis(func1d, axis, block, *args, **kwargs))
+        return value if shape else np.expand_dims(value, axis)
+
+    value = map_blocks(lines, x, dtype=dtype, chunks=cut, name=getattr(func1d, "__name__", "apply_along_axis"))
+    return value if shape else Tensor(value[tuple(0 if i == axis else slice(None) for i in range(x.ndim))].data)
+
+
+def _of_line(func1d: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], line: Array) -> Any:
+    return func1d(line, *args, **kwargs)
+
+
+@offers("apply_over_axes")
+def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
+    """`np.apply_over_axes`: `func(x, axis)` for one axis after the other, the number of axes kept."""
+    x = as_tensor(a)
+    for axis in np.atleast_1d(axes).tolist():
+        value = as_tensor(func(x, normal_axis(axis, as_tensor(a).ndim)))
+        if value.ndim != x.ndim:
+            value = expand_dims(value, normal_axis(axis, x.ndim))
+        if value.ndim != x.ndim:
+            raise ValueError("function is not returning an array of the correct shape")
+        x = value
+    return Tensor(x.data)
+
+
+@offers("map_overlap")
+def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any = "reflect", *, trim: bool = True,
+                dtype: Any = None, name: str | None = None, **kwargs: Any) -> Tensor:  # fmt: skip
+    """`func(block, **kwargs)` of blocks that also have their neighbours' borders.
+
+    Parameters
+    ----------
+    func
+        Takes a block with borders and gives one of the same shape.
+    x
+        A tensor or array.
+    depth
+        Elements of border on each side: for all axes, for each axis (a tuple), or for some (axis: depth).
+    boundary
+        What lies beyond the array: "reflect", "periodic", "nearest", "none" (nothing: blocks at the ends are shorter),
+        or a number; for all axes, or for each (axis: boundary).
+    trim
+        Whether borders are cut off what the function gives.
+    dtype
+        Of what the function gives; by default it is called once with ones.
+
+    Raises
+    ------
+    ChunkSizeError
+        If a chunk is shorter than the depth.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> map_overlap(lambda b: b + np.roll(b, 1), arange(6, chunk_size=3), 1, "periodic").fetch().tolist()
+    [5, 1, 3, 5, 7, 9]
+    """
+    data = as_tensor(x)
+    depths = tuple(_each_axis(depth, data.ndim, 0))
+    edges = tuple(_each_axis(boundary, data.ndim, "none"))
+    for axis, n in enumerate(depths):
+        if n and min(data.chunks[axis]) < n:
+            raise ChunkSizeError(
+                f"map_overlap needs {n} neighbours along axis {axis}, and a chunk there has {min(data.chunks[axis])}; "
+                "use a larger chunk_size, x.rechunk(...)"
+            )
+    around, whole_blocks = widths(data, depths, edges), bordered(data, depths, edges)
+    out = data.chunks if trim else whole_blocks.chunks
+
+    def with_borders(block: Array, block_id: tuple[int, ...]) -> Array:
+        value = np.asarray(func(block, **kwargs))
+        if not trim:
+            return value
+        cut = [slice(a, value.shape[i] - b) for i, (a, b) in enumerate(w[k] for w, k in zip(around, block_id))]
+        return value[tuple(cut)]
+
+    if dtype is None:
+        dtype = np.asarray(opened(packed(func))(np.ones([2 * n + 1 for n in depths], data.dtype), **kwargs)).dtype
+    return map_blocks(with_borders, whole_blocks, dtype=dtype, chunks=out, name=name or getattr(func, "__name__", None))
+
+
+def _each_axis(given: Any, ndim: int, default: Any) -> list[Any]:
+    """A setting for each axis."""
+    if isinstance(given, Mapping):
+        return [given.get(axis, default) for axis in range(ndim)]
+    if isinstance(given, tuple | list):
+        if len(given) != ndim:
+            raise ValueError(f"{given!r} has {len(given)} entries and the array {ndim} axes; give one for each axis")
+        return list(given)
+    return [given] * ndim
+
+
+@offers("lib.stride_tricks.sliding_window_view")
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
+                        writeable: bool = False) -> Tensor:  # fmt: skip
+    """`np.lib.stride_tricks.sliding_window_view`, as a copy: reduce it at once, so that it is never held."""
+    data = as_tensor(x)
+    sizes = tuple(window_shape) if isinstance(window_shape, tuple | list) else (window_shape,)
+    axes = (
+        tuple(range(data.ndim))
+        if axis is None
+        else np.lib.array_utils.normalize_axis_tuple(axis, data.ndim, allow_duplicate=True)
+    )
+    if len(axes) != len(sizes):
+        raise ValueError(f"Must provide matching length window_shape and axis; got {len(sizes)} and {len(axes)}")
+    for size, one in zip(sizes, axes):
+        data = _windows(data, int(size), one)
+    return Tensor(data.data)
+
+
+def _windows(x: Tensor, size: int, axis: int) -> Tensor:
+    """Windows along one axis, as a further axis at the end."""
+    count = x.shape[axis] - size + 1
+    if size < 0 or count < 1:
+        raise ValueError(
+            "window shape cannot be larger than input array shape" if size > 0 else "negative window shape"
+        )
+    parts, start = [], 0
+    for length in (*(n for n in x.chunks[axis]), count):
+        length = min(length, count - start)
+        if not length:
+            break
+        part = x[tuple(slice(start, start + length + size - 1) if i == axis else slice(None) for i in range(x.ndim))]
+        cut = tuple((length + size - 1,) if i == axis else own for i, own in enumerate(x.chunks))
+        part = Tensor(rechunked(part.data, cut))[..., None]
+        out = (*((length,) if i == axis else own for i, own in enumerate(x.chunks)), (size,))
+        parts.append(
+            map_blocks(_windows_of_block, part, dtype=x.dtype, chunks=out, name="windows", size=size, axis=axis)
+        )
+        start += length
+    return concatenate(parts, axis)
+
+
+def _windows_of_block(block: Array, size: int, axis: int) -> Array:
+    return np.lib.stride_tricks.sliding_window_view(block[..., 0], size, axis)

@@ -1,0 +1,337 @@
+"""Functions of the user's of numbers, lines or matrices, for all of an array: `apply_gufunc` and `vectorize`.
+
+Several outputs are one array of records, so that the function is called once, and each output is a field of it.
+Source: NumPy's gufunc signatures (NEP 20); dask.array `apply_gufunc`; `numpy.vectorize`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.infer import check_dtype, kind_of, result_type
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.blockwise.map_blocks import in_block, map_blocks, opened, packed
+from jmars.tensor.ops.blockwise.whole_axes import whole
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.index.structured import field
+from jmars.tensor.ops.shape.axes import expand_dims
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import common_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["apply_gufunc", "vectorize"]
+
+Array = np.ndarray[Any, Any]
+Core = tuple[str, ...]  # names of a signature's axes
+_ALONE = (
+    "; it is given whole blocks, whose other axes come before those of the signature: write it for them, too "
+    "(x.sum(-1) for x.sum()), or give vectorize=True where it takes one line or matrix at a time"
+)
+_SIGNATURE = re.compile(r"^(\([^()]*\)(,\([^()]*\))*)?->\([^()]*\)(,\([^()]*\))*$")
+
+
+@offers("apply_gufunc")
+def apply_gufunc(func: Callable[..., Any], signature: str, *args: Any, output_dtypes: Any = None,
+                 output_sizes: Mapping[str, int] | None = None, vectorize: bool = False, **kwargs: Any
+                 ) -> Any:  # fmt: skip
+    """A function of the last axes of arrays, as `signature` names them; other axes broadcast, cut as they are.
+
+    Parameters
+    ----------
+    func
+        Takes NumPy arrays whose last axes are whole, gives one, or a tuple of as many as the signature has outputs.
+    signature
+        Such as "(i,j),(j)->(i)", or "(i)->(),(i)".
+    *args
+        Tensors or arrays.
+    output_dtypes
+        dtype of the output, or a list of them. By default `func` is called once, here, with ones.
+    output_sizes
+        Lengths of axes that only outputs have; by default `func` is called.
+    vectorize
+        Whether `func` takes the last axes alone.
+
+    Returns
+    -------
+    Tensor, or tuple of Tensor
+        One for each output.
+
+    Raises
+    ------
+    ValueError
+        If the signature does not fit the arrays, or `func` fails on ones.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> apply_gufunc(lambda x: x.mean(-1), "(i)->()", ones((4, 6), chunk_size=2)).fetch().tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    >>> low, high = apply_gufunc(lambda x: (x.min(-1), x.max(-1)), "(i)->(),()", ones((4, 6), chunk_size=2))
+    >>> high.shape
+    (4,)
+    """
+    inputs, outputs = _read(signature)
+    tensors = [as_tensor(x) for x in args]
+    if len(tensors) != len(inputs):
+        raise ValueError(f"{signature} takes {len(inputs)} arrays and {len(tensors)} are given")
+    sizes = _sizes(signature, tensors, inputs, output_sizes or {})
+    blob = packed((func, kwargs))
+    dtypes = _listed(output_dtypes, len(outputs))
+    if dtypes is None or any(name not in sizes for core in outputs for name in core):
+        found = _of_ones(blob, signature, tensors, inputs, outputs, sizes, vectorize)
+        dtypes = [one.dtype for one in found] if dtypes is None else dtypes
+        for core, one in zip(outputs, found):
+            for name, n in zip(core, one.shape[one.ndim - len(core) :]):
+                if sizes.setdefault(name, n) != n:
+                    raise ValueError(f"axis {name!r} of {signature} is {sizes[name]} long here and {n} there")
+    kinds = tuple(map(check_dtype, dtypes))
+    shapes = tuple(tuple(sizes[name] for name in core) for core in outputs)
+    own = tuple(x.ndim - len(names) for x, names in zip(tensors, inputs))
+    loop = len(np.broadcast_shapes(*(x.shape[:n] for x, n in zip(tensors, own))))
+    several = len(outputs) > 1
+    most = max([len(shapes[0]) if not several else 0, *map(len, inputs)])
+    ready = [_core_last(x, len(names), loop, most) for x, names in zip(tensors, inputs)]
+    text = signature.replace(" ", "") if vectorize else None
+    call = _Gufunc(text, tuple(zip(own, map(len, inputs))), loop, most, shapes, kinds)
+    name = getattr(func, "__name__", "gufunc")
+    if several:
+        records = np.dtype([(f"f{i}", kind, shape) for i, (kind, shape) in enumerate(zip(kinds, shapes))])
+        value = _looped(name, ready, (blob, call), (), records, loop, most)
+        return tuple(field(value, f"f{i}") for i in range(len(outputs)))
+    return _looped(name, ready, (blob, call), shapes[0], kinds[0], loop, most)
+
+
+def _read(signature: str) -> tuple[list[Core], list[Core]]:
+    """Names of the axes of each input and output."""
+    text = signature.replace(" ", "")
+    if not _SIGNATURE.match(text):
+        raise ValueError(f"not a signature of one output or several: {signature!r}; write one such as '(i,j),(j)->(i)'")
+    given, _, gives = text.partition("->")
+    inputs, outputs = (
+        [tuple(filter(None, part.split(","))) for part in re.findall(r"\(([^()]*)\)", side)] for side in (given, gives)
+    )
+    return inputs, outputs
+
+
+def _sizes(
+    signature: str, tensors: Sequence[Tensor], inputs: Sequence[Core], given: Mapping[str, int]
+) -> dict[str, int]:
+    """Length of each named axis, as far as the inputs tell."""
+    sizes = dict(given)
+    for x, names in zip(tensors, inputs):
+        if x.ndim < len(names):
+            raise ValueError(f"an array of shape {x.shape} has fewer axes than {names} in {signature}")
+        for name, n in zip(names, x.shape[x.ndim - len(names) :]):
+            if sizes.setdefault(name, n) != n:
+                raise ValueError(f"axis {name!r} of {signature} is {sizes[name]} long here and {n} there")
+    return sizes
+
+
+def _listed(dtypes: Any, n: int) -> list[Any] | None:
+    """A dtype for each of `n` outputs."""
+    if dtypes is None:
+        return None
+    found = list(dtypes) if isinstance(dtypes, tuple | list) else [dtypes] * n
+    if len(found) != n:
+        raise ValueError(f"{len(found)} dtypes are given for {n} outputs; give one for each")
+    return found
+
+
+def _of_ones(
+    blob: bytes, signature: str, tensors: Sequence[Tensor], inputs: Sequence[Core], outputs: Sequence[Core],
+    sizes: Mapping[str, int], alone: bool,
+) -> list[Array]:  # fmt: skip
+    """What the function gives for ones."""
+    func, kwargs = opened(blob)
+    loop = 0 if alone else max(x.ndim - len(names) for x, names in zip(tensors, inputs)) if tensors else 0
+    ones = [np.ones((*(1,) * loop, *(sizes[name] for name in names)), x.dtype) for x, names in zip(tensors, inputs)]
+    token = in_block.set(True)
+    try:
+        with np.errstate(all="ignore"):
+            result = func(*(one[()] for one in ones), **kwargs)
+    except Exception as error:
+        raise ValueError(
+            f"{getattr(func, '__name__', 'the function')} was called with ones to learn what it gives, and it raised "
+            f"{type(error).__name__}: {error}; give output_dtypes= and output_sizes=, or otypes="
+        ) from error
+    finally:
+        in_block.reset(token)
+    found = [np.asarray(one) for one in (result if len(outputs) > 1 else (result,))]
+    if len(found) != len(outputs) or any(one.ndim < len(core) for one, core in zip(found, outputs)):
+        raise ValueError(
+            f"the function gave shapes {[one.shape for one in found]} for ones, which does not fit {signature}"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Gufunc:
+    """How a function of the user's is called with blocks."""
+
+    signature: str | None  # where it takes the last axes alone
+    counts: tuple[tuple[int, int], ...]  # of each input: its own loop axes, its core axes
+    loop: int  # axes before
+    most: int  # axes behind, in all blocks
+    shapes: tuple[tuple[int, ...], ...]  # of each output behind the loop
+    kinds: tuple[np.dtype[Any], ...]
+
+
+def _gufunc(*more: Any) -> Array:
+    """Call the function with blocks of `loop` axes before and `most` behind, and give such a block."""
+    *blocks, blob, how = more
+    func, kwargs = opened(blob)
+    otypes = "".join(kind.char for kind in how.kinds)
+    called = func if how.signature is None else np.vectorize(func, otypes=otypes, signature=how.signature)
+    loop, most = how.loop, how.most
+    inner = [
+        b.reshape((*b.shape[loop - own : loop], *b.shape[loop + most - n :])) for b, (own, n) in zip(blocks, how.counts)
+    ]
+    hint = _ALONE if how.signature is None and loop else ""
+    try:
+        result = called(*inner, **kwargs)
+    except Exception as error:
+        if hint:
+            error.add_note(f"the function was called with blocks of shapes {[b.shape for b in inner]}{hint}")
+        raise
+    if len(how.shapes) == 1:
+        value = _checked(result, how.shapes[0], loop, inner, hint)
+        before = value.shape[:loop]
+        return value.reshape((*before, *(1,) * (most - len(how.shapes[0])), *how.shapes[0]))
+    if len(result) != len(how.shapes):
+        raise ValueError(f"the function gave {len(result)} arrays, and its signature promises {len(how.shapes)}")
+    values = [_checked(one, shape, loop, inner, hint) for one, shape in zip(result, how.shapes)]
+    records = np.dtype([(f"f{i}", kind, shape) for i, (kind, shape) in enumerate(zip(how.kinds, how.shapes))])
+    joined = np.empty(np.broadcast_shapes(*(one.shape[:loop] for one in values)), records)
+    for i, one in enumerate(values):
+        np.copyto(joined[f"f{i}"], one, casting="same_kind")
+    return joined.reshape((*joined.shape, *(1,) * most))
+
+
+def _checked(result: Any, shape: tuple[int, ...], loop: int, inner: Sequence[Array], hint: str) -> Array:
+    """An output as an array of `loop` axes and then `shape`."""
+    value = np.asarray(result)
+    if value.shape[value.ndim - len(shape) :] != shape or value.ndim - len(shape) != loop:
+        raise ValueError(
+            f"the function gave an array of shape {value.shape} for blocks of shapes {[b.shape for b in inner]}, and "
+            f"its signature promises {loop} axes and then {shape}{hint}"
+        )
+    return value
+
+
+def _core_last(x: Tensor, core: int, loop: int, most: int) -> Tensor:
+    """`x` with `loop` axes before and `most` whole ones behind, some of length 1."""
+    x = whole(x, range(x.ndim - core, x.ndim))
+    before = x.ndim - core
+    new = (*range(loop - before), *range(loop, loop + most - core))
+    return expand_dims(x, new) if new else x
+
+
+def _looped(
+    name: str, tensors: Sequence[Tensor], params: tuple[Any, ...], shape: tuple[int, ...], dtype: Any, loop: int,
+    most: int,
+) -> Tensor:  # fmt: skip
+    """`_gufunc` on blocks that broadcast along the first axes; the others are whole."""
+    outer = np.broadcast_shapes(*(x.shape[:loop] for x in tensors))
+    cuts = [common_splits([x.chunks[i] for x in tensors if x.shape[i] == n]) for i, n in enumerate(outer)]
+    ready = []
+    for x in tensors:
+        own = (cut if sum(cut) == n else (n,) for cut, n in zip(cuts, x.shape))
+        ready.append(Tensor(rechunked(x.data, (*own, *x.chunks[loop:]))))
+    out = (*cuts, *((1,),) * (most - len(shape)), *((n,) for n in shape))
+    value = blockwise(name, _gufunc, ready, out, dtype, params, users=True)
+    extra = range(loop, loop + most - len(shape))
+    index = tuple(0 if i in extra else slice(None) for i in range(value.ndim))
+    return Tensor(value[index].data) if extra else value
+
+
+@offers("vectorize")
+class vectorize:  # NumPy's name
+    """`np.vectorize` for tensors: a function of numbers, or with `signature` of lines, called on the workers.
+
+    Parameters
+    ----------
+    pyfunc
+        Left out where it decorates: `@vectorize(otypes=[float])`.
+    otypes
+        dtype of each output. By default the function is called once, here, with ones.
+    excluded
+        Positions and names of arguments that are handed on whole; tensors among them are computed first.
+    cache
+        Nothing: the function is called here with ones, not with the first elements.
+    signature
+        As for `apply_gufunc`.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> vectorize(lambda a, b: a if a > b else b)(arange(4, chunk_size=2), 2).fetch().tolist()
+    [2, 2, 2, 3]
+    """
+
+    def __init__(self, pyfunc: Any = None, otypes: Any = None, doc: str | None = None, excluded: Any = None,
+                 cache: bool = False, signature: str | None = None) -> None:  # fmt: skip
+        self.pyfunc, self.signature = pyfunc, signature
+        self.excluded = frozenset(excluded or ())
+        self.otypes = None if otypes is None else [np.dtype(kind) for kind in otypes]
+        self.__doc__ = doc if doc is not None else getattr(pyfunc, "__doc__", None)
+        self.__name__ = getattr(pyfunc, "__name__", "vectorize")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A tensor of what the function gives for each element, or a tuple of them."""
+        if self.pyfunc is None or self.pyfunc is getattr(np, "_NoValue", None):
+            (self.pyfunc,) = args
+            self.__doc__, self.__name__ = self.pyfunc.__doc__, getattr(self.pyfunc, "__name__", "vectorize")
+            return self
+        positions = [i for i in range(len(args)) if i not in self.excluded]
+        names = [name for name in kwargs if name not in self.excluded]
+        whole = [None if i in positions else _value(x) for i, x in enumerate(args)]
+        named = {name: _value(x) for name, x in kwargs.items() if name not in names}
+        function = _Partly(self.pyfunc, tuple(whole), named, tuple(positions), tuple(names))
+        given = [*(args[i] for i in positions), *(kwargs[name] for name in names)]
+        if self.signature is not None:
+            return apply_gufunc(function, self.signature, *given, vectorize=True, output_dtypes=self.otypes)
+        kinds = self.otypes if self.otypes is not None else function.kinds(given)
+        if len(kinds) == 1 and any(isinstance(x, Tensor) for x in given):  # of unknown lengths, too
+            return map_blocks(np.vectorize(function, kinds), *given, dtype=kinds[0], name=self.__name__)
+        signature = f"{','.join(['()'] * len(given))}->{','.join(['()'] * len(kinds))}"
+        return apply_gufunc(function, signature, *given, vectorize=True, output_dtypes=kinds)
+
+
+class _Partly:
+    """A function of some of its arguments; the others are given."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                 positions: tuple[int, ...], names: tuple[str, ...]) -> None:  # fmt: skip
+        self.function, self.args, self.kwargs, self.positions, self.names = function, args, kwargs, positions, names
+        self.__name__ = getattr(function, "__name__", "vectorize")
+
+    def __call__(self, *given: Any) -> Any:
+        args, kwargs = list(self.args), dict(self.kwargs)
+        for i, value in zip(self.positions, given):
+            args[i] = value
+        kwargs.update(zip(self.names, given[len(self.positions) :]))
+        return self.function(*args, **kwargs)
+
+    def kinds(self, given: Sequence[Any]) -> list[np.dtype[Any]]:
+        """dtype of each value that the function gives for ones."""
+        function, _ = opened(packed((self, {})))
+        token = in_block.set(True)
+        try:
+            result = function(*(np.ones((), result_type(kind_of(x)))[()] for x in given))
+        except Exception as error:
+            raise ValueError(
+                f"{self.__name__} was called with ones to learn what it gives, and it raised {type(error).__name__}: "
+                f"{error}; say what it gives, otypes="
+            ) from error
+        finally:
+            in_block.reset(token)
+        return [np.asarray(one).dtype for one in (result if isinstance(result, tuple) else (result,))]
+
+
+def _value(x: Any) -> Any:
+    return np.asarray(x.fetch()) if isinstance(x, Tensor) else x

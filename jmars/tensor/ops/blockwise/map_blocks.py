@@ -1,0 +1,312 @@
+"""`map_blocks`: a function of the user's called with chunks.
+
+The function travels as bytes, and what is called, here too, is a copy made of them; what it gives must have the shape
+and dtype that were promised.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import itertools
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from types import FunctionType
+from typing import Any, ClassVar
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import ChunkSizeError, UnsupportedError
+from jmars.kernels.program import Call, Program, single
+from jmars.tensor.captured import refused
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.foreign import ForeignArrayError, is_foreign
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
+from jmars.tensor.ops.elementwise.formula import broadcast_of
+from jmars.tensor.protocols import numpys, offers
+from jmars.tensor.splits import common_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unknown import axis_length, is_known, is_open
+
+__all__ = ["Packer", "in_block", "map_blocks", "opened", "packed"]
+
+Array = np.ndarray[Any, Any]
+in_block: ContextVar[bool] = ContextVar("in_block", default=False)  # a function of blocks runs here, to learn its dtype
+
+
+@offers("map_blocks")
+def map_blocks(
+    function: Callable[..., Any],
+    *tensors: Any,
+    dtype: Any = None,
+    chunks: Any = None,
+    name: str | None = None,
+    **kwargs: Any,
+) -> Tensor:
+    """Call `function(*blocks, **kwargs)` for each place of the grid of chunks.
+
+    Parameters
+    ----------
+    function
+        Takes one NumPy array per tensor and gives one; inputs may be read-only. If it has a parameter `block_id`, it is
+        given the block's place in the grid, a tuple of ints.
+    *tensors
+        Tensors or arrays of shapes that broadcast; they are cut alike. Numbers are handed on as they are.
+    dtype
+        Of what the function gives. By default the function is called once, here, with arrays of one element.
+    chunks
+        Shape of what the function gives: for each axis one length for all blocks, or the length of each block. By
+        default the shape of its input.
+    name
+        What the view shows; by default the function's own.
+    **kwargs
+        Handed on.
+
+    Raises
+    ------
+    ValueError
+        Where `dtype` is not given and the function fails on one element.
+    ChunkSizeError
+        If `chunks` does not fit the grid.
+
+    What the function raises ends the job and comes back as it is. If it gives another shape or dtype than promised, a
+    ValueError or TypeError says so.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> map_blocks(lambda block: block[::-1], arange(6, chunk_size=3)).fetch().tolist()
+    [2, 1, 0, 5, 4, 3]
+    """
+    if not callable(function):
+        raise TypeError(f"map_blocks takes a function first, then tensors; {function!r} cannot be called")
+    fixed = {i: x for i, x in enumerate(tensors) if not isinstance(x, Tensor) and np.ndim(x) == 0}
+    given = [as_tensor(x) for i, x in enumerate(tensors) if i not in fixed]
+    if not given:
+        raise TypeError("map_blocks needs a tensor beside the function: its chunks are the blocks")
+    for x in given:
+        if is_open(x.data.chunks):
+            x._settled()
+    shape = broadcast_of([x.data for x in given], [x.data.shape for x in given])
+    grid = _common_grid(given, shape)
+    inputs = [rechunked(x.data, _own_cut(x, grid)) for x in given]
+    with_place = _takes_place(function)
+    label = name or _name_of(function)
+    blob = packed((function, fixed, kwargs))
+    if dtype is None:
+        dtype = _dtype_of_one(blob, [x.dtype for x in given], len(shape), with_place)
+    kind = check_dtype(dtype)
+    splits = grid if chunks is None else _promised(chunks, grid)
+    unique = tuple(dict.fromkeys(inputs))
+    which = tuple(unique.index(data) for data in inputs)
+    op = MapBlocks(label, blob, which, grid, with_place, inputs=unique)
+    return Tensor(new_data(op, tuple(map(axis_length, splits)), kind, splits))
+
+
+@dataclass(frozen=True, eq=False)
+class MapBlocks(Operand):
+    """A function of the user's on blocks that are cut as `grid` or broadcast."""
+
+    function: str
+    blob: bytes
+    which: tuple[int, ...]  # the input that each block is of
+    grid: Splits
+    with_place: bool
+    name: ClassVar[str] = "map_blocks"
+
+    @property
+    def label(self) -> str:
+        """The user's name for it."""
+        return self.function
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One call for each place of the grid."""
+        factors = [inputs[i] for i in self.which]
+        shape = output.grid
+        grid = tuple(_cut_now(axis - len(self.grid), cut, factors) for axis, cut in enumerate(self.grid))
+        pairs = [[(length_kind(n), length_kind(m)) for n, m in zip(*pair)] for pair in zip(grid, output.chunks)]
+        kinds, which = classes(pairs)
+        params = (self.function, self.blob, self.with_place, output.dtype)
+
+        def program(k: int) -> Program:
+            before = tuple(n for n, _ in kinds[k])
+            types = [chunk_type(_block_shape(before, g.splits, grid), g.dtype) for g in factors]
+            out = chunk_type([n for _, n in kinds[k]], output.dtype)
+            work = out.nbytes + sum(chunk.nbytes for chunk in types)  # its result and as much again; more is its own
+            slots = tuple(range(len(types)))
+            return single(self.function, types, Call(call_user, params, slots, out, self.with_place, work, users=True))
+
+        rows = np.stack([np.broadcast_to(g.ids, shape).reshape(-1) for g in factors], axis=1)
+        args = [(place,) for place in itertools.product(*map(range, shape))] if self.with_place else None
+        return add_classes(builder, program, which.reshape(-1), rows, args).reshape(shape)
+
+
+def call_user(
+    out: Array | None, inputs: Sequence[Array], params: tuple[str, bytes, bool, np.dtype[Any]], arg: Any
+) -> Array:
+    """Call the function and check what it gives; without `out` it must be of the shape of its blocks."""
+    name, blob, with_place, dtype = params
+    shape = np.broadcast_shapes(*(x.shape for x in inputs)) if out is None else out.shape
+    function, fixed, kwargs = opened(blob)
+    blocks = iter(inputs)
+    args = [fixed[i] if i in fixed else next(blocks) for i in range(len(inputs) + len(fixed))]
+    result = function(*args, **kwargs, **({"block_id": tuple(arg)} if with_place else {}))
+    if is_foreign(result):
+        raise TypeError(f"{name} gave a {type(result).__name__}; give map_blocks no dtype=, so that it learns the type")
+    array = np.asarray(result)
+    if array.shape != shape:
+        raise ValueError(
+            f"{name} gave an array of shape {array.shape} for a block of shape {[x.shape for x in inputs]}, and "
+            f"{shape} was promised; give map_blocks the shapes of its results, chunks="
+        )
+    if array.dtype.kind == dtype.kind and dtype.kind in "SU" and array.dtype.itemsize < dtype.itemsize:
+        array = array.astype(dtype)  # text that happens to be shorter
+    if array.dtype != dtype:
+        raise TypeError(
+            f"{name} gave {array.dtype} and {dtype} was promised; give map_blocks dtype={array.dtype.name!r} or "
+            "cast the result"
+            if array.dtype.kind not in "OSUV"  # these have no name to write down
+            else f"{name} gave {array.dtype} and {dtype} was promised; cast the result"
+        )
+    if out is None:
+        return array
+    np.copyto(out, array)
+    return out
+
+
+class Packer(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
+    """Our functions and classes, as a cell's `sqrt` and `ndarray`, become NumPy's: blocks are NumPy arrays."""
+
+    def dump(self, obj: Any) -> Any:
+        """Pickle; a function that uses a tensor is refused by name."""
+        try:
+            return super().dump(obj)
+        except UnsupportedError as error:
+            raise self.named(obj) or error from None
+
+    def named(self, obj: Any) -> UnsupportedError | None:
+        """What to say of something that holds a tensor, if there is more to say."""
+        try:
+            return refused(obj)
+        except Exception:  # by a property of the user's
+            return None
+
+    def reducer_override(self, obj: Any) -> Any:
+        """NumPy's own function or class for one of ours."""
+        theirs = numpys(obj) if isinstance(obj, FunctionType | type) else None
+        return super().reducer_override(obj) if theirs is None else (_same, (theirs,))
+
+
+def _same(function: Any) -> Any:
+    return function
+
+
+def packed(value: Any) -> bytes:
+    """What holds functions of the user's, as bytes; our functions in it become NumPy's."""
+    blob = io.BytesIO()
+    Packer(blob).dump(value)
+    return blob.getvalue()
+
+
+@lru_cache(maxsize=64)
+def opened(blob: bytes) -> Any:
+    """What `packed` was given, with NumPy in place of ours."""
+    return cloudpickle.loads(blob)
+
+
+def _block_shape(shape: tuple[int, ...], own: Splits, grid: Splits) -> tuple[int, ...]:
+    """Shape of an input's block at a place where the grid's block has `shape`."""
+    skipped = len(grid) - len(own)
+    return tuple(n if cut == whole else 1 for n, cut, whole in zip(shape[skipped:], own, grid[skipped:]))
+
+
+def _common_grid(given: Sequence[Tensor], shape: tuple[int, ...]) -> Splits:
+    """How all inputs are cut."""
+    found = []
+    for axis, length in enumerate(shape):
+        places = [(x, axis - len(shape) + x.ndim) for x in given]
+        found.append(common_splits([x.data.chunks[i] for x, i in places if i >= 0 and x.data.shape[i] == length]))
+    return tuple(found)
+
+
+def _own_cut(x: Tensor, grid: Splits) -> Splits:
+    """How an input is cut to go with the grid."""
+    there = grid[len(grid) - x.ndim :]
+    return tuple(cut if axis_length(cut) == length else (length,) for cut, length in zip(there, x.data.shape))
+
+
+def _cut_now(axis: int, cut: tuple[Any, ...], factors: Sequence[ChunkGrid]) -> tuple[Any, ...]:
+    """An axis of the grid, counted from the last; as the inputs are cut where a run has told that by now."""
+    if is_known([cut]):
+        return cut
+    own = [g.splits[axis] for g in factors if len(g.splits) >= -axis]
+    return next((one for one in own if len(one) == len(cut) and one != (1,)), cut)
+
+
+def _promised(chunks: Any, grid: Splits) -> Splits:
+    """`chunks` as the user gave it, for each block of the grid."""
+    if isinstance(chunks, int | np.integer):
+        chunks = (chunks,) * len(grid)
+    if len(grid) == 1 and len(chunks) == len(grid[0]) != 1 and all(isinstance(n, int | np.integer) for n in chunks):
+        chunks = (tuple(chunks),)
+    found = []
+    for axis, given in enumerate(chunks):
+        blocks = len(grid[axis]) if axis < len(grid) else 0
+        lengths = (int(given),) * blocks if isinstance(given, int | np.integer) else tuple(int(n) for n in given)
+        if len(lengths) != blocks or len(chunks) != len(grid) or min(lengths, default=0) < 0:
+            raise ChunkSizeError(
+                f"chunks={chunks!r} does not fit the blocks {grid}: give for each of the {len(grid)} axes one length, "
+                "or one length for each block"
+            )
+        found.append(lengths)
+    if len(found) != len(grid):
+        raise ChunkSizeError(f"chunks={chunks!r} has {len(found)} axes and the blocks have {len(grid)}; give each one")
+    return tuple(found)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _takes_place(function: Callable[..., Any]) -> bool:
+    """Whether the function has a parameter `block_id`."""
+    try:
+        names = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # NumPy's own functions may have no signature
+        return False
+    if "block_info" in names:
+        raise UnsupportedError(
+            "map_blocks gives no block_info; use the parameter block_id, the block's place in the grid"
+        )
+    return "block_id" in names
+
+
+def _dtype_of_one(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_place: bool) -> np.dtype[Any]:
+    """The dtype that the function gives for arrays of one element."""
+    function, fixed, kwargs = cloudpickle.loads(blob)  # in a cell the original's `np` is lazy, its copy's is NumPy
+    ones = iter([np.ones((1,) * ndim, dtype) for dtype in dtypes])
+    args = [fixed[i] if i in fixed else next(ones) for i in range(len(dtypes) + len(fixed))]
+    token = in_block.set(True)
+    try:
+        with np.errstate(all="ignore"):
+            result = function(*args, **kwargs, **({"block_id": (0,) * ndim} if with_place else {}))
+        if is_foreign(result):
+            raise ForeignArrayError(f"what {_name_of(function)} gives, a {type(result).__name__},")
+        return np.asarray(result).dtype
+    except ForeignArrayError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"map_blocks called {_name_of(function)} with arrays of one element to learn its dtype, and it "
+            f"raised {type(error).__name__}: {error}; say what it gives, dtype="
+        ) from error
+    finally:
+        in_block.reset(token)

@@ -1,0 +1,209 @@
+"""Chunks with borders of their neighbours: each chunk gives its rim once, each block is its chunk with rims around it.
+
+So a block reads one chunk and at most eight small rims (in two dimensions), wherever these lie, and what lies beyond
+the array is made of the block itself. Used by applying.py.
+Source: halo exchange; NumPy's `pad` (axis by axis).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Call, ChunkType, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.chunks.tiling import classes
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["bordered", "widths"]
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+Edge = tuple[int, int | None, int | None]  # of a chunk along an axis: its length, and those of its two neighbours
+BEYOND = ("reflect", "periodic", "nearest", "none")
+
+
+def bordered(x: Tensor, depths: Shape, edges: tuple[Any, ...]) -> Tensor:
+    """`x` with `depths` elements of each chunk's neighbours around it, the chunks side by side.
+
+    Parameters
+    ----------
+    x
+        No chunk of it is shorter than the depth of the axis.
+    depths, edges
+        For each axis, how much, and what lies beyond the array: one of `BEYOND`, or a number.
+
+    Raises
+    ------
+    ValueError
+        If there is no such edge.
+    """
+    for depth, edge in zip(depths, edges):
+        if depth and isinstance(edge, str) and edge not in BEYOND:
+            raise ValueError(f"no boundary {edge!r}; use 'reflect', 'periodic', 'nearest', 'none' or a number")
+    sizes = tuple(_rim_size(shape, depths) for shape in itertools.product(*x.chunks))
+    rims = new_data(Rim(depths, inputs=(x.data,)), (sum(sizes),), x.dtype, (sizes,))
+    cut = tuple(
+        tuple(n + low + high for n, (low, high) in zip(axis, around))
+        for axis, around in zip(x.chunks, widths(x, depths, edges))
+    )
+    op = Bordered(depths, edges, inputs=(x.data, rims))
+    return Tensor(new_data(op, tuple(map(sum, cut)), x.dtype, cut))
+
+
+def widths(x: Tensor, depths: Shape, edges: tuple[Any, ...]) -> list[list[tuple[int, int]]]:
+    """For each axis and chunk, elements of border on both sides."""
+    found = []
+    for cut, depth, edge in zip(x.chunks, depths, edges):
+        ends = 0 if edge == "none" else depth
+        last = len(cut) - 1
+        found.append([(depth if i else ends, depth if i < last else ends) for i in range(last + 1)])
+    return found
+
+
+def _rim_size(shape: Shape, depths: Shape) -> int:
+    return sum(2 * depth * math.prod(shape) // n for n, depth in zip(shape, depths) if depth)
+
+
+def _slabs(rim: Array, shape: Shape, depths: Shape) -> Iterator[tuple[int, Array, Array]]:
+    """For each axis with a depth: its number, and what a rim has of the low and of the high end of the chunk."""
+    at = 0
+    for axis, depth in enumerate(depths):
+        if depth:
+            slab = (*shape[:axis], depth, *shape[axis + 1 :])
+            size = math.prod(slab)
+            yield axis, rim[at : at + size].reshape(slab), rim[at + size : at + 2 * size].reshape(slab)
+            at += 2 * size
+
+
+@dataclass(frozen=True, eq=False)
+class Rim(Operand):
+    """The elements of each chunk that some neighbour may need, one line of all chunks."""
+
+    depths: Shape
+    name: ClassVar[str] = "rim"
+
+    def token(self) -> Hashable:
+        """Equal chunks have equal rims."""
+        return ("rim", self.depths)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand for each chunk."""
+        (x,) = inputs
+        kinds, which = classes(x.splits)
+        programs = []
+        for kind in kinds:
+            out = ChunkType((_rim_size(kind, self.depths),), x.dtype)
+            programs.append(single(self.name, (ChunkType(kind, x.dtype),), Call(cut_rim, (self.depths,), (0,), out)))
+        return builder.add_many(programs, which.reshape(-1), x.ids.reshape(-1, 1))
+
+
+def cut_rim(out: Array, inputs: Sequence[Array], params: tuple[Shape], arg: Any) -> None:
+    """Copy both ends along each axis."""
+    (x,), (depths,) = inputs, params
+    for axis, low, high in _slabs(out, x.shape, depths):
+        before = (slice(None),) * axis
+        low[...] = x[(*before, slice(0, depths[axis]))]
+        high[...] = x[(*before, slice(x.shape[axis] - depths[axis], None))]
+
+
+@dataclass(frozen=True, eq=False)
+class Bordered(Operand):
+    """Chunks of the first input within rims of the second."""
+
+    depths: Shape
+    edges: tuple[Any, ...]
+    name: ClassVar[str] = "borders"
+
+    def token(self) -> Hashable:
+        """Numbers by their text: 0.0 and -0.0 are two edges."""
+        return ("borders", self.depths, tuple(map(repr, self.edges)))
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand for each chunk."""
+        x, rims = inputs
+        grid = x.ids.shape
+        rim_of = rims.ids.reshape(grid)
+        axes = [self._neighbours(axis, cut) for axis, cut in enumerate(x.splits)]
+        kinds, which = classes(axes)
+        ids = np.empty(grid, np.int64)
+        for k, kind in enumerate(kinds):
+            where = np.nonzero(which == k)
+            if not len(where[0]):
+                continue
+            read = [x.ids[where]]
+            types = [ChunkType(tuple(n for n, _, _ in kind), x.dtype)]
+            for step in _around(kind):
+                place = tuple((i + one) % n for i, one, n in zip(where, step, grid))
+                read.append(rim_of[place])
+                types.append(ChunkType((_rim_size(_shape_at(kind, step), self.depths),), x.dtype))
+            out = ChunkType(tuple(output.chunks[axis][i[0]] for axis, i in enumerate(where)), output.dtype)
+            step_of = Call(join_rims, (kind, self.depths, self.edges), tuple(range(len(types))), out)
+            program = single(self.name, types, step_of)
+            ids[where] = builder.add_many([program], np.zeros(len(where[0]), np.int64), np.stack(read, axis=1))
+        return ids
+
+    def _neighbours(self, axis: int, cut: Shape) -> list[Edge]:
+        if not self.depths[axis]:
+            return [(n, None, None) for n in cut]
+        around = self.edges[axis] == "periodic"
+        low = [cut[-1] if around else None, *cut[:-1]]
+        high = [*cut[1:], cut[0] if around else None]
+        return list(zip(cut, low, high))
+
+
+def _around(kind: Sequence[Edge]) -> Iterator[Shape]:
+    """Steps to the neighbours that there are."""
+    options = [[step for step, n in ((-1, low), (0, 0), (1, high)) if n is not None] for _, low, high in kind]
+    return (step for step in itertools.product(*options) if any(step))
+
+
+def _shape_at(kind: Sequence[Edge], step: Shape) -> Shape:
+    """The shape of the neighbour at `step`."""
+    return tuple(edge[(0, 2, 1)[one]] or 0 for edge, one in zip(kind, step))  # -1 counts from the end
+
+
+def join_rims(
+    out: Array, inputs: Sequence[Array], params: tuple[tuple[Edge, ...], Shape, tuple[Any, ...]], arg: Any
+) -> None:
+    """Put a block together: the chunk, what its neighbours' rims have, and what lies beyond the array."""
+    kind, depths, edges = params
+    x, *rims = inputs
+    start = [depth if low is not None or edge != "none" else 0 for (_, low, _), depth, edge in zip(kind, depths, edges)]
+    inner = [slice(a, a + n) for a, n in zip(start, x.shape)]
+    out[tuple(inner)] = x
+    for step, rim in zip(_around(kind), rims, strict=True):
+        first = next(axis for axis, one in enumerate(step) if one)
+        low, high = next((low, high) for axis, low, high in _slabs(rim, _shape_at(kind, step), depths) if axis == first)
+        slab = high if step[first] < 0 else low
+        here, there = [], []
+        for axis, one in enumerate(step):
+            depth, n = depths[axis], slab.shape[axis]
+            here.append(slice(None) if not one else slice(n - depth, n) if one < 0 else slice(0, depth))
+            end = inner[axis].stop
+            there.append(inner[axis] if not one else slice(0, depth) if one < 0 else slice(end, end + depth))
+        out[tuple(there)] = slab[tuple(here)]
+    for axis, ((_, before, after), depth, edge) in enumerate(zip(kind, depths, edges)):
+        if depth and edge != "none":
+            line = np.moveaxis(out, axis, 0)
+            if before is None:
+                _beyond(line, depth, edge)
+            if after is None:
+                _beyond(line[::-1], depth, edge)
+
+
+def _beyond(line: Array, depth: int, edge: Any) -> None:
+    """Fill the first `depth` places along the first axis with what lies beyond the array."""
+    if edge == "reflect":
+        line[:depth] = line[depth : 2 * depth][::-1]
+    elif edge == "nearest":
+        line[:depth] = line[depth]
+    else:
+        line[:depth] = edge

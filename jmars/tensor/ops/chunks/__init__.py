@@ -1,0 +1,9 @@
+"""Chunks of operands: helpers for tiling, rechunking, shuffles, chunks of unknown length.
+
+In reading order:
+
+- tiling.py: chunk classes, corners, boxes
+- shuffle.py: all-to-all exchange of elements between chunks
+- rechunk.py: another division of an array into chunks
+- unknown_chunks.py: tiling of chunks of unknown length
+"""

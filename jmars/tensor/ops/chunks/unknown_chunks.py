@@ -1,0 +1,85 @@
+"""What tilings share about chunks of unknown size: their types, and functions that find out when they see the chunks.
+
+Used by masking.py, unique.py, and by elementwise functions and reductions of what those give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.kernels.compile import compile_program
+from jmars.kernels.expression import Expression
+from jmars.kernels.program import ChunkType, Elementwise, Reduce, single
+from jmars.kernels.reducers import Reducer
+from jmars.tensor.ops.chunks.tiling import classes
+from jmars.tensor.unknown import Length, NeedsLengthError, Unknown
+
+__all__ = ["broadcast_lengths", "chunk_type", "classes", "length_kind", "run_expression", "run_reduction"]
+
+Array = np.ndarray[Any, Any]
+
+
+def length_kind(length: Length) -> Hashable:
+    """What chunks of one program have in common along an axis: the length, or the bound of an unknown one."""
+    return ("most", length.most) if isinstance(length, Unknown) else length
+
+
+def chunk_type(kinds: Sequence[Any], dtype: np.dtype[Any]) -> ChunkType:
+    """The type of a chunk whose lengths are of these kinds.
+
+    Examples
+    --------
+    >>> chunk_type([3, ("most", 10)], np.dtype("f8"))
+    ChunkType(shape=(3, -1), dtype=dtype('float64'), most=240)
+    """
+    shape = tuple(-1 if isinstance(one, tuple) else one for one in kinds)
+    if -1 not in shape:
+        return ChunkType(shape, dtype)
+    most = [one[1] if isinstance(one, tuple) else one for one in kinds]
+    return ChunkType(shape, dtype, None if None in most else math.prod(most) * dtype.itemsize)
+
+
+def broadcast_lengths(shapes: Sequence[tuple[Length, ...]]) -> tuple[Length, ...]:
+    """`np.broadcast_shapes`, where lengths may be unknown.
+
+    Raises
+    ------
+    NeedsLengthError
+        If an unknown length meets another one that is not provably the same.
+    ValueError
+        As NumPy raises it.
+    """
+    if not any(isinstance(n, Unknown) for shape in shapes for n in shape):
+        return np.broadcast_shapes(*shapes)
+    result: list[Length] = []
+    for back in range(1, max(map(len, shapes)) + 1):
+        found = list(dict.fromkeys(shape[-back] for shape in shapes if len(shape) >= back))
+        long = [n for n in found if n != 1]
+        if len(long) > 1:
+            raise NeedsLengthError(f"lengths {long} may differ")
+        result.append(long[0] if long else 1)
+    return tuple(reversed(result))
+
+
+def run_expression(out: Array | None, inputs: Sequence[Array], params: tuple[Expression], arg: Any) -> Array:
+    """An elementwise expression on chunks as they are; params hold the expression."""
+    (expression,) = params
+    shape = np.broadcast_shapes(*(x.shape for x in inputs))
+    result = np.empty(shape, expression.dtype) if out is None else out
+    types = [ChunkType(x.shape, x.dtype) for x in inputs]
+    step = Elementwise(expression, tuple(range(len(types))), ChunkType(shape, expression.dtype))
+    compile_program.__wrapped__(single("", types, step))(result, inputs)
+    return result
+
+
+def run_reduction(out: Array, inputs: Sequence[Array], params: tuple[Reducer, tuple[int, ...], bool], arg: Any) -> None:
+    """The first step of a reduction of a chunk as it is; params are the reducer, its axes, and whether it is all."""
+    reducer, axes, last = params
+    (x,) = inputs
+    chunk = ChunkType(x.shape, x.dtype)
+    step = Reduce(reducer, axes, (0,), ChunkType(out.shape, out.dtype), last)
+    compile_program.__wrapped__(single("", (chunk,), step))(out, inputs)

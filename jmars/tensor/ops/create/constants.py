@@ -1,0 +1,136 @@
+"""Arrays made from nothing: constants; the pattern for other operands.
+
+Used as `jmars.tensor.<name>`. ranges.py holds what differs from element to element.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from jmars.kernels.expression import Expression, constant
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import new_data
+from jmars.tensor.ops.elementwise.formula import Elementwise
+from jmars.tensor.ops.elementwise.ufuncs import fitted
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["check_device", "empty", "full", "full_like", "ones", "shape_of", "zeros"]
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """The shape that a user gave as an int or several; raises ValueError for negative lengths."""
+    whole = tuple(operator.index(n) for n in shape) if np.iterable(shape) else (operator.index(shape),)
+    if any(n < 0 for n in whole):
+        raise ValueError("negative dimensions are not allowed")
+    return whole
+
+
+def check_device(device: Any) -> None:
+    """Raise ValueError for a device that NumPy does not know."""
+    if device not in (None, "cpu"):
+        raise ValueError(f'device={device!r} is not known; arrays are handed out on the "cpu"')
+
+
+def _filled(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+    """A constant is an expression without inputs, so it fuses into whatever reads it."""
+    whole, dtype = shape_of(shape), check_dtype(dtype)
+    if name in ("zeros", "empty") and dtype.kind in "SUV":
+        value = np.zeros((), dtype)  # empty text, not that of 0
+    splits = decide_splits(whole, dtype, chunk_size, chunks)
+    op = Elementwise(name, Expression((), (constant(value, dtype),)), splits)
+    return Tensor(new_data(op, whole, dtype, splits))
+
+
+@offers("ones")
+def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
+         chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.ones`, cut as `chunk_size` says.
+
+    Examples
+    --------
+    >>> ones(100, chunk_size=30).chunks
+    ((30, 30, 30, 10),)
+    """
+    check_device(device)
+    return _filled("ones", shape, 1, dtype, chunk_size, chunks)
+
+
+@offers("zeros")
+def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
+          chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.zeros`, cut as `chunk_size` says."""
+    check_device(device)
+    return _filled("zeros", shape, 0, dtype, chunk_size, chunks)
+
+
+@offers("empty")
+def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
+          chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.empty`; here its elements are zeros, so that a run can be repeated."""
+    check_device(device)
+    return _filled("empty", shape, 0, dtype, chunk_size, chunks)
+
+
+@offers("full")
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None,
+         chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.full`, cut as `chunk_size` says; `fill_value` may be an array or tensor that broadcasts."""
+    check_device(device)
+    if isinstance(fill_value, Tensor) or np.ndim(fill_value):
+        value = as_tensor(fill_value)
+        whole, dtype = shape_of(shape), value.dtype if dtype is None else np.dtype(dtype)
+        return fitted(value, dtype, whole, decide_splits(whole, dtype, chunk_size, chunks))
+    array = np.asarray(fill_value)
+    return _filled("full", shape, array[()], array.dtype if dtype is None else dtype, chunk_size, chunks)
+
+
+def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+    """A constant in the shape, dtype and chunks of `a`, where nothing else is said."""
+    x = as_tensor(a)
+    if shape is None and chunk_size is None and chunks is None:
+        chunks = x.chunks
+    return _filled(name, x.shape if shape is None else shape, value, x.dtype if dtype is None else dtype, chunk_size,
+                   chunks)  # fmt: skip
+
+
+@offers("ones_like")
+def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+              device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.ones_like`, cut like `a` if nothing else is said."""
+    check_device(device)
+    return _like("ones", a, 1, dtype, shape, chunk_size, chunks)
+
+
+@offers("zeros_like")
+def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+               device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.zeros_like`, cut like `a` if nothing else is said."""
+    check_device(device)
+    return _like("zeros", a, 0, dtype, shape, chunk_size, chunks)
+
+
+@offers("empty_like")
+def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+               device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.empty_like`, of zeros, cut like `prototype` if nothing else is said."""
+    check_device(device)
+    return _like("empty", prototype, 0, dtype, shape, chunk_size, chunks)
+
+
+@offers("full_like")
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+              device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.full_like`, cut like `a` if nothing else is said; `fill_value` is cast as an assignment would."""
+    check_device(device)
+    x = as_tensor(a)
+    kind = x.dtype if dtype is None else np.dtype(dtype)
+    if isinstance(fill_value, Tensor) or np.ndim(fill_value):
+        cut = x.chunks if shape is None and chunk_size is None else chunks
+        return full(x.shape if shape is None else shape, fill_value, kind, chunk_size=chunk_size, chunks=cut)
+    value = np.full((), fill_value, kind)[()]
+    return _like("full", a, value, kind, shape, chunk_size, chunks)

@@ -1,0 +1,125 @@
+"""Values of the user's as tensors. Used as `jmars.tensor.array` and its like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.chunks.rechunk import rechunk
+from jmars.tensor.ops.chunks.tiling import view
+from jmars.tensor.ops.create.constants import check_device
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.reduce.reduction import all_
+from jmars.tensor.ops.shape.concatenate import stack
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import ChunkSize
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["array", "asarray", "from_dlpack", "tensor"]
+
+
+@offers("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
+def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, copy: bool | None = None,
+            like: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.asarray`: a tensor as it is, anything else by reference, cut as `chunk_size` says; `copy` as in `array`."""
+    check_device(device)
+    if copy:
+        return array(a, dtype, chunk_size=chunk_size, chunks=chunks)
+    if isinstance(a, list | tuple) and _holds_tensors(a):
+        a = stack([asarray(entry) for entry in a])
+    if not isinstance(a, Tensor):
+        return as_tensor(a, dtype, chunk_size, chunks)
+    x = a if dtype is None or a.dtype == np.dtype(dtype) else astype(a, dtype)
+    return view(rechunk(x, chunk_size, chunks), a) if chunk_size is not None or chunks is not None else x
+
+
+@offers("asarray_chkfinite")
+def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Tensor:
+    """`np.asarray_chkfinite`: `asarray`, which computes at once whether all elements are finite; ValueError if not."""
+    x = asarray(a, dtype)
+    if x.dtype.kind in "fc" and not bool(all_(ufunc("isfinite")(x))):
+        raise ValueError("array must not contain infs or NaNs")
+    return x
+
+
+@offers("array")
+def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
+          ndmin: int = 0, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.array`: an array, list or number as a tensor; of a tensor, a handle of its own.
+
+    Parameters
+    ----------
+    a
+        Arrays enter by reference, with the value that they have when a job is submitted, if `copy` is not True.
+    chunk_size, chunks
+        How to cut it; see `jmars.tensor.splits.decide_splits`.
+
+    Examples
+    --------
+    >>> array([[1, 2], [3, 4]], chunk_size=1).chunks
+    ((1, 1), (1, 1))
+    """
+    if copy and isinstance(a, np.ndarray):
+        a = a.copy()
+    x = asarray(a, dtype, chunk_size=chunk_size, chunks=chunks)
+    if x.ndim < ndmin:
+        x = x.reshape((1,) * (ndmin - x.ndim) + x.shape)
+    return Tensor(x.data)
+
+
+@offers("method.view")
+def reinterpreted(x: Tensor, dtype: Any = None) -> Tensor:
+    """`x.view`: the same bytes as elements of another dtype of the same size."""
+    if dtype is None:
+        return view(Tensor(x.data), x)
+    kind = np.dtype(dtype)
+    if kind.itemsize != x.dtype.itemsize:
+        raise UnsupportedError(
+            f"a view of {x.dtype} as {kind} changes the number of elements, which jmars does not do; view the "
+            "value, x.fetch()"
+        )
+    return view(blockwise("view", _viewed, [x], x.chunks, kind, (kind,)), x)
+
+
+def _viewed(block: Any, kind: np.dtype[Any]) -> Any:
+    return np.ascontiguousarray(block).view(kind)
+
+
+@offers("tensor")
+def tensor(data: Any, dtype: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
+    """A tensor of an array, list or number, as in Mars."""
+    return Tensor(asarray(data, dtype, chunk_size=chunk_size, chunks=chunks).data)
+
+
+@offers("from_dlpack")
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """`np.from_dlpack`: an array of another library by reference; of a tensor, a handle of its own.
+
+    Parameters
+    ----------
+    device
+        "cpu" or None.
+    copy
+        Whether its memory is copied now; None and False let it enter by reference.
+
+    Raises
+    ------
+    BufferError
+        If it lies on a device that NumPy cannot read.
+
+    Examples
+    --------
+    >>> from_dlpack(np.arange(3)).shape
+    (3,)
+    """
+    if isinstance(x, Tensor):
+        return Tensor(x.to_device(device or "cpu").data)
+    return as_tensor(np.from_dlpack(x, device=device, copy=copy))
+
+
+def _holds_tensors(value: Any) -> bool:
+    """Whether some tensor stands in nested lists."""
+    return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(map(_holds_tensors, value)))

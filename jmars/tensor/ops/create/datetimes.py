@@ -1,0 +1,67 @@
+"""Times: ranges of them, business days, and times as text. Sums, means and order of times are those of other files."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.blockwise.map_blocks import map_blocks
+from jmars.tensor.ops.create.ranges import arange
+from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import ChunkSize
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["TIMES", "arange_of_times"]
+
+TIMES = ("datetime_as_string", "busday_count", "busday_offset", "is_busday")
+
+
+def _of_times(name: str) -> None:
+    theirs: Callable[..., Any] = getattr(np, name)
+
+    @functools.wraps(theirs)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(x, Tensor) for x in args):
+            return theirs(*args, **kwargs)
+        given = [as_tensor(x) if np.ndim(x) else x for x in args]
+        ones = [np.zeros(1, x.dtype) if isinstance(x, Tensor) else x for x in given]  # 1970-01-01, a Thursday
+        dtype = theirs(*ones, **kwargs).dtype
+        return map_blocks(theirs, *given, dtype=dtype, name=name, **kwargs)
+
+    offers(name)(function)
+
+
+for _name in TIMES:
+    _of_times(_name)
+
+
+@offers("method.arange_of_times")
+def arange_of_times(start: Any, stop: Any, step: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+    """`np.arange` of times: NumPy says in which unit.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As NumPy raises them.
+    """
+    few: Any = np.arange(start, stop, step * 10**6, dtype=dtype)  # in the unit, from the start
+    kind, gap = few.dtype, _ticks(step, few.dtype)
+    first = int(few[0].astype(np.int64)) if few.size else 0
+    relative = kind.kind == "M" and np.asarray(stop).dtype.kind not in "MSU"  # so many after the start
+    last = _ticks(stop, kind) + (first if relative else 0)
+    count = max(0, -((first - last) // gap)) if few.size else 0
+    return astype(arange(first, first + count * gap, gap, chunk_size=chunk_size, chunks=chunks), kind)
+
+
+def _ticks(value: Any, kind: np.dtype[Any]) -> int:
+    """A time, a duration or a number as a number of units of `kind`."""
+    array = np.asarray(value)
+    if array.dtype.kind in "SU":
+        array = array.astype(kind)
+    elif array.dtype.kind in "mM":
+        array = array.astype(kind.str.replace(kind.char, array.dtype.char))
+    return int(array.astype(np.int64))

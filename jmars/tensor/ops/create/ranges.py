@@ -1,0 +1,283 @@
+"""Arrays made from their positions: ranges, grids of positions, unit matrices and triangles.
+
+A range is a `Generate` step: each chunk knows by its argument where it begins, and is made block by block within
+whatever reads it. Used as `jmars.tensor.<name>`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import UnsupportedError
+from jmars.kernels.program import ChunkType, Fill, Generate, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.create.constants import check_device, shape_of
+from jmars.tensor.ops.elementwise.ufuncs import astype, where
+from jmars.tensor.ops.index.getitem import diagonal
+from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims
+from jmars.tensor.ops.shape.concatenate import concatenate, stack
+from jmars.tensor.protocols import call, offers
+from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["arange", "diag", "eye", "identity", "indices", "linspace", "logspace", "meshgrid", "tri", "tril", "triu"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Range(Operand):
+    """Numbers that grow by a step; `open` writes some of them, given `params` and where a chunk begins."""
+
+    function: str
+    open: Callable[[tuple[Any, ...], Any, ChunkType], Fill]
+    params: tuple[Any, ...]
+    splits: Splits
+    name: ClassVar[str] = "range"
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return self.function
+
+    def token(self) -> Hashable:
+        """Equal ranges are equal."""
+        return (self.function, repr(self.params), self.splits)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One generator per chunk, its offset as the argument."""
+        shapes, which = shape_classes(output.chunks)
+        programs = [
+            single(self.function, (), Generate(self.open, self.params, ChunkType(shape, output.dtype), True))
+            for shape in shapes
+        ]
+        offsets = np.cumsum((0,) + output.chunks[0][:-1]).tolist()
+        return builder.add_many(programs, which, np.empty((which.size, 0), np.int64), list(zip(offsets)))
+
+
+@offers("arange")
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None,
+           chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.arange`, cut as `chunk_size` says.
+
+    Examples
+    --------
+    >>> arange(10, chunk_size=4).chunks
+    ((4, 4, 2),)
+    """
+    check_device(device)
+    if stop is None:
+        start, stop = 0, start
+    given = (start, stop, step)
+    if any(np.asarray(value).dtype.kind in "mMSU" for value in given):
+        return cast(Tensor, call("method.arange_of_times", start, stop, step, dtype, chunk_size, chunks))
+    if any(np.asarray(value).dtype.kind not in "biuf" for value in given):
+        raise UnsupportedError("np.arange of other than real numbers is not in jmars; use asarray(numpy.arange(...))")
+    if step == 0:
+        raise ZeroDivisionError("division by zero")
+    length = max(0, math.ceil((stop - start) / step))
+    kind = check_dtype(np.result_type(int, *map(np.asarray, given)) if dtype is None else dtype)
+    first, second = np.array(start, kind), np.array(start + step, kind)  # NumPy's own: what follows grows by their gap
+    if kind.kind == "b" and length > 2:
+        raise TypeError("arange() is only supported for booleans when the result has at most length 2.")
+    params = (first[()], second[()]) if kind.kind == "b" else (first[()], second[()] - first[()])
+    splits = decide_splits((length,), kind, chunk_size, chunks)
+    return Tensor(new_data(Range("arange", open_arange, params, splits), (length,), kind, splits))
+
+
+def open_arange(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill:
+    """Writes first + i * gap in the range's own dtype, as NumPy's fill functions do."""
+    first, gap = params
+
+    def fill(out: Array, start: int) -> None:
+        begin = offset + start
+        if output.dtype.kind == "b":
+            out[...] = np.array([first, gap])[begin : begin + out.size]
+            return
+        i = np.arange(begin, begin + out.size)
+        with np.errstate(over="ignore"):
+            np.multiply(i, gap, out=out, casting="unsafe")
+            np.add(out, first, out=out, casting="unsafe")
+        if not begin:
+            out[:1] = first  # 0 * gap + -0.0 is 0.0
+
+    return fill
+
+
+@offers("linspace")
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+             axis: int = 0, *, device: Any = None, chunk_size: ChunkSize = None,
+             chunks: ChunkSize = None) -> Any:  # fmt: skip
+    """`np.linspace` between two numbers, cut as `chunk_size` says.
+
+    Examples
+    --------
+    >>> linspace(0, 1, 5, chunk_size=2).fetch().tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    check_device(device)
+    if np.ndim(start) or np.ndim(stop):
+        raise UnsupportedError("linspace between arrays is not in jmars; use a + (b - a) * linspace(0, 1, n)[:, None]")
+    num = operator.index(num)
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+    parts = num - 1 if endpoint else num
+    start, stop = np.asarray(start)[()] * 1.0, np.asarray(stop)[()] * 1.0
+    inner = np.result_type(start, stop, float(num))
+    kind = inner if dtype is None else np.dtype(dtype)
+    splits = decide_splits((num,), check_dtype(kind), chunk_size, chunks)
+    params = (inner.str, start, stop, num, parts, bool(endpoint))
+    result = Tensor(new_data(Range("linspace", open_linspace, params, splits), (num,), kind, splits))
+    step = np.asarray(stop - start, inner)[()] / parts if parts > 0 else np.nan
+    return (result, step) if retstep else result
+
+
+def open_linspace(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill:
+    """Writes what NumPy computes, operation by operation."""
+    inner, start, stop, num, parts, endpoint = params
+    delta = np.subtract(stop, start, dtype=inner)
+    step = delta / parts if parts > 0 else np.nan
+
+    def fill(out: Array, begin: int) -> None:
+        first = offset + begin
+        y = np.arange(first, first + out.size).astype(inner)
+        if parts > 0:
+            y = y / parts * delta if step == 0 else y * step
+        else:
+            y = y * delta
+        y += start
+        if endpoint and num > 1 and first <= num - 1 < first + out.size:
+            y[num - 1 - first] = stop
+        if output.dtype.kind in "iu":
+            np.floor(y, out=y)
+        np.copyto(out, y, casting="unsafe")
+
+    return fill
+
+
+@offers("logspace")
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
+             axis: int = 0, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.logspace` between two powers, cut as `chunk_size` says."""
+    exponents = linspace(start, stop, num, endpoint, chunk_size=chunk_size, chunks=chunks)
+    result = base**exponents
+    return result if dtype is None else astype(result, dtype)
+
+
+def _compared(comparison: str, n: int, m: int, shift: int, splits: Splits) -> Tensor:
+    """Row number + shift compared with column number, for each place of an (n, m) matrix."""
+    if isinstance(shift, int):
+        shift = min(max(shift, -n), m)  # beyond, all places are alike, and numbers would not fit
+    rows = arange(shift, n + shift, chunks=(splits[0],))
+    columns = arange(m, chunks=(splits[1],))
+    result: Tensor = getattr(expand_dims(rows, 1), comparison)(expand_dims(columns, 0))
+    return result
+
+
+@offers("eye")
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None,
+        chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.eye`: ones on a diagonal, cut as `chunk_size` says."""
+    check_device(device)
+    n, m = shape_of((N, N if M is None else M))
+    kind = check_dtype(dtype)
+    return astype(_compared("__eq__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks)), kind)
+
+
+@offers("identity")
+def identity(n: int, dtype: Any = None, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
+    """`np.identity`, cut as `chunk_size` says."""
+    return eye(n, dtype=dtype, chunk_size=chunk_size, chunks=chunks)
+
+
+@offers("tri")
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, chunk_size: ChunkSize = None,
+        chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.tri`: ones at and below a diagonal, cut as `chunk_size` says."""
+    n, m = shape_of((N, N if M is None else M))
+    kind = check_dtype(dtype)
+    return astype(_compared("__ge__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks)), kind)
+
+
+def _triangle(m: Any, k: int, lower: bool) -> Tensor:
+    x = as_tensor(m)
+    if x.ndim == 1:
+        x = broadcast_to(x, (x.size, x.size), chunks=x.chunks * 2)
+    below = _compared("__ge__", x.shape[-2], x.shape[-1], k if lower else k - 1, x.chunks[-2:])
+    zero = np.zeros((), x.dtype)[()]  # of times too
+    return where(below, x, zero) if lower else where(below, zero, x)
+
+
+@offers("tril")
+def tril(m: Any, k: int = 0) -> Tensor:
+    """`np.tril`: zeros above a diagonal."""
+    return _triangle(m, k, lower=True)
+
+
+@offers("triu")
+def triu(m: Any, k: int = 0) -> Tensor:
+    """`np.triu`: zeros below a diagonal."""
+    return _triangle(m, k, lower=False)
+
+
+@offers("diag")
+def diag(v: Any, k: int = 0) -> Tensor:
+    """`np.diag`: a matrix with `v` on a diagonal, or the diagonal of a matrix."""
+    x = as_tensor(v)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    n = x.size + abs(k)
+    rest = arange(abs(k)).astype(x.dtype)
+    line = concatenate([x, rest], dtype=x.dtype, casting="unsafe")
+    on = _compared("__eq__", n, n, k, line.chunks * 2)
+    return where(on, expand_dims(line, 1 if k >= 0 else 0), np.zeros((), x.dtype)[()])
+
+
+@offers("meshgrid")
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """`np.meshgrid`, cut as its arguments are."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    lines = [as_tensor(x).ravel() for x in xi]
+    place = list(range(len(lines)))
+    if indexing == "xy" and len(lines) > 1:
+        place[:2] = [1, 0]
+    order = sorted(place, key=place.__getitem__)
+    shape = tuple(lines[i].size for i in order)
+    cut = tuple(lines[i].chunks[0] for i in order)
+    found = [expand_dims(x, tuple(i for i in range(len(lines)) if i != at)) for x, at in zip(lines, place)]
+    return tuple(found) if sparse else tuple(broadcast_to(x, shape, chunks=cut) for x in found)
+
+
+@offers("indices")
+def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, chunk_size: ChunkSize = None,
+            chunks: ChunkSize = None) -> Any:  # fmt: skip
+    """`np.indices`: the position of each place, axis by axis; `chunk_size` is that of one axis's positions."""
+    shape = shape_of(dimensions)
+    splits = decide_splits(shape, check_dtype(dtype), chunk_size, chunks)
+    lines = [arange(n, dtype=dtype, chunks=(cut,)) for n, cut in zip(shape, splits)]
+    grids = meshgrid(*lines, sparse=sparse, indexing="ij")
+    if not grids:
+        return () if sparse else arange(0, dtype=dtype)
+    return grids if sparse else stack(grids)
+
+
+@offers("fromfunction")
+def fromfunction(function: Any, shape: Any, *, dtype: Any = float, chunk_size: ChunkSize = None,
+                 chunks: ChunkSize = None, **kwargs: Any) -> Any:  # fmt: skip
+    """`np.fromfunction`: a function of the positions, given as tensors."""
+    whole = shape_of(shape)
+    splits = decide_splits(whole, check_dtype(dtype), chunk_size, chunks)
+    lines = [arange(n, dtype=dtype, chunks=(cut,)) for n, cut in zip(whole, splits)]
+    return function(*meshgrid(*lines, indexing="ij"), **kwargs)

@@ -1,0 +1,7 @@
+"""Elementwise functions.
+
+In reading order:
+
+- formula.py: `Formula`, elementwise functions as one operand
+- ufuncs.py: the table of ufuncs, casts, `where`, `clip`
+"""

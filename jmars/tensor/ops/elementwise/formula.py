@@ -1,0 +1,290 @@
+"""Elementwise functions of tensors as one operand: a `Formula` records what is applied to what.
+
+Used by elementwise.py and by every operand that ends or begins with elementwise work. dtypes are resolved by NumPy as
+each function is applied; Python numbers stay weak until they meet an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.expression import CONSTANT, Expression, Node, constant
+from jmars.kernels.program import Call, ChunkType, single
+from jmars.kernels.program import Elementwise as Step
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
+from jmars.tensor.infer import Kind, check_dtype, kind_of, result_type, ufunc_dtypes
+from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.chunks.unknown_chunks import broadcast_lengths, chunk_type, classes, length_kind, run_expression
+from jmars.tensor.splits import agreed_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unknown import NeedsLengthError, axis_length, is_known, is_open
+
+__all__ = ["Elementwise", "Formula", "Value", "broadcast_of"]
+
+_COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+
+
+@dataclass(frozen=True)
+class Value:
+    """Something within a formula: number `number`, or a number of the user's not yet placed."""
+
+    number: int  # -1 for a scalar; inputs and nodes otherwise
+    kind: Kind  # dtype, or type of a Python number
+    scalar: Any = None
+
+
+class Formula:
+    """What is computed from some tensors and numbers, element by element.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> formula = Formula("twice")
+    >>> x = formula.read(ones(3))
+    >>> twice = formula.tensor(formula.apply("add", x, x))
+    >>> twice.data.op.expression.text()
+    'x0 + x0'
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.inputs: list[TensorData] = []
+        self._nodes: list[Node] = []  # values of inputs are their numbers, of nodes -2 - k
+        self._constants: dict[tuple[np.dtype[Any], bytes], int] = {}
+
+    def read(self, value: Any) -> Value:
+        """A tensor, array, list or number as a value."""
+        if not isinstance(value, Tensor):
+            if isinstance(value, np.generic | bool | int | float | complex) or np.ndim(value) == 0:
+                if isinstance(value, np.ndarray):
+                    value = value[()]
+                kind = kind_of(value)
+                if isinstance(kind, np.dtype):
+                    check_dtype(kind)
+                return Value(-1, kind, value)
+            value = as_tensor(value)
+        if value.data.unsettled and is_open(value.data.chunks):
+            value._settled()
+        for i, known in enumerate(self.inputs):
+            if known is value.data:
+                return Value(i, value.dtype)
+        self.inputs.append(value.data)
+        return Value(len(self.inputs) - 1, value.dtype)
+
+    def apply(self, op: str, *values: Value, dtype: Any = None) -> Value:
+        """A ufunc (by name; "modf.1" is its second output) of values; `dtype` is what to compute in.
+
+        Raises
+        ------
+        TypeError, OverflowError
+            As NumPy raises them.
+        """
+        name, _, part = op.partition(".")
+        loop = ufunc_dtypes(name, tuple(value.kind for value in values), dtype)
+        out = loop[len(values) + int(part or 0)]
+        if all(value.number == -1 for value in values):
+            result = getattr(np, name)(*(value.scalar for value in values), **({"dtype": dtype} if dtype else {}))
+            return Value(-1, out, result[int(part)] if part else result)
+        if name in _COMPARISONS and any(v.number == -1 and not _fits(v, t) for v, t in zip(values, loop)):
+            # a Python int that no element can equal: NumPy knows the answer from the dtype alone
+            probe = [v.scalar if v.number == -1 else np.zeros((), v.kind) for v in values]
+            (integers,) = (v for v in values if v.number != -1)  # read for their shape: each equals itself
+            return self._node("equal" if getattr(np, name)(*probe) else "not_equal", [integers, integers], out)
+        args = [self._placed(value, loop[i]) for i, value in enumerate(values)]
+        if dtype is not None:
+            args = [self.cast(arg, loop[i]) for i, arg in enumerate(args)]
+        return self._node(op, args, out)
+
+    def where(self, condition: Value, x: Value, y: Value) -> Value:
+        """`np.where` of three values."""
+        out = check_dtype(result_type(x.kind, y.kind))
+        condition = self.cast(self._placed(condition, np.dtype(bool)), np.dtype(bool))
+        chosen = [self.cast(v, out) if isinstance(v.kind, type) else v for v in (x, y)]  # Python numbers wrap here
+        return self._node("where", [condition, *(self._placed(v, out) for v in chosen)], out)
+
+    def part(self, op: str, value: Value) -> Value:
+        """ "real" or "imag" of a value."""
+        value = self._placed(value, result_type(value.kind))
+        if value.kind.kind == "c":
+            return self._node(op, [value], np.empty(0, value.kind).real.dtype)
+        return value if op == "real" else self._node("astype", [self._constant(0, value.kind)], value.kind)
+
+    def cast(self, value: Value, dtype: Any) -> Value:
+        """The value with another dtype, by any means."""
+        dtype = np.dtype(dtype)
+        if value.number == -1:
+            return Value(-1, dtype, np.asarray(value.scalar).astype(dtype)[()])
+        if value.kind.kind == "c" and dtype.kind not in "cb":
+            value = self.part("real", value)  # what NumPy does too, after a warning
+        return value if value.kind == dtype else self._node("astype", [value], dtype)
+
+    def tensor(self, value: Value, shape: tuple[int, ...] | None = None, splits: Splits | None = None) -> Tensor:
+        """The tensor of a value; broadcast to `shape`, and cut as `splits` where no input says how.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not broadcast.
+        """
+        value = self._placed(value, result_type(value.kind))
+        if value.number >= 0 or self._nodes[-2 - value.number].op == CONSTANT:
+            value = self._node("astype", [value], value.kind)
+        inputs, expression = self._expression(value)
+        shapes = [data.shape for data in inputs] + ([shape] if shape is not None else [])
+        whole = shapes[0] if shapes and all(s == shapes[0] for s in shapes) else broadcast_of(inputs, shapes)
+        if shape is not None and whole != shape:
+            raise ValueError(f"a result of shape {whole} does not fit into shape {shape}; give an array that it fits")
+        chunks = _common(whole, inputs, splits)
+        cut = tuple(rechunked(data, _own_splits(data, chunks)) for data in inputs)
+        unique = tuple(dict.fromkeys(cut))
+        assert len(unique) == len(cut)
+        op = Elementwise(self.name, expression, chunks, inputs=cut)
+        return Tensor(new_data(op, whole, expression.dtype, chunks))
+
+    def _expression(self, value: Value) -> tuple[list[TensorData], Expression]:
+        """What leads to a value, in order and densely numbered."""
+        wanted: set[int] = set()
+        stack = [value.number]
+        while stack:
+            reached = stack.pop()
+            if reached not in wanted:
+                wanted.add(reached)
+                stack += self._nodes[-2 - reached].args if reached < 0 else ()
+        read = [i for i in range(len(self.inputs)) if i in wanted]
+        number = {i: k for k, i in enumerate(read)}
+        nodes: list[Node] = []
+        for k, node in enumerate(self._nodes):
+            if -2 - k in wanted and -2 - k != value.number:
+                number[-2 - k] = len(read) + len(nodes)
+                nodes.append(Node(node.op, tuple(number[arg] for arg in node.args), node.dtype, node.data))
+        last = self._nodes[-2 - value.number]
+        nodes.append(Node(last.op, tuple(number[arg] for arg in last.args), last.dtype, last.data))
+        return [self.inputs[i] for i in read], Expression(tuple(self.inputs[i].dtype for i in read), tuple(nodes))
+
+    def _placed(self, value: Value, dtype: np.dtype[Any]) -> Value:
+        """A scalar as a constant: a NumPy scalar keeps its dtype, a Python number takes `dtype`."""
+        if value.number != -1:
+            return value
+        kind = value.kind if isinstance(value.kind, np.dtype) else dtype
+        return self._constant(value.scalar, kind)
+
+    def _constant(self, scalar: Any, dtype: np.dtype[Any]) -> Value:
+        node = constant(scalar, dtype)
+        number = self._constants.get((dtype, node.data))
+        if number is None:
+            self._nodes.append(node)
+            number = self._constants[dtype, node.data] = -1 - len(self._nodes)
+        return Value(number, dtype)
+
+    def _node(self, op: str, args: Sequence[Value], dtype: np.dtype[Any]) -> Value:
+        self._nodes.append(Node(op, tuple(arg.number for arg in args), dtype))
+        return Value(-1 - len(self._nodes), dtype)
+
+
+def _fits(value: Value, dtype: np.dtype[Any]) -> bool:
+    """Whether a scalar has a place in `dtype`."""
+    if value.kind is not int:
+        return True
+    try:
+        np.array(value.scalar, dtype)
+    except OverflowError:
+        return False
+    return True
+
+
+def broadcast_of(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape that inputs broadcast to; lengths that only a run can tell are asked for where they matter."""
+    try:
+        return broadcast_lengths(shapes)
+    except NeedsLengthError:
+        shapes[: len(inputs)] = [Tensor(data)._settled().shape for data in inputs]
+        return broadcast_lengths(shapes)
+
+
+def _common(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits | None) -> Splits:
+    """Splits of a result: of its inputs where they agree or nearly so, else their common refinement."""
+    first = next((data.chunks for data in inputs if data.shape == shape), None)
+    if first is not None and all(data.chunks == first for data in inputs):
+        return first
+    found: list[tuple[int, ...]] = []
+    for axis, length in enumerate(shape):
+        cuts = []
+        for data in inputs:
+            own = axis - len(shape) + len(data.shape)
+            if own >= 0 and data.shape[own] == length:
+                cuts.append(data.chunks[own])
+        whole = splits[axis] if splits is not None and not cuts else (length,)
+        found.append(agreed_splits(cuts) if cuts else whole)
+    return tuple(found)
+
+
+def _own_splits(data: TensorData, chunks: Splits) -> Splits:
+    """How an input must be cut to go with a result cut as `chunks`."""
+    if data.chunks == chunks:
+        return chunks
+    there = chunks[len(chunks) - len(data.shape) :]
+    return tuple(cut if axis_length(cut) == length else (length,) for cut, length in zip(there, data.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise(Operand):
+    """One expression on the chunks of its inputs, which are cut alike or broadcast."""
+
+    function: str
+    expression: Expression
+    splits: Splits  # of the output; without inputs nothing else says them
+    name: ClassVar[str] = "elementwise"
+    reads_all: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return self.function
+
+    def token(self) -> Hashable:
+        """Equal expressions of equal inputs are equal."""
+        return ("elementwise", self.expression, self.splits)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand per output chunk; programs are shared by chunks of one shape."""
+        grid = output.grid
+        if not is_known([output.shape]):
+            return self._tile_loosely(builder, inputs, output)
+        shapes, which = shape_classes(output.chunks)
+        programs = []
+        for shape in shapes:
+            chunk = ChunkType(shape, output.dtype)
+            types = [ChunkType(_input_shape(shape, g, output), g.dtype) for g in inputs]
+            programs.append(single(self.function, types, Step(self.expression, tuple(range(len(types))), chunk)))
+        ids = [np.broadcast_to(g.ids, grid).reshape(-1) for g in inputs]
+        rows = np.stack(ids, axis=1) if ids else np.empty((which.size, 0), np.int64)
+        return builder.add_many(programs, which.reshape(-1), rows).reshape(grid)
+
+    def _tile_loosely(
+        self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta
+    ) -> NDArray[np.int64]:
+        """The same for chunks whose shape is known only when they are there."""
+        grid = output.grid
+        kinds, which = classes([[length_kind(n) for n in axis] for axis in output.chunks])
+        programs = []
+        for shape in kinds:
+            types = [chunk_type(_input_shape(shape, g, output), g.dtype) for g in inputs]
+            step = Call(run_expression, (self.expression,), tuple(range(len(types))), chunk_type(shape, output.dtype))
+            programs.append(single(self.function, types, step))
+        rows = np.stack([np.broadcast_to(g.ids, grid).reshape(-1) for g in inputs], axis=1)
+        return builder.add_many(programs, which.reshape(-1), rows).reshape(grid)
+
+
+def _input_shape(shape: tuple[int, ...], grid: ChunkGrid, output: TensorMeta) -> tuple[int, ...]:
+    """Shape of an input's chunk beside an output chunk of `shape`."""
+    skipped = len(shape) - len(grid.splits)
+    return tuple(
+        length if own == whole else 1
+        for length, own, whole in zip(shape[skipped:], grid.splits, output.chunks[skipped:])
+    )

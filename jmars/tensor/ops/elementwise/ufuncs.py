@@ -1,0 +1,394 @@
+"""Elementwise functions: one table row per ufunc, then the few that are made of several.
+
+All become `Elementwise` operands (formula.py), whose expressions fuse. Used as `jmars.tensor.<name>`, by Tensor's
+operators and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+import builtins
+import warnings
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.answering import answering, numpys_answer
+from jmars.tensor.infer import is_text_or_record, result_type
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.elementwise.formula import Formula
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.protocols import call, offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["UFUNCS", "astype", "clip", "isclose", "nan_to_num", "power", "round", "ufunc", "where"]
+
+# name in NumPy, other names of the same function
+UFUNCS: tuple[tuple[str, ...], ...] = (
+    ("absolute", "abs"),
+    ("add",),
+    ("arccos", "acos"),
+    ("arccosh", "acosh"),
+    ("arcsin", "asin"),
+    ("arcsinh", "asinh"),
+    ("arctan", "atan"),
+    ("arctan2", "atan2"),
+    ("arctanh", "atanh"),
+    ("bitwise_and",),
+    ("bitwise_count",),
+    ("bitwise_or",),
+    ("bitwise_xor",),
+    ("cbrt",),
+    ("ceil",),
+    ("conjugate", "conj"),
+    ("copysign",),
+    ("cos",),
+    ("cosh",),
+    ("deg2rad",),
+    ("degrees",),
+    ("divide", "true_divide"),
+    ("divmod",),
+    ("equal",),
+    ("exp",),
+    ("exp2",),
+    ("expm1",),
+    ("fabs",),
+    ("float_power",),
+    ("floor",),
+    ("floor_divide",),
+    ("fmax",),
+    ("fmin",),
+    ("fmod",),
+    ("frexp",),
+    ("gcd",),
+    ("greater",),
+    ("greater_equal",),
+    ("heaviside",),
+    ("hypot",),
+    ("invert", "bitwise_not", "bitwise_invert"),
+    ("isfinite",),
+    ("isinf",),
+    ("isnan",),
+    ("isnat",),
+    ("lcm",),
+    ("ldexp",),
+    ("left_shift", "bitwise_left_shift"),
+    ("less",),
+    ("less_equal",),
+    ("log",),
+    ("log10",),
+    ("log1p",),
+    ("log2",),
+    ("logaddexp",),
+    ("logaddexp2",),
+    ("logical_and",),
+    ("logical_not",),
+    ("logical_or",),
+    ("logical_xor",),
+    ("maximum",),
+    ("minimum",),
+    ("modf",),
+    ("multiply",),
+    ("negative",),
+    ("nextafter",),
+    ("not_equal",),
+    ("positive",),
+    ("power", "pow"),
+    ("rad2deg",),
+    ("radians",),
+    ("reciprocal",),
+    ("remainder", "mod"),
+    ("right_shift", "bitwise_right_shift"),
+    ("rint",),
+    ("sign",),
+    ("signbit",),
+    ("sin",),
+    ("sinh",),
+    ("spacing",),
+    ("sqrt",),
+    ("square",),
+    ("subtract",),
+    ("tan",),
+    ("tanh",),
+    ("trunc",),
+)
+
+
+def ufunc(name: str) -> Callable[..., Any]:
+    """Our function for NumPy's ufunc `name`, with its keywords out, where, casting and dtype."""
+    theirs: np.ufunc = getattr(np, name)
+
+    equals = name in ("equal", "not_equal")
+
+    def function(*inputs: Any, out: Any = None, where: Any = True, casting: str = "same_kind", **kwargs: Any) -> Any:
+        if equals and any(map(is_text_or_record, inputs)):
+            return call("method.compared", name, *inputs)
+        dtype = _checked(name, kwargs)
+        if len(inputs) > theirs.nin:  # NumPy takes outputs by position too
+            inputs, out = inputs[: theirs.nin], inputs[theirs.nin :]
+        if len(inputs) != theirs.nin:
+            raise TypeError(f"{name}() takes from {theirs.nin} to {theirs.nargs} positional arguments")
+        formula = Formula(name)
+        values = [formula.read(value) for value in inputs]
+        if name == "power" and values[1].number == -1:
+            _check_exponent(values[0].kind, values[1].scalar)
+        outs = out if isinstance(out, tuple) else (out,)
+        results: list[Any] = []
+        for part in range(theirs.nout):
+            value = formula.apply(name if theirs.nout == 1 else f"{name}.{part}", *values, dtype=dtype)
+            target = outs[part] if part < len(outs) else None
+            if where is not True:
+                if target is None:
+                    raise UnsupportedError(f"np.{name} with where= and no out= leaves elements undefined; give out=")
+                value = formula.where(formula.read(where), value, formula.cast(formula.read(target), value.kind))
+            result = formula.tensor(value)
+            results.append(handed(result, target, name, casting))
+        return results[0] if theirs.nout == 1 else tuple(results)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`np.{name}`, lazily and chunk by chunk."
+    for method in ("reduce", "accumulate", "reduceat", "outer", "at"):
+        setattr(function, method, _method(theirs, method))
+    return function
+
+
+def _method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
+    """`np.add.reduce` and the like, of a tensor; see ufunc_methods.py."""
+
+    def method(array: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("initial", 0) is np._NoValue:
+            del kwargs["initial"]
+        if next(answering((array, *args, *kwargs.values())), None) is not None:
+            return numpys_answer(getattr(theirs, name), (array, *args), kwargs, as_tensor)
+        return call(f"method.{name}", theirs, array if name == "at" else as_tensor(array), *args, **kwargs)
+
+    return method
+
+
+def _checked(name: str, kwargs: dict[str, Any]) -> Any:
+    """The dtype asked for; other keywords are NumPy's defaults or refused."""
+    dtype = kwargs.pop("dtype", None)
+    for key, value in kwargs.items():
+        if not ((key == "order" and value in ("K", "C", "A")) or (key == "subok" and value is True)):
+            raise UnsupportedError(f"np.{name} with {key}={value!r} is not in jmars; leave it out")
+    return None if dtype is None else np.dtype(dtype)
+
+
+def _check_exponent(kind: Any, exponent: Any) -> None:
+    integers = kind is int or (isinstance(kind, np.dtype) and kind.kind in "iu")
+    if integers and isinstance(exponent, int | np.integer) and exponent < 0:
+        raise ValueError("Integers to negative integer powers are not allowed.")
+
+
+for _row in UFUNCS:
+    offers(*_row)(ufunc(_row[0]))
+
+
+@offers("method.pow")
+def power(x: Any, exponent: Any, out: Any = None) -> Any:
+    """`x ** exponent`, with the shortcuts that NumPy's operator takes (`x ** 2` is `square(x)`)."""
+    shortcut = "power"
+    if type(exponent) in (int, float) and isinstance(x, Tensor):
+        if x.dtype.kind in "fc":
+            names = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
+            shortcut = names.get(exponent, "power")
+        elif x.dtype.kind in "biu" and type(exponent) is int and exponent == 2:
+            shortcut = "square"
+    if shortcut != "power":
+        return ufunc(shortcut)(x, out=out)
+    return ufunc("power")(x, exponent, out=out)
+
+
+@offers("where")
+def where(condition: Any, x: Any = None, y: Any = None) -> Tensor:
+    """`np.where(condition, x, y)`; with one argument `nonzero`."""
+    if x is None and y is None:
+        return cast(Tensor, call("nonzero", condition))  # a tuple, as NumPy's
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    formula = Formula("where")
+    return formula.tensor(formula.where(formula.read(condition), formula.read(x), formula.read(y)))
+
+
+@offers("clip")
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """`np.clip`: elements moved into [a_min, a_max]; either may be None."""
+    a_min, a_max = kwargs.pop("min", a_min), kwargs.pop("max", a_max)
+    dtype = _checked("clip", kwargs)
+    formula = Formula("clip")
+    value = formula.read(a)
+    if isinstance(value.kind, np.dtype) and value.kind.kind in "iu":  # a Python int beyond the dtype bounds nothing
+        limits = np.iinfo(value.kind)
+        a_min = None if type(a_min) is int and a_min <= limits.min else a_min
+        a_max = None if type(a_max) is int and a_max >= limits.max else a_max
+    for name, bound in (("maximum", a_min), ("minimum", a_max)):
+        if bound is not None:
+            value = formula.apply(name, value, formula.read(bound), dtype=dtype)
+    result = formula.tensor(value)
+    return handed(result, out, "clip")
+
+
+@offers("round", "around")
+def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """`np.round`: to `decimals` places, halves to even."""
+    formula = Formula("round")
+    x = formula.read(a)
+    if x.number >= 0 and x.kind.kind == "c" and decimals:  # each part for itself, as an infinite one spoils the other
+        one = as_tensor(a)
+        rounded = blockwise("round", np.round, [one], one.chunks, one.dtype, (decimals,))
+        return handed(rounded, out, "round")
+    if x.kind == np.dtype(bool):
+        value = formula.cast(x, np.float16)
+    elif result_type(x.kind).kind in "iu":
+        value = x
+        if decimals < 0:
+            scaled = formula.apply("rint", formula.apply("divide", x, formula.read(float(10**-decimals))))
+            value = formula.cast(formula.apply("multiply", scaled, formula.read(float(10**-decimals))), x.kind)
+    elif decimals == 0:
+        value = formula.apply("rint", x)
+    else:
+        there, back = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
+        factor = formula.read(float(10 ** builtins.abs(decimals)))
+        value = formula.apply(back, formula.apply("rint", formula.apply(there, x, factor)), factor)
+    result = formula.tensor(value)
+    return handed(result, out, "round")
+
+
+@offers("method.astype", "astype")
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe", device: Any = None) -> Tensor:
+    """The elements with another dtype."""
+    x = as_tensor(x)
+    dtype = np.dtype(dtype)
+    if not np.can_cast(x.dtype, dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        text = "Casting complex values to real discards the imaginary part"
+        warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=2)
+    if x.data.unsettled:
+        formula = Formula("astype")
+        return Tensor(x.data) if x.dtype == dtype else formula.tensor(formula.cast(formula.read(x), dtype))
+    return fitted(x, dtype, x.shape, x.chunks)
+
+
+@offers("method.fitted")
+def fitted(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Any) -> Tensor:
+    """`x` cast to `dtype` and broadcast to `shape`; a handle of its own."""
+    if x.dtype == dtype and x.shape == shape:
+        return Tensor(x.data)
+    formula = Formula("astype" if x.shape == shape else "broadcast_to")
+    return formula.tensor(formula.cast(formula.read(x), dtype), shape, chunks)
+
+
+@offers("copy")
+def copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
+    """A handle of its own; values never change, so nothing is copied."""
+    return Tensor(as_tensor(a).data)
+
+
+def _part(name: str) -> None:
+    @offers(name)
+    def function(val: Any) -> Tensor:
+        x = as_tensor(val)
+        if x.dtype.kind != "c" and name == "real":
+            return Tensor(x.data)._view_of(x)
+        formula = Formula(name)
+        return formula.tensor(formula.part(name, formula.read(x)), x.shape, x.chunks)._view_of(x)
+
+    function.__name__ = name
+    function.__doc__ = f"`np.{name}`."
+
+
+_part("real")
+_part("imag")
+
+
+@offers("angle")
+def angle(z: Any, deg: bool = False) -> Tensor:
+    """`np.angle`: the argument of complex numbers."""
+    formula = Formula("angle")
+    value = formula.read(z)
+    is_complex = result_type(value.kind).kind == "c"
+    imaginary = formula.part("imag", value) if is_complex else formula.read(0)
+    result = formula.apply("arctan2", imaginary, formula.part("real", value))
+    return formula.tensor(formula.apply("multiply", result, formula.read(180 / np.pi)) if deg else result)
+
+
+@offers("fix")
+def fix(x: Any, out: Any = None) -> Any:
+    """`np.fix`: rounded towards zero."""
+    return ufunc("trunc")(x, out=out)
+
+
+def _test_infinite(name: str, ufunc_of_sign: bool) -> None:
+    @offers(name)
+    def function(x: Any, out: Any = None) -> Any:
+        formula = Formula(name)
+        value = formula.read(x)
+        sign = formula.apply("signbit", value)
+        sign = sign if ufunc_of_sign else formula.apply("logical_not", sign)
+        result = formula.tensor(formula.apply("logical_and", formula.apply("isinf", value), sign))
+        return handed(result, out, name)
+
+    function.__name__ = name
+    function.__doc__ = f"`np.{name}`."
+
+
+_test_infinite("isposinf", False)
+_test_infinite("isneginf", True)
+
+
+@offers("isreal")
+def isreal(x: Any) -> Tensor:
+    """`np.isreal`: whether the imaginary part is zero."""
+    formula = Formula("isreal")
+    x = as_tensor(x)
+    return formula.tensor(
+        formula.apply("equal", formula.part("imag", formula.read(x)), formula.read(0)), x.shape, x.chunks
+    )
+
+
+@offers("iscomplex")
+def iscomplex(x: Any) -> Tensor:
+    """`np.iscomplex`: whether the imaginary part is not zero."""
+    formula = Formula("iscomplex")
+    x = as_tensor(x)
+    value = formula.apply("not_equal", formula.part("imag", formula.read(x)), formula.read(0))
+    return formula.tensor(value, x.shape, x.chunks)
+
+
+@offers("nan_to_num")
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+    """`np.nan_to_num`: NaN and infinities replaced; `x` itself stays as it is."""
+    x = as_tensor(x)
+    if x.dtype.kind == "c":
+        real, imag = (nan_to_num(part, copy, nan, posinf, neginf) for part in (x.real, x.imag))
+        return cast(Tensor, real + imag * 1j)
+    if x.dtype.kind != "f":
+        return Tensor(x.data)
+    limits = np.finfo(x.dtype)
+    formula = Formula("nan_to_num")
+    value = result = formula.read(x)
+    for found, put in (
+        (formula.apply("isnan", value), nan),
+        (formula.apply("equal", value, formula.read(np.inf)), limits.max if posinf is None else posinf),
+        (formula.apply("equal", value, formula.read(-np.inf)), limits.min if neginf is None else neginf),
+    ):
+        result = formula.where(found, formula.read(x.dtype.type(put)), result)
+    return formula.tensor(result)
+
+
+@offers("isclose")
+def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """`np.isclose`: |a - b| <= atol + rtol * |b|, infinities equal to themselves."""
+    formula = Formula("isclose")
+    x, y = formula.read(a), formula.read(b)
+    if isinstance(y.kind, np.dtype) and y.kind.kind in "biu":
+        y = formula.cast(y, np.float64)  # NumPy compares in floating point, so that differences do not wrap
+    apply, read = formula.apply, formula.read
+    allowed = apply("add", read(atol), apply("multiply", read(rtol), apply("absolute", y)))
+    near = apply("less_equal", apply("absolute", apply("subtract", x, y)), allowed)
+    close = apply("logical_or", apply("logical_and", near, apply("isfinite", y)), apply("equal", x, y))
+    if equal_nan:
+        close = apply("logical_or", close, apply("logical_and", apply("isnan", x), apply("isnan", y)))
+    return formula.tensor(close)

@@ -1,0 +1,15 @@
+"""Indexing: `x[index]`, `x[index] = value`, `take`, `put`, `choose`.
+
+In reading order:
+
+- basic_indexing.py: slices and integers
+- take.py: integer positions along one axis
+- boolean_mask.py: `x[mask]`
+- nonzero.py: positions of true elements
+- structured.py: fields of structured arrays
+- getitem.py: `x[index]`
+- scatter.py: writing at integer positions
+- setitem.py: `x[index] = value`
+- put.py: `put`, `place`, flat positions, bits
+- choose.py: `select`, `choose`, `take_along_axis`
+"""

@@ -1,0 +1,143 @@
+"""Basic indexing: slices, ints, None and Ellipsis; chunk by chunk, untouched chunks as they are.
+
+`parts_of` says what a slice takes of each chunk of an axis; writing.py writes there. Used by indexing.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["Part", "Slice", "local_slice", "parts_of", "sliced"]
+
+Array = np.ndarray[Any, Any]
+Basic = int | slice | None  # an entry of an index; ints and slices in bounds
+
+
+class Part(NamedTuple):
+    """What an index takes of one chunk of an axis."""
+
+    chunk: int
+    start: int  # within the chunk
+    taken: int  # elements
+    length: int  # of the chunk
+
+
+def parts_of(lengths: Sequence[int], entry: int | slice) -> list[Part]:
+    """What `entry` takes of an axis cut into `lengths`, in the order of the result; chunks of which it takes nothing
+    are left out, but one stays.
+
+    Examples
+    --------
+    >>> parts_of((4, 4), slice(1, 8, 2))
+    [Part(chunk=0, start=1, taken=2, length=4), Part(chunk=1, start=1, taken=2, length=4)]
+    """
+    whole = sum(lengths)
+    start, stop, step = (entry, entry + 1, 1) if isinstance(entry, int) else entry.indices(whole)
+    total = len(range(start, stop, step))
+    found: list[Part] = []
+    begin = 0
+    for k, length in enumerate(lengths):
+        if step > 0:
+            first, last = -((start - begin) // step), -((start - begin - length) // step)
+        else:
+            first, last = -((begin + length - 1 - start) // -step), (start - begin) // -step + 1
+        first, last = max(first, 0), min(last, total)
+        if last > first:
+            found.append(Part(k, start + first * step - begin, last - first, length))
+        begin += length
+    if step < 0:
+        found.reverse()
+    return found or [Part(0, 0, 0, lengths[0])]
+
+
+def local_slice(start: int, count: int, step: int) -> slice:
+    """The slice that takes `count` elements from `start`."""
+    stop = start + count * step
+    return slice(start, stop if stop >= 0 else None, step) if count else slice(0, 0)
+
+
+def sliced(x: Tensor, index: Sequence[Basic]) -> Tensor:
+    """`x[index]` where `index` names every axis; a handle of its own."""
+    entries = [entry for entry in index if entry is not None]
+    assert len(entries) == x.ndim
+    if all(entry is not None and entry == slice(None) for entry in index):
+        return Tensor(x.data)
+    cuts = iter([parts_of(lengths, entry) for lengths, entry in zip(x.chunks, entries)])
+    chunks: list[tuple[int, ...]] = []
+    for entry in index:
+        if entry is None:
+            chunks.append((1,))
+            continue
+        parts = next(cuts)
+        if isinstance(entry, slice):
+            chunks.append(tuple(part.taken for part in parts))
+    kept = tuple(entry if isinstance(entry, int | None) else (entry.start, entry.stop, entry.step) for entry in index)
+    op = Slice(kept, inputs=(x.data,))
+    return Tensor(new_data(op, tuple(map(sum, chunks)), x.dtype, tuple(chunks)))
+
+
+@dataclass(frozen=True, eq=False)
+class Slice(Operand):
+    """A rectangular part, perhaps with steps; `index` has an int, (start, stop, step) or None per entry."""
+
+    index: tuple[Any, ...]
+    name: ClassVar[str] = "getitem"
+
+    def token(self) -> Hashable:
+        """Equal parts of equal inputs are equal."""
+        return ("getitem", self.index)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand per chunk that is cut; a chunk that stays whole is passed on, others are never read."""
+        (source,) = inputs
+        entries = [slice(*e) if isinstance(e, tuple) else e for e in self.index if e is not None]
+        cuts = [parts_of(lengths, entry) for lengths, entry in zip(source.splits, entries)]
+        steps = [1 if isinstance(e, int) or e.step is None else int(e.step) for e in entries]
+        ids = source.ids[np.ix_(*([part.chunk for part in parts] for parts in cuts))] if cuts else source.ids
+        touched = np.ones(ids.shape, bool)
+        if all(isinstance(entry, tuple) for entry in self.index):
+            touched = np.zeros((), bool)
+            for parts, step in zip(cuts, steps):
+                cut = [part.taken != part.length or (step != 1 and part.length > 1) for part in parts]
+                touched = touched[..., None] | np.array(cut)
+        if not touched.any():
+            return ids.reshape(output.grid)
+        kinds, which = classes([[(part.length, part.taken) for part in parts] for parts in cuts])
+        is_int = [isinstance(entry, int) for entry in entries]
+
+        def program(k: int) -> Program:
+            counts = iter([count for (_, count), scalar in zip(kinds[k], is_int) if not scalar])
+            shape = tuple(1 if e is None else next(counts) for e in self.index if not isinstance(e, int))
+            params = tuple((count, step) for (_, count), step in zip(kinds[k], steps))
+            chunk = ChunkType(tuple(length for length, _ in kinds[k]), source.dtype)
+            return single(self.name, (chunk,), Call(cut_out, params, (0,), ChunkType(shape, output.dtype), True))
+
+        begin = [np.array([part.start for part in parts]) for parts in cuts]
+        where = np.nonzero(touched) if cuts else ()
+        rows = [axis[i].tolist() for axis, i in zip(begin, where)]
+        args = [(at,) for at in zip(*rows)] if rows else [((),)]
+        flat = touched.reshape(-1)
+        made = add_classes(builder, program, which.reshape(-1)[flat], ids.reshape(-1)[flat, None], args)
+        result = ids.reshape(-1).copy()
+        result[flat] = made
+        return result.reshape(output.grid)
+
+
+def cut_out(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> None:
+    """Copy the part of a chunk that begins at `arg`; `params` are (count, step) of each axis."""
+    index: tuple[Any, ...] = (*(local_slice(at, count, step) for at, (count, step) in zip(arg, params)), ...)
+    part = inputs[0][index]
+    assert math.prod(part.shape) == out.size
+    np.copyto(out.reshape(part.shape), part)

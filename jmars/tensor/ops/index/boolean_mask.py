@@ -1,0 +1,231 @@
+"""`x[mask]` of a boolean tensor, and what is made of it: arrays whose length only the values tell.
+
+Each chunk gives the chunk of its true elements, so nothing waits for the count: what follows goes on in the same stage
+where it needs no length. Two arrays taken by one mask are provably equally long. Used by indexing.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Call, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
+from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.shape.axes import moveaxis, normal_axis
+from jmars.tensor.ops.shape.concatenate import part_of_axis
+from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import split_axis
+from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unknown import NeedsLengthError, Origin, Unknown, axis_length, is_known
+
+__all__ = ["mask_at", "masked", "put_true", "truth"]
+
+Array = np.ndarray[Any, Any]
+
+
+def masked(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
+    """The elements of `x` where `mask` is true; it lies along the axes from `axis` on, which become one.
+
+    Raises
+    ------
+    IndexError
+        If the mask has another shape.
+    NeedsLengthError
+        If that cannot be said yet.
+    """
+    m = mask.ndim
+    shape = x.data.shape[axis : axis + m]
+    if shape != mask.data.shape:
+        if not is_known([shape, mask.data.shape]):
+            raise NeedsLengthError("a mask and an array of unknown length may differ")
+        wrong = next(i for i, n in enumerate(mask.shape) if i >= len(shape) or shape[i] != n)
+        raise IndexError(
+            f"boolean index did not match indexed array along axis {axis + wrong}; size of axis is "
+            f"{shape[wrong] if wrong < len(shape) else 0} but size of corresponding boolean axis is {mask.shape[wrong]}"
+        )
+    cut = _cut_in_rows(x.data.chunks[axis : axis + m], x.data.chunks)
+    data = rechunked(x.data, (*x.data.chunks[:axis], *cut, *x.data.chunks[axis + m :]))
+    rows = rechunked(mask.data, cut)
+    within = math.prod(int(n) for (n,) in cut[1:])
+    most = [(n.most if isinstance(n, Unknown) else n) for n in cut[0]]
+    origin = Origin.of(_taken_by(mask, cut))
+    taken = origin.axis([None if n is None else n * within for n in most])
+    chunks = (*data.chunks[:axis], taken, *data.chunks[axis + m :])
+    op = Masked(axis, m, inputs=(data, rows))
+    return Tensor(new_data(op, tuple(map(axis_length, chunks)), x.dtype, chunks))
+
+
+def put_true(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
+    """`x` with `value`, which the same mask took, where it is true on the first axes; None if it is another mask."""
+    cut = _cut_in_rows(x.chunks[: mask.ndim], x.chunks)
+    first = value.data.chunks[0][0]
+    same = isinstance(first, Unknown) and first.number is not None and first.origin.key == _taken_by(mask, cut)
+    rest = x.chunks[mask.ndim :]
+    if not same or value.data.chunks[1:] != rest:
+        return None
+    data = rechunked(x.data, (*cut, *rest))
+    op = PutTrue(mask.ndim, inputs=(data, rechunked(mask.data, cut), value.data))
+    return Tensor(rechunked(new_data(op, data.shape, data.dtype, data.chunks), x.chunks))
+
+
+def _taken_by(mask: Tensor, cut: Splits) -> str:
+    """What makes two arrays equally long and equally cut."""
+    return f"{mask.data.key}:{hash(cut):x}"
+
+
+def _cut_in_rows(cut: Splits, chunks: Splits) -> Splits:
+    """The masked axes with all but the first whole, so that chunks follow each other in C order."""
+    if all(len(axis) == 1 for axis in cut[1:]):
+        return cut
+    row = math.prod(map(axis_length, cut[1:]))
+    most = math.prod(max(axis) for axis in cut)
+    return (split_axis(axis_length(cut[0]), max(1, most // max(row, 1))), *((sum(axis),) for axis in cut[1:]))
+
+
+@dataclass(frozen=True, eq=False)
+class Masked(Operand):
+    """The elements of the first input where the second is true."""
+
+    axis: int
+    ndim: int  # of the mask
+    name: ClassVar[str] = "mask"
+
+    def token(self) -> Hashable:
+        """Equal inputs give equal elements."""
+        return ("mask", self.axis, self.ndim)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand for each chunk."""
+        x, mask = inputs
+        first, after = self.axis, self.axis + self.ndim
+        lengths = [[length_kind(n) for n in axis] for axis in x.splits]
+        along = [
+            (*place, length_kind(n))
+            for place, n in zip(
+                [(n, *(axis[0] for axis in lengths[first + 1 : after])) for n in lengths[first]],
+                output.chunks[first],
+                strict=True,
+            )
+        ]
+        kinds, which = classes([*lengths[:first], along, *lengths[after:]])
+
+        def program(k: int) -> Program:
+            *before, taken = kinds[k][first]
+            outer, inner = kinds[k][:first], kinds[k][first + 1 :]
+            types = [chunk_type((*outer, *before, *inner), x.dtype), chunk_type(before, mask.dtype)]
+            out = chunk_type((*outer, taken, *inner), x.dtype)
+            work = 0 if not out.is_sized else out.nbytes
+            return single(self.name, types, Call(take_true, (first,), (0, 1), out, False, work))
+
+        shape = [1] * len(output.grid)
+        shape[first] = -1
+        masks = np.broadcast_to(mask.ids.reshape(shape), output.grid)
+        rows = np.stack([x.ids.reshape(-1), masks.reshape(-1)], axis=1)
+        return add_classes(builder, program, which.reshape(-1), rows).reshape(output.grid)
+
+
+def take_true(out: Array | None, inputs: Sequence[Array], params: tuple[int], arg: Any) -> Array:
+    """The elements that the mask names; `out` is there when their number was known."""
+    x, mask = inputs
+    found = np.ascontiguousarray(x[(slice(None),) * params[0] + (mask,)])
+    if out is None:
+        return found
+    if found.shape != out.shape:
+        raise ValueError(
+            f"a mask has {found.shape[params[0]]} true elements in a chunk where it had {out.shape[params[0]]} when it "
+            "was computed before; a function that gives other values each time must be executed and kept"
+        )
+    np.copyto(out, found)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class PutTrue(Operand):
+    """The first input with elements of the third where the second, on its first `ndim` axes, is true."""
+
+    ndim: int
+    name: ClassVar[str] = "setitem"
+
+    def token(self) -> Hashable:
+        """Equal inputs give equal arrays."""
+        return ("put true", self.ndim)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand for each chunk."""
+        x, mask, value = inputs
+        rows = [
+            (*place, length_kind(n)) for place, n in zip(_rows(x.splits[: self.ndim]), value.splits[0], strict=True)
+        ]
+        kinds, which = classes([rows, *x.splits[self.ndim :]])
+
+        def program(k: int) -> Program:
+            *before, taken = kinds[k][0]
+            inner = kinds[k][1:]
+            chunk = chunk_type((*before, *inner), x.dtype)
+            types = (chunk, chunk_type(before, mask.dtype), chunk_type((taken, *inner), value.dtype))
+            return single(self.name, types, Call(put_where_true, (), (0, 1, 2), chunk))
+
+        masks = np.broadcast_to(mask.ids.reshape(-1, *[1] * len(kinds[0][1:])), value.ids.shape)
+        read = np.stack([x.ids.reshape(-1), masks.reshape(-1), value.ids.reshape(-1)], axis=1)
+        return add_classes(builder, program, which.reshape(-1), read).reshape(output.grid)
+
+
+def _rows(cut: Splits) -> list[tuple[int, ...]]:
+    """Lengths of each chunk on the masked axes, of which all but the first are whole."""
+    return [(n, *(axis[0] for axis in cut[1:])) for n in cut[0]]
+
+
+def put_where_true(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
+    """Copy a chunk and write the elements that the mask took back to their places."""
+    x, mask, value = inputs
+    np.copyto(out, x)
+    out[mask] = value
+
+
+@offers("extract")
+def extract(condition: Any, arr: Any) -> Tensor:
+    """`np.extract`: the elements of `arr` where `condition` is true, in C order."""
+    return masked(ravel(as_tensor(arr)), truth(ravel(as_tensor(condition))))
+
+
+@offers("compress")
+def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+    """`np.compress`: the parts of an axis for which `condition`, which may be shorter, is true."""
+    x, mask = as_tensor(a), truth(as_tensor(condition))
+    if mask.ndim != 1:
+        raise ValueError("condition must be a 1-d array")
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normal_axis(axis, x.ndim)
+    length = mask.shape[0]
+    if length > x.shape[axis]:
+        raise IndexError(f"index {length - 1} is out of bounds for axis {axis} with size {x.shape[axis]}")
+    if length < x.shape[axis]:
+        x = part_of_axis(x, axis, slice(0, length))
+    result = masked(x, mask, axis)
+    return handed(result, out, "compress")
+
+
+def truth(x: Tensor) -> Tensor:
+    """Whether each element is not zero."""
+    return x if x.dtype == bool else astype(x, np.dtype(bool))
+
+
+def mask_at(x: Tensor, mask: Tensor, axis: int, first: int) -> Tensor:
+    """`masked` at `axis`, with the new axis at `first`."""
+    if axis != first:
+        m = mask.ndim
+        x = moveaxis(x, range(axis, axis + m), range(first, first + m))
+    return masked(x, mask, first)

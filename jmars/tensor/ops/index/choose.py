@@ -1,0 +1,189 @@
+"""Values chosen by conditions, numbers or positions: `select`, `choose`, `piecewise`, `isin`, `take_along_axis`, …
+
+All but the functions along an axis are made of elementwise ones. Used as `jmars.tensor.<name>` and by NumPy's
+protocols.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.infer import kind_of, result_type
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.blockwise.whole_axes import whole
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.create.constants import zeros
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.reduce.reduction import all_, argmax, argmin
+from jmars.tensor.ops.shape.axes import broadcast_arrays, normal_axis
+from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["choose", "isin", "nanargmax", "nanargmin", "piecewise", "put_along_axis", "select", "take_along_axis"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("select")
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
+    """`np.select`: of several arrays the one whose condition is the first to hold.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> x = arange(5, chunk_size=2)
+    >>> select([x < 2, x > 3], [x, x * 10], -1).fetch().tolist()
+    [0, 1, -1, -1, 40]
+    """
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not len(condlist):
+        raise ValueError("select with an empty condition list is not possible")
+    for i, condition in enumerate(condlist):
+        if as_tensor(condition).dtype != np.dtype(bool):
+            raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
+    values = [x if np.isscalar(x) else as_tensor(x) for x in (*choicelist, default)]
+    kind = result_type(*(kind_of(x) for x in values))
+    result: Any = values[-1]
+    for condition, value in zip(reversed(condlist), reversed(values[:-1])):
+        result = where(condition, value, result)
+    return astype(as_tensor(result), kind)
+
+
+@offers("choose")
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """`np.choose`: element by element the array of that number.
+
+    With mode "raise" a number without an array fails when it is computed.
+    """
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    given = choices if isinstance(choices, tuple | list) else list(as_tensor(choices))
+    dtype = result_type(*(kind_of(x) for x in given))  # Python numbers are weak here, and wrap
+    arrays = [astype(as_tensor(x), dtype) for x in given]
+    which, *arrays = broadcast_arrays(as_tensor(a), *arrays)
+    inputs = [which, *(Tensor(rechunked(x.data, which.chunks)) for x in arrays)]
+    return handed(blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,)), out, "choose")
+
+
+def _choose(which: Array, *more: Any) -> Array:
+    *arrays, mode = more
+    return np.choose(which, arrays, mode=mode)
+
+
+@offers("piecewise")
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Tensor:
+    """`np.piecewise`: functions (of the whole tensor, elementwise) or numbers, each where its condition holds."""
+    data = as_tensor(x)
+    if np.isscalar(condlist) or (not np.isscalar(condlist[0]) and np.ndim(condlist[0]) == 0 and data.ndim):
+        condlist = [condlist]
+    conditions = [astype(as_tensor(c), bool) for c in condlist]
+    functions = list(funclist)
+    if len(functions) == len(conditions) + 1:
+        other = ufunc("logical_not")(functools.reduce(ufunc("logical_or"), conditions))
+        conditions.append(other)
+    elif len(functions) != len(conditions):
+        raise ValueError(
+            f"with {len(conditions)} condition(s), either {len(conditions)} or {len(conditions) + 1} functions are "
+            "expected"
+        )
+    result = zeros(data.shape, data.dtype, chunks=data.chunks)
+    for condition, function in zip(conditions, functions):  # later conditions win, as in NumPy
+        value = function(data, *args, **kw) if callable(function) else function
+        result = where(condition, astype(as_tensor(value), data.dtype), result)
+    return result
+
+
+@offers("isin")
+def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
+         kind: Any = None) -> Tensor:  # fmt: skip
+    """`np.isin`: whether each element is among others, which are one chunk and go to every chunk of `element`."""
+    x, others = as_tensor(element), ravel(test_elements).rechunk(-1)
+    return blockwise("isin", _isin, [x, others], x.chunks, bool, (bool(invert), kind))
+
+
+def _isin(block: Array, others: Array, invert: bool, kind: Any) -> Array:
+    return np.isin(block, others, invert=invert, kind=kind)
+
+
+@offers("take_along_axis")
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
+    """`np.take_along_axis`: elements at positions of their own along each line, which is brought into one chunk."""
+    x, at = as_tensor(arr), as_tensor(indices)
+    if axis is None:
+        x, axis = ravel(x), 0
+    if at.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    if x.ndim != at.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    axis = normal_axis(axis, x.ndim)
+    shape = np.broadcast_shapes(*(tuple(1 if i == axis else n for i, n in enumerate(y.shape)) for y in (x, at)))
+    x, at = (whole(_stretched(y, shape, axis), [axis]) for y in (x, at))
+    at = Tensor(rechunked(at.data, tuple((at.shape[i],) if i == axis else cut for i, cut in enumerate(x.chunks))))
+    return blockwise("take_along_axis", np.take_along_axis, [x, at], at.chunks, x.dtype, (axis,))
+
+
+def _stretched(x: Tensor, shape: tuple[int, ...], axis: int) -> Tensor:
+    """`x` broadcast along all axes but one."""
+    wanted = tuple(x.shape[i] if i == axis else n for i, n in enumerate(shape))
+    return x if x.shape == wanted else broadcast_arrays(x, np.broadcast_to(np.zeros((), bool), wanted))[0]
+
+
+@offers("put_along_axis")
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    """`np.put_along_axis`: writes at positions of their own along each line of a tensor."""
+    if not isinstance(arr, Tensor):
+        raise UnsupportedError("np.put_along_axis writes into tensors in jmars; give one, np.asarray(x)")
+    x = arr if axis is not None else ravel(arr)
+    along = normal_axis(0 if axis is None else axis, x.ndim)
+    at = as_tensor(indices)
+    put = as_tensor(values)
+    put = _broadcast(put, at.shape)
+    x = whole(x, [along])
+    cut = tuple((at.shape[i],) if i == along else own for i, own in enumerate(x.chunks))
+    if at.shape != tuple(map(sum, cut)):
+        raise UnsupportedError("np.put_along_axis with indices that broadcast is not in jmars; give their full shape")
+    inputs = [x, Tensor(rechunked(at.data, cut)), Tensor(rechunked(put.data, cut))]
+    value = blockwise("put_along_axis", _put_along_axis, inputs, x.chunks, x.dtype, (along,))
+    arr[...] = value if axis is not None else value.reshape(arr.shape)
+
+
+def _broadcast(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return x if x.shape == shape else broadcast_arrays(x, np.broadcast_to(np.zeros((), bool), shape))[0]
+
+
+def _put_along_axis(block: Array, indices: Array, values: Array, axis: int) -> Array:
+    result = block.copy()
+    np.put_along_axis(result, indices, values, axis)
+    return result
+
+
+@offers("nanargmin")
+def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    """`np.nanargmin`: as `argmin` without NaN; whether a line has NaN alone is computed at once."""
+    return _without_nan("nanargmin", argmin, np.inf, a, axis, out, keepdims)
+
+
+@offers("nanargmax")
+def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    """`np.nanargmax`: as `argmax` without NaN; whether a line has NaN alone is computed at once."""
+    return _without_nan("nanargmax", argmax, -np.inf, a, axis, out, keepdims)
+
+
+def _without_nan(
+    name: str, function: Callable[..., Any], put: float, a: Any, axis: Any, out: Any, keepdims: Any
+) -> Any:
+    x = as_tensor(a)
+    if x.dtype.kind not in "fc":
+        return function(x, axis, out, keepdims=keepdims)
+    is_nan = ufunc("isnan")(x)
+    if bool(as_tensor(all_(is_nan, axis)).fetch().any()):
+        raise ValueError("All-NaN slice encountered")
+    return function(where(is_nan, x.dtype.type(put), x), axis, out, keepdims=keepdims)

@@ -1,0 +1,292 @@
+"""`x[index]`: what an index means, and which operand gives it.
+
+`Index` is the meaning, shared with writing.py. Basic indices go to slicing.py; integer arrays, whose values must be
+known when the graph is built, to taking.py, and so do NumPy's boolean arrays; a lazy one goes to masking.py.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.ops.chunks.tiling import view
+from jmars.tensor.ops.index.basic_indexing import sliced
+from jmars.tensor.ops.index.boolean_mask import mask_at, masked
+from jmars.tensor.ops.index.structured import field, field_names
+from jmars.tensor.ops.index.take import in_bounds, taken
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.shape.axes import expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.shape.reshape import merged_axes, ravel, reshape
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["Index", "getitem", "take"]
+
+Ints = NDArray[np.int64]
+_BASIC = (slice, int, np.integer)
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index in full: one entry for each axis of the array, and None for each new one.
+
+    Entries are ints (in bounds, from the start), slices, None, and integer arrays (in bounds).
+    """
+
+    entries: tuple[Any, ...]
+
+    @property
+    def arrays(self) -> list[int]:
+        """Which entries are arrays."""
+        return [i for i, entry in enumerate(self.entries) if isinstance(entry, np.ndarray)]
+
+    @property
+    def basic(self) -> tuple[Any, ...]:
+        """The same with arrays taken whole."""
+        return tuple(slice(None) if isinstance(entry, np.ndarray) else entry for entry in self.entries)
+
+    @classmethod
+    def of(cls, index: Any, shape: tuple[int, ...]) -> Index:
+        """What `index` means for an array of `shape`.
+
+        Raises
+        ------
+        IndexError
+            As NumPy raises it.
+        UnsupportedError
+            For boolean tensors.
+        """
+        given = list(index) if isinstance(index, tuple) else [index]
+        entries: list[Any] = []
+        for entry in given:
+            entries += _meant(entry)
+        used = sum(entry is not None and entry is not Ellipsis for entry in entries)
+        if used > len(shape):
+            raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed")
+        dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
+        if len(dots) > 1:
+            raise IndexError("an index can only have a single ellipsis ('...')")
+        at = dots[0] if dots else len(entries)
+        entries[at : at + 1] = [slice(None)] * (len(shape) - used)
+        axis = 0
+        for i, entry in enumerate(entries):
+            if entry is None:
+                continue
+            if isinstance(entry, _Mask):
+                if entry.length != shape[axis]:
+                    raise IndexError(
+                        f"boolean index did not match indexed array along axis {axis}; size of axis is {shape[axis]} "
+                        f"but size of corresponding boolean axis is {entry.length}"
+                    )
+                entries[i] = entry.positions
+            elif isinstance(entry, np.ndarray):
+                entries[i] = in_bounds(entry, shape[axis], axis)
+            elif isinstance(entry, int):
+                if not -shape[axis] <= entry < shape[axis]:
+                    raise IndexError(f"index {entry} is out of bounds for axis {axis} with size {shape[axis]}")
+                entries[i] = entry % shape[axis]
+            axis += 1
+        return cls(tuple(entries))
+
+
+@dataclass(frozen=True)
+class _Mask:
+    """One axis of a boolean array."""
+
+    positions: Ints
+    length: int
+
+
+def _meant(entry: Any) -> list[Any]:
+    """One entry of the user's as entries for single axes."""
+    if entry is None or entry is Ellipsis:
+        return [entry]
+    if isinstance(entry, slice):
+        bounds = [None if e is None else operator.index(e) for e in (entry.start, entry.stop, entry.step)]
+        if bounds[2] == 0:
+            raise ValueError("slice step cannot be zero")
+        return [slice(*bounds)]
+    if isinstance(entry, bool | np.bool_):
+        raise UnsupportedError("a bool beside other indices is not in jmars; use x[None] or x[:0]")
+    array = entry.fetch() if isinstance(entry, Tensor) else np.asarray(entry)
+    if array.dtype == bool and array.ndim:
+        return [_Mask(at.astype(np.int64), n) for at, n in zip(np.nonzero(array), array.shape)]
+    if array.ndim == 0:
+        try:
+            return [operator.index(array[()])]
+        except TypeError:
+            raise IndexError(
+                "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays "
+                "are valid indices"
+            ) from None
+    return [array.astype(np.int64) if not array.size else array]
+
+
+@offers("method.getitem")
+def getitem(x: Tensor, index: Any) -> Tensor:
+    """`x[index]`."""
+    if isinstance(index, str | list) and (names := field_names(index)) is not None:
+        return view(field(x, names), x)
+    entries = index if isinstance(index, tuple) else (index,)
+    if len(entries) == 1 and is_truth(entries[0]):  # x[None] or, of a false one, none of it
+        one, entry = expand_dims(x, 0), entries[0]
+        return masked(one, reshape(entry, (1,))) if isinstance(entry, Tensor) else one if entry else one[:0]
+    masks = [i for i, entry in enumerate(entries) if isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim]
+    if len(masks) == 1 and all(isinstance(e, _BASIC) or e is None or e is Ellipsis or is_mask(e) for e in entries):
+        return _where_true(x, entries, masks[0])
+    meaning = Index.of(index, x.shape)
+    result = sliced(x, meaning.basic)
+    at = meaning.arrays
+    if not at:
+        return result
+    advanced = [i for i, entry in enumerate(meaning.entries) if isinstance(entry, np.ndarray | int)]
+    together = advanced[-1] - advanced[0] == len(advanced) - 1
+    arrays = np.broadcast_arrays(*(meaning.entries[i] for i in at))
+    # axes of what is sliced already: ints are gone
+    axes = [i - sum(isinstance(entry, int) for entry in meaning.entries[:i]) for i in at]
+    first = advanced[0] - sum(isinstance(entry, int) for entry in meaning.entries[: advanced[0]]) if together else 0
+    return _taken_together(result, arrays, axes, first)
+
+
+def is_truth(entry: Any) -> bool:
+    """Whether an entry of an index is one bool, or an array of one without axes."""
+    return isinstance(entry, bool | np.bool_) or (
+        isinstance(entry, Tensor | np.ndarray) and entry.dtype == np.dtype(bool) and not entry.ndim
+    )
+
+
+def is_mask(entry: Any) -> bool:
+    """Whether an entry of an index is a lazy boolean array."""
+    return isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim > 0
+
+
+def _where_true(x: Tensor, entries: tuple[Any, ...], at: int) -> Tensor:
+    """An index of one lazy mask and otherwise basic entries."""
+    mask = entries[at]
+    if len(entries) == 1:
+        return masked(x, mask)
+    whole = (*entries[:at], *(slice(None),) * mask.ndim, *entries[at + 1 :])
+    meaning = Index.of(whole, x.shape).entries
+    before = sum(entry is not None and entry is not Ellipsis for entry in entries[:at])
+    if any(entry is Ellipsis for entry in entries[:at]):
+        before = x.ndim - mask.ndim - sum(entry is not None for entry in entries[at + 1 :])
+    first = [i for i, entry in enumerate(meaning) if entry is not None][before]  # of the mask, among all entries
+    axes = range(first, first + mask.ndim)
+    advanced = [i for i, entry in enumerate(meaning) if isinstance(entry, int) or i in axes]
+    together = advanced[-1] - advanced[0] == len(advanced) - 1
+    ints = [i for i, entry in enumerate(meaning) if isinstance(entry, int)]
+    place = advanced[0] - sum(i < advanced[0] for i in ints) if together else 0
+    return mask_at(sliced(x, meaning), mask, first - sum(i < first for i in ints), place)
+
+
+def _taken_together(x: Tensor, arrays: Any, axes: list[int], first: int) -> Tensor:
+    """Elements at the positions that arrays of one shape name on `axes`; that shape's axes come at `first`."""
+    x = moveaxis(x, axes, range(first, first + len(axes)))
+    lengths = x.shape[first : first + len(axes)]
+    positions = arrays[0]
+    if len(axes) > 1:
+        x = merged_axes(x, first, len(axes))
+        positions = np.ravel_multi_index(arrays, lengths) if arrays[0].size else np.empty(arrays[0].shape, np.int64)
+    result = taken(x, positions.reshape(-1), first)
+    if positions.ndim == 1:
+        return result
+    return Tensor(reshape(result, (*x.shape[:first], *positions.shape, *x.shape[first + 1 :])).data)
+
+
+@offers("take")
+def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    """`np.take`: elements at positions of an axis, of all elements where it is None."""
+    x = as_tensor(a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normal_axis(axis, x.ndim)
+    positions = indices.fetch() if isinstance(indices, Tensor) else np.asarray(indices)
+    length = x.shape[axis]
+    if mode == "wrap":
+        positions = positions % length
+    elif mode == "clip":
+        positions = np.clip(positions, 0, length - 1)
+    if positions.ndim == 0:
+        result = getitem(x, (slice(None),) * axis + (positions,))
+    else:
+        result = _taken_together(x, [in_bounds(positions, length, axis)], [axis], axis)
+    return handed(result, out, "take")
+
+
+@offers("delete")
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
+    """`np.delete`: without the elements at some positions of an axis."""
+    x = as_tensor(arr)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normal_axis(axis, x.ndim)
+    gone = obj.fetch() if isinstance(obj, Tensor) else obj
+    return taken(x, np.delete(np.arange(x.shape[axis]), gone), axis)
+
+
+@offers("flip")
+def flip(m: Any, axis: Any = None) -> Tensor:
+    """`np.flip`: axes backwards."""
+    x = as_tensor(m)
+    axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    return view(sliced(x, [slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim)]), m)
+
+
+@offers("fliplr")
+def fliplr(m: Any) -> Tensor:
+    """`np.fliplr`."""
+    if as_tensor(m).ndim < 2:
+        raise ValueError("Input must be >= 2-d.")
+    return flip(m, 1)
+
+
+@offers("flipud")
+def flipud(m: Any) -> Tensor:
+    """`np.flipud`."""
+    if as_tensor(m).ndim < 1:
+        raise ValueError("Input must be >= 1-d.")
+    return flip(m, 0)
+
+
+@offers("rot90")
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
+    """`np.rot90`."""
+    x = as_tensor(m)
+    if len(axes) != 2 or axes[0] % x.ndim == axes[1] % x.ndim:
+        raise ValueError("Axes must be different.")
+    first, second = (normal_axis(axis, x.ndim) for axis in axes)
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    match k % 4:
+        case 0:
+            return view(Tensor(x.data), m)
+        case 1:
+            return view(_ordered(flip(x, second), order), m)
+        case 2:
+            return flip(m, (first, second))
+        case _:
+            return view(flip(_ordered(x, order), second), m)
+
+
+def _ordered(x: Tensor, order: list[int]) -> Tensor:
+    return moveaxis(x, order, range(x.ndim))
+
+
+@offers("diagonal")
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """`np.diagonal`; the result is a value of its own."""
+    x = as_tensor(a)
+    if x.ndim < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    x = moveaxis(x, (axis1, axis2), (-2, -1))
+    rows, columns = x.shape[-2:]
+    count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    start = offset if offset >= 0 else -offset * columns
+    flat = merged_axes(x, x.ndim - 2, 2)
+    stop = start + (count - 1) * (columns + 1) + 1 if count else start
+    return Tensor(sliced(flat, [*[slice(None)] * (x.ndim - 2), slice(start, stop, columns + 1)]).data)

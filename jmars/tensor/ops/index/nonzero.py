@@ -1,0 +1,59 @@
+"""Where elements are not zero: positions taken by the mask of those elements, so their number need not be known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.create.constants import zeros
+from jmars.tensor.ops.create.ranges import arange
+from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.index.boolean_mask import masked, truth
+from jmars.tensor.ops.shape.concatenate import stack
+from jmars.tensor.ops.shape.reshape import ravel, reshape
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["argwhere", "flatnonzero", "nonzero"]
+
+
+@offers("flatnonzero")
+def flatnonzero(a: Any) -> Tensor:
+    """`np.flatnonzero`: where the elements in C order are not zero."""
+    return nonzero(ravel(as_tensor(a)))[0]
+
+
+@offers("nonzero")
+def nonzero(a: Any) -> tuple[Tensor, ...]:
+    """`np.nonzero`: an array of positions for each axis, all of one unknown length."""
+    mask = truth(as_tensor(a))
+    if not mask.ndim:
+        raise ValueError(
+            "Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead. "
+            "If the context of this error is of the form `arr[nonzero(cond)]`, just use `arr[cond]`."
+        )
+    return tuple(masked(one, mask) for one in _positions(mask))
+
+
+@offers("argwhere")
+def argwhere(a: Any) -> Tensor:
+    """`np.argwhere`: one row of positions for each element that is not zero."""
+    mask = truth(as_tensor(a))
+    if not mask.ndim:
+        return masked(zeros((1, 0), np.intp), reshape(mask, (1,)))
+    places = stack(_positions(mask), axis=-1)
+    return masked(Tensor(rechunked(places.data, (*places.chunks[:-1], (mask.ndim,)))), mask)
+
+
+def _positions(mask: Tensor) -> list[Tensor]:
+    """For each axis an array cut like the mask that holds, where the mask is true, the position on that axis."""
+    found = []
+    for axis, length in enumerate(mask.shape):
+        cut = mask.chunks[axis]
+        along = arange(length, dtype=np.intp, chunk_size=(tuple(n for n in cut if n) or (0,),))
+        along = Tensor(rechunked(along.data, (cut,)))  # chunks of what another mask took may be empty
+        shape = tuple(length if i == axis else 1 for i in range(mask.ndim))
+        found.append(along if mask.ndim == 1 else astype(mask, np.intp) * reshape(along, shape))
+    return found

@@ -1,0 +1,216 @@
+"""Positions as one number or many, bits as bytes, and writing where a mask holds.
+
+Used as `jmars.tensor.<name>` and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.blockwise.whole_axes import along, whole
+from jmars.tensor.ops.create.constants import zeros
+from jmars.tensor.ops.create.ranges import arange
+from jmars.tensor.ops.elementwise.ufuncs import ufunc, where
+from jmars.tensor.ops.index.take import taken
+from jmars.tensor.ops.reduce.cumulative import cumsum
+from jmars.tensor.ops.reduce.reduction import all_
+from jmars.tensor.ops.shape.axes import broadcast_arrays, normal_axis
+from jmars.tensor.ops.shape.reshape import ravel, reshape
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = [
+    "fill_diagonal",
+    "lexsort",
+    "packbits",
+    "place",
+    "put",
+    "putmask",
+    "ravel_multi_index",
+    "unpackbits",
+    "unravel_index",
+]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("unravel_index")
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
+    """`np.unravel_index`: positions in C or Fortran order as one position for each axis.
+
+    A position outside fails when it is computed, with NumPy's ValueError.
+    """
+    lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
+    x = as_tensor(indices)
+    if x.dtype.kind not in "iu":
+        raise TypeError("only int indices permitted")
+    found = [blockwise("unravel_index", _unravel_index, [x], x.chunks, np.intp, (i, lengths, order))
+             for i in range(len(lengths))]  # fmt: skip
+    return tuple(found)
+
+
+def _unravel_index(*more: Any) -> Array:
+    at, axis, lengths, order = more
+    return np.asarray(np.unravel_index(at, lengths, order)[axis])
+
+
+@offers("ravel_multi_index")
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
+    """`np.ravel_multi_index` with `mode="wrap"` or "clip", or "raise" when it is computed."""
+    at = broadcast_arrays(*(as_tensor(x) for x in multi_index))
+    params = (tuple(int(n) for n in dims), mode, order)
+    return blockwise("ravel_multi_index", _ravel_multi_index, [at[0], *(x.rechunk(at[0].chunks) for x in at[1:])],
+                     at[0].chunks, np.intp, params)  # fmt: skip
+
+
+def _ravel_multi_index(*more: Any) -> Array:
+    *at, dims, mode, order = more
+    return np.asarray(np.ravel_multi_index(tuple(at), dims, mode, order))
+
+
+@offers("packbits")
+def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Tensor:
+    """`np.packbits`: eight booleans in a byte."""
+    x = as_tensor(a)
+    if x.dtype.kind not in "biu":
+        raise TypeError("Expected an input array of integer or boolean data type")
+    x, axis = (ravel(x), 0) if axis is None else (x, normal_axis(axis, x.ndim))
+    lengths = {axis: -(-x.shape[axis] // 8)}
+    return along("packbits", np.packbits, x, [axis], lengths=lengths, dtype=np.uint8, axis=axis, bitorder=bitorder)
+
+
+@offers("unpackbits")
+def unpackbits(a: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Tensor:
+    """`np.unpackbits`: the bits of bytes."""
+    x = as_tensor(a)
+    if x.dtype != np.uint8:
+        raise TypeError("Expected an input array of unsigned byte data type")
+    x, axis = (ravel(x), 0) if axis is None else (x, normal_axis(axis, x.ndim))
+    n = 8 * x.shape[axis]
+    n = n if count is None else count if count >= 0 else n + count
+    if not x.shape[axis] and n > 0:  # NumPy gives whatever lay in its memory there
+        return zeros(tuple(n if i == axis else m for i, m in enumerate(x.shape)), np.uint8)
+    return along("unpackbits", np.unpackbits, x, [axis], lengths={axis: n}, dtype=np.uint8, axis=axis, count=count,
+                 bitorder=bitorder)  # fmt: skip
+
+
+@offers("lexsort")
+def lexsort(keys: Any, axis: int = -1) -> Tensor:
+    """`np.lexsort`: positions that sort lines by several keys, the last one first."""
+    rows = [as_tensor(x) for x in (keys if isinstance(keys, tuple | list) else list(as_tensor(keys)))]
+    if not rows:
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
+    axis = normal_axis(axis, rows[0].ndim)
+    rows = [whole(x, [axis]) for x in rows]
+    rows = [x.rechunk(rows[0].chunks) for x in rows]
+    return blockwise("lexsort", _lexsort, rows, rows[0].chunks, np.intp, (axis,))
+
+
+def _lexsort(*more: Any) -> Array:
+    *keys, axis = more
+    return np.asarray(np.lexsort(keys, axis))
+
+
+@offers("putmask")
+def putmask(a: Any, /, mask: Any, values: Any) -> None:
+    """`np.putmask`: writes values where a mask is true; values of another shape are taken in turn."""
+    x, put = _written("putmask", a), as_tensor(values)
+    _check_safe(put, x)
+    x[...] = where(as_tensor(mask).astype(bool), _in_turn(put, x.shape), x)
+
+
+@offers("place")
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """`np.place`: writes the first values, in turn, where a mask is true."""
+    x, put = _written("place", arr), ravel(vals)
+    holds = as_tensor(mask).astype(bool)
+    if not put.size:
+        raise ValueError("Cannot insert from an empty array!")
+    _check_safe(put, x)
+    number = cumsum(holds.astype(np.intp)).reshape(x.shape) - 1
+    x[...] = where(holds, _by_number(put, number), x)
+
+
+def _check_safe(values: Tensor, x: Tensor) -> None:
+    """Refuse what NumPy refuses to write."""
+    if not np.can_cast(values.dtype, x.dtype, "safe"):
+        raise TypeError(f"Cannot cast array data from {values.dtype!r} to {x.dtype!r} according to the rule 'safe'")
+
+
+def _by_number(values: Tensor, number: Tensor) -> Tensor:
+    """`values[number % len(values)]`; the values are one chunk."""
+    return blockwise("place", _taken, [number, values.rechunk(-1)], number.chunks, values.dtype)
+
+
+def _taken(number: Array, values: Array) -> Array:
+    found: Array = values[number % len(values)]
+    return found
+
+
+def _in_turn(put: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if not put.ndim or put.shape == shape:
+        return put
+    return _by_number(ravel(put), arange(math.prod(shape)).reshape(shape))
+
+
+@offers("put")
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """`np.put`: writes values, in turn, at positions in the flattened tensor; of a tensor of positions at once.
+
+    Raises
+    ------
+    IndexError
+        If a position lies outside and `mode` is "raise".
+    """
+    x, values = _written("put", a), ravel(v)
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    at = np.asarray(ind).reshape(-1)
+    if at.dtype.kind not in "biu" and at.size:
+        raise TypeError(f"Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'")
+    if not at.size or not values.size:
+        return
+    at = at.astype(np.int64)
+    if mode == "raise" and (at.min() < -x.size or at.max() >= x.size):
+        wrong = at[(at < -x.size) | (at >= x.size)][0]
+        raise IndexError(f"index {wrong} is out of bounds for axis 0 with size {x.size}")
+    at = np.clip(at, 0, x.size - 1) if mode == "clip" else at % x.size
+    flat = Tensor(ravel(x).data)
+    flat[at] = taken(values, np.arange(len(at)) % values.size, 0)
+    x[...] = reshape(flat, x.shape)
+
+
+@offers("fill_diagonal")
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """`np.fill_diagonal`: writes a number, or numbers in turn, on the main diagonal of a tensor."""
+    x = _written("fill_diagonal", a)
+    if x.ndim < 2:
+        raise ValueError("array must be at least 2-d")
+    if x.ndim > 2 and len(set(x.shape)) > 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    step = x.shape[1] + 1 if x.ndim == 2 else 1 + int(np.cumprod(x.shape[:-1]).sum())
+    end = x.shape[1] * x.shape[1] if x.ndim == 2 and not wrap else x.size
+    at = arange(x.size).reshape(x.shape)
+    put = _by_number(ravel(val), at // step)
+    x[...] = where((at % step == 0) & (at < end), put, x)
+
+
+def _written(name: str, x: Any) -> Tensor:
+    if not isinstance(x, Tensor):
+        raise UnsupportedError(f"np.{name} writes into tensors in jmars; give one, np.asarray(x)")
+    return x
+
+
+@offers("real_if_close")
+def real_if_close(a: Any, tol: float = 100) -> Tensor:
+    """`np.real_if_close`; whether it is real depends on the values, which is computed at once."""
+    x = as_tensor(a)
+    if x.dtype.kind != "c":
+        return x
+    limit = tol * np.finfo(x.dtype).eps if tol > 1 else tol
+    return x.real if bool(all_(ufunc("absolute")(x.imag) < limit)) else x

@@ -1,0 +1,142 @@
+"""Arrays of records (structured dtypes): a field read or written, records compared and put in order.
+
+Everything that only moves elements (slices, shapes, joining, masks, files) takes records like any other dtype.
+Used by indexing.py, writing.py, order.py and elementwise.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.operand import Splits
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims
+from jmars.tensor.protocols import call, offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["check_order", "compared", "field", "field_names", "with_field"]
+
+Array = np.ndarray[Any, Any]
+Names = str | tuple[str, ...]
+
+
+def field_names(index: Any) -> Names | None:
+    """The field, or fields, that an index names; None if it is another index."""
+    if isinstance(index, str):
+        return index
+    if isinstance(index, list) and index and all(isinstance(one, str) for one in index):
+        return tuple(index)
+    return None
+
+
+def _kind(x: Tensor, names: Names) -> np.dtype[Any]:
+    """Type of a field, as NumPy has it; raises what NumPy raises where there is none."""
+    if x.dtype.names is None:
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are "
+            "valid indices"
+        )
+    if isinstance(names, str):
+        if names not in x.dtype.names:
+            raise ValueError(f"no field of name {names}")
+        return x.dtype[names]
+    return np.empty(0, x.dtype)[list(names)].dtype
+
+
+def field(x: Tensor, names: Names) -> Tensor:
+    """`x["f"]`, or `x[["f", "g"]]`.
+
+    Raises
+    ------
+    ValueError, KeyError
+        If there is no such field.
+    IndexError
+        If `x` has no fields.
+    """
+    kind = _kind(x, names)
+    base, inner = kind.subdtype or (kind, ())
+    chunks: Splits = (*x.data.chunks, *((n,) for n in inner))
+    source = expand_dims(x, tuple(range(x.ndim, x.ndim + len(inner)))) if inner else x
+    return blockwise("field", _field, [source], chunks, base, (names, len(inner)))
+
+
+def _field(block: Array, names: Names, inner: int) -> Array:
+    whole = block.reshape(block.shape[: block.ndim - inner]) if inner else block
+    found: Array = whole[names] if isinstance(names, str) else whole[list(names)]
+    return found
+
+
+def with_field(x: Tensor, names: Names, value: Any) -> Tensor:
+    """`x` with `x["f"] = value`."""
+    kind = _kind(x, names)
+    if kind.subdtype:
+        raise UnsupportedError(
+            f"writing the field {names!r}, an array in each record, is not in jmars; make the records by map_blocks"
+        )
+    if not isinstance(value, Tensor) and np.ndim(value) == 0:
+        number = np.zeros((), kind)
+        number[...] = value  # raises what NumPy raises
+        return blockwise("set field", _with_number, [x], x.data.chunks, x.dtype, (names, kind, number.tobytes()))
+    given = as_tensor(value)
+    if given.dtype != kind:
+        given = call("method.astype", given, kind)
+    given = broadcast_to(given, x.shape) if given.data.shape != x.data.shape else given
+    cut = Tensor(rechunked(given.data, x.data.chunks))
+    return blockwise("set field", _with_field, [x, cut], x.data.chunks, x.dtype, (names,))
+
+
+@offers("method.write_half")
+def write_half(x: Tensor, half: str, value: Any) -> None:
+    """`x.real = value` or `x.imag = value` of complex numbers: a pair of numbers is a record of two."""
+    x._check_write()
+    number = np.zeros(0, x.dtype).real.dtype
+    pairs = call("method.view", Tensor(x.data), [("real", number), ("imag", number)])
+    x._rebind(call("method.view", with_field(pairs, half, value), x.dtype))
+
+
+def _with_field(block: Array, value: Array, names: Names) -> Array:
+    result = block.copy()
+    result[names if isinstance(names, str) else list(names)] = value
+    return result
+
+
+def _with_number(block: Array, names: Names, kind: np.dtype[Any], number: bytes) -> Array:
+    return _with_field(block, np.frombuffer(number, kind, 1)[0], names)
+
+
+@offers("method.compared")
+def compared(name: str, a: Any, b: Any) -> Tensor:
+    """`a == b` or `a != b` of records, whether all fields or some are so; of text, and of text beside numbers.
+
+    Raises
+    ------
+    TypeError
+        As NumPy raises it, for records of other fields.
+    """
+    x, y = as_tensor(a), as_tensor(b)
+    _compared(np.zeros(1, x.dtype), np.zeros(1, y.dtype), name)  # raises what NumPy raises
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    x, y = (one if one.shape == shape else broadcast_to(one, shape) for one in (x, y))
+    y = Tensor(rechunked(y.data, x.chunks))
+    return blockwise(name, _compared, [x, y], x.chunks, np.bool, (name,))
+
+
+def _compared(x: Array, y: Array, name: str) -> Array:
+    found: Array = x == y if name == "equal" else x != y
+    return found
+
+
+def check_order(x: Tensor, order: Any) -> None:
+    """Whether records can be sorted by these fields.
+
+    Raises
+    ------
+    ValueError
+        As NumPy raises it.
+    """
+    if order is not None:
+        np.sort(np.zeros(1, x.dtype), order=order)

@@ -1,0 +1,113 @@
+"""Elements at given positions of one axis: what integer arrays, `take` and `repeat` ask for.
+
+The positions are known when the graph is built, so each output chunk reads only the chunks that hold its elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.splits import split_axis
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["Take", "in_bounds", "positions_in_chunks", "taken"]
+
+Array = np.ndarray[Any, Any]
+Ints = NDArray[np.int64]
+
+
+def in_bounds(positions: Any, length: int, axis: int) -> Ints:
+    """Positions of an axis, counted from its start; raises IndexError as NumPy does."""
+    found = np.asarray(positions)
+    if found.dtype.kind not in "iu" and found.size:
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    found = found.astype(np.int64)
+    wrong = found[(found < -length) | (found >= length)]
+    if wrong.size:
+        raise IndexError(f"index {wrong.flat[0]} is out of bounds for axis {axis} with size {length}")
+    return np.where(found < 0, found + length, found)
+
+
+def taken(x: Tensor, positions: Ints, axis: int) -> Tensor:
+    """The elements at `positions` (one axis, in bounds) of an axis."""
+    most = max(x.chunks[axis])
+    ends = np.cumsum(x.chunks[axis])
+    counts = np.bincount(np.searchsorted(ends, positions, "right"), minlength=len(ends)).tolist()
+    ascending = bool((np.diff(positions) >= 0).all())
+    if ascending and max(counts) <= max(most, 1):  # each chunk gives one
+        splits = tuple(n for n in counts if n) or (0,)
+    else:
+        splits = split_axis(len(positions), max(most, 1))
+    chunks = (*x.chunks[:axis], splits, *x.chunks[axis + 1 :])
+    op = Take(positions, axis, inputs=(x.data,))
+    return Tensor(new_data(op, tuple(map(sum, chunks)), x.dtype, chunks))
+
+
+def positions_in_chunks(positions: Ints, lengths: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
+    """(chunk, which of `positions`, where in the chunk) for each chunk that holds some; the last two as int64."""
+    ends = np.cumsum(lengths)
+    chunk = np.searchsorted(ends, positions, "right")
+    found = []
+    for k in np.unique(chunk).tolist():
+        there = np.flatnonzero(chunk == k)
+        here = positions[there] - (ends[k] - lengths[k])
+        found.append((k, there.astype(np.int64).tobytes(), here.astype(np.int64).tobytes()))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Take(Operand):
+    """Elements of one axis, in any order, repeated or not."""
+
+    positions: Ints
+    axis: int
+    name: ClassVar[str] = "take"
+
+    def token(self) -> Hashable:
+        """Equal positions in equal inputs are equal."""
+        return ("take", self.axis, self.positions.tobytes())
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand per output chunk, reading the chunks that hold its elements."""
+        (source,) = inputs
+        axis = self.axis
+        lengths = source.splits[axis]
+        ids = np.empty(output.grid, np.int64)
+        others = [s for i, s in enumerate(source.splits) if i != axis]
+        kinds, which = classes(others)
+        rows = np.moveaxis(source.ids, axis, 0).reshape(len(lengths), -1)
+        begin = 0
+        for at, count in enumerate(output.chunks[axis]):
+            found = positions_in_chunks(self.positions[begin : begin + count], lengths) or [(0, b"", b"")]
+            begin += count
+            read = [lengths[k] for k, _, _ in found]
+
+            def program(k: int, read: list[int] = read, count: int = count) -> Program:
+                shapes = [(*kinds[k][:axis], n, *kinds[k][axis:]) for n in (*read, count)]
+                types = [ChunkType(shape, source.dtype) for shape in shapes]
+                work = types[-1].nbytes  # elements are gathered before they are put in their places
+                step = Call(gather, (axis,), tuple(range(len(read))), types[-1], True, work)
+                return single(self.name, types[:-1], step)
+
+            arg = (tuple((there, here) for _, there, here in found),)
+            taken_from = rows[[k for k, _, _ in found]].T
+            made = add_classes(builder, program, which.reshape(-1), taken_from, [arg] * len(taken_from))
+            np.moveaxis(ids, axis, 0)[at] = made.reshape(which.shape)
+        return ids
+
+
+def gather(out: Array, inputs: Sequence[Array], params: tuple[int], arg: tuple[tuple[bytes, bytes], ...]) -> None:
+    """Copy, for each input, its elements `here` to the places `there`."""
+    target = np.moveaxis(out, params[0], 0)
+    for x, (there, here) in zip(inputs, arg):
+        source = np.moveaxis(x, params[0], 0)
+        target[np.frombuffer(there, np.int64)] = source[np.frombuffer(here, np.int64)]

@@ -1,0 +1,107 @@
+"""Arrays whose chunks a function reads or makes when they are needed, on the worker that needs them.
+
+Used for arrays that lie in files of other libraries (`jmars.client.xarray_manager`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.blockwise.map_blocks import opened, packed
+from jmars.tensor.ops.chunks.tiling import add_classes, classes, starts
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["from_blocks"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("from_blocks")
+def from_blocks(
+    function: Callable[[tuple[slice, ...]], Any],
+    shape: Sequence[int],
+    dtype: Any,
+    chunk_size: ChunkSize = None,
+    *,
+    chunks: ChunkSize = None,
+    name: str | None = None,
+) -> Tensor:
+    """An array of which `function(slices)` gives any box.
+
+    Parameters
+    ----------
+    function
+        Called on a worker with one slice for each axis; gives the elements of that box, shape and dtype as promised.
+    shape, dtype
+        Of the whole array.
+    chunk_size, chunks
+        How it is cut; each chunk is one call.
+    name
+        What the view shows; by default the function's own.
+
+    What the function raises ends the job and comes back as it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> squares = np.arange(6) ** 2
+    >>> from_blocks(lambda box: squares[box], (6,), int, chunk_size=4).fetch().tolist()
+    [0, 1, 4, 9, 16, 25]
+    """
+    kind = check_dtype(dtype)
+    shape = tuple(int(n) for n in shape)
+    splits = decide_splits(shape, kind, chunk_size, chunks)
+    label = name or str(getattr(function, "__name__", type(function).__name__))
+    return Tensor(new_data(Blocks(label, packed(function)), shape, kind, splits))
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Operand):
+    """One call of a function for each chunk."""
+
+    function: str
+    blob: bytes
+    name: ClassVar[str] = "from_blocks"
+
+    @property
+    def label(self) -> str:
+        """The user's name for it."""
+        return self.function
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One call for each chunk, its bounds as the argument."""
+        kinds, which = classes(output.chunks)
+        bounds = [list(zip(starts(axis), itertools.accumulate(axis))) for axis in output.chunks]
+
+        def program(k: int) -> Program:
+            chunk = ChunkType(kinds[k], output.dtype)
+            step = Call(read_block, (self.function, self.blob), (), chunk, True, chunk.nbytes, users=True)
+            return single(self.function, (), step)
+
+        args = [(box,) for box in itertools.product(*bounds)]
+        rows = np.zeros((which.size, 0), np.int64)
+        return add_classes(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
+
+
+def read_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
+    """Call the function with one slice for each axis, and check what it gives."""
+    name, blob = params
+    value = np.asarray(opened(blob)(tuple(slice(low, high) for low, high in arg)))
+    if value.shape != out.shape or value.dtype != out.dtype:
+        raise ValueError(
+            f"{name} gave {value.dtype} of shape {value.shape} for the box {arg}, and {out.dtype} of shape {out.shape} "
+            "was promised"
+        )
+    np.copyto(out, value)

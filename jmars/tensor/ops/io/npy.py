@@ -1,0 +1,292 @@
+"""`.npy` files: read and written chunk by chunk by the executors, through a mapping of the file.
+
+The client reads the header, or makes the file; executors get a path and where their chunk lies, and move its elements
+block by block. Objects are never unpickled. Source: NumPy's NEP 1 (the .npy format).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import StorageError, UnsupportedError
+from jmars.kernels.program import Call, ChunkType, Fill, Generate, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
+from jmars.tensor.engine import get_engine
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.chunks.tiling import add_classes, boxes, corners
+from jmars.tensor.protocols import call, offers
+from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unfinished_file import unfinished
+
+__all__ = ["Layout", "LoadNpy", "filled_file", "load", "load_at", "save", "to_npy"]
+
+Array = np.ndarray[Any, Any]
+DROP_BYTES = 4 * 2**20  # read through the mapping before its pages are let go: they count as this process's memory
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the elements of a file are."""
+
+    path: str  # absolute
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]  # as in the file, in its byte order
+    fortran: bool
+    offset: int  # bytes before the first element
+    stamp: tuple[int, int]  # size in bytes and time of the last change in ns
+
+    def mapped(self, memory: mmap.mmap) -> Array:
+        """The whole array, as a view of the mapped file."""
+        order = "F" if self.fortran else "C"
+        return np.ndarray(self.shape, self.dtype, memory, self.offset, order=order)  # type: ignore[arg-type]
+
+
+def _stamp(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_size, status.st_mtime_ns
+
+
+@offers("load", "load_npy")
+def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_size: ChunkSize = None,
+         chunks: ChunkSize = None, **kwargs: Any) -> Any:  # fmt: skip
+    """`np.load` of an .npy file: lazily, each chunk read where it is needed; of an .npz file, its arrays by name.
+
+    Parameters
+    ----------
+    file
+        A path that all workers can read. It must not change as long as the tensor is used.
+    mmap_mode
+        None, "r" or "c": the file is mapped in any case, and never written.
+    chunk_size, chunks
+        How to cut it.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As NumPy raises them, for files that are missing or no .npy.
+    UnsupportedError
+        For objects, for what is compressed in an .npz, and for open files.
+    StorageError
+        When a chunk is read, if the file has changed since.
+    """
+    if not isinstance(file, str | os.PathLike):
+        raise UnsupportedError("jmars loads .npy files by path, so that workers can open them; give the path")
+    if mmap_mode not in (None, "r", "c"):
+        raise UnsupportedError(f"mmap_mode={mmap_mode!r} would write to the file; load it with 'r' and save the result")
+    if allow_pickle:
+        raise UnsupportedError("objects are not loaded: their bytes could run any code; save numbers instead")
+    path = os.path.abspath(os.fspath(file))
+    with open(path, "rb") as stream:
+        if stream.read(4) == b"PK\x03\x04":
+            return call("load_npz", path, chunk_size=chunk_size, chunks=chunks)
+    return load_at(path, 0, chunk_size, chunks)
+
+
+def load_at(path: str, start: int, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
+    """The array of what is an .npy file from byte `start` on; see `load`."""
+    layout = _read_header(path, start)
+    kind = check_dtype(layout.dtype.newbyteorder("="))
+    splits = decide_splits(layout.shape, kind, chunk_size, chunks)
+    return Tensor(new_data(LoadNpy(layout, splits), layout.shape, kind, splits))
+
+
+def _read_header(path: str, start: int = 0) -> Layout:
+    """Where the elements of a file are; checks that the file is as long as its header says."""
+    with open(path, "rb") as stream:
+        stream.seek(start)
+        version = np.lib.format.read_magic(stream)  # raises ValueError for what is no .npy
+        if version == (1, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+        elif version == (2, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+        else:
+            raise UnsupportedError(
+                f"{path} has .npy version {version}, whose fields have other than Latin names; rename them"
+            )
+        check_dtype(dtype)
+        offset, stamp = stream.tell(), _stamp(stream.fileno())
+    needed = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if stamp[0] < needed:
+        raise ValueError(
+            f"{path} is cut short: its header asks for {needed} bytes and it has {stamp[0]}; save it again"
+        )
+    return Layout(path, tuple(int(n) for n in shape), dtype, fortran, offset, stamp)
+
+
+@dataclass(frozen=True, eq=False)
+class LoadNpy(Operand):
+    """Chunks of a file."""
+
+    layout: Layout
+    splits: Splits
+    name: ClassVar[str] = "load"
+
+    def token(self) -> Hashable:
+        """Equal files are equal as long as they do not change."""
+        return ("load", self.layout, self.splits)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One generator per chunk, its corner as the argument."""
+        shapes, which = shape_classes(output.chunks)
+        programs = [
+            single("load", (), Generate(open_file, (self.layout,), ChunkType(shape, output.dtype), True))
+            for shape in shapes
+        ]
+        none = np.empty((which.size, 0), np.int64)
+        return builder.add_many(programs, which.reshape(-1), none, corners(output.chunks)).reshape(output.grid)
+
+
+def open_file(params: tuple[Layout], corner: tuple[int, ...], output: ChunkType) -> Fill:
+    """Writes a chunk of a file; the pages that were read are let go on the way."""
+    (layout,) = params
+    memory = _map(layout)
+    part = tuple(slice(at, at + n) for at, n in zip(corner, output.shape))
+    read = 0
+
+    def fill(out: Array, start: int) -> None:
+        nonlocal read
+        if memory is None:
+            return
+        chunk: Any = layout.mapped(memory)[part]
+        done = 0
+        for box in boxes(output.shape, start, start + out.size) if output.shape else [()]:
+            piece = chunk[box]
+            np.copyto(out[done : done + piece.size].reshape(piece.shape), piece)
+            done += piece.size
+        read += out.nbytes
+        if read >= DROP_BYTES and hasattr(memory, "madvise"):
+            del chunk, piece
+            memory.madvise(mmap.MADV_DONTNEED)
+            read = 0
+
+    return fill
+
+
+def _map(layout: Layout) -> mmap.mmap | None:
+    """The file in memory, if it is still what it was; None for an array without elements."""
+    descriptor = os.open(layout.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _stamp(descriptor) != layout.stamp:
+            raise StorageError(f"{layout.path} has changed since it was loaded; call load again")
+        if not layout.stamp[0] > layout.offset:
+            return None
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)
+
+
+@offers("save")
+def save(file: Any, arr: Any, allow_pickle: bool = False, **kwargs: Any) -> None:
+    """`np.save`: computes a tensor and writes it to an .npy file, chunk by chunk; returns when it is there.
+
+    The file appears under its name when it is complete; what had that name before is then replaced.
+
+    Parameters
+    ----------
+    file
+        A path that all workers can write to; ".npy" is put behind it where it is missing, as NumPy does.
+    arr
+        A tensor, or an array.
+    """
+    if not isinstance(file, str | os.PathLike):
+        raise UnsupportedError("jmars saves .npy files by path, so that workers can write them; give the path")
+    path = os.path.abspath(os.fspath(file))
+    path = path if path.endswith(".npy") else f"{path}.npy"
+    x = as_tensor(arr)
+    filled_file(x, path, lambda part: begin_npy(x, part))
+
+
+def filled_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
+    """Compute a tensor and have the workers write its chunks to a file, which appears when it is complete.
+
+    `begin` makes a file of the full length under the name that it is given, and tells where the elements go.
+    """
+    with unfinished(path) as part:
+        fill(x, begin(part))
+
+
+def begin_npy(x: Tensor, part: str) -> Layout:
+    """An .npy file of the full length for a tensor, and where its elements go."""
+    np.lib.format.open_memmap(part, "w+", x.dtype, x.shape).flush()
+    return _read_header(part)
+
+
+def fill(x: Tensor, layout: Layout) -> None:
+    """Compute a tensor and have the workers write its chunks to a file of the full length."""
+    _claim(layout.path)
+    ones = tuple((1,) * len(axis) for axis in x.chunks)
+    written = new_data(SaveNpy(layout, inputs=(x.data,)), tuple(map(sum, ones)), np.dtype(bool), ones)
+    if x.size:
+        get_engine().execute([written])
+
+
+def _claim(path: str) -> None:
+    """Have the file's blocks on the disk now, so that a full disk is an error here and not a signal in an executor."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if hasattr(os, "posix_fallocate") and os.fstat(descriptor).st_size:
+            os.posix_fallocate(descriptor, 0, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+
+
+@offers("method.to_npy")
+def to_npy(x: Tensor, path: Any) -> None:
+    """Write a tensor to an .npy file; see `save`."""
+    save(path, x)
+
+
+@dataclass(frozen=True, eq=False)
+class SaveNpy(Operand):
+    """Each chunk written to its place in a file; gives True for each."""
+
+    layout: Layout
+    name: ClassVar[str] = "save"
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand per chunk, its corner as the argument."""
+        (source,) = inputs
+        shapes, which = shape_classes(source.splits)
+        done = ChunkType((1,) * len(source.splits), output.dtype)
+
+        def program(k: int) -> Program:
+            chunk = ChunkType(shapes[k], source.dtype)
+            return single("save", (chunk,), Call(write_chunk, (self.layout,), (0,), done, True))
+
+        made = add_classes(builder, program, which.reshape(-1), source.ids.reshape(-1, 1), corners(source.splits))
+        return made.reshape(output.grid)
+
+
+def write_chunk(out: Array, inputs: Sequence[Array], params: tuple[Layout], corner: tuple[int, ...]) -> None:
+    """Copy a chunk to its place in the file."""
+    (layout,) = params
+    (chunk,) = inputs
+    descriptor = os.open(layout.path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_size != layout.stamp[0]:
+            raise StorageError(f"{layout.path} changed its size while it was written; save to another path")
+        with mmap.mmap(descriptor, 0, access=mmap.ACCESS_WRITE) as memory:
+            _copy_into(memory, layout, chunk, corner)
+    finally:
+        os.close(descriptor)
+    out[...] = True
+
+
+def _copy_into(memory: mmap.mmap, layout: Layout, chunk: Array, corner: tuple[int, ...]) -> None:
+    """Copy in pieces, so that few of the file's pages are this process's at a time."""
+    rows = max(1, DROP_BYTES // max(chunk[:1].nbytes, 1)) if chunk.ndim else 1
+    for low in range(0, len(chunk) if chunk.ndim else 1, rows):
+        piece = chunk[low : low + rows] if chunk.ndim else chunk
+        first = (corner[0] + low, *corner[1:]) if chunk.ndim else ()
+        layout.mapped(memory)[tuple(slice(at, at + n) for at, n in zip(first, piece.shape))] = piece
+        if hasattr(memory, "madvise"):
+            memory.madvise(mmap.MADV_DONTNEED)

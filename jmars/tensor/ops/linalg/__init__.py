@@ -1,0 +1,10 @@
+"""Linear algebra.
+
+In reading order:
+
+- contraction.py: sums of products along labelled axes
+- matrix_products.py: `matmul`, `dot`, `einsum`, `kron`
+- decompositions.py: `qr`, `svd`, `inv`, `solve`
+- norms.py: norms, ranks, condition numbers, eigenvalues
+- tensor_equations.py: `tensorinv` and `tensorsolve`
+"""

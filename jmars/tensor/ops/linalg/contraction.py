@@ -1,0 +1,274 @@
+"""Products summed along axes: `matmul`, `dot`, `tensordot`, `einsum` and their like, as one operand.
+
+Axes have labels, as in `einsum`. The grid of all labels is laid over the chunks: each of its places is one product of
+chunks. The products of one output chunk are summed as they are made, as many as memory lets one operand read at once,
+and their sums by a tree, `config.combine_size` at a time.
+Source: seed 000 (tree reduction); blocked matrix multiplication.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.config import config
+from jmars.kernels.program import Call, ChunkType, Combine, Program, single
+from jmars.kernels.reducers import UfuncReducer
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.engine import current_engine
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.splits import chunk_bytes, common_splits, refined
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["contracted"]
+
+Array = np.ndarray[Any, Any]
+Labels = tuple[int, ...]  # one number per axis
+FAT = 2**30  # products of numbers from which on all workers should share them: about 40 ms of one core
+MOST_TOGETHER = 16  # products that one operand sums: what comes later asks less often whether to stop
+
+
+def contracted(
+    name: str, operands: Sequence[Tensor], labels: Sequence[Labels], result: Labels, dtype: np.dtype[Any]
+) -> Tensor:
+    """The sum of products along the labels that `result` lacks.
+
+    Parameters
+    ----------
+    name
+        What the view shows; "matmul" also says that chunks are multiplied by `np.matmul`.
+    operands
+        Tensors, cast to `dtype` here.
+    labels
+        For each operand one label per axis; equal labels are one axis, of equal length or 1.
+    result
+        Labels of the result's axes.
+    dtype
+        In which products are summed.
+    """
+    if check_dtype(dtype).kind in "SUV":
+        np.matmul(np.zeros((1, 1), dtype), np.zeros((1, 1), dtype))  # raises what NumPy raises
+    lengths: dict[int, int] = {}
+    for x, own in zip(operands, labels):
+        for n, label in zip(x.shape, own):
+            if lengths.setdefault(label, n) != n:
+                if 1 not in (n, lengths[label]):
+                    raise ValueError(
+                        f"operands could not be multiplied: axes of lengths {lengths[label]} and {n} belong together, "
+                        f"shapes {[x.shape for x in operands]}"
+                    )
+                lengths[label] = max(n, lengths[label])
+    cuts: dict[int, tuple[int, ...]] = {}
+    for label, length in lengths.items():
+        found = [
+            x.chunks[i]
+            for x, own in zip(operands, labels)
+            for i, other in enumerate(own)
+            if other == label and x.shape[i] == length
+        ]
+        cuts[label] = common_splits(found)
+    cuts = _fitting(cuts, [*labels, result], result, dtype.itemsize)
+    chunks = tuple(cuts[label] for label in result)
+    cuts = _for_all_workers(cuts, result, lengths)
+    inputs = []
+    for x, own in zip(operands, labels):
+        x = x if x.dtype == dtype else astype(x, dtype)
+        cut = tuple(cuts[label] if n == lengths[label] else (1,) for n, label in zip(x.shape, own))
+        inputs.append(rechunked(x.data, cut))
+    unique = tuple(dict.fromkeys(inputs))
+    which = tuple(unique.index(data) for data in inputs)
+    finer = tuple(cuts[label] for label in result)
+    factors = sum(math.prod(map(max, data.chunks)) * dtype.itemsize for data in inputs)  # bytes that one product reads
+    products = math.prod(map(len, cuts.values()))
+    together = max(1, min(MOST_TOGETHER, 2 * chunk_bytes() // max(factors, 1), -(-products // _workers())))
+    op = Contraction(name, tuple(labels), which, result, together, max(2, config.combine_size), inputs=unique)
+    return Tensor(rechunked(new_data(op, tuple(map(sum, finer)), dtype, finer), chunks))
+
+
+def _workers() -> int:
+    engine = current_engine()
+    return engine.limits()[1] if engine is not None else 1
+
+
+def _for_all_workers(
+    cuts: dict[int, tuple[int, ...]], result: Labels, lengths: dict[int, int]
+) -> dict[int, tuple[int, ...]]:
+    """The cuts, finer along axes of the result where a few fat products would leave workers without one.
+
+    Each worker multiplies with the threads that it has, so all cores work and none has two threads.
+    """
+    workers = _workers()
+    if math.prod(lengths.values()) < FAT:
+        return cuts
+    cuts = dict(cuts)
+    while math.prod(map(len, cuts.values())) < workers:
+        label = max(result, key=lambda one: max(cuts[one]), default=None)
+        if label is None or max(cuts[label]) < 2:
+            break
+        cuts[label] = refined((cuts[label],), (), -(-max(cuts[label]) // 2))[0]
+    return cuts
+
+
+def _fitting(
+    cuts: dict[int, tuple[int, ...]], arrays: Sequence[Labels], result: Labels, itemsize: int
+) -> dict[int, tuple[int, ...]]:
+    """The cuts, finer along axes that are summed where one product would take more than half a worker's memory.
+
+    Lines that are whole along such an axis may be that long; their products are sums of those of their pieces.
+    """
+    engine = current_engine()
+    if engine is None:
+        return cuts
+    memory, workers = engine.limits()
+    room = memory // (2 * workers)
+    cuts = dict(cuts)
+    while True:
+        longest = {label: max(cut, default=0) for label, cut in cuts.items()}
+        sizes = [math.prod(longest[label] for label in own) * itemsize for own in arrays]
+        inner = [label for label in cuts if label not in result and longest[label] > 1]
+        if sum(sizes) <= room or not inner:
+            return cuts
+        most = max(inner, key=lambda label: longest[label])
+        cuts[most] = refined((cuts[most],), (), -(-longest[most] // 2))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Contraction(Operand):
+    """Products of chunks, then their sums."""
+
+    function: str
+    labels: tuple[Labels, ...]
+    which: tuple[int, ...]  # the input that each factor is
+    result: Labels
+    together: int  # products that one operand sums
+    combine_size: int
+    name: ClassVar[str] = "contraction"
+    reads_all: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return self.function
+
+    def token(self) -> Hashable:
+        """Equal contractions of equal inputs are equal."""
+        return ("contraction", self.function, self.labels, self.which, self.result, self.together, self.combine_size)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Sums of `together` products each, then sums of those."""
+        factors = [inputs[i] for i in self.which]
+        cuts: dict[int, tuple[int, ...]] = {}
+        for grid, own in zip(factors, self.labels):
+            for cut, label in zip(grid.splits, own):
+                if label not in cuts or cuts[label] == (1,):
+                    cuts[label] = cut
+        summed = [label for label in cuts if label not in self.result and len(cuts[label]) > 1]
+        inner = [label for label in cuts if label not in self.result]
+        order = [*self.result, *summed]
+        spread = tuple(len(cuts[label]) for label in order)
+        rows = np.stack([_laid(grid, own, order, spread) for grid, own in zip(factors, self.labels)], axis=1)
+        kinds, kind = classes([cuts[label] for label in order])
+
+        def lengths(k: int) -> dict[int, int]:
+            length = dict(zip(order, kinds[k]))
+            return length | {label: cuts[label][0] for label in inner if label not in length}
+
+        def program_of(patterns: NDArray[np.int64], k: int) -> Program:
+            places = patterns[k].tolist()
+            types = [
+                ChunkType(tuple(1 if cut == (1,) else length[label] for cut, label in zip(g.splits, own)), g.dtype)
+                for length in map(lengths, places)
+                for g, own in zip(factors, self.labels)
+            ]
+            out = ChunkType(tuple(lengths(places[0])[label] for label in self.result), output.dtype)
+            return _products(self.function, types, len(places), self.labels, self.result, out)
+
+        outer = math.prod(output.grid)
+        rows = rows.reshape(outer, -1, len(factors))
+        kind = kind.reshape(outer, -1)
+        columns = []
+        for low in range(0, rows.shape[1], self.together):
+            part = slice(low, low + self.together)
+            patterns, row = np.unique(kind[:, part], axis=0, return_inverse=True)
+            read = rows[:, part].reshape(outer, -1)
+            columns.append(add_classes(builder, partial(program_of, patterns), row.reshape(-1), read))
+        ids = np.stack(columns, axis=1)
+        return self._sums(builder, ids, output).reshape(output.grid)
+
+    def _sums(self, builder: ChunkGraphBuilder, ids: NDArray[np.int64], output: TensorMeta) -> NDArray[np.int64]:
+        """Sums of the rows of `ids`, one row for each output chunk."""
+        kinds, kind = classes(output.chunks)
+        reducer = UfuncReducer("logical_or" if output.dtype == np.dtype(bool) else "add", output.dtype)
+        while (n := ids.shape[1]) > 1:
+            groups = [range(i, min(i + self.combine_size, n)) for i in range(0, n, self.combine_size)]
+            columns = []
+            for group in groups:
+                if len(group) == 1:
+                    columns.append(ids[:, group[0]])
+                    continue
+
+                def program(k: int, n: int = len(group)) -> Program:
+                    chunk = ChunkType(kinds[k], output.dtype)
+                    return single("sum", (chunk,) * n, Combine(reducer, tuple(range(n)), chunk, True))
+
+                columns.append(add_classes(builder, program, kind.reshape(-1), ids[:, list(group)]))
+            ids = np.stack(columns, axis=1)
+        return ids
+
+
+def _laid(grid: ChunkGrid, own: Labels, order: Sequence[int], spread: tuple[int, ...]) -> NDArray[np.int64]:
+    """Ids of a factor for each place of the grid of all labels, flat."""
+    ids = grid.ids
+    for label in sorted(set(own), key=own.index):  # an axis with the label of another: the diagonal
+        axes = [i for i, other in enumerate(own) if other == label]
+        for extra in reversed(axes[1:]):
+            ids = np.moveaxis(np.diagonal(ids, axis1=axes[0], axis2=extra), -1, axes[0])
+            own = (*own[:extra], *own[extra + 1 :])
+    shape = [1] * len(order)
+    present = [(order.index(label), n) for label, n in zip(own, ids.shape) if label in order]
+    for place, n in present:
+        shape[place] = n
+    # labels out of `order` have one chunk; the rest is brought into order
+    kept = ids.reshape([n for label, n in zip(own, ids.shape) if label in order])
+    kept = kept.transpose(np.argsort([place for place, _ in present]))
+    return np.broadcast_to(kept.reshape(shape), spread).reshape(-1)
+
+
+def _products(
+    name: str, types: list[ChunkType], count: int, labels: Sequence[Labels], result: Labels, out: ChunkType
+) -> Program:
+    """The program that sums `count` products of chunks."""
+    work = out.nbytes if count > 1 else 0
+    if name != "matmul":  # einsum may copy its factors into matrices, and makes the result before it is copied out
+        work += sum(chunk.nbytes for chunk in types) // count + out.nbytes
+    params = (name, len(labels), tuple(labels), result)
+    return single(name, types, Call(sum_products, params, tuple(range(len(types))), out, False, work))
+
+
+def sum_products(
+    out: Array, inputs: Sequence[Array], params: tuple[str, int, Sequence[Labels], Labels], arg: Any
+) -> None:
+    """Write the sum of products; each is made of as many inputs as there are factors."""
+    name, factors, labels, result = params
+    add = np.logical_or if out.dtype == np.dtype(bool) else np.add
+    target = out
+    for i in range(0, len(inputs), factors):
+        if name == "matmul":
+            np.matmul(inputs[i], inputs[i + 1], out=target)
+        else:
+            mixed: list[Any] = [part for x, own in zip(inputs[i : i + factors], labels) for part in (x, list(own))]
+            np.einsum(*mixed, list(result), out=target, optimize=factors > 1)
+        if i:
+            add(out, target, out=out)
+        elif len(inputs) > factors:
+            target = np.empty_like(out)

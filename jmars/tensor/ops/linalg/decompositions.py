@@ -1,0 +1,350 @@
+"""`np.linalg`'s factorisations, inverses and solutions.
+
+Stacks of matrices are worked on matrix by matrix, each matrix in one chunk. A tall matrix (all columns in one chunk,
+more rows than columns) is factored by rows of chunks, so that no process holds it: TSQR. What gives several arrays is
+computed once, as one array of all their bytes, of which each result is a part.
+Source: Demmel, Grigori, Hoemmen, Langou 2012 (TSQR).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.blockwise.map_blocks import map_blocks
+from jmars.tensor.ops.blockwise.whole_axes import along, whole
+from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.linalg.matrix_products import matmul
+from jmars.tensor.ops.shape.axes import broadcast_to
+from jmars.tensor.protocols import FUNCTIONS, offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["cholesky", "det", "eigh", "inv", "lstsq", "pinv", "qr", "slogdet", "solve", "svd"]
+
+Array = np.ndarray[Any, Any]
+QRResult = namedtuple("QRResult", "Q R")
+SVDResult = namedtuple("SVDResult", "U S Vh")
+EighResult = namedtuple("EighResult", "eigenvalues eigenvectors")
+EigResult = namedtuple("EigResult", "eigenvalues eigenvectors")
+SlogdetResult = namedtuple("SlogdetResult", "sign logabsdet")
+
+
+def _matrices(name: str, a: Any, square: bool = False) -> Tensor:
+    """A stack of matrices of a dtype that LAPACK takes."""
+    x = as_tensor(a)
+    if x.ndim < 2:
+        raise np.linalg.LinAlgError(
+            f"{x.ndim}-dimensional array given to {name}. Array must be at least two-dimensional"
+        )
+    if square and x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError(f"Last 2 dimensions of the array must be square, and {name} was given {x.shape}")
+    if x.dtype.char not in "fdFD":
+        if x.dtype.kind not in "biu":
+            raise TypeError(f"array type {x.dtype} is unsupported in linalg")
+        x = astype(x, np.float64)
+    return x
+
+
+def _each(name: str, x: Tensor, shape: tuple[int, int] | None = None, dtype: Any = None, **kwargs: Any) -> Tensor:
+    """NumPy's function for each matrix; `shape` is that of what it gives."""
+    lengths = None if shape is None else {x.ndim - 2: shape[0], x.ndim - 1: shape[1]}
+    return along(
+        name, _call, x, [x.ndim - 2, x.ndim - 1], lengths=lengths, dtype=dtype or x.dtype, called=name, **kwargs
+    )
+
+
+def _call(block: Array, called: str, **kwargs: Any) -> Array:
+    """`np.linalg`'s function, two axes at the end of what it gives."""
+    value = np.asarray(getattr(np.linalg, called)(block, **kwargs))
+    missing = block.ndim - value.ndim
+    return value.reshape(*value.shape, *(1,) * missing) if missing else value
+
+
+def _several(
+    name: str, x: Tensor, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any], **kwargs: Any
+) -> list[Tensor]:
+    """The arrays that NumPy's function gives for each matrix: parts of one array of all of them.
+
+    The parts are carried in the widest of the dtypes, which holds the others' values exactly.
+    """
+    carrier = np.result_type(*dtypes)
+    sizes = [math.prod(shape) for shape in shapes]
+    packed = along(name, _packed, x, [x.ndim - 2, x.ndim - 1], lengths={x.ndim - 2: 1, x.ndim - 1: sum(sizes)},
+                   dtype=carrier, called=name, **kwargs)  # fmt: skip
+    found, start = [], 0
+    for shape, size, dtype in zip(shapes, sizes, dtypes):
+        part = packed[..., 0, start : start + size].reshape((*x.shape[:-2], *shape))
+        if carrier.kind == "c" and np.dtype(dtype).kind != "c":
+            part = part.real
+        found.append(Tensor(part.data) if part.dtype == dtype else astype(part, dtype))
+        start += size
+    return found
+
+
+def _packed(block: Array, called: str, **kwargs: Any) -> Array:
+    """All that NumPy's function gives for each matrix, in one line for each."""
+    parts = getattr(np.linalg, called)(block, **kwargs)
+    batch = block.shape[:-2]
+    lines = [np.asarray(part).reshape(*batch, 1, math.prod(part.shape[len(batch) :])) for part in parts]
+    return np.concatenate(lines, axis=-1)
+
+
+def _is_tall(x: Tensor) -> bool:
+    """Whether it is worked on by rows of chunks: more than one, and together no wider than high."""
+    return x.ndim == 2 and len(x.chunks[0]) > 1 and x.shape[0] >= x.shape[1]
+
+
+class _Tall:
+    """A tall matrix factored by rows of chunks: Q and R of each, then of all their R."""
+
+    def __init__(self, x: Tensor) -> None:
+        x = whole(x, [1])
+        self.rows, self.n, self.dtype = x.chunks[0], x.shape[1], x.dtype
+        n, self.ranks = self.n, tuple(min(m, self.n) for m in self.rows)
+        tall = tuple(m + k for m, k in zip(self.rows, self.ranks))
+        self.packed = blockwise("qr", _stacked_qr, [x], (tall, (n,)), x.dtype, writes=True)
+        tops = blockwise("qr", _below, [self.packed], (self.ranks, (n,)), x.dtype, (n,))
+        high = sum(self.ranks)
+        second = blockwise("qr", _stacked_qr, [tops.rechunk(-1)], ((high + n,), (n,)), x.dtype, writes=True)
+        self.r = blockwise("qr", _below, [second], ((n,), (n,)), x.dtype, (n,))
+        self._turns = blockwise("qr", _above, [second], ((high,), (n,)), x.dtype, (n,))
+
+    def q(self, turn: Tensor | None = None) -> Tensor:
+        """Q, or Q times a small matrix: that is turned first, so that there is no other array as large as Q."""
+        turns = self._turns if turn is None else matmul(self._turns, turn)
+        turns = turns.rechunk((self.ranks, self.n))
+        return blockwise(
+            "qr", _product, [self.packed, turns], (self.rows, (self.n,)), self.dtype, (self.n,), writes=True
+        )
+
+
+def _stacked_qr(out: Array, block: Array) -> None:
+    """Q of a block, as wide as the block, with R below it."""
+    q, r = np.linalg.qr(block)
+    m, k = block.shape[0], r.shape[0]
+    out[:m, :k] = q
+    out[:m, k:] = 0
+    out[m:] = r
+
+
+def _rank(stacked: Array, n: int) -> int:
+    """Rows of R in what `_stacked_qr` gave of a matrix of n columns."""
+    return n if stacked.shape[0] >= 2 * n else stacked.shape[0] // 2
+
+
+def _below(stacked: Array, n: int) -> Array:
+    return stacked[stacked.shape[0] - _rank(stacked, n) :]
+
+
+def _above(stacked: Array, n: int) -> Array:
+    return stacked[: stacked.shape[0] - _rank(stacked, n)]
+
+
+def _product(out: Array, stacked: Array, turn: Array, n: int) -> None:
+    np.matmul(_above(stacked, n)[:, : turn.shape[0]], turn, out=out)
+
+
+@offers("linalg.qr")
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """`np.linalg.qr`: an orthonormal and an upper triangular factor.
+
+    A tall matrix cut by rows is factored row of chunks by row of chunks; the signs of its R may differ from LAPACK's.
+
+    Raises
+    ------
+    UnsupportedError
+        For modes other than "reduced" and "r" of a tall matrix that is cut, and "raw".
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> q, r = qr(ones((8, 2), chunk_size=3))
+    >>> q.shape, r.shape, (q @ r).fetch().round(12).tolist() == [[1.0, 1.0]] * 8
+    ((8, 2), (2, 2), True)
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise UnsupportedError(f"np.linalg.qr with mode={mode!r} is not in jmars; 'reduced', 'complete' and 'r' are")
+    x = _matrices("qr", a)
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    if _is_tall(x) and mode != "complete":
+        tall = _Tall(x)
+        return tall.r if mode == "r" else QRResult(tall.q(), tall.r)
+    if mode == "r":
+        return _each("qr", x, (k, n), mode="r")
+    width = k if mode == "reduced" else m
+    return QRResult(*_several("qr", x, [(m, width), (width, n)], [x.dtype, x.dtype], mode=mode))
+
+
+@offers("linalg.svd")
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """`np.linalg.svd`: singular vectors and values; a tall matrix cut by rows (`full_matrices=False`) by way of `qr`.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> svd(ones((6, 2), chunk_size=2), compute_uv=False).fetch().round(6).tolist()
+    [3.464102, 0.0]
+    """
+    x = _matrices("svd", a, hermitian)
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    real = np.zeros(0, x.dtype).real.dtype
+    wide = x.ndim == 2 and len(x.chunks[1]) > 1 and n > m
+    if wide and (not full_matrices or not compute_uv):
+        turned = svd(x.T, False, compute_uv)
+        return SVDResult(turned.Vh.T, turned.S, turned.U.T) if compute_uv else turned
+    if _is_tall(x) and not compute_uv:
+        return svd(_Tall(x).r, False, False)
+    if _is_tall(x) and not full_matrices:
+        tall = _Tall(x)
+        u, s, vh = svd(tall.r, False)
+        return SVDResult(tall.q(u), s, vh)
+    if not compute_uv:
+        values = _each("svd", x, (k, 1), real, compute_uv=False, hermitian=hermitian)
+        return Tensor(values[..., 0].data)
+    width, height = (m, n) if full_matrices else (k, k)
+    return SVDResult(*_several("svd", x, [(m, width), (k,), (height, n)], [x.dtype, real, x.dtype],
+                               full_matrices=full_matrices, hermitian=hermitian))  # fmt: skip
+
+
+@offers("linalg.svdvals")
+def svdvals(x: Any, /) -> Tensor:
+    """`np.linalg.svdvals`: singular values, the largest first."""
+    return svd(x, compute_uv=False)  # type: ignore[no-any-return]
+
+
+@offers("linalg.cholesky")
+def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
+    """`np.linalg.cholesky`: the triangular factor of each positive definite matrix."""
+    return _each("cholesky", _matrices("cholesky", a, True), upper=upper)
+
+
+@offers("linalg.inv")
+def inv(a: Any) -> Tensor:
+    """`np.linalg.inv`: the inverse of each matrix."""
+    return _each("inv", _matrices("inv", a, True))
+
+
+@offers("linalg.pinv")
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Tensor:
+    """`np.linalg.pinv`: the Moore-Penrose inverse of each matrix; the tolerance may be one for each."""
+    x = _matrices("pinv", a, hermitian)
+    more = {} if rtol is np._NoValue else {"rtol": rtol}
+    if rcond is not None and more:
+        raise ValueError("`rtol` and `rcond` can't be both set.")
+    least = more.get("rtol", rcond)
+    if np.ndim(least) == 0 and not isinstance(least, Tensor):
+        return _each("pinv", x, (x.shape[-1], x.shape[-2]), rcond=rcond, hermitian=hermitian, **more)
+    least = as_tensor(least)[..., None, None]
+    x = broadcast_to(x, (*np.broadcast_shapes(x.shape[:-2], least.shape[:-2]), *x.shape[-2:]))
+    x = whole(x, [x.ndim - 2, x.ndim - 1])
+    own = zip(least.shape, x.chunks[x.ndim - least.ndim :])
+    least = least.rechunk(tuple((1,) if n == 1 else cut for n, cut in own))
+    chunks = (*x.chunks[:-2], (x.shape[-1],), (x.shape[-2],))
+    return map_blocks(_inverted, x, least, dtype=x.dtype, chunks=chunks, name="pinv", hermitian=hermitian)
+
+
+def _inverted(block: Array, least: Array, hermitian: bool) -> Array:
+    """The pseudo-inverses of a block of matrices, each with its tolerance."""
+    return np.linalg.pinv(block, least[..., 0, 0], hermitian)
+
+
+@offers("linalg.det")
+def det(a: Any) -> Tensor:
+    """`np.linalg.det`: the determinant of each matrix."""
+    return Tensor(_each("det", _matrices("det", a, True), (1, 1))[..., 0, 0].data)
+
+
+@offers("linalg.slogdet")
+def slogdet(a: Any) -> Any:
+    """`np.linalg.slogdet`: sign and logarithm of the determinant of each matrix."""
+    x = _matrices("slogdet", a, True)
+    real = np.zeros(0, x.dtype).real.dtype
+    return SlogdetResult(*_several("slogdet", x, [(), ()], [x.dtype, real]))
+
+
+@offers("linalg.eigh")
+def eigh(a: Any, UPLO: str = "L") -> Any:
+    """`np.linalg.eigh`: eigenvalues and vectors of each symmetric or Hermitian matrix."""
+    x = _matrices("eigh", a, True)
+    n, real = x.shape[-1], np.zeros(0, x.dtype).real.dtype
+    return EighResult(*_several("eigh", x, [(n,), (n, n)], [real, x.dtype], UPLO=UPLO))
+
+
+@offers("linalg.eigvalsh")
+def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
+    """`np.linalg.eigvalsh`: eigenvalues of each symmetric or Hermitian matrix."""
+    x = _matrices("eigvalsh", a, True)
+    return Tensor(_each("eigvalsh", x, (x.shape[-1], 1), np.zeros(0, x.dtype).real.dtype, UPLO=UPLO)[..., 0].data)
+
+
+@offers("linalg.matrix_power")
+def matrix_power(a: Any, n: int) -> Tensor:
+    """`np.linalg.matrix_power`: each matrix times itself, inverted first where `n` is negative."""
+    x = as_tensor(a)
+    if x.dtype.kind in "biu" and n >= 0:  # whole numbers stay so
+        return _power(x, n)
+    return _each("matrix_power", _matrices("matrix_power", x, True), n=n)
+
+
+def _power(x: Tensor, n: int) -> Tensor:
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError(
+            f"Last 2 dimensions of the array must be square, and matrix_power was given {x.shape}"
+        )
+    return along("matrix_power", np.linalg.matrix_power, x, [x.ndim - 2, x.ndim - 1], dtype=x.dtype, n=n)
+
+
+@offers("linalg.solve")
+def solve(a: Any, b: Any) -> Tensor:
+    """`np.linalg.solve`: x with `a @ x = b`, for each matrix; right sides are cut as they are."""
+    x, y = _matrices("solve", a, True), as_tensor(b)
+    vector = y.ndim == 1
+    y = y[:, None] if vector else y
+    if y.ndim < 2 or y.shape[-2] != x.shape[-1]:
+        raise ValueError(
+            f"solve: a has {x.shape[-1]} columns and b the shape {as_tensor(b).shape}; b needs as many rows"
+        )
+    dtype = np.linalg.solve(np.ones((1, 1), x.dtype), np.ones((1, 1), y.dtype)).dtype
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    x = whole(broadcast_to(astype(x, dtype), (*batch, *x.shape[-2:])), [len(batch), len(batch) + 1])
+    y = broadcast_to(astype(y, dtype), (*batch, *y.shape[-2:])).rechunk((*x.chunks[:-2], -1, as_tensor(y).chunks[-1]))
+    value = blockwise("solve", np.linalg.solve, [x, y], y.chunks, dtype)
+    return Tensor(value[..., 0].data) if vector else value
+
+
+@offers("linalg.lstsq")
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """`np.linalg.lstsq`: solution, squared residues, rank and singular values of `a @ x ~ b`.
+
+    A tall `a` cut by rows goes by way of `qr`, so that no process holds it. Residues are NumPy's: none (shape (0,))
+    where the rank is below the number of columns, or there are no more rows than columns; for that, the rank and the
+    residues' shape are computed at once.
+    """
+    x, y = _matrices("lstsq", a), as_tensor(b)
+    if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
+        raise np.linalg.LinAlgError(f"Incompatible dimensions: a has shape {x.shape} and b {y.shape}")
+    m, n = x.shape
+    sides = y[:, None] if y.ndim == 1 else y
+    if _is_tall(x):
+        tall = _Tall(x)
+        q = tall.q()
+        small_a, small_b = tall.r, matmul(q.conj().T if x.dtype.kind == "c" else q.T, sides)
+    else:
+        small_a, small_b = whole(x, [0, 1]), sides
+    rcond = np.finfo(x.dtype).eps * max(m, n) if rcond is None else float(rcond)
+    solution, _, rank, s = np.linalg.lstsq(small_a.fetch(), small_b.fetch(), rcond=rcond)
+    value = as_tensor(solution)
+    if rank == n and m > n:
+        left = sides - matmul(x, value)
+        residues: Tensor = FUNCTIONS["sum"](FUNCTIONS["abs"](left) ** 2, 0)
+    else:
+        residues = as_tensor(np.zeros(0, np.zeros(0, solution.dtype).real.dtype))
+    return (value[:, 0] if y.ndim == 1 else value), residues, rank, as_tensor(s)

@@ -1,0 +1,261 @@
+"""Products of matrices and vectors, and `np.linalg`'s names for them.
+
+Used as `jmars.tensor.<name>` and `jmars.tensor.linalg.<name>`, by Tensor's operators and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+import operator
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.infer import kind_of
+from jmars.tensor.infer import result_type as common_dtype
+from jmars.tensor.ops.index.getitem import diagonal
+from jmars.tensor.ops.linalg.contraction import contracted
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.reduce.reduction import sum_
+from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "trace", "vdot"]
+
+normal_axis = np.lib.array_utils.normalize_axis_index
+
+
+def _two(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, np.dtype[Any]]:
+    """Both as tensors, and the dtype of their product."""
+    dtype = common_dtype(kind_of(a), kind_of(b))
+    if dtype.kind in "mM":
+        raise UnsupportedError(f"np.{name} of times is not in jmars; convert them to numbers with astype")
+    return as_tensor(a), as_tensor(b), dtype
+
+
+def _given(name: str, result: Tensor, out: Any) -> Any:
+    return handed(result, out, name)
+
+
+@offers("matmul", "linalg.matmul")
+def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", dtype: Any = None,
+           **kwargs: Any) -> Any:  # fmt: skip
+    """`np.matmul`: products of matrices, of stacks of them, and of vectors.
+
+    Each output chunk is a sum of products of chunks, so no process ever needs a whole row.
+
+    Raises
+    ------
+    ValueError
+        If the lengths that are summed along differ, or there is an axis missing.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> matmul(ones((4, 6), chunk_size=4), ones((6, 2), chunk_size=3)).fetch().tolist()
+    [[6.0, 6.0], [6.0, 6.0], [6.0, 6.0], [6.0, 6.0]]
+    """
+    if kwargs:
+        raise UnsupportedError(f"np.matmul with {', '.join(kwargs)} is not in jmars; move the axes first")
+    out = out[0] if isinstance(out, tuple) else out
+    a, b, common = _two("matmul", x1, x2)
+    common = common if dtype is None else np.dtype(dtype)
+    if not a.ndim or not b.ndim:
+        raise ValueError("matmul: Input operand does not have enough dimensions (a number has none); use multiply")
+    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ValueError(
+            "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature "
+            f"(n?,k),(k,m?)->(n?,m?) (size {b.shape[-2 if b.ndim > 1 else 0]} is different from {a.shape[-1]})"
+        )
+    row, column, summed = 0, 1, 2
+    stacked = max(a.ndim, b.ndim) - 2
+    batch = tuple(range(3, 3 + max(stacked, 0)))
+    left = (*batch[len(batch) - max(a.ndim - 2, 0) :], *((row,) if a.ndim > 1 else ()), summed)
+    right = (*batch[len(batch) - max(b.ndim - 2, 0) :], summed, *((column,) if b.ndim > 1 else ()))
+    result = (*batch, *((row,) if a.ndim > 1 else ()), *((column,) if b.ndim > 1 else ()))
+    return _given("matmul", contracted("matmul", (a, b), (left, right), result, common), out)
+
+
+@offers("dot")
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """`np.dot`: the sum along the last axis of `a` and the last but one of `b`."""
+    x, y, dtype = _two("dot", a, b)
+    if not x.ndim or not y.ndim:
+        return _given("dot", x * y, out)
+    if x.ndim <= 2 and y.ndim <= 2:
+        _check_dot("dot", x, x.ndim - 1, y, max(y.ndim - 2, 0))
+        return _given("dot", matmul(x, y), out)
+    return _given("dot", _summed("dot", x, [x.ndim - 1], y, [max(y.ndim - 2, 0)], dtype), out)
+
+
+@offers("vdot")
+def vdot(a: Any, b: Any, /) -> Tensor:
+    """`np.vdot`: the product of two flattened arrays, the first conjugated."""
+    x, y = ravel(a), ravel(b)
+    _check_dot("vdot", x, 0, y, 0)
+    conjugated: Tensor = x.conj() if x.dtype.kind == "c" else x
+    return matmul(conjugated, y)  # type: ignore[no-any-return]
+
+
+@offers("vecdot", "linalg.vecdot")
+def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Tensor:
+    """`np.vecdot`: the products of vectors along an axis, the first conjugated."""
+    a, b, dtype = _two("vecdot", x1, x2)
+    return sum_((a.conj() if a.dtype.kind == "c" else a) * b, axis, dtype)  # type: ignore[no-any-return]
+
+
+@offers("inner")
+def inner(a: Any, b: Any, /) -> Tensor:
+    """`np.inner`: the sum along both last axes."""
+    x, y, dtype = _two("inner", a, b)
+    if not x.ndim or not y.ndim:
+        product: Tensor = x * y
+        return product
+    return _summed("inner", x, [x.ndim - 1], y, [y.ndim - 1], dtype)
+
+
+@offers("outer")
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """`np.outer`: all products of two flattened arrays."""
+    x, y = ravel(a), ravel(b)
+    return _given("outer", x[:, None] * y[None, :], out)
+
+
+@offers("linalg.outer")
+def _outer_of_vectors(x1: Any, x2: Any, /) -> Any:
+    """`np.linalg.outer`: as `np.outer`, of vectors only."""
+    x, y = as_tensor(x1), as_tensor(x2)
+    if x.ndim != 1 or y.ndim != 1:
+        raise ValueError(
+            f"Input arrays must be one-dimensional, but they are x1.ndim={x.ndim} and x2.ndim={y.ndim}; "
+            "np.outer flattens them"
+        )
+    return outer(x, y)
+
+
+@offers("tensordot", "linalg.tensordot")
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
+    """`np.tensordot`: the sum along some axes of each, given as a number of them or as two lists."""
+    x, y, dtype = _two("tensordot", a, b)
+    if np.iterable(axes):
+        first, second = ([operator.index(i) for i in (part if np.iterable(part) else [part])] for part in axes)
+    else:
+        n = operator.index(axes)
+        first, second = list(range(x.ndim - n, x.ndim)), list(range(n))
+    if len(first) != len(second) or max(len(first), len(second)) > min(x.ndim, y.ndim):
+        raise ValueError("shape-mismatch for sum")
+    return _summed("tensordot", x, [normal_axis(i, x.ndim) for i in first], y, [normal_axis(i, y.ndim) for i in second],
+                   dtype)  # fmt: skip
+
+
+def _summed(name: str, x: Tensor, first: list[int], y: Tensor, second: list[int], dtype: np.dtype[Any]) -> Tensor:
+    """Sums along axes `first` of `x` with axes `second` of `y`; the others follow one another."""
+    for i, k in zip(first, second):
+        _check_dot(name, x, i, y, k)
+    left = tuple(range(x.ndim))
+    right = tuple(first[second.index(k)] if k in second else x.ndim + k for k in range(y.ndim))
+    result = tuple(i for i in left if i not in first) + tuple(x.ndim + k for k in range(y.ndim) if k not in second)
+    return contracted(name, (x, y), (left, right), result, dtype)
+
+
+def _check_dot(name: str, x: Tensor, i: int, y: Tensor, k: int) -> None:
+    if x.shape[i] != y.shape[k]:
+        raise ValueError(
+            f"shapes {x.shape} and {y.shape} not aligned for {name}: {x.shape[i]} (dim {i}) != {y.shape[k]} (dim {k})"
+        )
+
+
+@offers("einsum")
+def einsum(subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, optimize: Any = False,
+           **kwargs: Any) -> Any:  # fmt: skip
+    """`np.einsum` of subscripts like "ij,jk->ik" or "...i,i->...".
+
+    All factors are multiplied chunk by chunk at once, so many factors are better multiplied two by two.
+    """
+    if not isinstance(subscripts, str) or kwargs:
+        raise UnsupportedError(
+            "np.einsum takes text like 'ij,jk->ik' in jmars, and no keywords but out, dtype, optimize"
+        )
+    given, arrow, result = _without_ellipsis(subscripts.replace(" ", ""), [np.ndim(x) for x in operands])
+    terms = given.split(",")
+    if len(terms) != len(operands):
+        raise ValueError("the number of subscripts does not match the number of operands")
+    if not arrow:
+        result = "".join(sorted(c for c in set(given) - {","} if given.count(c) == 1))
+    tensors = [as_tensor(x) for x in operands]
+    for term, x in zip(terms, tensors):
+        if len(term) != x.ndim:
+            raise ValueError(f"einstein sum subscripts {term!r} do not match an operand of {x.ndim} axes")
+    if not set(result) <= set(given) or len(set(result)) < len(result):
+        raise ValueError(f"einstein sum subscripts {result!r} of the output are not those of the input, each once")
+    kind = np.result_type(*(x.dtype for x in tensors)) if dtype is None else np.dtype(dtype)
+    labels = [tuple(ord(c) for c in term) for term in terms]
+    labels, numbers = _small(labels)
+    value = contracted("einsum", tensors, labels, tuple(numbers[ord(c)] for c in result), kind)
+    return _given("einsum", value, out)
+
+
+def _without_ellipsis(text: str, ndims: Sequence[int]) -> tuple[str, str, str]:
+    """Subscripts with letters in place of "...": the terms, an arrow if there is one, the result."""
+    given, arrow, result = text.partition("->")
+    if "..." not in text:
+        return given, arrow, result
+    terms = given.split(",")
+    free = [c for c in string.ascii_letters if c not in text]
+    extra = [n - len(t.replace("...", "")) if "..." in t else 0 for t, n in zip(terms, ndims)]
+    letters = "".join(free[: max(extra, default=0)])
+    terms = [t.replace("...", letters[len(letters) - n :]) for t, n in zip(terms, extra)]
+    if arrow:
+        return ",".join(terms), arrow, result.replace("...", letters)
+    once = sorted(c for c in set("".join(terms)) - set(letters) if "".join(terms).count(c) == 1)
+    return ",".join(terms), "->", letters + "".join(once)
+
+
+def _small(labels: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], dict[int, int]]:
+    """Labels as small numbers, for which einsum has letters."""
+    numbers = {label: i for i, label in enumerate(dict.fromkeys(c for own in labels for c in own))}
+    return [tuple(numbers[c] for c in own) for own in labels], numbers
+
+
+@offers("trace")
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    """`np.trace`: the sum along a diagonal."""
+    return sum_(diagonal(a, offset, axis1, axis2), -1, dtype, out)
+
+
+@offers("linalg.diagonal")
+def _diagonal_of_matrices(x: Any, /, *, offset: int = 0) -> Tensor:
+    """`np.linalg.diagonal`: of each matrix of a stack, so along the last axes, not the first."""
+    return diagonal(x, offset, -2, -1)
+
+
+@offers("linalg.trace")
+def _trace_of_matrices(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """`np.linalg.trace`: of each matrix of a stack, so along the last axes, not the first."""
+    return trace(x, offset, -2, -1, dtype)
+
+
+@offers("kron")
+def kron(a: Any, b: Any) -> Tensor:
+    """`np.kron`: each element of `a` times all of `b`."""
+    x, y, _ = _two("kron", a, b)
+    ndim = max(x.ndim, y.ndim)
+    x, y = x.reshape((1,) * (ndim - x.ndim) + x.shape), y.reshape((1,) * (ndim - y.ndim) + y.shape)
+    left = x[tuple(part for _ in range(ndim) for part in (slice(None), None))]
+    right = y[tuple(part for _ in range(ndim) for part in (None, slice(None)))]
+    product: Tensor = (left * right).reshape(tuple(n * m for n, m in zip(x.shape, y.shape)))
+    return product
+
+
+def __getattr__(name: str) -> Any:
+    known = FUNCTIONS.get(f"linalg.{name}")
+    if known is not None:
+        return known
+    if name == "LinAlgError":
+        return np.linalg.LinAlgError
+    if hasattr(np.linalg, name) and not name.startswith("_"):
+        raise AttributeError(str(unsupported(f"linalg.{name}")))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,172 @@
+"""Products of many matrices, norms, ranks and conditions of matrices, and eigenvalues of any matrix.
+
+Used as `jmars.tensor.<name>` and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.linalg.decompositions import EigResult, svd
+from jmars.tensor.ops.linalg.matrix_products import matmul
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.reduce.reduction import all_, max_, min_, sum_
+from jmars.tensor.ops.shape.axes import expand_dims, moveaxis
+from jmars.tensor.protocols import FUNCTIONS, offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["cond", "eig", "eigvals", "matrix_norm", "matrix_rank", "multi_dot", "norm", "vector_norm"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("matvec")
+def matvec(x1: Any, x2: Any, /) -> Tensor:
+    """`np.matvec`: matrices times vectors."""
+    return Tensor(matmul(as_tensor(x1), as_tensor(x2)[..., None])[..., 0].data)
+
+
+@offers("vecmat")
+def vecmat(x1: Any, x2: Any, /) -> Tensor:
+    """`np.vecmat`: conjugated vectors times matrices."""
+    x = as_tensor(x1)
+    return Tensor(matmul((x.conj() if x.dtype.kind == "c" else x)[..., None, :], as_tensor(x2))[..., 0, :].data)
+
+
+@offers("linalg.multi_dot")
+def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
+    """`np.linalg.multi_dot`: a product of matrices, in the order that costs least."""
+    tensors = [as_tensor(x) for x in arrays]
+    if len(tensors) < 2:
+        raise ValueError("Expecting at least two arrays.")
+    if len(tensors) == 2:
+        return FUNCTIONS["dot"](*tensors, out=out)
+    first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    tensors[0] = tensors[0][None] if first else tensors[0]
+    tensors[-1] = tensors[-1][:, None] if last else tensors[-1]
+    sizes = [x.shape[0] for x in tensors] + [tensors[-1].shape[1]]
+    value = _product(tensors, 0, len(tensors) - 1, _cheapest(tuple(sizes)))
+    value = value[0] if first else value
+    value = Tensor((value[..., 0] if last else value).data)
+    return handed(value, out, "multi_dot")
+
+
+@functools.lru_cache(maxsize=64)
+def _cheapest(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
+    """Where to split each product of matrices i..j of these sizes."""
+    n = len(sizes) - 1
+    cost, split = {(i, i): 0 for i in range(n)}, {}
+    for width in range(1, n):
+        for i in range(n - width):
+            j = i + width
+            ways = [cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)]
+            cost[i, j] = min(ways)
+            split[i, j] = i + ways.index(cost[i, j])
+    return split
+
+
+def _product(x: list[Tensor], i: int, j: int, split: dict[tuple[int, int], int]) -> Tensor:
+    if i == j:
+        return x[i]
+    k = split[i, j]
+    product: Tensor = matmul(_product(x, i, k, split), _product(x, k + 1, j, split))
+    return product
+
+
+@offers("linalg.vector_norm")
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """`np.linalg.vector_norm`: of all elements, or along axes."""
+    data = as_tensor(x)
+    size = ufunc("absolute")(data if data.dtype.kind in "fc" else astype(data, float))
+    if ord == np.inf:
+        return max_(size, axis, keepdims=keepdims)
+    if ord == -np.inf:
+        return min_(size, axis, keepdims=keepdims)
+    if ord == 0:
+        return sum_(astype(size != 0, size.dtype), axis, keepdims=keepdims)
+    if ord == 1:
+        return sum_(size, axis, keepdims=keepdims)
+    if ord == 2:
+        return ufunc("sqrt")(sum_(size * size, axis, keepdims=keepdims))
+    return sum_(size**ord, axis, keepdims=keepdims) ** (1.0 / ord)
+
+
+@offers("linalg.matrix_norm")
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """`np.linalg.matrix_norm`: of each matrix of a stack."""
+    data = as_tensor(x)
+    size = ufunc("absolute")(data if data.dtype.kind in "fc" else astype(data, float))
+    if ord in (None, "fro", "f"):
+        return ufunc("sqrt")(sum_(size * size, (-2, -1), keepdims=keepdims))
+    if ord in (1, -1, np.inf, -np.inf):
+        lines = sum_(size, -2 if abs(ord) == 1 else -1, keepdims=True)
+        return (max_ if ord > 0 else min_)(lines, (-2, -1), keepdims=keepdims)
+    if ord in (2, -2, "nuc"):
+        values = svd(data, compute_uv=False)
+        found = sum_(values, -1) if ord == "nuc" else (max_ if ord == 2 else min_)(values, -1)
+        return expand_dims(found, (-2, -1)) if keepdims else found
+    raise ValueError("Invalid norm order for matrices.")
+
+
+@offers("linalg.norm")
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """`np.linalg.norm`: of vectors along one axis, of matrices along two; of all elements without `ord` and `axis`."""
+    data = as_tensor(x)
+    if axis is None and ord is None:
+        return vector_norm(data, keepdims=keepdims)
+    axes = tuple(range(data.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, data.ndim)
+    if len(axes) == 1:
+        if isinstance(ord, str):
+            raise ValueError(f"Invalid norm order '{ord}' for vectors")
+        return vector_norm(data, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
+    if len(axes) != 2:
+        raise ValueError(
+            f"Improper number of dimensions to norm: {len(axes)}; give axis=, one of vectors, two of matrices"
+        )
+    found = matrix_norm(moveaxis(data, axes, (-2, -1)), ord=ord)
+    return expand_dims(found, axes) if keepdims else found
+
+
+@offers("linalg.cond")
+def cond(x: Any, p: Any = None) -> Any:
+    """`np.linalg.cond`: the condition of each matrix."""
+    data = as_tensor(x)
+    if p in (None, 2, -2):
+        values = svd(data, compute_uv=False)
+        first, last = values[..., 0], values[..., -1]
+        return Tensor((last / first if p == -2 else first / last).data)
+    inverse = FUNCTIONS["linalg.inv"](data)
+    return matrix_norm(data, ord=p) * matrix_norm(inverse, ord=p)
+
+
+@offers("linalg.matrix_rank")
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """`np.linalg.matrix_rank`: singular values above a tolerance, of each matrix."""
+    data = as_tensor(A)
+    if data.ndim < 2:
+        return FUNCTIONS["astype"](ufunc("logical_not")(all_(data == 0)), int)
+    values = svd(data, compute_uv=False, hermitian=hermitian)
+    if tol is None:
+        factor = max(data.shape[-2:]) * np.finfo(values.dtype).eps if rtol is None else as_tensor(rtol)[..., None]
+        tol = max_(values, -1, keepdims=True) * factor
+    else:
+        tol = as_tensor(tol)[..., None]
+    return sum_(values > tol, -1, np.intp)
+
+
+@offers("linalg.eig")
+def eig(a: Any) -> Any:
+    """`np.linalg.eig`; whether its results are real depends on the values, so it is computed at once."""
+    w, v = np.linalg.eig(as_tensor(a).fetch())
+    return EigResult(as_tensor(w), as_tensor(v))
+
+
+@offers("linalg.eigvals")
+def eigvals(a: Any) -> Tensor:
+    """`np.linalg.eigvals`; whether they are real depends on the values, so it is computed at once."""
+    return as_tensor(np.linalg.eigvals(as_tensor(a).fetch()))

@@ -1,0 +1,44 @@
+"""What `out=` means for every function: a tensor takes the result as its value, an array of the user's is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["handed"]
+
+_NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
+
+
+def handed(result: Tensor, out: Any, name: str, casting: Any = "same_kind") -> Any:
+    """A result, or `out` that takes it; an array of the user's is computed into at once.
+
+    Raises
+    ------
+    TypeError
+        If `out` is no array, or the result does not cast to its dtype.
+    ValueError
+        If the result does not broadcast to its shape.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> there = np.zeros(3)
+    >>> handed(arange(3), there, "arange") is there, there.tolist()
+    (True, [0.0, 1.0, 2.0])
+    """
+    if isinstance(out, tuple):
+        (out,) = out
+    if out is None or out is _NO_VALUE:
+        return result
+    if isinstance(out, Tensor):
+        return out._assign(result, casting, name)
+    if isinstance(out, np.ndarray):
+        if not np.can_cast(result.dtype, out.dtype, casting):
+            raise TypeError(f"Cannot cast {name} output from {result.dtype!r} to {out.dtype!r} with rule {casting!r}")
+        np.copyto(out, result.fetch(copy=False), casting=casting)
+        return out
+    raise TypeError("return arrays must be of ArrayType")

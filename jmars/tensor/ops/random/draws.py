@@ -1,0 +1,207 @@
+"""Random chunks: what an executor draws, block by block.
+
+What an element is depends neither on the chunks nor on the blocks: doubles are taken at their place in one PCG64
+sequence (random_doubles.py), anything else cell by cell (random_cells.py). Used by generator.py.
+Source: O'Neill 2014 (PCG, jumping ahead); NumPy's `jumped`, for the distance between cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import ChunkType, Fill, Generate, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
+from jmars.tensor.operand import Operand, Splits, TensorMeta
+from jmars.tensor.ops.chunks.tiling import corners
+from jmars.tensor.ops.random.cells import Box, Cells
+from jmars.tensor.ops.random.doubles import open_doubles
+from jmars.tensor.ops.random.streams import Drawer, Stream, opened, sample
+
+__all__ = ["Doubles", "Draws", "each_cell", "within"]
+
+Array = np.ndarray[Any, Any]
+# Steps between the streams of two cells: 2^128 by the golden ratio, so that no number of them come near each other.
+_APART = 0x9E3779B97F4A7C15F39CC0605CEDC835
+_BAND = 1 << 15  # elements that are drawn at a time, at least
+
+
+@dataclass(frozen=True, eq=False)
+class Doubles(Operand):
+    """Doubles in [0, 1): element i, in C order of the whole array, is number i of a PCG64 sequence.
+
+    So they are NumPy's own, whatever the chunks.
+    """
+
+    function: str
+    stream: Stream
+    scale: tuple[float, float] | None  # (low, high - low)
+    splits: Splits
+    name: ClassVar[str] = "random"
+    binds: ClassVar[str] = "stream"
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return self.function
+
+    def token(self) -> Hashable:
+        """Equal places of equal sequences are equal."""
+        return ("doubles", self.stream, self.scale, self.splits)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One generator per chunk, stream and corner as the argument."""
+        return self.tile_part(builder, output, self.function, output.shape, (0,) * len(output.shape))
+
+    def tile_part(
+        self,
+        builder: ChunkGraphBuilder,
+        output: TensorMeta,
+        label: str,
+        whole: tuple[int, ...],
+        begin: tuple[int, ...],
+    ) -> NDArray[np.int64]:
+        """The same for the part that begins at `begin` of an array of shape `whole`."""
+        return _generated(builder, output, label, open_doubles, (self.scale, whole), self.stream, begin=begin)
+
+
+def _generated(
+    builder: ChunkGraphBuilder,
+    output: TensorMeta,
+    label: str,
+    open_: Callable[..., Fill],
+    params: tuple[Any, ...],
+    stream: Stream,
+    work: Mapping[tuple[int, ...], int] = MappingProxyType({}),
+    begin: tuple[int, ...] = (),
+) -> NDArray[np.int64]:
+    shapes, which = shape_classes(output.chunks)
+    programs = [
+        single(label, (), Generate(open_, params, ChunkType(shape, output.dtype), True, work=work.get(shape, 0)))
+        for shape in shapes
+    ]
+    none = np.empty((which.size, 0), np.int64)
+    args: list[tuple[Any, ...]] = [((stream, corner),) for (corner,) in corners(output.chunks)]
+    if any(begin):
+        args = [((stream, tuple(map(sum, zip(begin, corner)))),) for ((_, corner),) in args]
+    return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws(Operand):
+    """Draws of any distribution, cell by cell."""
+
+    function: str
+    stream: Stream
+    method: str  # of numpy.random.Generator
+    arguments: tuple[Any, ...]
+    vector: int  # axes that a draw has of its own: 1 for those that give vectors, or 0
+    splits: Splits
+    name: ClassVar[str] = "random"
+    binds: ClassVar[str] = "stream"
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return self.function
+
+    def token(self) -> Hashable:
+        """Equal draws of equal seeds are equal."""
+        return ("draws", self.stream, self.method, repr(self.arguments), self.splits)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One generator per chunk, stream and corner as the argument."""
+        cells = Cells.of(output.shape, self.vector)
+        params = (self.method, self.arguments, cells, self.vector)
+        shapes = [shape for shape in shape_classes(output.chunks)[0] if shape]
+        work = {shape: min(_band(shape, cells)[0], shape[0]) * math.prod(shape[1:]) for shape in shapes}
+        cell = min(math.prod(cells.sides), math.prod(cells.shape))
+        work = {shape: (band + cell) * output.dtype.itemsize for shape, band in work.items()}
+        return _generated(builder, output, self.function, open_draws, params, self.stream, work)
+
+
+def each_cell(stream: Stream, cells: Cells) -> Callable[[int], Drawer]:
+    """What opens the stream of a cell by its number; the stream itself where there is but one cell."""
+    drawer = opened(stream)
+    if cells.is_one:
+        return lambda number: opened(stream)
+    bits, state = drawer.bit_generator, drawer.bit_generator.state
+
+    def placed(number: int) -> Drawer:
+        bits.state = state
+        bits.advance(number * _APART % 2**128)
+        return drawer
+
+    return placed
+
+
+def _band(shape: tuple[int, ...], cells: Cells) -> tuple[int, int]:
+    """Rows of a chunk that are drawn at a time, whole cells each; and the elements of a row."""
+    width = math.prod(shape[1:])
+    return max(1, _BAND // max(1, cells.sides[0] * width)) * cells.sides[0], width
+
+
+def open_draws(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], output: ChunkType) -> Fill:
+    """Writes the draws of a chunk, rows of cells at a time; what blocks leave of them is held for the next ones."""
+    method, arguments, cells, vector = params
+    stream, corner = arg
+    shape = output.shape
+    if len(shape) == vector:  # a number or a vector alone
+        cells, corner, shape = Cells((1, *cells.shape), (1, *cells.sides)), (0, *corner), (1, *shape)
+    drawer_of = each_cell(stream, cells)
+    tall, width = _band(shape, cells)
+    side, first, end = cells.sides[0], corner[0], corner[0] + shape[0]
+    across = Cells(cells.shape[1:], cells.sides[1:])
+    behind = list(across.over(tuple((c, c + n) for c, n in zip(corner[1:], shape[1:]))))
+    chunk = tuple((c, c + n) for c, n in zip(corner[1:], shape[1:]))
+    parts = [  # of a row of cells: its number, its shape, what of it is wanted and where that goes
+        (one.number, one.shape[: len(one.shape) - vector], within(both, one.begin), within(both, corner[1:]))
+        for one, both in ((one, one.overlap(chunk)) for one in behind)
+    ]
+    per_row = math.prod(-(-n // s) for n, s in zip(across.shape, across.sides))
+    held: Array | None = None  # rows that were drawn together, reused
+    held_number = -1
+
+    def draw(target: Array, low: int, high: int) -> None:
+        """Rows of the array that are whole cells of this chunk."""
+        for row in range(low // side, -(-high // side)):
+            begin = row * side
+            top, bottom = max(low, begin), min(high, begin + side)
+            rows = slice(top - low, bottom - low)
+            for number, cell, source, place in parts:
+                # rows of the cell behind the last that is wanted are not drawn
+                drawer = drawer_of(row * per_row + number)
+                values = sample(drawer, method, arguments, (bottom - begin, *cell), output.dtype)
+                target[(rows, *place)] = values[(slice(top - begin, None), *source)]
+
+    def fill(out: Array, start: int) -> None:
+        nonlocal held, held_number
+        while out.size:
+            number = (first + start // width) // tall
+            low, high = max(first, number * tall), min(end, (number + 1) * tall)
+            begin, size = (low - first) * width, (high - low) * width
+            if start == begin and out.size >= size:
+                n = size
+                draw(out[:n].reshape(high - low, *shape[1:]), low, high)
+            else:
+                if held is None:
+                    held = np.empty(min(tall, end - first) * width, output.dtype)
+                if number != held_number:
+                    held_number = number
+                    draw(held[:size].reshape(high - low, *shape[1:]), low, high)
+                n = min(begin + size - start, out.size)
+                out[:n] = held[start - begin : start - begin + n]
+            start, out = start + n, out[n:]
+
+    return fill
+
+
+def within(box: Box, begin: Sequence[int]) -> tuple[slice, ...]:
+    """A box as an index of an array that lies at `begin`."""
+    return tuple(slice(lo - a, hi - a) for (lo, hi), a in zip(box, begin))

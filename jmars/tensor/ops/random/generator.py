@@ -1,0 +1,397 @@
+"""`numpy.random.Generator`, lazily: the same seed gives the same arrays, whatever the chunks and the workers.
+
+A generator of ours holds one of NumPy's. Arrays of at most `SMALL` elements are its own next numbers, so they are
+NumPy's; and doubles of a PCG64 are so whatever their number. Any other array has a stream of its own, whose seed is
+drawn from it. Used by random.py. Source: numpy.random (NumPy 2).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import Operand, Splits, new_data
+from jmars.tensor.ops.create.constants import shape_of
+from jmars.tensor.ops.index.take import taken
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.random.cells import SMALL
+from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS, parameters
+from jmars.tensor.ops.random.draws import Doubles, Draws
+from jmars.tensor.ops.random.permutation import Order
+from jmars.tensor.ops.random.streams import Drawer, Stream, entropy, jumped, packed, sample
+from jmars.tensor.ops.random.tensor_parameters import given_draws
+from jmars.tensor.protocols import call, unsupported
+from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["Generator"]
+
+_F8, _I8 = np.dtype(np.float64), np.dtype(np.int64)
+_OPTIONS = 1 << 20  # bytes of options that travel with each draw from them; more are taken from where they lie
+
+
+class Generator:
+    """`numpy.random.Generator`: each call makes a tensor, cut as `chunk_size` or `chunks` says.
+
+    Parameters
+    ----------
+    seed
+        What `numpy.random.default_rng` takes, also a bit generator or a generator of NumPy's, which is then drawn
+        from; None: from the system.
+
+    Examples
+    --------
+    >>> x = Generator(7).normal(size=(4, 4), chunk_size=3)
+    >>> bool((x.fetch() == np.random.default_rng(7).normal(size=(4, 4))).all())
+    True
+    """
+
+    def __init__(self, seed: Any = None) -> None:
+        self._set(np.random.default_rng(entropy(seed)), isinstance(seed, np.random.BitGenerator | np.random.Generator))
+
+    def _set(self, numpys: np.random.Generator, shared: bool) -> None:
+        """Draw from a generator of NumPy's; whether others draw from it too."""
+        self._own, self._shared = numpys, shared
+        self._owed: Callable[[], object] | None = None  # the draw that it is behind by, as long as nobody asks it
+
+    @property
+    def _numpy(self) -> np.random.Generator:
+        """NumPy's generator, where the next draw begins."""
+        if self._owed is not None:
+            owed, self._owed = self._owed, None
+            owed()
+        return self._own
+
+    @property
+    def bit_generator(self) -> Any:
+        """NumPy's bit generator behind this one."""
+        return self._numpy.bit_generator
+
+    @property
+    def _drawer(self) -> Drawer:
+        """What draws small arrays."""
+        return self._numpy
+
+    def random(self, size: Any = None, dtype: Any = float, out: Any = None, *, chunk_size: ChunkSize = None,
+               chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+        """Floats in [0, 1); doubles are NumPy's own."""
+        return self._random("random", size, dtype, out, chunk_size, chunks)
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None, *, chunk_size: ChunkSize = None,
+                chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+        """Doubles in [low, high), NumPy's own; the bounds may be tensors."""
+        if not _is_number(low) or not _is_number(high):
+            return self._of_parameters("uniform", (low, high), size, _F8, chunk_size, chunks)
+        if not math.isfinite(high - low):
+            raise OverflowError("high - low range exceeds valid bounds")
+        if high < low and self._drawer is self._numpy:
+            raise ValueError("high < low")
+        return self._doubles("uniform", size, (float(low), float(high)), chunk_size, chunks)
+
+    def standard_normal(self, size: Any = None, dtype: Any = float, out: Any = None, *, chunk_size: ChunkSize = None,
+                        chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+        """Normal, mean 0, deviation 1."""
+        return self._written(self._draw("standard_normal", (), _of(size, out), dtype, chunk_size, chunks), out)
+
+    def standard_exponential(self, size: Any = None, dtype: Any = float, method: str = "zig", out: Any = None, *,
+                             chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+        """Exponential, mean 1; `method` is "zig" or "inv", NumPy's two ways to draw it."""
+        arguments = () if method == "zig" else (str(method),)
+        drawn = self._draw("standard_exponential", arguments, _of(size, out), dtype, chunk_size, chunks)
+        return self._written(drawn, out)
+
+    def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = float, out: Any = None, *,
+                       chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+        """Gamma of a shape, scale 1."""
+        drawn = self._of_parameters("standard_gamma", (shape,), _of(size, out), dtype, chunk_size, chunks)
+        return self._written(drawn, out)
+
+    def integers(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False, *,
+                 chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+        """Integers in [low, high), or [0, low) without `high`; up to `high` itself with `endpoint`."""
+        if high is None:
+            low, high = 0, low
+        if _is_number(low) and _is_number(high):
+            low, high = (_whole(bound) for bound in (low, high))
+        if not isinstance(high, Tensor):
+            high = high if np.ndim(high) == 0 else np.asarray(high)
+        return self._of_parameters("integers", (low, high + 1 if endpoint else high), size, dtype, chunk_size, chunks)
+
+    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True,
+               *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+        """Elements of `a` (of range(a) for an int) along an axis, with probabilities `p`."""
+        chances = None if p is None else np.asarray(p.fetch() if isinstance(p, Tensor) else p, float)
+        options = a if isinstance(a, Tensor) else np.asarray(a)
+        axis = np.lib.array_utils.normalize_axis_index(axis, options.ndim) if options.ndim else 0
+        length = operator.index(a) if not options.ndim and not isinstance(a, Tensor) else options.shape[axis]
+        np.random.default_rng(0).choice(length, 1, p=chances) if chances is not None else _choosable(length, size)
+        if not replace:
+            at = self._without_replacement(length, size, chances, shuffle, chunk_size, chunks)
+            return _picked(options, at, axis) if options.ndim else at
+        cumulated = None
+        if chances is not None:
+            cumulated = np.cumsum(chances)
+            cumulated = packed(cumulated / cumulated[-1])
+        if not options.ndim:
+            return self._draw("choice", (length, cumulated), size, _I8, chunk_size, chunks)
+        if (
+            isinstance(options, np.ndarray)
+            and options.ndim == 1
+            and options.nbytes <= _OPTIONS
+            and options.dtype != "O"
+        ):
+            return self._draw("choice", (packed(options), cumulated), size, options.dtype, chunk_size, chunks)
+        return _picked(options, self._draw("choice", (length, cumulated), size, _I8, chunk_size, chunks), axis)
+
+    def permutation(self, x: Any, axis: int = 0, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
+        """range(x) in any order, or the array `x` in any order of an axis."""
+        if isinstance(x, int | np.integer):
+            return self._order(operator.index(x), operator.index(x), chunk_size, chunks)
+        whole = as_tensor(x, chunk_size=chunk_size, chunks=chunks)
+        axis = np.lib.array_utils.normalize_axis_index(axis, whole.ndim)
+        return self._reordered(whole, axis, whole.ndim > 1)
+
+    def permuted(self, x: Any, *, axis: int | None = None, out: Any = None) -> Tensor:
+        """The elements of each line of an axis in an order of its own; all elements in any order where it is None."""
+        whole = as_tensor(x)
+        if axis is None:
+            drawn = call("reshape", self._reordered(call("ravel", whole), 0), whole.shape)
+        else:
+            axis = np.lib.array_utils.normalize_axis_index(axis, whole.ndim)
+            if math.prod(whole.shape) <= SMALL:
+                line = np.arange(whole.shape[axis]).reshape([-1 if i == axis else 1 for i in range(whole.ndim)])
+                order: Any = self._numpy.permuted(np.broadcast_to(line, whole.shape), axis=axis)
+            else:
+                order = call("argsort", self.random(whole.shape, chunks=whole.chunks), axis)
+            drawn = call("take_along_axis", whole, order, axis)
+        return self._written(drawn, out)
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        """Bring the elements of a tensor into any order of an axis."""
+        if not isinstance(x, Tensor):
+            self._drawer.shuffle(x, *([axis] if self._drawer is self._numpy else []))
+            return
+        axis = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
+        x._check_write()
+        x._rebind(self._reordered(x, axis, x.ndim > 1).rechunk(chunks=x.chunks))
+
+    def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, check_valid: str = "warn", tol: float = 1e-8,
+                            *, method: str = "svd", chunk_size: ChunkSize = None,
+                            chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+        """Normal vectors of a mean and a covariance; their axis is the last."""
+        mean, cov = (np.asarray(one.fetch() if isinstance(one, Tensor) else one) for one in (mean, cov))
+        batch = () if size is None else shape_of(size)
+        more: Any = {"method": method} if self._drawer is self._numpy else {}
+        if math.prod(batch) * mean.size <= SMALL:
+            value = self._drawer.multivariate_normal(mean, cov, batch, check_valid, tol, **more)
+            return as_tensor(value, chunk_size=chunk_size, chunks=chunks)
+        probe: Any = np.random.default_rng(0)
+        probe.multivariate_normal(mean, cov, 1, check_valid, tol, method=method)  # raises what NumPy raises
+        normal = self.standard_normal((*batch, mean.size), chunk_size=chunk_size, chunks=chunks)
+        result: Tensor = mean + normal @ _factor(cov, method).T
+        return result
+
+    def bytes(self, length: int) -> bytes:
+        """Random bytes, here and now."""
+        return self._numpy.bytes(length)
+
+    def spawn(self, n_children: int) -> list[Generator]:
+        """Generators whose sequences have nothing to do with one another: NumPy's children."""
+        return [Generator(child) for child in self._numpy.spawn(n_children)]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in DISTRIBUTIONS or name in VECTORS:
+            return lambda *args, **kwargs: self._distribution(name, args, kwargs)
+        if hasattr(np.random.Generator, name) and not name.startswith("_"):
+            raise unsupported(f"random.{name}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.bit_generator).__name__})"
+
+    # How a draw is made
+
+    def _distribution(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        """A distribution of the tables."""
+        given, size, rest = parameters(name, args, kwargs)
+        cut = (rest.pop("chunk_size", None), rest.pop("chunks", None))
+        if rest:
+            raise TypeError(f"{name}() got an unexpected keyword argument {next(iter(rest))!r}")
+        if name in DISTRIBUTIONS:
+            return self._of_parameters(name, tuple(given), size, None, *cut)
+        if any(isinstance(one, Tensor) for one in given):
+            given = [one.fetch() if isinstance(one, Tensor) else one for one in given]
+        return self._draw(name, tuple(map(packed, given)), size, None, *cut, vector=1)
+
+    def _of_parameters(self, name: str, given: tuple[Any, ...], size: Any, dtype: Any, chunk_size: ChunkSize,
+                       chunks: ChunkSize) -> Tensor:  # fmt: skip
+        """A draw of one number for each element; parameters may be arrays or tensors."""
+        if all(map(_is_number, given)):
+            return self._draw(name, tuple(map(packed, given)), size, dtype, chunk_size, chunks)
+        own = np.broadcast_shapes(*(np.shape(one) for one in given))
+        shape = own if size is None else shape_of(size)
+        if not _broadcasts(own, shape):
+            raise ValueError(f"Output size {shape} is not compatible with broadcast dimensions of inputs {own}.")
+        if math.prod(shape) <= SMALL and not any(isinstance(one, Tensor) for one in given):
+            return self._draw(name, tuple(map(packed, given)), shape, dtype, chunk_size, chunks)
+        kinds = [np.ones(1, one.dtype) if isinstance(one, Tensor) else np.asarray(one) for one in given]
+        kind = (
+            check_dtype(dtype) if dtype is not None else sample(_probe, name, _harmless(name, kinds), (1,), _F8).dtype
+        )
+        if name in ("uniform", "normal", "exponential", "lognormal"):  # they fuse with what makes their parameters
+            drawn = self._of_scale(name, given, shape, chunk_size, chunks)
+        else:
+            splits = decide_splits(shape, kind, chunk_size, chunks)
+            drawn = given_draws(name, Stream.fresh(self._numpy), [as_tensor(one) for one in given], shape, kind, splits)
+        return drawn
+
+    def _of_scale(self, name: str, given: tuple[Any, ...], shape: tuple[int, ...], *cut: ChunkSize) -> Tensor:
+        draws: dict[str, Any] = {"uniform": self.random, "exponential": self.standard_exponential}
+        standard = draws.get(name, self.standard_normal)(shape, chunk_size=cut[0], chunks=cut[1])
+        if name == "exponential":
+            result: Tensor = given[0] * standard
+        else:
+            scale = given[1] - given[0] if name == "uniform" else given[1]
+            result = given[0] + scale * standard
+        return call("exp", result) if name == "lognormal" else result
+
+    def _random(self, name: str, size: Any, dtype: Any, out: Any, chunk_size: ChunkSize,
+                chunks: ChunkSize) -> Tensor:  # fmt: skip
+        size = _of(size, out)
+        if np.dtype(dtype) == _F8:
+            return self._written(self._doubles(name, size, (), chunk_size, chunks), out)
+        return self._written(self._draw("random", (), size, dtype, chunk_size, chunks, label=name), out)
+
+    def _doubles(self, name: str, size: Any, bounds: tuple[float, ...], chunk_size: ChunkSize,
+                 chunks: ChunkSize) -> Tensor:  # fmt: skip
+        """Doubles in [0, 1), or within bounds."""
+        shape = () if size is None else shape_of(size)
+        count = math.prod(shape)
+        with _lock:
+            stream = jumped(self._numpy, count) if self._drawer is self._numpy else None
+            if stream is None and count > SMALL:
+                stream = Stream.fresh(self._numpy)
+        if stream is None:
+            return self._draw("uniform" if bounds else "random", bounds, size, _F8, chunk_size, chunks, label=name)
+        splits = decide_splits(shape, _F8, chunk_size, chunks)
+        scale = (bounds[0], bounds[1] - bounds[0]) if bounds else None
+        return _tensor(Doubles(name, stream, scale, splits), shape, _F8, splits)
+
+    def _draw(self, method: str, arguments: tuple[Any, ...], size: Any, dtype: Any, chunk_size: ChunkSize,
+              chunks: ChunkSize, vector: int = 0, label: str = "") -> Tensor:  # fmt: skip
+        """Draws by numbers, or by small arrays where there are few."""
+        batch = () if size is None else shape_of(size)
+        kind = _F8 if dtype is None else check_dtype(dtype)
+        few = batch if any(isinstance(one, tuple) for one in arguments) and not vector and method != "choice" else (1,)
+        probe = sample(_probe, method, arguments, few, kind)  # raises what NumPy raises
+        shape = (*batch, *probe.shape[probe.ndim - vector :])
+        splits = decide_splits(shape, check_dtype(probe.dtype), chunk_size, chunks)
+        with _lock:
+            stream = Stream.of(self._drawer) if math.prod(shape) <= SMALL else None
+            if stream is None:
+                stream = Stream.fresh(self._numpy)
+            else:  # this generator moves on as NumPy's does: now, or when it is next asked
+                self._owed = partial(sample, self._drawer, method, arguments, batch, kind)
+                if self._shared:
+                    _ = self._numpy
+        op = Draws(label or method, stream, method, arguments, vector, splits)
+        return _tensor(op, shape, probe.dtype, splits)
+
+    def _written(self, drawn: Tensor, out: Any) -> Tensor:
+        return handed(drawn, out, "random")  # type: ignore[no-any-return]
+
+    def _order(self, n: int, first: int, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+        """The first places of an order of range(n)."""
+        if n <= SMALL:
+            return as_tensor(self._drawer.permutation(n)[:first], chunk_size=chunk_size, chunks=chunks)
+        splits = decide_splits((first,), _I8, chunk_size, chunks)
+        return _tensor(Order(n, Stream.fresh(self._numpy), splits), (first,), _I8, splits)
+
+    def _reordered(self, x: Tensor, axis: int, by_rows: bool = False) -> Tensor:
+        """An axis of a tensor in any order; NumPy draws that of rows in another way than that of numbers."""
+        n = x.shape[axis]
+        if n <= SMALL:
+            order = np.arange(n)[:, None] if by_rows else np.arange(n)
+            self._drawer.shuffle(order)
+            return taken(x, order.reshape(-1), axis)
+        return taken(x, self._order(n, n, None, None).fetch(), axis)
+
+    def _without_replacement(self, n: int, size: Any, chances: Any, shuffle: bool, *cut: ChunkSize) -> Tensor:
+        """Different numbers of range(n)."""
+        shape = () if size is None else shape_of(size)
+        count = math.prod(shape)
+        if count > n:
+            raise ValueError("Cannot take a larger sample than population when replace is False")
+        if chances is None and count > SMALL:
+            splits = decide_splits(shape, _I8, *cut)
+            ordered: Tensor = call("reshape", self._order(n, count, None, None), shape).rechunk(chunks=splits)
+            return ordered
+        more: Any = {"shuffle": shuffle} if self._drawer is self._numpy else {}
+        value = self._drawer.choice(n, size, False, chances, **more)
+        return as_tensor(value, chunk_size=cut[0], chunks=cut[1])
+
+
+_lock = Lock()  # a generator's place is read and moved on in one
+_probe = np.random.Generator(np.random.PCG64(0))  # draws what nobody sees, to learn what NumPy would raise or give
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, Tensor) and np.ndim(value) == 0
+
+
+def _broadcasts(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether an array of shape `own` can stand for one of `shape`."""
+    return len(own) <= len(shape) and all(n in (1, m) for n, m in zip(own[::-1], shape[::-1]))
+
+
+def _whole(bound: Any) -> int:
+    """A bound of integers as an int; a float only where it is whole, as NumPy takes it."""
+    value = bound.item() if isinstance(bound, np.generic | np.ndarray) else bound
+    return int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
+
+
+def _of(size: Any, out: Any) -> Any:
+    """The size of a draw that is written into `out`."""
+    if out is None or size is None:
+        return size if out is None else out.shape
+    if shape_of(size) != out.shape:
+        raise ValueError("size must match out.shape when used together")
+    return size
+
+
+def _harmless(name: str, kinds: list[Any]) -> tuple[Any, ...]:
+    """Parameters that every distribution takes, of the kinds of those that are given."""
+    fixed = {"integers": (0, 2), "triangular": (0.0, 0.5, 1.0), "zipf": (2.0,), "hypergeometric": (1, 1, 1)}
+    return fixed.get(name) or tuple(0.5 if i or kind.dtype.kind == "f" else 1 for i, kind in enumerate(kinds))
+
+
+def _choosable(length: int, size: Any) -> None:
+    if length < 1 and (size is None or 0 not in shape_of(size)):
+        raise ValueError("a cannot be empty unless no samples are taken" if length == 0 else "a must be greater than 0")
+
+
+def _picked(options: Any, at: Tensor, axis: int) -> Tensor:
+    found: Tensor = call("take", as_tensor(options), at, axis)
+    return found
+
+
+def _factor(cov: Any, method: str) -> Any:
+    """A root of a covariance, as NumPy takes it."""
+    if method == "cholesky":
+        return np.linalg.cholesky(cov)
+    if method == "eigh":
+        s, u = np.linalg.eigh(cov)
+    else:
+        u, s, _ = np.linalg.svd(cov)
+    return u * np.sqrt(s)
+
+
+def _tensor(op: Operand, shape: tuple[int, ...], dtype: np.dtype[Any], splits: Splits) -> Tensor:
+    return Tensor(new_data(op, shape, dtype, splits))

@@ -1,0 +1,101 @@
+"""Orders of many things, made place by place: a keyed bijection of range(n), so that nobody holds the whole.
+
+Place i holds `mixed(i)`: a Feistel network over the next even power of two, walked on as long as it leaves range(n).
+Used by generator.py where an order is too long to be drawn by NumPy in the client.
+Source: Luby, Rackoff 1988; Black, Rogaway 2002, "Ciphers with arbitrary finite domains" (cycle walking); the round's
+mixing is SplitMix64's (Steele, Lea, Flood 2014).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import ChunkType, Fill, Generate, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
+from jmars.tensor.operand import Operand, Splits, TensorMeta
+from jmars.tensor.ops.chunks.tiling import corners
+from jmars.tensor.ops.random.streams import Stream, opened
+
+__all__ = ["Order", "mixed"]
+
+Array = np.ndarray[Any, Any]
+_ROUNDS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Order(Operand):
+    """The first places of an order of range(n), one axis of int64."""
+
+    n: int
+    stream: Stream
+    splits: Splits
+    name: ClassVar[str] = "permutation"
+    binds: ClassVar[str] = "stream"
+
+    def token(self) -> Hashable:
+        """Equal seeds give equal orders."""
+        return ("order", self.n, self.stream, self.splits)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One generator per chunk, stream and corner as the argument."""
+        shapes, which = shape_classes(output.chunks)
+        programs = [
+            single(self.name, (), Generate(open_order, (self.n,), ChunkType(shape, output.dtype), True))
+            for shape in shapes
+        ]
+        none = np.empty((which.size, 0), np.int64)
+        args = [((self.stream, corner),) for (corner,) in corners(output.chunks)]
+        return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
+
+
+def open_order(params: tuple[int], arg: tuple[Stream, tuple[int]], output: ChunkType) -> Fill:
+    """Writes what stands at the places of a chunk."""
+    (n,) = params
+    stream, (begin,) = arg
+    keys = opened(stream).integers(0, 2**64, _ROUNDS, np.uint64)
+
+    def fill(out: Array, start: int) -> None:
+        first = begin + start
+        for at in range(0, out.size, 1 << 14):  # so that what stands between stays in the cache
+            part = out[at : at + (1 << 14)]
+            part[...] = mixed(np.arange(first + at, first + at + part.size, dtype=np.uint64), n, keys)
+
+    return fill
+
+
+def mixed(places: NDArray[np.uint64], n: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Where the order of range(n) that `keys` stand for sends each place; all in [0, n), and no two alike.
+
+    Examples
+    --------
+    >>> keys = np.arange(6, dtype=np.uint64)
+    >>> sorted(mixed(np.arange(10, dtype=np.uint64), 10, keys).tolist())
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+    half = max(1, math.ceil(max(1, (n - 1).bit_length()) / 2))  # bits of each half
+    found = _network(places, half, keys)
+    while (wrong := np.flatnonzero(found >= n)).size:
+        found[wrong] = _network(found[wrong], half, keys)
+    return found
+
+
+def _network(places: NDArray[np.uint64], half: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    bits, mask = np.uint64(half), np.uint64((1 << half) - 1)
+    left, right = places >> bits, places & mask
+    for key in keys:
+        word = right + key
+        word ^= word >> np.uint64(30)
+        word *= np.uint64(0xBF58476D1CE4E5B9)
+        word ^= word >> np.uint64(27)
+        word *= np.uint64(0x94D049BB133111EB)
+        word >>= np.uint64(32)
+        word ^= left
+        word &= mask
+        left, right = right, word
+    return (left << bits) | right

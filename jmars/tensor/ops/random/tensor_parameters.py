@@ -1,0 +1,96 @@
+"""Draws whose parameters are tensors: each element by the parameters at its place.
+
+Cells (random_cells.py) are drawn as wholes, so the parameters are cut where no cell is cut, and what is drawn is cut
+as asked for afterwards. Used by generator.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.chunks.tiling import add_classes, classes, corners
+from jmars.tensor.ops.random.cells import Cells, aligned
+from jmars.tensor.ops.random.draws import each_cell, within
+from jmars.tensor.ops.random.streams import Stream, sample
+from jmars.tensor.ops.shape.reshape import reshape
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["given_draws"]
+
+Array = np.ndarray[Any, Any]
+
+
+def given_draws(
+    function: str, stream: Stream, parameters: Sequence[Tensor], shape: tuple[int, ...], dtype: Any, splits: Splits
+) -> Tensor:
+    """Draws of `shape` cut by `splits`; the parameters broadcast to it."""
+    cells = Cells.of(shape)
+    cut = tuple(aligned(lengths, side) for lengths, side in zip(splits, cells.sides))
+    fitting = []
+    for x in parameters:
+        x = reshape(x, (1,) * (len(shape) - x.ndim) + x.shape)
+        wanted = tuple((1,) if n == 1 else lengths for n, lengths in zip(x.shape, cut))
+        fitting.append(rechunked(x.data, wanted))
+    unique = tuple(dict.fromkeys(fitting))
+    op = GivenDraws(function, stream, tuple(unique.index(one) for one in fitting), inputs=unique)
+    return Tensor(rechunked(new_data(op, shape, dtype, cut), splits))
+
+
+@dataclass(frozen=True, eq=False)
+class GivenDraws(Operand):
+    """Draws by parameters that are read."""
+
+    method: str  # of numpy.random.Generator
+    stream: Stream
+    which: tuple[int, ...]  # the input that each parameter is
+    name: ClassVar[str] = "random"
+    binds: ClassVar[str] = "stream"
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return self.method
+
+    def token(self) -> Hashable:
+        """Equal draws of equal seeds by equal parameters are equal."""
+        return ("given draws", self.stream, self.method, self.which)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One call per chunk, stream and corner as the argument."""
+        cells = Cells.of(output.shape)
+        kinds, which = classes(output.chunks)
+
+        def program(k: int) -> Program:
+            made = ChunkType(kinds[k], output.dtype)
+            types = [
+                ChunkType(tuple(1 if cut == (1,) else n for n, cut in zip(kinds[k], one.splits)), one.dtype)
+                for one in inputs
+            ]
+            params = (self.method, self.which, cells)
+            return single(self.method, types, Call(draw_given, params, tuple(range(len(types))), made, True))
+
+        rows = [np.broadcast_to(one.ids, which.shape).reshape(-1) for one in inputs]
+        args = [((self.stream, corner),) for (corner,) in corners(output.chunks)]
+        return add_classes(builder, program, which.reshape(-1), np.stack(rows, axis=1), args).reshape(which.shape)
+
+
+def draw_given(
+    out: Array, inputs: Sequence[Array], params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]]
+) -> None:
+    """Draw the cells of a chunk, each by its part of the parameters."""
+    method, which, cells = params
+    stream, corner = arg
+    drawer_of = each_cell(stream, cells)
+    for cell in cells.over(tuple((c, c + n) for c, n in zip(corner, out.shape))):
+        part = within(tuple((a, a + n) for a, n in zip(cell.begin, cell.shape)), corner)
+        given = [inputs[i][tuple(slice(None) if n == 1 else s for n, s in zip(inputs[i].shape, part))] for i in which]
+        out[part] = sample(drawer_of(cell.number), method, tuple(given), cell.shape, out.dtype)

@@ -1,0 +1,187 @@
+"""Running sums and products along an axis, and differences.
+
+Each chunk is scanned from what the chunks before it sum up to: their sums are taken first, then carried on one by one,
+so no chunk waits for another to be scanned. Source: Blelloch 1990 (scan in two passes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.shape.axes import broadcast_to, normal_axis
+from jmars.tensor.ops.shape.concatenate import concatenate, part_of_axis
+from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.protocols import FUNCTIONS, offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["cumprod", "cumsum", "diff", "ediff1d"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(Operand):
+    """`ufunc.accumulate` along an axis."""
+
+    function: str
+    ufunc: str
+    axis: int
+    name: ClassVar[str] = "scan"
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return self.function
+
+    def token(self) -> Hashable:
+        """Equal scans of equal inputs are equal."""
+        return ("scan", self.function, self.ufunc, self.axis)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """For each chunk but the last its sum, the sums carried on, and its scan."""
+        (source,) = inputs
+        axis, params = self.axis, (self.ufunc, self.axis)
+        lengths = source.splits[axis]
+        ids = np.moveaxis(source.ids, axis, 0).reshape(len(lengths), -1)
+        kinds, which = classes([s for i, s in enumerate(source.splits) if i != axis])
+        which = which.reshape(-1)
+
+        def program(k: int, function: Any, length: int, carried: int, out: int) -> Program:
+            def chunk(n: int, dtype: np.dtype[Any]) -> ChunkType:
+                return ChunkType((*kinds[k][:axis], n, *kinds[k][axis:]), dtype)
+
+            types = [chunk(length, source.dtype)] + [chunk(1, output.dtype)] * carried
+            step = Call(function, params, tuple(range(len(types))), chunk(out, output.dtype))
+            return single(self.function, types, step)
+
+        rows: list[NDArray[np.int64]] = []
+        carry: NDArray[np.int64] | None = None
+        for at, length in enumerate(lengths):
+            read = ids[at][:, None] if carry is None else np.stack([ids[at], carry], axis=1)
+            carried = read.shape[1] - 1
+
+            def scanned(k: int, length: int = length, carried: int = carried) -> Program:
+                return program(k, scan, length, carried, length)
+
+            def summed(k: int, length: int = length, carried: int = carried) -> Program:
+                return program(k, total, length, carried, 1)
+
+            rows.append(add_classes(builder, scanned, which, read))
+            if at + 1 < len(lengths):
+                carry = add_classes(builder, summed, which, read)
+        grid = [n for i, n in enumerate(output.grid) if i != axis]
+        return np.moveaxis(np.stack(rows).reshape(len(lengths), *grid), 0, axis)
+
+
+def scan(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
+    """Accumulate a chunk, from the second input where there is one."""
+    ufunc, axis = getattr(np, params[0]), params[1]
+    ufunc.accumulate(inputs[0], axis=axis, dtype=_wanted(out), out=out)
+    if len(inputs) > 1:
+        ufunc(inputs[1], out, out=out)
+
+
+def total(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
+    """What is carried on: the sum of a chunk and of what came before."""
+    ufunc, axis = getattr(np, params[0]), params[1]
+    ufunc.reduce(inputs[0], axis=axis, dtype=_wanted(out), out=out, keepdims=True)
+    if len(inputs) > 1:
+        ufunc(inputs[1], out, out=out)
+
+
+def _wanted(out: Array) -> np.dtype[Any] | None:
+    """The dtype in which a ufunc adds; NumPy takes no unit of time there, and adds times in their own."""
+    return None if out.dtype.kind == "m" else out.dtype
+
+
+def _accumulated(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
+    x = as_tensor(a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normal_axis(axis, x.ndim)
+    # short integers are summed in long ones, as `sum` does
+    kind = getattr(np, ufunc_name).reduce(np.zeros(1, x.dtype)).dtype if dtype is None else np.dtype(dtype)
+    result = Tensor(new_data(Scan(name, ufunc_name, axis, inputs=(x.data,)), x.shape, kind, x.chunks))
+    return handed(result, out, name)
+
+
+@offers("cumsum")
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    """`np.cumsum`: running sums along an axis, of all elements where it is None."""
+    return _accumulated("cumsum", "add", a, axis, dtype, out)
+
+
+@offers("cumprod")
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    """`np.cumprod`: running products along an axis, of all elements where it is None."""
+    return _accumulated("cumprod", "multiply", a, axis, dtype, out)
+
+
+@offers("nancumsum")
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    """`np.nancumsum`: running sums with NaN as zero."""
+    return cumsum(_without_nan(a, 0), axis, dtype, out)
+
+
+@offers("nancumprod")
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    """`np.nancumprod`: running products with NaN as one."""
+    return cumprod(_without_nan(a, 1), axis, dtype, out)
+
+
+def _without_nan(a: Any, value: int) -> Tensor:
+    x = as_tensor(a)
+    if x.dtype.kind not in "fc":
+        return x
+    result: Tensor = FUNCTIONS["where"](ufunc("isnan")(x), x.dtype.type(value), x)
+    return result
+
+
+@offers("diff")
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """`np.diff`: differences of neighbours along an axis, `n` times."""
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n!r}")
+    x = as_tensor(a)
+    if not x.ndim:
+        raise ValueError("diff requires input that is at least one dimensional")
+    axis = normal_axis(axis, x.ndim)
+    ends = [_end(x, value, axis) for value in (prepend, append)]
+    if n and any(end is not None for end in ends):
+        x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], axis)
+    for _ in range(n):
+        later, earlier = part_of_axis(x, axis, slice(1, None)), part_of_axis(x, axis, slice(None, -1))
+        x = ufunc("not_equal" if x.dtype == np.dtype(bool) else "subtract")(later, earlier)
+    return Tensor(x.data)
+
+
+def _end(x: Tensor, value: Any, axis: int) -> Tensor | None:
+    """What is put before or behind, as an array of the right shape."""
+    if value is None:
+        return None
+    end = as_tensor(value)
+    return end if end.ndim else broadcast_to(end, tuple(1 if i == axis else n for i, n in enumerate(x.shape)))
+
+
+@offers("ediff1d")
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
+    """`np.ediff1d`: differences of neighbours of all elements, with others before and behind."""
+    x = ravel(ary)
+    parts = [diff(x)]
+    for name, end, at in (("to_begin", to_begin, 0), ("to_end", to_end, 2)):
+        if end is not None:
+            if not np.can_cast(as_tensor(end).dtype, x.dtype, "same_kind"):
+                raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
+            parts.insert(at, astype(ravel(end), x.dtype))
+    return concatenate(parts)

@@ -1,0 +1,157 @@
+"""Reductions made of others: without NaN, averages, comparisons of whole arrays.
+
+Used as `jmars.tensor.<name>` and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.create.constants import full
+from jmars.tensor.ops.elementwise.formula import Formula
+from jmars.tensor.ops.elementwise.ufuncs import astype, isclose, ufunc
+from jmars.tensor.ops.elementwise.ufuncs import where as choice
+from jmars.tensor.ops.reduce.reduction import all_, max_, mean, min_, normal_axes, prod, std, sum_, var
+from jmars.tensor.ops.reduce.where_argument import count_of, is_given
+from jmars.tensor.ops.shape.axes import broadcast_to
+from jmars.tensor.ops.shape.reshape import reshape
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["allclose", "along_axes", "array_equal", "average", "count_nonzero", "nanmean", "nanstd", "nanvar", "ptp"]
+
+
+def _without_nan(name: str, x: Tensor, put: float) -> Tensor:
+    """`x` with `put` in place of NaN."""
+    if x.dtype.kind not in "fc":
+        return x
+    formula = Formula(name)
+    value = formula.read(x)
+    return formula.tensor(formula.where(formula.apply("isnan", value), formula.read(x.dtype.type(put)), value))
+
+
+@offers("nansum")
+def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kwargs: Any) -> Any:
+    """`np.nansum`: NaN counts as 0."""
+    return sum_(_without_nan("nansum", as_tensor(a), 0), axis, dtype, out, keepdims, **kwargs)
+
+
+@offers("nanprod")
+def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kwargs: Any) -> Any:
+    """`np.nanprod`: NaN counts as 1."""
+    return prod(_without_nan("nanprod", as_tensor(a), 1), axis, dtype, out, keepdims, **kwargs)
+
+
+@offers("nanmean")
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *,
+            where: Any = True) -> Any:  # fmt: skip
+    """`np.nanmean`: the mean of what is not NaN."""
+    x = as_tensor(a)
+    if x.dtype.kind not in "fc":
+        return mean(x, axis, dtype, out, keepdims, where=where)
+    mask = _not_nan(x, where)
+    total = sum_(x, axis, dtype, keepdims=keepdims, where=mask)
+    return ufunc("divide")(total, count_of(x, axis, keepdims, mask).astype(total.dtype), out=out)
+
+
+@offers("nanvar")
+def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+           where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+    """`np.nanvar`: the variance of what is not NaN, itself NaN where that are not more than `ddof`."""
+    x = as_tensor(a)
+    if x.dtype.kind not in "fc":
+        return var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    ddof = correction if is_given(correction) else ddof
+    mask = _not_nan(x, where)
+    value = var(x, axis, dtype, None, ddof, keepdims, where=mask, mean=mean)
+    enough = count_of(x, axis, keepdims, mask) > ddof
+    return ufunc("positive")(choice(enough, value, value.dtype.type(np.nan)), out=out)
+
+
+@offers("nanstd")
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+           where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+    """`np.nanstd`: the root of `nanvar`."""
+    x = as_tensor(a)
+    options = {"where": where, "mean": mean, "correction": correction}
+    if x.dtype.kind not in "fc":
+        return std(x, axis, dtype, out, ddof, keepdims, **options)
+    return ufunc("sqrt")(nanvar(x, axis, dtype, None, ddof, keepdims, **options), out=out)
+
+
+def _not_nan(x: Tensor, where: Any) -> Any:
+    """Which elements count; True for all of them."""
+    if x.dtype.kind not in "fc":
+        return where
+    formula = Formula("count")
+    there = formula.apply("logical_not", formula.apply("isnan", formula.read(x)))
+    if where is not True and is_given(where):
+        there = formula.apply("logical_and", there, formula.cast(formula.read(where), bool))
+    return formula.tensor(there, x.shape, x.chunks)
+
+
+@offers("ptp")
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """`np.ptp`: greatest minus least."""
+    return ufunc("subtract")(max_(a, axis, keepdims=keepdims), min_(a, axis, keepdims=keepdims), out=out)
+
+
+@offers("count_nonzero")
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """`np.count_nonzero`, lazily: a tensor, not an int."""
+    return sum_(as_tensor(a).astype(bool), axis, np.intp, keepdims=keepdims)
+
+
+@offers("average")
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    """`np.average`: the mean, weighted where `weights` are given."""
+    x = as_tensor(a)
+    if weights is None:
+        value = mean(x, axis, keepdims=keepdims)
+        count = math.prod(x.shape[i] for i in normal_axes(axis, x.ndim))
+        return (value, full(value.shape, count, value.dtype, chunks=value.chunks)) if returned else value
+    w = as_tensor(weights)
+    if w.shape != x.shape:
+        w = along_axes(w, x, axis)
+    dtype = np.result_type(x.dtype, w.dtype, *(["f8"] if x.dtype.kind in "biu" else []))
+    total = sum_(broadcast_to(w, x.shape), axis, dtype, keepdims=keepdims)
+    value = sum_(astype(x, dtype) * astype(w, dtype), axis, keepdims=keepdims) / total
+    return (value, total) if returned else value
+
+
+def along_axes(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
+    """Weights of some axes of `x`, given in the order of `axis`, as they broadcast with it."""
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    if weights.shape != tuple(x.shape[i] for i in axes):
+        raise ValueError(
+            f"Shape of weights must be consistent with shape of a along specified axis: {weights.shape}, not "
+            f"{tuple(x.shape[i] for i in axes)}"
+        )
+    ordered = weights.transpose([axes.index(i) for i in sorted(axes)])
+    return reshape(ordered, tuple(n if i in axes else 1 for i, n in enumerate(x.shape)))
+
+
+@offers("allclose")
+def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """`np.allclose`, lazily: `bool(...)` of it computes."""
+    return all_(isclose(a, b, rtol, atol, equal_nan))
+
+
+@offers("array_equal")
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """`np.array_equal`, lazily: `bool(...)` of it computes."""
+    x, y = as_tensor(a1), as_tensor(a2)
+    if x.shape != y.shape:
+        return False
+    formula = Formula("array_equal")
+    left, right = formula.read(x), formula.read(y)
+    same = formula.apply("equal", left, right)
+    if equal_nan and x.dtype.kind in "fc" and y.dtype.kind in "fc":
+        both = formula.apply("logical_and", formula.apply("isnan", left), formula.apply("isnan", right))
+        same = formula.apply("logical_or", same, both)
+    return all_(formula.tensor(same))

@@ -1,0 +1,247 @@
+"""How many elements lie where: `bincount`, `histogram` and its kin, `digitize`, `searchsorted`.
+
+Every chunk is counted by NumPy's own function, with the same edges; the counts are summed by a tree. Edges that follow
+from the data (their smallest and largest value) are computed in the same graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.create.constants import zeros
+from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.reduce.bin_rules import number_of_bins
+from jmars.tensor.ops.reduce.cumulative import diff
+from jmars.tensor.ops.reduce.reduction import max_, min_, sum_
+from jmars.tensor.ops.shape.concatenate import stack
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "searchsorted"]
+
+Array = np.ndarray[Any, Any]
+
+
+def _alike(name: str, x: Tensor, weights: Any) -> Tensor:
+    """Weights cut as what they weigh."""
+    w = as_tensor(weights)
+    if w.shape != x.shape:
+        raise ValueError(f"{name}: weights should have the same shape as a, {x.shape}, and have {w.shape}")
+    return Tensor(rechunked(w.data, x.chunks))
+
+
+def _counted(name: str, function: Any, inputs: Sequence[Tensor], cells: int, dtype: Any,
+             params: tuple[Any, ...]) -> Tensor:  # fmt: skip
+    """The sum over chunks of the first input of lines of `cells` counts."""
+    n = int(np.prod([len(cut) for cut in inputs[0].chunks], dtype=int))
+    lines = blockwise(name, function, inputs, ((cells,) * n,), dtype, params, flat=True)
+    return Tensor(sum_(lines.reshape((n, cells)), 0, np.dtype(dtype)).data) if cells else Tensor(lines.data)
+
+
+@offers("bincount")
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
+    """`np.bincount`: how often each number from 0 on occurs.
+
+    How long the result is depends on the largest number, which is computed at once.
+
+    Raises
+    ------
+    ValueError
+        If there is a negative number, or `x` has not one axis.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> bincount(arange(6, chunk_size=2) // 2).fetch().tolist()
+    [2, 2, 2]
+    """
+    data = as_tensor(x)
+    if data.ndim != 1:
+        raise ValueError("object of too small depth for desired array" if not data.ndim else "object too deep")
+    if data.dtype.kind not in "bui" or not np.can_cast(data.dtype, np.intp):
+        raise TypeError(f"Cannot cast array data from {data.dtype} to dtype('int64') according to the rule 'safe'")
+    if minlength < 0:
+        raise ValueError("'minlength' must not be negative")
+    if not data.size:
+        return zeros(minlength, np.intp)
+    low, high = (int(v) for v in stack([min_(data), max_(data)]).fetch())
+    if low < 0:
+        raise ValueError(f"'list' argument must have no negative elements, and the smallest is {low}")
+    cells = max(high + 1, minlength)
+    if weights is None:
+        return _counted("bincount", _bincount, [data], cells, np.intp, (cells,))
+    return _counted("bincount", _bincount_weighed, [data, _alike("bincount", data, weights)], cells, float, (cells,))
+
+
+def _bincount(block: Array, cells: int) -> Array:
+    return np.bincount(block, minlength=cells)
+
+
+def _bincount_weighed(block: Array, weights: Array, cells: int) -> Array:
+    return np.bincount(block, weights, minlength=cells)
+
+
+_Bins = tuple[int, tuple[Any, Any] | None] | None  # number of bins of one width and, where given, their range
+
+
+def _edges(name: str, x: Tensor, bins: Any, range_: Any) -> tuple[Tensor, _Bins]:
+    """The edges, and what told them where they are of one width."""
+    if isinstance(bins, str):
+        bins = number_of_bins(name, x, bins, range_)
+    if isinstance(bins, Tensor):
+        return bins.rechunk(-1), None
+    if np.ndim(bins):
+        return as_tensor(np.histogram_bin_edges(np.zeros(0), np.asarray(bins))).rechunk(-1), None
+    plain = np.histogram_bin_edges(np.zeros(0, x.dtype), bins, range_)  # NumPy says what is wrong with them
+    count = len(plain) - 1
+    if range_ is not None or not x.size:
+        return as_tensor(plain).rechunk(-1), (count, (0.0, 1.0) if range_ is None else tuple(range_))
+    ends = stack([min_(x), max_(x)]).rechunk(-1)
+    return blockwise(name, _even_edges, [ends], ((count + 1,),), plain.dtype, (count,)), (count, None)
+
+
+def _even_edges(ends: Array, count: int) -> Array:
+    return np.histogram_bin_edges(ends, count)
+
+
+@offers("histogram_bin_edges")
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
+    """`np.histogram_bin_edges`: the edges that `histogram` uses."""
+    return _edges("histogram_bin_edges", as_tensor(a), bins, range)[0]
+
+
+@offers("histogram")
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+              ) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`np.histogram`: how many elements lie in each bin, and the edges of the bins; both lazy.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> counts, edges = histogram(arange(10, chunk_size=4), bins=2)
+    >>> counts.fetch().tolist(), edges.fetch().tolist()
+    ([5, 5], [0.0, 4.5, 9.0])
+    """
+    x = as_tensor(a)
+    x = astype(x, np.uint8) if x.dtype == np.dtype(bool) else x
+    if isinstance(bins, str) and weights is not None:
+        raise TypeError("Automated estimation of the number of bins is not supported for weighted data")
+    edges, even = _edges("histogram", x, bins, range)
+    cells = edges.shape[0] - 1
+    if weights is None:
+        counts = _counted("histogram", _histogram, [x, edges], cells, np.intp, (even,))
+    else:
+        w = _alike("histogram", x, weights)
+        counts = _counted("histogram", _histogram_weighed, [x, w, edges], cells, w.dtype, (even,))
+    if density:
+        counts = counts / astype(diff(edges), float) / sum_(counts)
+    return counts, edges
+
+
+def _histogram(block: Array, edges: Array, even: _Bins) -> Array:
+    return _histogram_weighed(block, None, edges, even)
+
+
+def _histogram_weighed(block: Array, weights: Array | None, edges: Array, even: _Bins) -> Array:
+    """NumPy's counts; of bins of one width it computes the bin of a value and does not search it."""
+    if even is None:
+        return np.histogram(block, edges, weights=weights)[0]
+    return np.histogram(block, even[0], even[1] or (edges[0], edges[-1]), weights=weights)[0]
+
+
+@offers("histogramdd")
+def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+                ) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
+    """`np.histogramdd`: counts of points, one row of `sample` (or a list of one array per axis) each."""
+    if isinstance(sample, tuple | list):
+        points = stack([as_tensor(part) for part in sample], 1)
+    else:
+        points = as_tensor(sample)
+        points = points[:, None] if points.ndim == 1 else points
+    d = points.shape[1]
+    points = Tensor(rechunked(points.data, (points.chunks[0], (d,))))
+    if not isinstance(bins, str | list | tuple) and np.ndim(bins) == 0:
+        bins = [bins] * d
+    if isinstance(bins, str) or len(bins) != d:
+        raise ValueError(f"The dimension of bins must be equal to the dimension of the sample x, {d}")
+    range_ = [None] * d if range is None else list(range)
+    if len(range_) != d:
+        raise ValueError("range argument must have one entry per dimension")
+    found = [_edges("histogramdd", Tensor(points[:, i].data), bins[i], range_[i]) for i in np.arange(d)]
+    sizes = tuple(edges.shape[0] - 1 for edges, _ in found)
+    inputs: list[Tensor] = [points]
+    if weights is not None:
+        inputs.append(Tensor(_alike("histogramdd", Tensor(points[:, 0].data), weights)[:, None].data))
+    params = (tuple(even for _, even in found), weights is not None)
+    counts = _counted("histogramdd", _histogramdd, [*inputs, *(edges for edges, _ in found)], int(np.prod(sizes)),
+                      float, params).reshape(sizes)  # fmt: skip
+    edges = [one for one, _ in found]
+    if density:
+        total = sum_(counts)
+        for axis, one in enumerate(edges):
+            counts = counts / diff(one).reshape([n if i == axis else 1 for i, n in enumerate(sizes)])
+        counts = counts / total
+    return counts, edges
+
+
+def _histogramdd(block: Array, *more: Any) -> Array:
+    *arrays, evens, weighed = more
+    weights = arrays.pop(0)[:, 0] if weighed else None
+    bins = [edges if even is None else even[0] for edges, even in zip(arrays, evens)]
+    ends = [(even and even[1]) or (edges[0], edges[-1]) for edges, even in zip(arrays, evens)]
+    return np.histogramdd(block, bins, ends, weights=weights)[0].reshape(-1)
+
+
+@offers("histogram2d")
+def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+                ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """`np.histogram2d`: counts of points of a plane."""
+    several = isinstance(bins, list | tuple) or np.ndim(bins) > 0  # a list may hold edges beside a number
+    if not several or len(bins) not in (1, 2):
+        bins = [bins, bins]
+    counts, (first, second) = histogramdd([x, y], bins, range, density, weights)
+    return counts, first, second
+
+
+@offers("digitize")
+def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
+    """`np.digitize`: the bin in which each element lies; `bins` is one chunk and goes to every chunk of `x`."""
+    data, edges = as_tensor(x), as_tensor(bins).rechunk(-1)
+    if data.dtype.kind == "c":
+        raise TypeError("x may not be complex")
+    if edges.ndim != 1:
+        raise ValueError("object too deep for desired array")
+    if not isinstance(bins, Tensor):
+        np.digitize(np.zeros(0), np.asarray(bins), right)  # NumPy says what is wrong with them
+    return _against("digitize", _digitize, data, edges, (right,))
+
+
+def _digitize(block: Array, bins: Array, right: bool) -> Array:
+    return np.asarray(np.digitize(block, bins, right))
+
+
+@offers("searchsorted")
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
+    """`np.searchsorted`: where in the sorted `a`, which is one chunk, each element of `v` would stand."""
+    if side not in ("left", "right"):
+        raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
+    data, where = as_tensor(a), as_tensor(v)
+    if data.ndim != 1:
+        raise ValueError("object too deep for desired array")
+    if sorter is not None:
+        data = data[as_tensor(sorter).fetch()]
+    return _against("searchsorted", _searchsorted, where, data.rechunk(-1), (side,))
+
+
+def _searchsorted(block: Array, line: Array, side: Any) -> Array:
+    return np.asarray(np.searchsorted(line, block, side))
+
+
+def _against(name: str, function: Any, x: Tensor, line: Tensor, params: tuple[Any, ...]) -> Tensor:
+    """A position in `line`, one chunk, for each element of `x`."""
+    return blockwise(name, function, [x, line], x.chunks, np.intp, params)

@@ -1,0 +1,187 @@
+"""Methods of ufuncs: `np.add.reduce`, `accumulate`, `reduceat`, `outer` and `at`, of tensors.
+
+What is associative goes by trees of chunks; anything else along whole lines. Used by NumPy's protocols and as
+`jmars.tensor.<ufunc>.<method>`. Source: NumPy reference, "ufunc methods".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.kernels.reducers import UfuncReducer
+from jmars.tensor.operand import new_data
+from jmars.tensor.ops.blockwise.whole_axes import along
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.index.scatter import write_at
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.reduce.cumulative import Scan
+from jmars.tensor.ops.reduce.reduction import all_, any_, max_, min_, nanmax, nanmin, normal_axes, prod, reduce, sum_
+from jmars.tensor.ops.reduce.where_argument import chosen, is_given, started
+from jmars.tensor.ops.shape.axes import broadcast_to, normal_axis, squeeze
+from jmars.tensor.ops.shape.reshape import reshape
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["accumulate", "at", "outer", "reduceat", "ufunc_reduce"]
+
+Array = np.ndarray[Any, Any]
+
+_NAMED: dict[str, Any] = {"add": sum_, "multiply": prod, "minimum": min_, "maximum": max_, "fmin": nanmin}
+_NAMED |= {"fmax": nanmax, "logical_or": any_, "logical_and": all_}
+_TREES = {"bitwise_and", "bitwise_or", "bitwise_xor", "logical_xor", "gcd", "lcm", "hypot", "logaddexp", "logaddexp2"}
+
+
+@offers("method.reduce")
+def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False,
+                 initial: Any = None, where: Any = True) -> Any:  # fmt: skip
+    """`ufunc.reduce`; what is not associative, as `subtract`, along one axis."""
+    name, x = theirs.__name__, as_tensor(array)
+    out = out[0] if isinstance(out, tuple) else out
+    function = _NAMED.get(name)
+    if function in (any_, all_):
+        met = function(x if dtype is None else astype(x, dtype), axis, keepdims=keepdims, where=where)
+        return handed(started(name, met, initial), out, name)
+    if function is not None:
+        given: dict[str, Any] = {"where": where, "initial": initial}
+        if dtype is not None and function in (sum_, prod):
+            return function(x, axis, dtype, out, keepdims, **given)
+        return function(x if dtype is None else astype(x, dtype), axis, out=out, keepdims=keepdims, **given)
+    kind = _dtype_of(theirs, "reduce", x, dtype)
+    axes = normal_axes(axis, x.ndim)
+    if name not in _TREES and len(axes) > 1:
+        raise ValueError(f"reduction operation '{name}' is not reorderable, so at most one axis may be specified")
+    if where is not True and is_given(where) and theirs.identity is None:
+        raise UnsupportedError(f"np.{name}.reduce with where= is not in jmars; it has no value that changes nothing")
+    x = chosen(name, astype(x, kind), where, theirs.identity)
+    if name in _TREES and axes:
+        result = started(name, reduce(name, x, axes, UfuncReducer(name, kind), kind, keepdims), initial)
+    else:
+        result = _line_by_line(theirs, x, axes, keepdims, initial)
+    return handed(result, out, name)
+
+
+def _line_by_line(theirs: np.ufunc, x: Tensor, axes: tuple[int, ...], keepdims: Any, initial: Any) -> Tensor:
+    """One axis, or none, which leaves everything as it is."""
+    if not axes:
+        return started(theirs.__name__, x, initial)
+    (axis,) = axes
+    more = {"initial": initial} if is_given(initial) else {}
+    options = {"theirs": theirs, "axis": axis, "more": more}
+    value = along(theirs.__name__, _reduced, x, [axis], lengths={axis: 1}, dtype=x.dtype, **options)
+    return value if keepdims else squeeze(value, axis)
+
+
+def _reduced(block: Array, theirs: np.ufunc, axis: int, more: dict[str, Any]) -> Array:
+    return np.asarray(theirs.reduce(block, axis=axis, keepdims=True, **more))
+
+
+def _dtype_of(theirs: np.ufunc, method: str, x: Tensor, dtype: Any) -> np.dtype[Any]:
+    """What NumPy's own method gives for two elements; raises what it raises for this dtype."""
+    with np.errstate(all="ignore"):
+        kind: np.dtype[Any] = getattr(theirs, method)(np.ones(2, x.dtype), dtype=dtype).dtype
+    return kind
+
+
+@offers("method.accumulate")
+def accumulate(theirs: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    """`ufunc.accumulate`: results along an axis of all elements up to each."""
+    name, x = theirs.__name__, as_tensor(array)
+    if not x.ndim:
+        raise TypeError("cannot accumulate on a scalar")
+    axis = normal_axis(axis, x.ndim)
+    kind = _dtype_of(theirs, "accumulate", x, dtype)
+    if name in _TREES or name in _NAMED:
+        x = x if name in ("add", "multiply") else astype(x, kind)
+        result = Tensor(new_data(Scan(f"{name}.accumulate", name, axis, inputs=(x.data,)), x.shape, kind, x.chunks))
+    else:
+        result = along(f"{name}.accumulate", _accumulated, x, [axis], dtype=kind, theirs=theirs, axis=axis, kind=kind)
+    return handed(result, out, name)
+
+
+def _accumulated(block: Array, theirs: np.ufunc, axis: int, kind: Any) -> Array:
+    return np.asarray(theirs.accumulate(block, axis=axis, dtype=kind))
+
+
+@offers("method.reduceat")
+def reduceat(theirs: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    """`ufunc.reduceat`: reductions of the slices of an axis that begin at `indices`; the axis lies in one chunk."""
+    x, at = as_tensor(array), np.asarray(indices)
+    axis = normal_axis(axis, x.ndim)
+    wrong = [int(i) for i in at.reshape(-1) if not 0 <= i < x.shape[axis]]
+    if at.ndim != 1 or wrong:
+        raise IndexError(f"index {wrong[:1]} out-of-bounds in {theirs.__name__}.reduceat [0, {x.shape[axis]})")
+    with np.errstate(all="ignore"):
+        kind = theirs.reduceat(np.ones(2, x.dtype), [0], dtype=dtype).dtype
+    options = {"theirs": theirs, "at": at.astype(np.intp), "axis": axis, "kind": kind}
+    result = along(
+        f"{theirs.__name__}.reduceat", _reduced_at, x, [axis], lengths={axis: len(at)}, dtype=kind, **options
+    )
+    return handed(result, out, theirs.__name__)
+
+
+def _reduced_at(block: Array, theirs: np.ufunc, at: Array, axis: int, kind: Any) -> Array:
+    return np.asarray(theirs.reduceat(block, at, axis=axis, dtype=kind))
+
+
+@offers("method.outer")
+def outer(theirs: np.ufunc, a: Any, b: Any, /, **kwargs: Any) -> Any:
+    """`ufunc.outer`: the function of each element of one array with each of another."""
+    x, y = as_tensor(a), as_tensor(b)
+    return ufunc(theirs.__name__)(reshape(x, x.shape + (1,) * y.ndim), y, **kwargs)
+
+
+@offers("method.at")
+def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
+    """`ufunc.at`: the function applied in place at positions, as often as they come; positions are computed at once.
+
+    Parameters
+    ----------
+    theirs
+        NumPy's ufunc.
+    a
+        What is written to.
+    indices
+        One index, or a tuple of them for the first axes: ints, integer arrays, or one boolean array; slices.
+    b
+        Second operand, which broadcasts to `a[indices]`; not for functions of one argument.
+    """
+    more = () if b is None else (b,)
+    entries = tuple(_value(one) for one in (indices if isinstance(indices, tuple) else (indices,)))
+    if not isinstance(a, Tensor):
+        theirs.at(a, entries, *map(np.asarray, more))
+        return
+    plain = [not isinstance(one, slice) and one is not None and one is not Ellipsis for one in entries]
+    if not any(plain) or any(isinstance(one, np.ndarray) and one.dtype == np.dtype(bool) for one in entries):
+        a[entries] = ufunc(theirs.__name__)(a[entries], *more, dtype=None).astype(a.dtype)  # no element comes twice
+        return
+    if not all(plain):
+        raise IndexError(f"{theirs.__name__}.at takes arrays or slices in jmars, not both; write the slices as arrays")
+    k = len(entries)
+    lines = np.broadcast_arrays(*map(np.asarray, entries))
+    where = np.ravel_multi_index(tuple(_inside(one, a.shape[i], i) for i, one in enumerate(lines)), a.shape[:k])
+    flat = reshape(Tensor(a.data), (int(np.prod(a.shape[:k])), *a.shape[k:]))
+    given = [
+        reshape(broadcast_to(as_tensor(one), (*lines[0].shape, *a.shape[k:])), (where.size, *a.shape[k:]))
+        for one in more
+    ]
+    if where.size:
+        a[...] = reshape(write_at(flat, where.reshape(-1), given[0] if given else None, theirs), a.shape)
+
+
+def _value(index: Any) -> Any:
+    if isinstance(index, Tensor):
+        return index.fetch()
+    return np.asarray(index) if isinstance(index, list) else index
+
+
+def _inside(at: Array, length: int, axis: int) -> Array:
+    """Positions from 0 on."""
+    if at.dtype.kind not in "iu" and at.size:
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    wrong = at[(at < -length) | (at >= length)]
+    if wrong.size:
+        raise IndexError(f"index {wrong.flat[0]} is out of bounds for axis {axis} with size {length}")
+    return np.asarray(at % max(length, 1)).astype(np.int64)

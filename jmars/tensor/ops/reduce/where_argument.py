@@ -1,0 +1,73 @@
+"""`where=`, `initial=` and `mean=` of reductions: what does not count is replaced before, a start is joined after.
+
+Used by reduction.py and statistics.py. Source: NumPy `_core/_methods.py` (`_mean`, `_var`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.elementwise.formula import Formula
+from jmars.tensor.protocols import call
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["chosen", "count_of", "is_given", "moment", "started"]
+
+_NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
+
+
+def is_given(value: Any) -> bool:
+    """Whether the user gave an optional argument."""
+    return value is not None and value is not _NO_VALUE
+
+
+def chosen(name: str, x: Tensor, where: Any, put: Any) -> Tensor:
+    """`x` with `put` where the mask does not hold; `x` itself without a mask.
+
+    Raises
+    ------
+    ValueError
+        If the mask does not broadcast to the shape of `x`.
+    """
+    if where is True or not is_given(where):
+        return x
+    formula = Formula(name)
+    mask, element = formula.read(where), np.zeros((), x.dtype)
+    element[...] = put  # raises what NumPy raises
+    return formula.tensor(formula.where(mask, formula.read(x), formula.read(element[()])), x.shape, x.chunks)
+
+
+def started(ufunc: str, result: Tensor, initial: Any) -> Tensor:
+    """A reduction that began with `initial`."""
+    if not is_given(initial):
+        return result
+    start = np.zeros((), result.dtype)
+    start[...] = initial
+    formula = Formula(ufunc)
+    return formula.tensor(formula.apply(ufunc, formula.read(start[()]), formula.read(result)), result.shape)
+
+
+def count_of(x: Tensor, axis: Any, keepdims: Any, where: Any) -> Any:
+    """How many elements count."""
+    mask = call("broadcast_to", True if where is True or not is_given(where) else where, x.shape)
+    return call("sum", mask, axis, np.intp, keepdims=keepdims)
+
+
+def moment(
+    x: Tensor, axis: Any, inner: Any, ddof: float, keepdims: Any, where: Any, mean: Any, *, root: bool
+) -> Tensor:
+    """Variance, or its root, of the elements that count, around a mean that may be given; in `inner` precision."""
+    if not is_given(mean):
+        total = call("sum", x, axis, inner, keepdims=True, where=where)
+        mean = call("divide", total, call("astype", count_of(x, axis, True, where), total.real.dtype))
+    distance = call("subtract", call("astype", x, inner), mean)
+    squares = call("square", distance.real)
+    if distance.dtype.kind == "c":
+        squares = squares + call("square", distance.imag)
+    total = call("sum", squares, axis, keepdims=keepdims, where=where)
+    count = call("maximum", count_of(x, axis, keepdims, where) - ddof, 0)
+    value = call("divide", total, call("astype", count, total.dtype))
+    found: Tensor = call("sqrt", value) if root else value
+    return found

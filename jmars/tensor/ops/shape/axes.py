@@ -1,0 +1,242 @@
+"""Axes in another order, added or removed: each chunk gives one chunk.
+
+Used as `jmars.tensor.<name>`, by Tensor's methods and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.chunks.tiling import add_classes, classes, view
+from jmars.tensor.ops.elementwise.ufuncs import fitted
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["broadcast_to", "expand_dims", "moveaxis", "reshaped", "squeeze", "swapaxes", "transpose"]
+
+Array = np.ndarray[Any, Any]
+TILE = 256  # elements on a side of the squares in which a matrix is transposed
+SMALL_TILE = 32  # where rows lie a power of two apart and so share their lines of the cache (measured: 3 times faster)
+normal_axis = np.lib.array_utils.normalize_axis_index
+normal_axes = np.lib.array_utils.normalize_axis_tuple
+
+
+@dataclass(frozen=True, eq=False)
+class Transpose(Operand):
+    """Axes in the order `axes`."""
+
+    axes: tuple[int, ...]
+    name: ClassVar[str] = "transpose"
+    reads_all: ClassVar[bool] = True
+
+    def token(self) -> Hashable:
+        """Equal orders of equal inputs are equal."""
+        return ("transpose", self.axes)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand per chunk."""
+        (source,) = inputs
+        kinds, which = classes(output.chunks)
+        back = np.argsort(self.axes)
+
+        def program(k: int) -> Program:
+            chunk = ChunkType(tuple(kinds[k][i] for i in back), source.dtype)
+            return single(self.name, (chunk,), Call(permute, self.axes, (0,), ChunkType(kinds[k], output.dtype)))
+
+        ids = source.ids.transpose(self.axes)
+        return add_classes(builder, program, which.reshape(-1), ids.reshape(-1, 1)).reshape(output.grid)
+
+
+def permute(out: Array, inputs: Sequence[Array], params: tuple[int, ...], arg: Any) -> None:
+    """Copy a chunk with its axes in the order `params`."""
+    source = inputs[0].transpose(params)
+    if out.ndim < 2 or params[-1] == out.ndim - 1:
+        np.copyto(out, source)
+        return
+    axis = params.index(out.ndim - 1)  # the axis whose neighbours are neighbours in the input
+    rows, lines = np.moveaxis(out, axis, -2), np.moveaxis(source, axis, -2)
+    tile = SMALL_TILE if lines.strides[-1] % 1024 == 0 else TILE
+    for i in range(0, rows.shape[-2], tile):
+        for j in range(0, rows.shape[-1], tile):
+            np.copyto(rows[..., i : i + tile, j : j + tile], lines[..., i : i + tile, j : j + tile])
+
+
+@dataclass(frozen=True, eq=False)
+class Reshape(Operand):
+    """Chunks in another shape, the same elements in the same order in each."""
+
+    splits: Splits
+    name: ClassVar[str] = "reshape"
+    reads_all: ClassVar[bool] = True
+
+    def token(self) -> Hashable:
+        """Equal shapes of equal inputs are equal."""
+        return ("reshape", self.splits)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand per chunk; the grids have their chunks in the same C order."""
+        (source,) = inputs
+        before, which = classes(source.splits)
+        after, becomes = classes(output.chunks)
+        kind = which.reshape(-1) * len(after) + becomes.reshape(-1)
+
+        def program(k: int) -> Program:
+            chunk = ChunkType(before[k // len(after)], source.dtype)
+            out = ChunkType(after[k % len(after)], output.dtype)
+            return single(self.name, (chunk,), Call(same_order, (), (0,), out, reshapes=True))
+
+        return add_classes(builder, program, kind, source.ids.reshape(-1, 1)).reshape(output.grid)
+
+
+def same_order(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
+    """Copy a chunk to another shape."""
+    np.copyto(out, inputs[0].reshape(out.shape))
+
+
+def reshaped(x: Tensor, splits: Splits) -> Tensor:
+    """`x` in a shape whose chunks hold, in C order, what the chunks of `x` hold."""
+    if splits == x.chunks:
+        return Tensor(x.data)
+    assert math.prod(map(len, splits)) == math.prod(map(len, x.chunks))
+    return Tensor(new_data(Reshape(splits, inputs=(x.data,)), tuple(map(sum, splits)), x.dtype, splits))
+
+
+@offers("transpose", "permute_dims")
+def transpose(a: Any, axes: Any = None) -> Tensor:
+    """`np.transpose`: axes reversed, or in the order `axes`.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> transpose(ones((4, 6), chunk_size=(2, 3))).chunks
+    ((3, 3), (2, 2))
+    """
+    x = as_tensor(a)
+    order = tuple(range(x.ndim))[::-1] if axes is None else normal_axes(axes, x.ndim)
+    if len(order) != x.ndim:
+        raise ValueError("axes don't match array")
+    if order == tuple(range(x.ndim)):
+        return view(Tensor(x.data), a)
+    chunks = tuple(x.chunks[i] for i in order)
+    data = new_data(Transpose(order, inputs=(x.data,)), tuple(x.shape[i] for i in order), x.dtype, chunks)
+    return view(Tensor(data), a)
+
+
+@offers("matrix_transpose", "linalg.matrix_transpose")
+def matrix_transpose(x: Any) -> Tensor:
+    """`np.matrix_transpose`: the last two axes swapped."""
+    return swapaxes(x, -1, -2)
+
+
+@offers("swapaxes")
+def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
+    """`np.swapaxes`."""
+    ndim = as_tensor(a).ndim
+    order = list(range(ndim))
+    first, second = normal_axis(axis1, ndim), normal_axis(axis2, ndim)
+    order[first], order[second] = second, first
+    return transpose(a, order)
+
+
+@offers("moveaxis")
+def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
+    """`np.moveaxis`."""
+    ndim = as_tensor(a).ndim
+    there, here = normal_axes(destination, ndim), normal_axes(source, ndim)
+    if len(there) != len(here):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    order = [i for i in range(ndim) if i not in here]
+    for to, axis in sorted(zip(there, here)):
+        order.insert(to, axis)
+    return transpose(a, order)
+
+
+@offers("rollaxis")
+def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
+    """`np.rollaxis`."""
+    ndim = as_tensor(a).ndim
+    axis, start = normal_axis(axis, ndim), start + ndim if start < 0 else start
+    return moveaxis(a, axis, start - 1 if axis < start else start)
+
+
+@offers("expand_dims")
+def expand_dims(a: Any, axis: Any) -> Tensor:
+    """`np.expand_dims`: axes of length 1 put in."""
+    x = as_tensor(a)
+    ndim = x.ndim + (len(axis) if isinstance(axis, tuple | list) else 1)
+    new = normal_axes(axis, ndim)
+    lengths = iter(x.chunks)
+    return view(reshaped(x, tuple((1,) if i in new else next(lengths) for i in range(ndim))), a)
+
+
+@offers("squeeze")
+def squeeze(a: Any, axis: Any = None) -> Tensor:
+    """`np.squeeze`: axes of length 1 taken out."""
+    x = as_tensor(a)
+    gone = [i for i, n in enumerate(x.shape) if n == 1] if axis is None else normal_axes(axis, x.ndim)
+    if any(x.shape[i] != 1 for i in gone):
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    return view(reshaped(x, tuple(lengths for i, lengths in enumerate(x.chunks) if i not in gone)), a)
+
+
+def _at_least(ndim: int, arrays: tuple[Any, ...]) -> Any:
+    results = []
+    for a in arrays:
+        x = as_tensor(a)
+        missing = ndim - x.ndim
+        if missing > 0:
+            new = {(1, 0): (0,), (2, 0): (0, 1), (2, 1): (0,), (3, 0): (0, 1, 2), (3, 1): (0, 2), (3, 2): (2,)}
+            x = expand_dims(a, new[ndim, x.ndim])
+        results.append(x)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+@offers("atleast_1d")
+def atleast_1d(*arys: Any) -> Any:
+    """`np.atleast_1d`."""
+    return _at_least(1, arys)
+
+
+@offers("atleast_2d")
+def atleast_2d(*arys: Any) -> Any:
+    """`np.atleast_2d`."""
+    return _at_least(2, arys)
+
+
+@offers("atleast_3d")
+def atleast_3d(*arys: Any) -> Any:
+    """`np.atleast_3d`."""
+    return _at_least(3, arys)
+
+
+@offers("broadcast_to")
+def broadcast_to(array: Any, shape: Any, subok: bool = False, *, chunk_size: ChunkSize = None,
+                 chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.broadcast_to`; axes that grow are cut as `chunk_size` says."""
+    x = as_tensor(array)
+    whole = tuple(operator.index(n) for n in shape) if np.iterable(shape) else (operator.index(shape),)
+    if np.broadcast_shapes(x.shape, whole) != whole:
+        raise ValueError(
+            f"operands could not be broadcast together with remapped shapes [original->remapped]: {x.shape} and "
+            f"requested shape {whole}"
+        )
+    return view(fitted(x, x.dtype, whole, decide_splits(whole, x.dtype, chunk_size, chunks)), array)
+
+
+@offers("broadcast_arrays")
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
+    """`np.broadcast_arrays`."""
+    tensors = [as_tensor(a) for a in args]
+    shape = np.broadcast_shapes(*(x.shape for x in tensors))
+    return tuple(broadcast_to(x, shape) for x in tensors)

@@ -1,0 +1,281 @@
+"""Arrays side by side, in pieces and repeated. Joining copies nothing: the whole has the chunks of its parts, but that
+slivers are joined to their neighbours, and pieces of one array put together again are cut as it was.
+
+Used as `jmars.tensor.<name>` and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.chunks.tiling import view
+from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.index.basic_indexing import Slice, sliced
+from jmars.tensor.ops.index.take import taken
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.shape.axes import atleast_1d, atleast_2d, atleast_3d, expand_dims, normal_axis
+from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import chunk_bytes, common_splits, evenly, without_slivers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["array_split", "concatenate", "part_of_axis", "repeat", "stack", "tile"]
+
+
+@dataclass(frozen=True, eq=False)
+class Concatenate(Operand):
+    """Inputs behind one another on `axis`."""
+
+    axis: int
+    name: ClassVar[str] = "concatenate"
+
+    def token(self) -> Hashable:
+        """Equal inputs give equal results."""
+        return ("concatenate", self.axis)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """No operand at all."""
+        return np.concatenate([grid.ids for grid in inputs], axis=self.axis)
+
+
+@offers("concatenate", "concat")
+def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None,
+                casting: Any = "same_kind") -> Tensor:  # fmt: skip
+    """`np.concatenate`: along an axis, or flat where `axis` is None.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> concatenate([ones(4, chunk_size=3), ones(2)]).chunks
+    ((3, 1, 2),)
+    """
+    if isinstance(arrays, Tensor):
+        arrays = list(arrays)
+    parts = [as_tensor(a) for a in arrays]
+    if not parts:
+        raise ValueError("need at least one array to concatenate")
+    if axis is None:
+        parts, axis = [ravel(x) for x in parts], 0
+    if not parts[0].ndim:
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    axis = normal_axis(axis, parts[0].ndim)
+    for i, x in enumerate(parts):
+        if x.ndim != parts[0].ndim:
+            raise ValueError(
+                "all the input array dimensions must match exactly, but along dimension 0, the array at index 0 has "
+                f"{parts[0].ndim} dimension(s) and the array at index {i} has {x.ndim} dimension(s)"
+            )
+        for other in range(x.ndim):
+            if other != axis and x.shape[other] != parts[0].shape[other]:
+                raise ValueError(
+                    "all the input array dimensions except for the concatenation axis must match exactly, but along "
+                    f"dimension {other}, the array at index 0 has size {parts[0].shape[other]} and the array at index "
+                    f"{i} has size {x.shape[other]}"
+                )
+    kind = np.dtype(dtype) if dtype is not None else np.result_type(*(x.dtype for x in parts))
+    parts = [x if x.dtype == kind else astype(x, kind, casting=casting) for x in parts]
+    parts = [x for x in parts if x.shape[axis]] or parts[:1]
+    result = _joined(parts, axis)
+    return handed(result, out, "concatenate", casting)  # type: ignore[no-any-return]
+
+
+def _joined(parts: list[Tensor], axis: int) -> Tensor:
+    """Parts of one dtype and of equal lengths on the other axes."""
+    if len(parts) == 1:
+        return Tensor(parts[0].data)
+    cut = [common_splits([x.chunks[i] for x in parts]) for i in range(parts[0].ndim) if i != axis]
+    inputs = [rechunked(x.data, (*cut[:axis], x.chunks[axis], *cut[axis:])) for x in parts]
+    along = tuple(n for data in inputs for n in data.chunks[axis])
+    chunks = (*cut[:axis], along, *cut[axis:])
+    op = Concatenate(axis, inputs=tuple(inputs))
+    data = new_data(op, tuple(map(sum, chunks)), parts[0].dtype, chunks)
+    return Tensor(rechunked(data, (*chunks[:axis], _settled_cut(parts, axis, chunks), *chunks[axis + 1 :])))
+
+
+def _settled_cut(parts: list[Tensor], axis: int, chunks: Splits) -> tuple[int, ...]:
+    """How a joined axis is cut, so that what is joined again and again does not fall into ever more chunks.
+
+    Where its parts are cut out of arrays, as these are cut altogether if that makes fewer chunks.
+    """
+    row = math.prod(max(cut) for i, cut in enumerate(chunks) if i != axis) * parts[0].dtype.itemsize
+    most = chunk_bytes() // max(row, 1)
+    sources: dict[Any, tuple[int, ...]] = {}
+    for i, x in enumerate(parts):  # an array counts as often as it stands there, but once for all that is cut out of it
+        source = _source(x.data)
+        sources[i if source is x.data else source] = source.chunks[axis]
+    whole = without_slivers(tuple(itertools.chain.from_iterable(sources.values())), most)
+    if sum(whole) == sum(chunks[axis]) and len(whole) < len(chunks[axis]):
+        return whole
+    along = without_slivers(chunks[axis], most)
+    return along if len(along) <= len(whole) else min(along, evenly(sum(along), max(whole)), key=len)
+
+
+def _source(data: TensorData) -> TensorData:
+    """What a rectangular part was cut out of; another array itself."""
+    op = data.op
+    if isinstance(op, Slice) and all(isinstance(entry, tuple) for entry in op.index) and not op.inputs[0].unsettled:
+        return op.inputs[0]
+    return data
+
+
+@offers("stack")
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
+    """`np.stack`: on a new axis."""
+    parts = [as_tensor(a) for a in arrays]
+    if not parts:
+        raise ValueError("need at least one array to stack")
+    if len({x.shape for x in parts}) > 1:
+        raise ValueError("all input arrays must have the same shape")
+    axis = normal_axis(axis, parts[0].ndim + 1)
+    return concatenate([expand_dims(x, axis) for x in parts], axis, out, dtype=dtype, casting=casting)
+
+
+@offers("hstack")
+def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
+    """`np.hstack`."""
+    parts = [atleast_1d(a) for a in tup]
+    return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
+
+
+@offers("vstack")
+def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
+    """`np.vstack`."""
+    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
+
+
+@offers("dstack")
+def dstack(tup: Any) -> Tensor:
+    """`np.dstack`."""
+    return concatenate([atleast_3d(a) for a in tup], 2)
+
+
+@offers("column_stack")
+def column_stack(tup: Any) -> Tensor:
+    """`np.column_stack`."""
+    parts = [as_tensor(a) for a in tup]
+    return concatenate([x if x.ndim > 1 else expand_dims(atleast_1d(x), 1) for x in parts], 1)
+
+
+@offers("append")
+def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
+    """`np.append`."""
+    return concatenate([arr, values], axis)
+
+
+@offers("block")
+def block(arrays: Any) -> Tensor:
+    """`np.block`: nested lists of arrays joined, the innermost along the last axis."""
+
+    def depth(entry: Any) -> int:
+        return 1 + max(map(depth, entry)) if isinstance(entry, list) and entry else 0
+
+    def least(entry: Any) -> int:
+        return max(map(least, entry)) if isinstance(entry, list) and entry else as_tensor(entry).ndim
+
+    levels = depth(arrays)
+    ndim = max(levels, least(arrays))
+
+    def joined(entry: Any, level: int) -> Tensor:
+        if level < levels:
+            if not isinstance(entry, list) or not entry:
+                raise ValueError("List depths are mismatched, or a list is empty; nest all arrays equally deep")
+            return concatenate([joined(part, level + 1) for part in entry], level - levels)
+        x = as_tensor(entry)
+        return expand_dims(x, tuple(range(ndim - x.ndim))) if x.ndim < ndim else x
+
+    return Tensor(joined(arrays, 0).data)
+
+
+@offers("unstack")
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """`np.unstack`: the parts along an axis."""
+    whole = as_tensor(x)
+    axis = normal_axis(axis, whole.ndim)
+    return tuple(whole[(slice(None),) * axis + (i,)] for i in range(whole.shape[axis]))
+
+
+def part_of_axis(x: Tensor, axis: int, part: slice) -> Tensor:
+    """`x` with only `part` of one axis."""
+    return sliced(x, [part if i == axis else slice(None) for i in range(x.ndim)])
+
+
+@offers("array_split")
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    """`np.array_split`: pieces of nearly one length, or cut at indices."""
+    x = as_tensor(ary)
+    length = x.shape[normal_axis(axis, x.ndim)]
+    if np.iterable(indices_or_sections):
+        ends = [0, *(operator.index(i) for i in indices_or_sections), length]
+    else:
+        sections = operator.index(indices_or_sections)
+        if sections <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        each, longer = divmod(length, sections)
+        ends = [i * each + min(i, longer) for i in range(sections + 1)]
+    axis = normal_axis(axis, x.ndim)
+    return [view(part_of_axis(x, axis, slice(low, high)), ary) for low, high in zip(ends, ends[1:])]
+
+
+@offers("split")
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    """`np.split`: as `array_split`, into pieces of one length."""
+    if not np.iterable(indices_or_sections):
+        x = as_tensor(ary)
+        if x.shape[normal_axis(axis, x.ndim)] % indices_or_sections:
+            raise ValueError("array split does not result in an equal division")
+    return array_split(ary, indices_or_sections, axis)
+
+
+@offers("hsplit")
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
+    """`np.hsplit`."""
+    return split(ary, indices_or_sections, 1 if as_tensor(ary).ndim > 1 else 0)
+
+
+@offers("vsplit")
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
+    """`np.vsplit`."""
+    return split(ary, indices_or_sections, 0)
+
+
+@offers("dsplit")
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
+    """`np.dsplit`."""
+    return split(ary, indices_or_sections, 2)
+
+
+@offers("tile")
+def tile(A: Any, reps: Any) -> Tensor:
+    """`np.tile`: the array repeated as a whole, without a copy."""
+    x = as_tensor(A)
+    counts = [operator.index(n) for n in reps] if np.iterable(reps) else [operator.index(reps)]
+    if len(counts) > x.ndim:
+        x = expand_dims(x, tuple(range(len(counts) - x.ndim)))
+    counts = [1] * (x.ndim - len(counts)) + counts
+    for axis, count in enumerate(counts):
+        x = _joined([x] * count, axis) if count > 0 else part_of_axis(x, axis, slice(0, 0))
+    return Tensor(x.data)
+
+
+@offers("repeat")
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
+    """`np.repeat`: elements repeated, all as often or each as `repeats` says."""
+    x = as_tensor(a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normal_axis(axis, x.ndim)
+    counts = np.asarray(repeats)
+    if counts.dtype.kind not in "iu" and counts.size:
+        raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
+    return taken(x, np.repeat(np.arange(x.shape[axis], dtype=np.int64), counts.astype(np.int64)), axis)

@@ -1,0 +1,150 @@
+"""`np.pad`: arrays made longer at both ends of their axes, one axis after the other. What is inside is not copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.ops.create.constants import full
+from jmars.tensor.ops.create.ranges import arange
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.index.take import taken
+from jmars.tensor.ops.shape.axes import broadcast_to
+from jmars.tensor.ops.shape.concatenate import concatenate, part_of_axis
+from jmars.tensor.protocols import call, offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["pad"]
+
+_OPTIONS = {"constant": "constant_values", "linear_ramp": "end_values", "reflect": "reflect_type"}
+_OPTIONS |= {"symmetric": "reflect_type"} | dict.fromkeys(("maximum", "minimum", "mean", "median"), "stat_length")
+_FILLED = ("constant", "empty")
+_MIRRORED = ("edge", "reflect", "symmetric", "wrap")
+_FUNCTIONS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
+
+
+@offers("pad")
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Tensor:
+    """`np.pad`: elements put before and behind each axis.
+
+    Parameters
+    ----------
+    array
+        What to make longer.
+    pad_width
+        How many elements: an int, (before, behind), one such pair for each axis, or a dict of these by axis.
+    mode
+        Where they come from, one of NumPy's words: "constant", "edge", "linear_ramp", "maximum", "mean", "median",
+        "minimum", "reflect", "symmetric", "wrap", "empty" (which gives zeros).
+    **kwargs
+        NumPy's option of that mode: `constant_values`, `end_values`, `stat_length` or `reflect_type`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As NumPy raises them.
+    UnsupportedError
+        For a function as mode, and for odd reflections by more than the array is long.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> pad(arange(4, chunk_size=2), (2, 1), "reflect").fetch().tolist()
+    [2, 1, 0, 1, 2, 3, 2]
+
+    Source: NumPy `lib/_arraypad_impl.py`.
+    """
+    x = as_tensor(array)
+    if callable(mode):
+        raise UnsupportedError("np.pad with a function is not in jmars; pad with constants, then apply_along_axis")
+    if mode not in (*_OPTIONS, *_FILLED, *_MIRRORED):
+        raise ValueError(f"mode '{mode}' is not supported")
+    unknown = set(kwargs) - {_OPTIONS.get(mode)}
+    if unknown:
+        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
+    given = next(iter(kwargs.values()), None if mode in _FUNCTIONS else 0)
+    odd = given == "odd" if mode in _MIRRORED else False
+    options: list[list[Any]] = np.broadcast_to(np.asarray(given), (x.ndim, 2)).tolist()
+    for axis, (before, behind) in enumerate(_widths(pad_width, x.ndim)):
+        if mode not in _FILLED and not x.shape[axis] and (before or behind):
+            raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+        if mode in _MIRRORED and (before or behind):
+            x = _mirrored(x, axis, before, behind, mode, odd)
+        elif before or behind:
+            ends = [_end(x, axis, side, n, mode, options[axis][side]) for side, n in ((0, before), (1, behind))]
+            x = concatenate([ends[0], x, ends[1]], axis, dtype=x.dtype, casting="unsafe")
+    return Tensor(x.data)
+
+
+def _widths(pad_width: Any, ndim: int) -> list[list[int]]:
+    """How many elements before and behind each axis."""
+    if isinstance(pad_width, dict):
+        found = [(0, 0)] * ndim
+        for axis, width in pad_width.items():
+            found[axis] = (width, width) if isinstance(width, int) else tuple(width)
+        pad_width = found
+    given = np.asarray(pad_width)
+    if given.size and given.dtype.kind not in "iu":
+        raise TypeError("`pad_width` must be of integral type.")
+    if given.size and given.min() < 0:
+        raise ValueError("index can't contain negative values")
+    return [[int(n) for n in pair] for pair in np.broadcast_to(given, (ndim, 2)).tolist()]
+
+
+def _end(x: Tensor, axis: int, side: int, n: int, mode: str, option: Any) -> Tensor:
+    """`n` elements for the front (side 0) or the back of an axis."""
+    length = x.shape[axis]
+    shape = tuple(n if i == axis else m for i, m in enumerate(x.shape))
+    cut = tuple((n,) if i == axis else lengths for i, lengths in enumerate(x.chunks))
+    if mode in _FILLED:
+        return full(shape, np.asarray(option).astype(x.dtype)[()], x.dtype, chunks=cut)
+    if not n:
+        return part_of_axis(x, axis, slice(0, 0))
+    if mode == "linear_ramp":
+        edge = part_of_axis(x, axis, slice(length - 1, length) if side else slice(0, 1))
+        return _ramp(edge, axis, side, n, option)
+    if option is not None and (option < 0 or (not option and mode in ("maximum", "minimum"))):
+        raise ValueError("stat_length of 0 yields no value for padding" if not option else
+                         "index can't contain negative values")  # fmt: skip
+    some = length if option is None else min(option, length)
+    part = part_of_axis(x, axis, slice(length - some, length) if side else slice(0, some))
+    value = call(_FUNCTIONS[mode], part, axis=axis, keepdims=True)
+    if x.dtype.kind in "iu" and value.dtype.kind == "f":
+        value = ufunc("rint")(value)
+    return broadcast_to(astype(value, x.dtype), shape, chunks=cut)
+
+
+def _ramp(edge: Tensor, axis: int, side: int, n: int, end: Any) -> Tensor:
+    """`n` elements from the edge's value to `end`, as `np.linspace` has them; the last ones are `end`."""
+    steps = arange(n, chunks=((n,),)).reshape(tuple(n if i == axis else 1 for i in range(edge.ndim)))
+    if side:
+        steps = part_of_axis(steps, axis, slice(None, None, -1))
+    start = np.float64(end) if np.isrealobj(end) else end
+    wide = edge if edge.dtype.kind in "fc" else astype(edge, np.float64)
+    value = steps * ((wide - start) / n) + start
+    return astype(ufunc("floor")(value) if edge.dtype.kind in "iu" else value, edge.dtype)
+
+
+def _mirrored(x: Tensor, axis: int, before: int, behind: int, mode: str, odd: bool) -> Tensor:
+    """An axis continued by its own elements, at positions that NumPy gives for the positions themselves."""
+    length = x.shape[axis]
+    at = np.pad(np.arange(length), (before, behind), mode)  # type: ignore[call-overload]
+    ends = [_run(x, axis, at[:before]), _run(x, axis, at[before + length :])]
+    if odd and length > 1:
+        if max(before, behind) > length - (mode == "reflect"):
+            raise UnsupportedError(f"np.pad with odd {mode} by more than the array is long is not in jmars; pad twice")
+        edges = [part_of_axis(x, axis, slice(0, 1)), part_of_axis(x, axis, slice(length - 1, length))]
+        ends = [2 * edge - end for edge, end in zip(edges, ends)]
+    return concatenate([ends[0], x, ends[1]], axis, dtype=x.dtype, casting="unsafe")
+
+
+def _run(x: Tensor, axis: int, at: Any) -> Tensor:
+    """Elements at positions; as a slice where they follow each other, up or down."""
+    steps = np.diff(at)
+    if len(at) > 1 and steps[0] in (1, -1) and (steps == steps[0]).all():
+        low, high = int(at.min()), int(at.max()) + 1
+        part = part_of_axis(x, axis, slice(low, high))
+        return part if steps[0] == 1 else part_of_axis(part, axis, slice(None, None, -1))
+    return taken(x, at.astype(np.int64), axis)

@@ -1,0 +1,185 @@
+"""Elements in C order in another shape.
+
+Groups of axes become groups of axes: (4, 6, 5) to (24, 5) leaves the last one alone. Within a group the chunks are
+first cut so that each is one run of elements, then the runs are cut anew, then given their shape.
+Source: dask.array.reshape (the grouping of axes).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.operand import Splits
+from jmars.tensor.ops.chunks.rechunk import rechunk
+from jmars.tensor.ops.chunks.tiling import view
+from jmars.tensor.ops.shape.axes import reshaped, transpose
+from jmars.tensor.protocols import offers
+from jmars.tensor.splits import ChunkSize, chunk_bytes, split_axis
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["merged_axes", "ravel", "reshape"]
+
+SMALL = 2**16  # elements; chunks may grow to as many where that saves cutting rows apart
+Group = tuple[tuple[int, ...], tuple[int, ...]]  # lengths of axes, and of what they become
+
+
+@offers("reshape")
+def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None = None, chunk_size: ChunkSize = None,
+            chunks: ChunkSize = None, newshape: Any = None) -> Tensor:  # fmt: skip
+    """`np.reshape`, C order or (through two transposes) Fortran order.
+
+    Parameters
+    ----------
+    a
+        Any array.
+    shape
+        The new lengths; one may be -1.
+    order
+        "C" or "F"; "A" is "C" here.
+    chunk_size, chunks
+        How to cut the result; by default as near to the chunks of `a` as runs of elements allow.
+
+    Raises
+    ------
+    ValueError
+        If the sizes differ.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> reshape(arange(12, chunk_size=6), (4, 3)).chunks
+    ((2, 2), (3,))
+    """
+    x = as_tensor(a)
+    whole = _full_shape(shape if shape is not None else newshape, x)
+    if order not in ("C", "F", "A"):
+        raise UnsupportedError(f"reshape with order={order!r} is not in jmars; use order='C'")
+    if order == "F":
+        return transpose(reshape(transpose(a), whole[::-1], chunk_size=chunk_size, chunks=chunks))
+    if whole == x.shape:
+        result = Tensor(x.data)
+    elif not x.size:
+        result = _empty(whole, x.dtype)
+    else:
+        groups = _groups(x.shape, whole)
+        cuts = _cut_like(x.chunks, groups)
+        sizes = [math.prod(map(max, cut)) for cut in cuts]  # elements of a chunk along each group
+        limit = max(math.prod(sizes), min(chunk_bytes() // x.itemsize, SMALL))
+        limits = [limit * size // math.prod(sizes) for size in sizes]
+        cuts = [cut if _is_runs(cut) else _run_splits(cut, n) for cut, n in zip(cuts, limits)]
+        runs = rechunk(x, chunks=tuple(lengths for cut in cuts for lengths in cut))
+        flat = tuple(map(_runs, cuts))
+        wanted = [_shaped(cut, after, n) for cut, (_, after), n in zip(flat, groups, limits)]
+        final = tuple(lengths for cut in wanted for lengths in cut)
+        between = tuple(map(_runs, wanted))
+        if between == flat:
+            result = reshaped(runs, final)
+        else:
+            result = reshaped(rechunk(reshaped(runs, flat), chunks=between), final)
+    if chunk_size is not None or chunks is not None:
+        result = rechunk(result, chunk_size, chunks)
+    return view(result, a)
+
+
+def merged_axes(x: Tensor, first: int, count: int) -> Tensor:
+    """`count` axes from `first` as one."""
+    return reshape(x, (*x.shape[:first], math.prod(x.shape[first : first + count]), *x.shape[first + count :]))
+
+
+@offers("ravel")
+def ravel(a: Any, order: str = "C") -> Tensor:
+    """`np.ravel`: all elements on one axis."""
+    return reshape(a, -1, "C" if order == "K" else order)
+
+
+def _full_shape(shape: Any, x: Tensor) -> tuple[int, ...]:
+    """The shape meant; raises ValueError as NumPy does."""
+    whole = [operator.index(n) for n in shape] if np.iterable(shape) else [operator.index(shape)]
+    whole = [max(n, -1) for n in whole]  # NumPy takes any negative length for an unknown one
+    if whole.count(-1) > 1:
+        raise ValueError("can only specify one unknown dimension")
+    if -1 in whole:
+        known = math.prod(n for n in whole if n != -1)
+        if known:
+            whole[whole.index(-1)] = x.size // known
+    if math.prod(whole) != x.size or min(whole, default=0) < 0:
+        raise ValueError(f"cannot reshape array of size {x.size} into shape {tuple(whole)}")
+    return tuple(whole)
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+    return as_tensor(np.empty(shape, dtype), chunks=tuple((n,) for n in shape))
+
+
+def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group]:
+    """The shortest runs of axes of equal size, in order.
+
+    Examples
+    --------
+    >>> _groups((4, 6, 5), (24, 5))
+    [((4, 6), (24,)), ((5,), (5,))]
+    """
+    found: list[Group] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        start_old, start_new = i, j
+        i, j = min(i + 1, len(old)), min(j + 1, len(new))
+        while (left := math.prod(old[start_old:i])) != (right := math.prod(new[start_new:j])):
+            if left < right:
+                i += 1
+            else:
+                j += 1
+        found.append((old[start_old:i], new[start_new:j]))
+    return found
+
+
+def _cut_like(splits: Splits, groups: list[Group]) -> list[Splits]:
+    """`splits` of the old axes of each group."""
+    found, at = [], 0
+    for before, _ in groups:
+        found.append(splits[at : at + len(before)])
+        at += len(before)
+    return found
+
+
+def _is_runs(cut: Splits) -> bool:
+    """Whether each chunk holds elements that follow one another: ones, then any cut, then whole axes."""
+    first = next((i for i, lengths in enumerate(cut) if max(lengths) > 1), len(cut))
+    return all(len(lengths) == 1 for lengths in cut[first + 1 :])
+
+
+def _run_splits(cut: Splits, limit: int) -> Splits:
+    """A cut of the same axes into runs of about `limit` elements; the axis that is cut keeps its own where it can."""
+    shape = tuple(map(sum, cut))
+    axis = 0
+    while axis < len(shape) - 1 and math.prod(shape[axis + 1 :]) > limit:
+        axis += 1
+    row = math.prod(shape[axis + 1 :])
+    fits = max(cut[axis]) * row <= limit and len(cut[axis]) > 1
+    lengths = cut[axis] if fits else split_axis(shape[axis], max(1, limit // max(row, 1)))
+    return (*((1,) * n for n in shape[:axis]), lengths, *((n,) for n in shape[axis + 1 :]))
+
+
+def _runs(cut: Splits) -> tuple[int, ...]:
+    """Lengths of the runs of a group, in C order of its chunks."""
+    lengths = np.ones((), np.int64)
+    for axis in cut:
+        lengths = lengths[..., None] * np.asarray(axis, np.int64)
+    return tuple(lengths.reshape(-1).tolist())
+
+
+def _shaped(flat: tuple[int, ...], shape: tuple[int, ...], limit: int) -> Splits:
+    """Splits of `shape` whose runs are `flat` where that can be, else of about `limit` elements."""
+    if len(shape) == 0:
+        return ()
+    if shape[0] == 1 and len(shape) > 1:
+        return ((1,), *_shaped(flat, shape[1:], limit))
+    row = math.prod(shape[1:])
+    if all(n % row == 0 for n in flat):
+        return (tuple(n // row for n in flat), *((n,) for n in shape[1:]))
+    return _run_splits(tuple((n,) for n in shape), limit)

@@ -1,0 +1,139 @@
+"""Elements put in, repeated, trimmed or summed up on the way: `resize`, `insert`, `trim_zeros`, `cumulative_sum`.
+
+Used as `jmars.tensor.<name>` and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.create.constants import full
+from jmars.tensor.ops.create.ranges import diag
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.reduce.cumulative import cumprod, cumsum
+from jmars.tensor.ops.reduce.reduction import all_, any_
+from jmars.tensor.ops.shape.axes import broadcast_arrays, broadcast_to, expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.shape.concatenate import concatenate, part_of_axis
+from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["cumulative_prod", "cumulative_sum", "insert", "resize", "trim_zeros"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("array_equiv")
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """`np.array_equiv`, lazily: whether they are equal once they are broadcast."""
+    try:
+        x, y = broadcast_arrays(as_tensor(a1), as_tensor(a2))
+    except ValueError:
+        return False
+    return all_(ufunc("equal")(x, y))
+
+
+@offers("resize")
+def resize(a: Any, new_shape: Any) -> Tensor:
+    """`np.resize`: elements in C order, again and again, in another shape."""
+    x = ravel(a)
+    shape = (int(new_shape),) if isinstance(new_shape, int | np.integer) else tuple(int(n) for n in new_shape)
+    if min(shape, default=0) < 0:
+        raise ValueError("all elements of `new_shape` must be non-negative")
+    size = math.prod(shape)
+    if not x.size:
+        return full(shape, 0, x.dtype)
+    line = concatenate([x] * -(-size // x.size))[:size] if size else x[:0]
+    return Tensor(line.reshape(shape).data)
+
+
+@offers("insert")
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
+    """`np.insert`: `values` before the positions `obj` (a number, slice or list of numbers)."""
+    x = as_tensor(arr)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normal_axis(axis, x.ndim)
+    n = x.shape[axis]
+    at = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(obj)
+    if at.dtype.kind == "b":
+        at = np.flatnonzero(at)
+    if at.size and (at.max() > n or at.min() < -n):
+        raise IndexError(f"index {at.max()} is out of bounds for axis {axis} with size {n}")
+    put = astype(as_tensor(values), x.dtype)
+    single = at.ndim == 0 or (at.size == 1 and at.ndim == 1)
+    where_ = np.where(at < 0, at + n, at).reshape(-1).astype(int)
+    if at.ndim == 0:  # NumPy broadcasts values as if the axis came first
+        put = moveaxis(expand_dims(put, tuple(range(x.ndim - put.ndim))), 0, axis) if put.ndim else put
+    count = put.shape[axis] if single and put.ndim == x.ndim else len(where_)
+    shape = tuple(count if i == axis else m for i, m in enumerate(x.shape))
+    put = broadcast_to(put, shape)
+    if single:
+        where_ = np.repeat(where_, count)
+    order = np.argsort(where_, kind="stable")
+    pieces, last = [], 0
+    for i in order.tolist():
+        pieces.append(part_of_axis(x, axis, slice(last, int(where_[i]))))
+        pieces.append(part_of_axis(put, axis, slice(i, i + 1)))
+        last = int(where_[i])
+    pieces.append(part_of_axis(x, axis, slice(last, None)))
+    return Tensor(concatenate([p for p in pieces if p.shape[axis]] or pieces[:1], axis).data)
+
+
+@offers("diagflat")
+def diagflat(v: Any, k: int = 0) -> Tensor:
+    """`np.diagflat`: a matrix with all elements on a diagonal."""
+    return diag(ravel(v), k)
+
+
+@offers("trim_zeros")
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
+    """`np.trim_zeros`: where the zeros at the ends of axes end is computed at once."""
+    x, trim = as_tensor(filt), trim.lower()
+    if trim not in {"fb", "bf", "f", "b"}:
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
+    axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    is_filled = astype(x, bool)
+    lines = [any_(is_filled, tuple(j for j in range(x.ndim) if j != i)) for i in axes]
+    filled = concatenate(lines).fetch() if lines else np.zeros(0, bool)
+    for i in axes:
+        there, filled = np.flatnonzero(filled[: x.shape[i]]), filled[x.shape[i] :]
+        low, high = (int(there[0]), int(there[-1]) + 1) if len(there) else (0, 0)
+        if len(there):
+            low, high = low if "f" in trim else 0, high if "b" in trim else x.shape[i]
+        x = part_of_axis(x, i, slice(low, high))
+    return Tensor(x.data)
+
+
+@offers("cumulative_sum")
+def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
+                   include_initial: bool = False) -> Any:  # fmt: skip
+    """`np.cumulative_sum`: running sums, from 0 where `include_initial` is true."""
+    return _cumulative("cumulative_sum", cumsum, 0, x, axis, dtype, out, include_initial)
+
+
+@offers("cumulative_prod")
+def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
+                    include_initial: bool = False) -> Any:  # fmt: skip
+    """`np.cumulative_prod`: running products, from 1 where `include_initial` is true."""
+    return _cumulative("cumulative_prod", cumprod, 1, x, axis, dtype, out, include_initial)
+
+
+def _cumulative(name: str, function: Any, first: int, a: Any, axis: Any, dtype: Any, out: Any, initial: bool) -> Any:
+    x = as_tensor(a)
+    x = x.reshape(1) if not x.ndim else x
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    value = function(x, axis, dtype, None if initial else out)
+    if not initial:
+        return value
+    axis = normal_axis(axis, x.ndim)
+    head = full(tuple(1 if i == axis else n for i, n in enumerate(x.shape)), first, value.dtype)
+    value = Tensor(concatenate([head, value], axis).data)
+    return handed(value, out, name)

@@ -1,0 +1,70 @@
+"""`np.roll`: the chunks of a rolled array are those of the array repeated, from where it begins.
+
+Each is put together from what it overlaps, as other cuts are (rechunk.py), so a result is cut as its input is, however
+often it is rolled. Used as `jmars.tensor.roll`, by NumPy's protocols and by fft.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.chunks.rechunk import put_together
+from jmars.tensor.ops.chunks.shuffle import covers
+from jmars.tensor.ops.shape.reshape import ravel, reshape
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["roll"]
+
+
+@offers("roll")
+def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
+    """`np.roll`: what leaves at one end comes in at the other; cut as `a` is.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> x = roll(arange(6, chunk_size=4), 1)
+    >>> x.chunks, x.fetch().tolist()
+    (((4, 2),), [5, 0, 1, 2, 3, 4])
+    """
+    x = as_tensor(a)
+    if axis is None:
+        return Tensor(reshape(roll(ravel(x), shift, 0), x.shape).data)
+    axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
+    shifts = dict.fromkeys(axes, 0)
+    for n, i in np.broadcast(shift, axes):
+        shifts[int(i)] += int(n)
+    for i, n in shifts.items():
+        by = n % x.shape[i] if x.shape[i] else 0
+        if by:
+            x = Tensor(new_data(Roll(i, by, inputs=(x.data,)), x.shape, x.dtype, x.chunks))
+    return Tensor(x.data)
+
+
+@dataclass(frozen=True, eq=False)
+class Roll(Operand):
+    """The input with its last `by` elements along `axis` before the others; `by` is below the length."""
+
+    axis: int
+    by: int
+    name: ClassVar[str] = "roll"
+
+    def token(self) -> Hashable:
+        """Equal shifts of equal inputs are equal."""
+        return ("roll", self.axis, self.by)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand per chunk; where whole chunks change places there is none."""
+        (x,) = inputs
+        axes = [covers(cut, cut) for cut in x.splits]
+        cut = x.splits[self.axis]
+        axes[self.axis] = covers(cut * 2, (sum(cut) - self.by, *cut))[1:]
+        return put_together(self.name, builder, np.concatenate([x.ids, x.ids], self.axis), axes, output)

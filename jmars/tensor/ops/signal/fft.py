@@ -1,0 +1,225 @@
+"""`np.fft`: transforms along axes that lie in one chunk each, one axis after the other.
+
+A transform over several axes brings one after the other into one chunk, in NumPy's order, so that no process holds the
+whole array and each value is NumPy's.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.blockwise.whole_axes import along
+from jmars.tensor.ops.create.constants import check_device
+from jmars.tensor.ops.create.ranges import arange
+from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.shape.axes import normal_axis
+from jmars.tensor.ops.shape.roll import roll
+from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["fft", "fftfreq", "fftn", "fftshift", "ifft", "ifftn", "ifftshift", "irfft", "irfftn", "rfft", "rfftn"]
+
+_HALVED = {"rfft": True, "ihfft": True}  # what they give is half as long
+_DOUBLED = {"irfft": True, "hfft": True}
+
+
+def _transformed(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = None) -> Any:
+    """One axis by NumPy's function `name`."""
+    x = as_tensor(a)
+    if not x.ndim:
+        raise IndexError("a transform needs an array of one axis or more; a number has none")
+    axis = normal_axis(axis, x.ndim)
+    if norm not in (None, "backward", "ortho", "forward"):
+        raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+    there = x.shape[axis]
+    length = operator.index(n) if n is not None else 2 * (there - 1) if name in _DOUBLED else there
+    if length < 1:
+        raise ValueError(f"Invalid number of FFT data points ({length}) specified.")
+    gives = length // 2 + 1 if name in _HALVED else length
+    function = getattr(np.fft, name)
+    dtype = function(np.ones(2, x.dtype)).dtype
+    result = along(name, function, x, [axis], lengths={axis: gives}, dtype=dtype, n=length, axis=axis, norm=norm)
+    return handed(result, out, name)
+
+
+@offers("fft.fft")
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.fft`: the transform along one axis, which is brought into one chunk.
+
+    Raises
+    ------
+    ValueError
+        If `n` is below 1 or there is no such `norm`.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> fft(ones((2, 4), chunk_size=2)).fetch().real.tolist()
+    [[4.0, 0.0, 0.0, 0.0], [4.0, 0.0, 0.0, 0.0]]
+    """
+    return _transformed("fft", a, n, axis, norm, out)
+
+
+@offers("fft.ifft")
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.ifft`: the inverse of `fft`."""
+    return _transformed("ifft", a, n, axis, norm, out)
+
+
+@offers("fft.rfft")
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.rfft`: the transform of real values, half of which says all."""
+    return _transformed("rfft", a, n, axis, norm, out)
+
+
+@offers("fft.irfft")
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.irfft`: the inverse of `rfft`."""
+    return _transformed("irfft", a, n, axis, norm, out)
+
+
+@offers("fft.hfft")
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.hfft`: the transform of a signal that is the conjugate of its mirror image."""
+    return _transformed("hfft", a, n, axis, norm, out)
+
+
+@offers("fft.ihfft")
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.ihfft`: the inverse of `hfft`."""
+    return _transformed("ihfft", a, n, axis, norm, out)
+
+
+def _cooked(x: Tensor, s: Any, axes: Any, invreal: bool) -> tuple[list[int | None], list[int]]:
+    """Lengths and axes of a transform over several axes, as NumPy reads them."""
+    if axes is None:
+        axes = range(x.ndim) if s is None else range(-len(s), 0)
+    axes = [normal_axis(axis, x.ndim) for axis in axes]
+    lengths: list[int | None] = [None] * len(axes) if s is None else list(s)
+    if len(lengths) != len(axes):
+        raise ValueError("Shape and axes have different lengths.")
+    found = [x.shape[axis] if n in (None, -1) else n for n, axis in zip(lengths, axes)]
+    if invreal and found and (s is None or lengths[-1] is None):
+        found[-1] = 2 * (x.shape[axes[-1]] - 1)
+    return list(found), axes
+
+
+def _each(name: str, x: Tensor, lengths: Sequence[int | None], axes: Sequence[int], norm: Any) -> Tensor:
+    for n, axis in zip(lengths, axes):
+        x = _transformed(name, x, n, axis, norm)
+    return x
+
+
+@offers("fft.fftn")
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.fftn`: transforms along several axes."""
+    return _over("fft", "fftn", a, s, axes, norm, out)
+
+
+@offers("fft.ifftn")
+def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.ifftn`: the inverse of `fftn`."""
+    return _over("ifft", "ifftn", a, s, axes, norm, out)
+
+
+def _over(one: str, name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any) -> Any:
+    x = as_tensor(a)
+    lengths, axes = _cooked(x, s, axes, False)
+    return handed(_each(one, x, lengths[::-1], axes[::-1], norm), out, name)
+
+
+@offers("fft.rfftn")
+def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.rfftn`: of real values, the last axis halved."""
+    x = as_tensor(a)
+    lengths, axes = _cooked(x, s, axes, False)
+    x = _transformed("rfft", x, lengths[-1], axes[-1], norm)
+    return handed(_each("fft", x, lengths[-2::-1], axes[-2::-1], norm), out, "rfftn")
+
+
+@offers("fft.irfftn")
+def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.irfftn`: the inverse of `rfftn`."""
+    x = as_tensor(a)
+    lengths, axes = _cooked(x, s, axes, True)
+    x = _each("ifft", x, lengths[:-1], axes[:-1], norm)
+    return handed(_transformed("irfft", x, lengths[-1], axes[-1], norm), out, "irfftn")
+
+
+@offers("fft.fft2")
+def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.fft2`: `fftn` over two axes."""
+    return fftn(a, s, axes, norm, out)
+
+
+@offers("fft.ifft2")
+def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.ifft2`: `ifftn` over two axes."""
+    return ifftn(a, s, axes, norm, out)
+
+
+@offers("fft.rfft2")
+def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.rfft2`: `rfftn` over two axes."""
+    return rfftn(a, s, axes, norm, out)
+
+
+@offers("fft.irfft2")
+def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+    """`np.fft.irfft2`: `irfftn` over two axes."""
+    return irfftn(a, s, axes, norm, out)
+
+
+@offers("fft.fftfreq")
+def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Tensor:
+    """`np.fft.fftfreq`: the frequencies of what `fft` gives; `dtype` is the array API standard's, None for float64."""
+    check_device(device)
+    n, half = _count(n), (_count(n) - 1) // 2 + 1
+    at = arange(n)
+    found: Tensor = FUNCTIONS["where"](at < half, at, at - n) * (1.0 / (n * d))
+    return found if dtype is None else astype(found, dtype)
+
+
+@offers("fft.rfftfreq")
+def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Tensor:
+    """`np.fft.rfftfreq`: the frequencies of what `rfft` gives; `dtype` as `fftfreq` takes it."""
+    check_device(device)
+    n = _count(n)
+    found: Tensor = arange(n // 2 + 1) * (1.0 / (n * d))
+    return found if dtype is None else astype(found, dtype)
+
+
+@offers("fft.fftshift")
+def fftshift(x: Any, axes: Any = None) -> Tensor:
+    """`np.fft.fftshift`: frequency zero in the middle; the cut stays."""
+    return _shifted(x, axes, lambda n: n // 2)
+
+
+@offers("fft.ifftshift")
+def ifftshift(x: Any, axes: Any = None) -> Tensor:
+    """`np.fft.ifftshift`: the inverse of `fftshift`."""
+    return _shifted(x, axes, lambda n: -(n // 2))
+
+
+def _shifted(x: Any, axes: Any, shift: Any) -> Tensor:
+    data = as_tensor(x)
+    axes = range(data.ndim) if axes is None else [axes] if isinstance(axes, int | np.integer) else axes
+    axes = [normal_axis(axis, data.ndim) for axis in axes]
+    return roll(data, tuple(shift(data.shape[axis]) for axis in axes), tuple(axes)).rechunk(data.chunks)  # type: ignore[no-any-return]
+
+
+def _count(n: Any) -> int:
+    if not isinstance(n, int | np.integer):
+        raise ValueError("n should be an integer")
+    return int(n)
+
+
+def __getattr__(name: str) -> Any:
+    if hasattr(np.fft, name) and not name.startswith("_"):
+        raise AttributeError(str(unsupported(f"fft.{name}")))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,73 @@
+"""Polynomials: their values, and the ones nearest to points.
+
+Used as `jmars.tensor.<name>` and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.ops.blockwise.map_blocks import map_blocks
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.linalg.decompositions import lstsq
+from jmars.tensor.ops.reduce.reduction import sum_
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["polyfit", "polyval", "vander"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("vander")
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
+    """`np.vander`: powers of each element, one row for each."""
+    data = as_tensor(x)
+    if data.ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    n = data.size if N is None else int(N)
+    dtype = np.promote_types(data.dtype, int)
+    return map_blocks(_vander, data[:, None], dtype=dtype, chunks=(data.chunks[0], n), name="vander", n=n,
+                      increasing=increasing)  # fmt: skip
+
+
+def _vander(block: Array, n: int, increasing: bool) -> Array:
+    return np.vander(block[:, 0], n, increasing)
+
+
+@offers("polyval")
+def polyval(p: Any, x: Any) -> Tensor:
+    """`np.polyval`: a polynomial, highest power first, at each element of `x`."""
+    data = as_tensor(x)
+    factors = list(p) if isinstance(p, Tensor) else list(np.asarray(p))
+    y: Any = data * 0 if data.dtype.kind != "b" else astype(data, int) * 0
+    for factor in factors:
+        y = y * data + factor
+    return Tensor(y.data)
+
+
+@offers("polyfit")
+def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
+            cov: Any = False) -> Any:  # fmt: skip
+    """`np.polyfit`: the polynomial of degree `deg` nearest to points, by least squares."""
+    if full or cov:
+        raise UnsupportedError("np.polyfit with full= or cov= is not in jmars; np.linalg.lstsq of np.vander gives both")
+    xs, ys = as_tensor(x) + 0.0, as_tensor(y) + 0.0
+    if deg < 0:
+        raise ValueError("expected deg >= 0")
+    if xs.ndim != 1 or not xs.size:
+        raise TypeError("expected 1D vector for x" if xs.ndim != 1 else "expected non-empty vector for x")
+    if ys.ndim not in (1, 2) or xs.shape[0] != ys.shape[0]:
+        raise TypeError("expected x and y to have same length")
+    left = vander(xs, deg + 1)
+    if w is not None:
+        weights = as_tensor(w) + 0.0
+        left = left * weights[:, None]
+        ys = ys * (weights[:, None] if ys.ndim == 2 else weights)
+    scale = ufunc("sqrt")(sum_(left * left, 0))
+    rcond = xs.size * np.finfo(xs.dtype).eps if rcond is None else rcond
+    solution = lstsq(left / scale, ys, rcond)[0]
+    return Tensor((solution.T / scale).T.data)

@@ -1,0 +1,63 @@
+"""`topk`: the largest or smallest elements of each line, first of each chunk, then of what these gave.
+
+Source: dask.array.topk (2025), arguments and order.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.blockwise.whole_axes import whole
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["topk"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("topk")
+def topk(a: Any, k: int, axis: int = -1) -> Tensor:
+    """The `k` largest of each line of an axis, in falling order.
+
+    Parameters
+    ----------
+    a
+        Any array; NaN counts as larger than all else, as where it is sorted.
+    k
+        How many; a negative one asks for the -k smallest, in rising order. Lines that are shorter are given whole.
+    axis
+        Along which.
+
+    Examples
+    --------
+    >>> topk([3, 1, 4, 1, 5, 9], 2).fetch().tolist(), topk([3, 1, 4, 1, 5, 9], -2).fetch().tolist()
+    ([9, 5], [1, 1])
+
+    Source: dask.array.topk.
+    """
+    x, k = as_tensor(a), operator.index(k)
+    axis = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
+    if len(x.chunks[axis]) > 1:
+        x = whole(_largest(x, k, axis), [axis])
+    return _largest(x, k, axis)
+
+
+def _largest(x: Tensor, k: int, axis: int) -> Tensor:
+    """Those of each chunk."""
+    cut = tuple(tuple(min(n, abs(k)) for n in lengths) if i == axis else lengths for i, lengths in enumerate(x.chunks))
+    return blockwise("topk", largest, [x], cut, x.dtype, (k, axis))
+
+
+def largest(block: Array, k: int, axis: int) -> Array:
+    """The `k` largest of each line of a block, in falling order; the -k smallest in rising order."""
+    n = min(abs(k), block.shape[axis])
+    if 0 < n < block.shape[axis]:
+        block = np.partition(block, -n if k > 0 else n - 1, axis)
+    lines = np.moveaxis(block, axis, 0)
+    part = np.sort(lines[len(lines) - n :] if k > 0 else lines[:n], axis=0)
+    return np.moveaxis(part[::-1] if k > 0 else part, 0, axis)

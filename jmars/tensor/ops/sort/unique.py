@@ -1,0 +1,315 @@
+"""`np.unique`: the different elements of each chunk, joined by a tree; how many they are only the values tell.
+
+A chunk of the tree holds different elements in order, with where each comes first and how often it comes, packed as
+bytes. The results are one chunk each: what is different must fit into one worker's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.config import config
+from jmars.errors import UnsupportedError
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.dynamic import new_group
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.chunks.tiling import corners
+from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, classes, length_kind
+from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.ops.sort.unique_axis import unique_lines
+from jmars.tensor.protocols import call, offers
+from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unknown import Origin, is_known
+
+__all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d", "unique"]
+
+Array = np.ndarray[Any, Any]
+_BYTES = np.dtype(np.uint8)
+
+
+@cache
+def _is_shaped() -> bool:
+    """Whether this NumPy gives the inverse the array's shape."""
+    return np.unique(np.zeros((1, 1)), return_inverse=True)[1].ndim == 2
+
+
+@cache
+def _has_one_nat() -> bool:
+    """Whether this NumPy (2.3) takes NaT for a number that equals itself."""
+    return np.unique(np.array(["NaT"] * 2, "M8[s]"), equal_nan=False).size == 1
+
+
+@offers("unique")
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Any = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    """`np.unique`: different elements in order, and on demand where each comes first, which one each is, how often.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> [one.fetch().tolist() for one in unique(arange(7, chunk_size=3) % 3, return_counts=True)]
+    [[0, 1, 2], [3, 2, 2]]
+    """
+    x = as_tensor(ar)
+    if axis is not None and x.ndim != 1:
+        return unique_lines(x, axis, return_index, return_inverse, return_counts, equal_nan=equal_nan)
+    if return_inverse and not equal_nan and x.dtype.kind in "fcmM":
+        raise UnsupportedError("np.unique with return_inverse and equal_nan=False is not in jmars; leave one out")
+    if (return_index or return_inverse) and not is_known([x.data.shape]):
+        x._settled()
+    if x.dtype.kind in "mM" and _has_one_nat() and not (return_index or return_inverse or return_counts):
+        equal_nan = True
+    fields = (True, return_index, return_counts)
+    origin = Origin.of(new_group())
+    packed = Packed(fields, equal_nan, max(2, config.combine_size), inputs=(x.data,))
+    whole = new_data(packed, *_one_chunk(Origin.of(new_group()), _BYTES))
+    found: list[Tensor] = []
+    for field, wanted in enumerate(fields):
+        if wanted:
+            dtype = x.dtype if not field else np.dtype(np.intp)
+            found.append(Tensor(new_data(Field(field, fields, x.dtype, inputs=(whole,)), *_one_chunk(origin, dtype))))
+    if return_inverse:
+        which = Tensor(new_data(Inverse(inputs=(x.data, found[0].data)), x.shape, np.dtype(np.intp), x.chunks))
+        found.insert(1 + return_index, which if _is_shaped() and axis is None else ravel(which))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _one_chunk(origin: Origin, dtype: np.dtype[Any]) -> Any:
+    return (origin.whole,), dtype, (origin.axis([None]),)
+
+
+@offers("union1d")
+def union1d(ar1: Any, ar2: Any) -> Any:
+    """`np.union1d`: what is in either array, in order, once."""
+    return call("unique", call("concatenate", [call("ravel", as_tensor(ar1)), call("ravel", as_tensor(ar2))]))
+
+
+@offers("intersect1d")
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """`np.intersect1d`: what is in both arrays, in order, once."""
+    x, y = as_tensor(ar1), as_tensor(ar2)
+    dtype = np.result_type(x.dtype, y.dtype)
+    if not return_indices:
+        values = call("unique", x)
+        return values[call("isin", values, y)].astype(dtype)
+    values, first = call("unique", x, return_index=True)
+    others, second = call("unique", y, return_index=True)
+    both, here = call("isin", values, others), call("isin", others, values)
+    return values[both].astype(dtype), first[both], second[here]
+
+
+@offers("setdiff1d")
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """`np.setdiff1d`: what is in the first array and not in the second, once; in order unless `assume_unique`."""
+    values = call("ravel", as_tensor(ar1)) if assume_unique else call("unique", as_tensor(ar1))
+    return values[call("isin", values, as_tensor(ar2), invert=True)]
+
+
+@offers("setxor1d")
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """`np.setxor1d`: what is in one of the two arrays only, in order."""
+    parts = [call("unique", as_tensor(one)) for one in (ar1, ar2)]
+    values, counts = call("unique", call("concatenate", parts), return_counts=True)
+    return values[counts == 1]
+
+
+@offers("unique_values")
+def unique_values(x: Any) -> Any:
+    """`np.unique_values`."""
+    return call("unique", x, equal_nan=False)
+
+
+@offers("unique_counts")
+def unique_counts(x: Any) -> Any:
+    """`np.unique_counts`, as NumPy's named tuple."""
+    return type(np.unique_counts(np.empty(0)))(*call("unique", x, return_counts=True, equal_nan=False))
+
+
+@offers("unique_inverse")
+def unique_inverse(x: Any) -> Any:
+    """`np.unique_inverse`, as NumPy's named tuple."""
+    return type(np.unique_inverse(np.empty(0)))(*call("unique", x, return_inverse=True, equal_nan=False))
+
+
+@offers("unique_all")
+def unique_all(x: Any) -> Any:
+    """`np.unique_all`, as NumPy's named tuple."""
+    return type(np.unique_all(np.empty(0)))(*call("unique", x, True, True, True, equal_nan=False))
+
+
+@dataclass(frozen=True, eq=False)
+class Packed(Operand):
+    """Different elements with their positions and counts, as bytes in one chunk."""
+
+    fields: tuple[bool, ...]  # whether there are values, positions, counts
+    equal_nan: bool
+    combine_size: int
+    name: ClassVar[str] = "unique"
+
+    def token(self) -> Hashable:
+        """Equal inputs have equal elements."""
+        return ("unique", self.fields, self.equal_nan, self.combine_size)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand for each chunk, then a tree that joins them."""
+        (x,) = inputs
+        kinds, which = classes([[length_kind(n) for n in axis] for axis in x.splits])
+        shape = tuple(map(sum, x.splits)) if self.fields[1] else ()
+        params = (shape, self.fields, self.equal_nan)
+        size = x.dtype.itemsize + 8 * sum(self.fields[1:])
+        programs = []
+        for one in kinds:
+            chunk = chunk_type(one, x.dtype)
+            elements = chunk.nbytes // max(1, x.dtype.itemsize)
+            most = 8 + elements * size if chunk.is_sized or chunk.most is not None else None
+            step = Call(find, params, (0,), ChunkType((-1,), _BYTES, most), self.fields[1])
+            programs.append(single(self.name, (chunk,), step))
+        args = corners(x.splits) if self.fields[1] else None
+        ids = builder.add_many(programs, which.reshape(-1), x.ids.reshape(-1, 1), args)
+        while len(ids) > 1:
+            groups = [ids[k : k + self.combine_size] for k in range(0, len(ids), self.combine_size)]
+            ids = np.array([self._joined(builder, group, x.dtype) for group in groups], np.int64)
+        return ids
+
+    def _joined(self, builder: ChunkGraphBuilder, group: NDArray[np.int64], dtype: np.dtype[Any]) -> int:
+        if len(group) == 1:
+            return int(group[0])
+        chunk = ChunkType((-1,), _BYTES)
+        step = Call(join, (dtype, self.fields, self.equal_nan), tuple(range(len(group))), chunk)
+        return builder.add(single(self.name, (chunk,) * len(group), step), group.tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Field(Operand):
+    """One part of what is packed."""
+
+    number: int
+    fields: tuple[bool, ...]
+    dtype: np.dtype[Any]  # of the elements
+    name: ClassVar[str] = "unique"
+
+    def token(self) -> Hashable:
+        """Equal parts of equal bytes are equal."""
+        return ("unique field", self.number, self.fields, self.dtype)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand."""
+        chunk = ChunkType((-1,), _BYTES)
+        out = chunk_type([length_kind(n) for n in output.chunks[0]], output.dtype)
+        step = Call(field, (self.number, self.fields, self.dtype), (0,), out)
+        return np.array([builder.add(single(self.name, (chunk,), step), inputs[0].ids.tolist())], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Inverse(Operand):
+    """For each element of the first input its place among those of the second, which is one chunk."""
+
+    name: ClassVar[str] = "unique"
+
+    def token(self) -> Hashable:
+        """Equal inputs give equal places."""
+        return ("unique inverse",)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand for each chunk."""
+        x, values = inputs
+        kinds, which = classes(x.splits)
+        known = chunk_type([length_kind(n) for n in values.splits[0]], values.dtype)
+
+        def program(shape: tuple[int, ...]) -> Program:
+            out = ChunkType(shape, output.dtype)
+            return single(
+                self.name, (ChunkType(shape, x.dtype), known), Call(places, (), (0, 1), out, False, out.nbytes)
+            )
+
+        ids = x.ids.reshape(-1)
+        rows = np.stack([ids, np.full_like(ids, values.ids[0])], axis=1)
+        return builder.add_many([program(shape) for shape in kinds], which.reshape(-1), rows).reshape(output.grid)
+
+
+# -- what executors run
+
+
+def _pack(parts: Sequence[Array | None]) -> Array:
+    """Arrays of one length as bytes, their length first."""
+    there = [np.ascontiguousarray(part) for part in parts if part is not None]
+    return np.frombuffer(b"".join([np.int64(len(there[0])).tobytes(), *(part.tobytes() for part in there)]), _BYTES)
+
+
+def _unpack(packed: Array, fields: Sequence[bool], dtype: np.dtype[Any]) -> list[Array | None]:
+    """What was packed: elements, positions, counts; None for those that are not there."""
+    blob = packed.tobytes()
+    n = int(np.frombuffer(blob, np.int64, 1)[0])
+    found: list[Array | None] = []
+    at = 8
+    for kind, there in zip((dtype, np.dtype(np.intp), np.dtype(np.intp)), fields, strict=True):
+        found.append(np.frombuffer(blob, kind, n, at) if there else None)
+        at += n * kind.itemsize if there else 0
+    return found
+
+
+def find(out: Any, inputs: Sequence[Array], params: tuple[tuple[int, ...], tuple[bool, ...], bool], arg: Any) -> Array:
+    """Different elements of a chunk, which begins at `arg` of an array of shape `params[0]`."""
+    shape, (_, index, counts), equal_nan = params
+    (x,) = inputs
+    values, first, count = np.unique(x.reshape(-1), True, False, True, equal_nan=equal_nan)
+    if index and x.size and shape:
+        at = np.unravel_index(first, x.shape)
+        first = np.ravel_multi_index(tuple(i + start for i, start in zip(at, arg)), shape)
+    return _pack([values, first if index else None, count if counts else None])
+
+
+def join(out: Any, inputs: Sequence[Array], params: tuple[np.dtype[Any], tuple[bool, ...], bool], arg: Any) -> Array:
+    """Different elements of several chunks."""
+    dtype, fields, equal_nan = params
+    parts = [_unpack(one, fields, dtype) for one in inputs]
+    values, firsts, counts = (
+        np.concatenate([part[i] for part in parts if part[i] is not None]) if there else None
+        for i, there in enumerate(fields)
+    )
+    assert values is not None
+    different, which = np.unique(values, return_inverse=True, equal_nan=equal_nan)
+    which = which.reshape(-1)
+    first = count = None
+    if firsts is not None:
+        first = np.full(len(different), np.iinfo(np.intp).max, np.intp)
+        np.minimum.at(first, which, firsts)
+    if counts is not None:
+        count = np.zeros(len(different), np.intp)
+        np.add.at(count, which, counts)
+    return _pack([different, first, count])
+
+
+def field(
+    out: Array | None, inputs: Sequence[Array], params: tuple[int, tuple[bool, ...], np.dtype[Any]], arg: Any
+) -> Array:
+    """One part of what is packed."""
+    number, fields, dtype = params
+    found = _unpack(inputs[0], fields, dtype)[number]
+    assert found is not None
+    if out is not None:
+        np.copyto(out, found)
+    return found
+
+
+def places(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
+    """Where each element stands among different ones in order; NaN is the last of them."""
+    x, values = inputs
+    out[...] = np.searchsorted(values, x.reshape(-1)).reshape(x.shape)
+    if x.dtype.kind in "fcmM":
+        out[np.isnat(x) if x.dtype.kind in "mM" else np.isnan(x)] = len(values) - 1

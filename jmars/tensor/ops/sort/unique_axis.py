@@ -1,0 +1,129 @@
+"""`np.unique` with `axis=`: the different lines of an array, which is brought into one chunk for that.
+
+How many there are only the values tell. Used by unique.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.kernels.program import Call, ChunkType, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.dynamic import new_group
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
+from jmars.tensor.ops.shape.axes import moveaxis, normal_axis
+from jmars.tensor.protocols import call
+from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unknown import Origin
+
+__all__ = ["unique_lines"]
+
+Array = np.ndarray[Any, Any]
+_BYTES = np.dtype(np.uint8)
+
+
+def unique_lines(x: Tensor, axis: int, index: bool, inverse: bool, counts: bool, *, equal_nan: bool) -> Any:
+    """Different lines along `axis` in order, and on demand where each comes first, which one each is, how often."""
+    axis = normal_axis(axis, x.ndim)
+    wanted = (True, bool(index), bool(inverse), bool(counts))
+    if not x.size:  # no value matters
+        found: Any = np.unique(np.empty(x.shape, x.dtype), *wanted[1:], axis=axis, equal_nan=equal_nan)  # type: ignore[call-overload]
+        return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
+    lines = moveaxis(x, axis, 0)
+    whole = rechunked(lines.data, tuple((n,) for n in lines.shape))
+    packed = new_data(Lines(equal_nan, inputs=(whole,)), *_open())
+    origin = Origin.of(new_group())
+    results: list[Tensor] = []
+    for field, is_wanted in enumerate(wanted):
+        if not is_wanted:
+            continue
+        op = Part(field, lines.shape, x.dtype, inputs=(packed,))
+        if field == 2:
+            results.append(Tensor(new_data(op, lines.shape[:1], np.dtype(np.intp), ((lines.shape[0],),))))
+        else:
+            rest = lines.shape[1:] if not field else ()
+            cut = (origin.axis([None]), *((n,) for n in rest))
+            dtype = x.dtype if not field else np.dtype(np.intp)
+            results.append(Tensor(new_data(op, (origin.whole, *rest), dtype, cut)))
+    results[0] = call("moveaxis", results[0], 0, axis)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _open() -> Any:
+    """Shape, dtype and chunks of bytes whose number nobody knows."""
+    origin = Origin.of(new_group())
+    return (origin.whole,), _BYTES, (origin.axis([None]),)
+
+
+@dataclass(frozen=True, eq=False)
+class Lines(Operand):
+    """Different lines along the first axis, their first places, every line's number and counts, as bytes."""
+
+    equal_nan: bool
+    name: ClassVar[str] = "unique"
+
+    def token(self) -> Hashable:
+        """Equal inputs have equal lines."""
+        return ("unique lines", self.equal_nan)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand."""
+        (x,) = inputs
+        chunk = ChunkType(tuple(n for (n,) in x.splits), x.dtype)
+        most = 8 + chunk.nbytes + 24 * chunk.shape[0]
+        step = Call(find_lines, (self.equal_nan,), (0,), ChunkType((-1,), _BYTES, most), work=4 * chunk.nbytes)
+        return np.array([builder.add(single(self.name, (chunk,), step), x.ids.reshape(-1).tolist())], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Part(Operand):
+    """One part of what is packed: lines, first places, every line's number, counts."""
+
+    number: int
+    shape: tuple[int, ...]  # of all lines
+    dtype: np.dtype[Any]
+    name: ClassVar[str] = "unique"
+
+    def token(self) -> Hashable:
+        """Equal parts of equal bytes are equal."""
+        return ("unique lines part", self.number, self.shape, self.dtype)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """One operand."""
+        out = chunk_type([length_kind(cut[0]) for cut in output.chunks], output.dtype)
+        step = Call(part_of_lines, (self.number, self.shape, self.dtype), (0,), out)
+        made = builder.add(single(self.name, (ChunkType((-1,), _BYTES),), step), inputs[0].ids.tolist())
+        return np.array(made, np.int64).reshape(output.grid)
+
+
+# -- what executors run
+
+
+def find_lines(out: Any, inputs: Sequence[Array], params: tuple[bool], arg: Any) -> Array:
+    """The different lines of a chunk, packed."""
+    values, first, which, count = np.unique(inputs[0], True, True, True, axis=0, equal_nan=params[0])
+    parts = [np.int64(len(values)), *map(np.ascontiguousarray, (values, first, which, count))]
+    return np.frombuffer(b"".join(part.tobytes() for part in parts), _BYTES)
+
+
+def part_of_lines(
+    out: Array | None, inputs: Sequence[Array], params: tuple[int, tuple[int, ...], np.dtype[Any]], arg: Any
+) -> Array:
+    """One part of what is packed."""
+    number, (lines, *rest), dtype = params
+    blob = inputs[0].tobytes()
+    n = int(np.frombuffer(blob, np.int64, 1)[0])
+    kinds = [(dtype, (n, *rest)), (np.dtype(np.intp), (n,)), (np.dtype(np.intp), (lines,)), (np.dtype(np.intp), (n,))]
+    sizes = [int(np.prod(shape)) * kind.itemsize for kind, shape in kinds]
+    kind, shape = kinds[number]
+    found = np.frombuffer(blob, kind, int(np.prod(shape)), 8 + sum(sizes[:number])).reshape(shape)
+    if out is not None:
+        np.copyto(out, found)
+    return found

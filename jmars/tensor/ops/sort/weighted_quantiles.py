@@ -1,0 +1,65 @@
+"""Percentiles in which some elements count more than others, along lines in one chunk each. Used by order.py."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.blockwise.whole_axes import whole
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.reduce.derived_reductions import along_axes
+from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis
+from jmars.tensor.ops.shape.reshape import reshape
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["as_lines", "weighted_quantiles"]
+
+Array = np.ndarray[Any, Any]
+
+
+def as_lines(x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
+    """`x` with the axes `axis` brought to the end and made one; the other axes, and these, as they stood."""
+    axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    rest = tuple(i for i in range(x.ndim) if i not in axes)
+    lines = x.transpose((*rest, *axes))
+    if len(axes) != 1:
+        lines = reshape(lines, (*(x.shape[i] for i in rest), math.prod(x.shape[i] for i in axes)))
+    return lines, rest, axes
+
+
+def weighted_quantiles(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any) -> Tensor:
+    """`np.<name>(a, q, axis, method=method, keepdims=keepdims, weights=weights)`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As NumPy: for another method than "inverted_cdf", and weights of another shape; for negative weights, and lines
+        whose weights are all 0, when it is computed.
+    """
+    x, given = as_tensor(a), as_tensor(weights)
+    probe = np.ones(1, x.dtype)
+    kind = np.asarray(getattr(np, name)(probe, q, method=method, weights=np.ones(1, given.dtype))).dtype
+    if given.shape != x.shape:
+        given = broadcast_to(along_axes(given, x, axis), x.shape)
+    lines, rest, axes = as_lines(x, axis)
+    lines = whole(lines, [len(rest)])
+    counts = Tensor(rechunked(as_lines(given, axis)[0].data, lines.chunks))
+    leading = np.shape(q)
+    flat = (tuple(q.reshape(-1).tolist()), q.dtype) if isinstance(q, np.ndarray) else q
+    cut = (*lines.chunks[:-1], (math.prod(leading),))
+    value = blockwise(name, _of_lines, [lines, counts], cut, kind, (name, flat, method))
+    value = reshape(moveaxis(value, -1, 0), (*leading, *(x.shape[i] for i in rest)))
+    if keepdims:
+        value = expand_dims(value, tuple(len(leading) + i for i in sorted(axes)))
+    return Tensor(value.data)
+
+
+def _of_lines(block: Array, weights: Array, called: str, q: Any, method: str) -> Array:
+    """What the function gives for lines along the last axis, along a last axis of one element for each of `q`."""
+    if not isinstance(q, tuple):
+        return np.expand_dims(getattr(np, called)(block, q, axis=-1, method=method, weights=weights), -1)
+    several = np.array(q[0], q[1])
+    return np.moveaxis(getattr(np, called)(block, several, axis=-1, method=method, weights=weights), 0, -1)
