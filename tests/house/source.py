@@ -42,26 +42,33 @@ class Module:
         """The parsed text."""
         return _parse(self.text)
 
-    def imports(self) -> Iterator[Import]:
+    def imports(self) -> tuple[Import, ...]:
         """Every import statement, those within functions and `if TYPE_CHECKING` too."""
-        kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-        functions = [node for node in ast.walk(self.tree()) if isinstance(node, kinds)]
-        inside = {id(node) for function in functions for node in ast.walk(function)}
-        ifs = [node for node in ast.walk(self.tree()) if isinstance(node, ast.If)]
-        typing = {id(n) for node in ifs if "TYPE_CHECKING" in ast.unparse(node.test) for n in ast.walk(node)}
-        for node in ast.walk(self.tree()):
-            where = (id(node) in inside, id(node) in typing)
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    yield Import(node.lineno, alias.name, (), *where)
-            elif isinstance(node, ast.ImportFrom):
-                names = tuple(alias.name for alias in node.names)
-                yield Import(node.lineno, "." * node.level + (node.module or ""), names, *where)
+        return _imports(self.text)
 
 
 @cache
 def _parse(text: str) -> ast.Module:
     return ast.parse(text)
+
+
+@cache
+def _imports(text: str) -> tuple[Import, ...]:
+    return tuple(_imports_below(_parse(text), deferred=False, typing=False))
+
+
+def _imports_below(parent: ast.AST, deferred: bool, typing: bool) -> Iterator[Import]:
+    deferred = deferred or isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    typing = typing or (isinstance(parent, ast.If) and "TYPE_CHECKING" in ast.unparse(parent.test))
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(node.lineno, alias.name, (), deferred, typing)
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names)
+            yield Import(node.lineno, "." * node.level + (node.module or ""), names, deferred, typing)
+        elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):  # expressions hold no statements
+            yield from _imports_below(node, deferred, typing)
 
 
 @cache

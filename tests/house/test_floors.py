@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import graphlib
+from collections.abc import Iterator
 
-import pytest
-
-from tests.house.source import Module, modules
+from tests.house.source import ROOT, Module, modules
 
 # Bottom first; within a floor from left to right; an inner tuple has siblings that never import each other.
 FLOORS: tuple[tuple[str | tuple[str, ...], ...], ...] = (
@@ -48,25 +47,36 @@ def test_every_folder_stands_on_a_floor() -> None:
     assert not unknown, f"give {sorted(unknown)} a place in FLOORS, docs/explanation/map.md and the architecture page"
 
 
-@pytest.mark.parametrize("module", INSIDE, ids=lambda m: m.name)
-def test_imports_go_down(module: Module) -> None:
+def _climbing(module: Module) -> Iterator[str]:
+    """Imports of the module that do not go down."""
     for found in module.imports():
         first, *rest = found.target.split(".")
         if first != "jmars":
             continue
         for folder in rest[:1] or found.names:  # `from jmars import errors` names a folder as well
-            where = f"{module.path.name}:{found.line} imports jmars.{folder}"
-            assert folder in HEIGHT, f"{where}, which is no floor: import the module that has the name"
-            if folder != module.folder:
-                assert HEIGHT[folder] < HEIGHT[module.folder], f"{where}, which stands higher or beside it"
+            where = f"{module.path.relative_to(ROOT)}:{found.line} imports jmars.{folder}"
+            if folder not in HEIGHT:
+                yield f"{where}, which is no floor: import the module that has the name"
+            elif folder != module.folder and HEIGHT[folder] >= HEIGHT[module.folder]:
+                yield f"{where}, which stands higher or beside it"
 
 
-@pytest.mark.parametrize("module", modules(), ids=lambda m: m.name)
-def test_our_own_modules_are_imported_at_the_top(module: Module) -> None:
-    late = [f for f in module.imports() if f.deferred and f.target.split(".")[0] == "jmars"]
-    if module.folder in DOORS or module.name in ("jmars.notebook.server", "jmars.client.plans", "jmars.client"):
-        return  # a door opens only the room that is asked for; so do Jupyter's server, a plan, and tasks over HTTP
-    assert not late, f"{module.path.name}:{late[0].line}: only heavy optional packages are imported within functions"
+def test_imports_go_down() -> None:
+    assert [line for module in INSIDE for line in _climbing(module)] == []
+
+
+def test_our_own_modules_are_imported_at_the_top() -> None:
+    """Only heavy optional packages are imported within functions."""
+    # a door opens only the room that is asked for; so do Jupyter's server, a plan, and tasks over HTTP
+    rooms = {"jmars.notebook.server", "jmars.client.plans", "jmars.client"}
+    late = [
+        f"{module.path.relative_to(ROOT)}:{found.line} imports {found.target} within a function"
+        for module in modules()
+        if module.folder not in DOORS and module.name not in rooms
+        for found in module.imports()
+        if found.deferred and found.target.split(".")[0] == "jmars"
+    ]
+    assert late == []
 
 
 def test_no_module_needs_itself() -> None:

@@ -8,9 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.house.source import PACKAGE, ROOT, Module, modules
+from tests.house.source import PACKAGE, ROOT, modules
 
 FOLDERS = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
 
@@ -23,26 +21,36 @@ def _there(folder: Path) -> set[str]:
     return files | {path.parent.name for path in folder.glob("*/__init__.py")}
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: str(f.relative_to(PACKAGE)))
-def test_an_init_is_the_map_of_its_folder(folder: Path) -> None:
-    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
-    names = named(docstring)
-    assert set(names) == _there(folder), "one line per file in reading order: `file.py    what it holds`"
-    assert len(names) == len(set(names))
+def _docstring(folder: Path) -> str:
+    return ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: str(f.relative_to(PACKAGE)))
-def test_an_init_only_names_what_the_files_hold(folder: Path) -> None:
-    tree = ast.parse((folder / "__init__.py").read_text())
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.AsyncFunctionDef)]
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+def test_an_init_is_the_map_of_its_folder() -> None:
+    """One line per file in reading order: `file.py    what it holds`."""
+    faults = []
+    for folder in FOLDERS:
+        names = named(_docstring(folder))
+        where = f"{folder.relative_to(ROOT)}/__init__.py"
+        faults += [f"{where} does not name {name}" for name in sorted(_there(folder) - set(names))]
+        faults += [f"{where} names {name}, which is not there" for name in sorted(set(names) - _there(folder))]
+        faults += [f"{where} names {name} twice" for name in sorted(set(names)) if names.count(name) > 1]
+    assert faults == []
+
+
+def test_an_init_only_names_what_the_files_hold() -> None:
     asked_of_a_package = {"__getattr__", "__dir__", "_jupyter_labextension_paths", "_jupyter_server_extension_points"}
-    assert functions <= asked_of_a_package
+    faults = []
+    for folder in FOLDERS:
+        tree = ast.parse((folder / "__init__.py").read_text())
+        held = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.AsyncFunctionDef)]
+        held += [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name not in asked_of_a_package]
+        faults += [f"{folder.relative_to(ROOT)}/__init__.py:{node.lineno} holds {node.name}" for node in held]
+    assert faults == []
 
 
-@pytest.mark.parametrize("module", modules(), ids=lambda m: m.name)
-def test_a_file_opens_with_what_it_holds(module: Module) -> None:
-    assert ast.get_docstring(module.tree()), f"{module.path.name} has no docstring"
+def test_a_file_opens_with_what_it_holds() -> None:
+    missing = [str(module.path.relative_to(ROOT)) for module in modules() if not ast.get_docstring(module.tree())]
+    assert missing == []
 
 
 def test_the_map_in_the_docs_is_true() -> None:
