@@ -46,14 +46,14 @@ class Joined:
         New row of each row, shape (rows before,).
     parts
         What each fused program of `graph` was made of, by its number.
-    stage
-        Stage of each row before.
+    layer
+        Layer of each row before.
     """
 
     graph: ChunkGraph
     group: NDArray[np.int32]
     parts: dict[int, Composition]
-    stage: NDArray[np.int32]
+    layer: NDArray[np.int32]
 
 
 def join(graph: ChunkGraph, root: Ints) -> Joined:
@@ -77,7 +77,7 @@ def join(graph: ChunkGraph, root: Ints) -> Joined:
     number[rows] = np.arange(len(rows), dtype=np.int32)
     group = number[root]
     if len(rows) == graph.n:
-        return Joined(graph, group, {}, graph.stage)
+        return Joined(graph, group, {}, graph.layer)
     size = np.bincount(group, minlength=len(rows))
     inside = np.flatnonzero(size[group] > 1)
     _, members = group_by(group[inside].astype(np.int64), inside, len(rows))
@@ -105,7 +105,7 @@ def join(graph: ChunkGraph, root: Ints) -> Joined:
         args = _joined_args(graph.args, rows, many.tolist(), start.tolist(), members.tolist())
     after = rebuilt(graph, group, rows, ptr, idx, programs, program, args)
     parts = {int(after.program[many[k]]): one for k, one in zip(first.tolist(), made, strict=True)}
-    return Joined(after, group, parts, graph.stage)
+    return Joined(after, group, parts, graph.layer)
 
 
 @dataclass(frozen=True, eq=False)

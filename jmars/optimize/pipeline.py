@@ -87,16 +87,16 @@ class Compiled:
         if self._is_plain:
             return self.tiled_group
         before, tiled = self.before, self.tiled
-        # tensors are stages, their rows stand together, and a tensor has as many as what it became
-        count, sizes = (np.bincount(g.stage, minlength=len(g.stages)) for g in (before, tiled))
+        # tensors are layers, their rows stand together, and a tensor has as many as what it became
+        count, sizes = (np.bincount(g.layer, minlength=len(g.layers)) for g in (before, tiled))
         place = np.arange(before.n) - np.repeat(np.cumsum(count) - count, count)
         start = (np.cumsum(sizes) - sizes)[np.array(self.fused, np.int64)]
-        group: NDArray[np.int32] = self.tiled_group[start[before.stage] + place]
+        group: NDArray[np.int32] = self.tiled_group[start[before.layer] + place]
         return group
 
     @property
     def _is_plain(self) -> bool:
-        return len(self.unfused.operands) == len(self.tiled.stages)
+        return len(self.unfused.operands) == len(self.tiled.layers)
 
 
 def compile_graph(

@@ -35,7 +35,7 @@ def rebuilt(
     group
         New row of each row, shape (graph.n,), -1 where it is dropped; ascending along `tails`.
     tails
-        The member of each new row that gives its output and stage, shape (rows,).
+        The member of each new row that gives its output and layer, shape (rows,).
     input_ptr, input_idx
         What each new row reads, as new rows.
     programs, program
@@ -58,8 +58,8 @@ def rebuilt(
         input_ptr=input_ptr,
         input_idx=input_idx,
         args=args,
-        stage=graph.stage[tails],
-        stages=graph.stages,
+        layer=graph.layer[tails],
+        layers=graph.layers,
         nbytes=graph.nbytes[tails],
         work=work[new_program],
         stored={rows[k]: where for k, where in graph.stored.items() if rows[k] >= 0},

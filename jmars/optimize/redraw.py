@@ -115,7 +115,7 @@ def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Redrawn:
         input_ptr=ptr,
         input_idx=read,
         args=None if graph.args is None else [graph.args[k] for k in origin.tolist()],
-        stage=graph.stage[origin],
+        layer=graph.layer[origin],
         nbytes=graph.nbytes[origin],
         work=graph.work[origin],
         stored={int(start[row]): where for row, where in graph.stored.items()},

@@ -64,8 +64,8 @@ def fuse_regions(
     whole = np.array([*map(_gives_whole, graph.programs), False], np.bool_)[graph.program]
     joins = flows(graph, lambda program: _gives_blocks(program) or _gives_whole(program))
     heavy = np.array([*map(_is_heavy, graph.programs), False], np.bool_)[graph.program]
-    few = np.bincount(graph.stage, minlength=len(graph.stages)) < workers
-    joins &= ~(heavy & few[graph.stage])[graph.input_idx]
+    few = np.bincount(graph.layer, minlength=len(graph.layers)) < workers
+    joins &= ~(heavy & few[graph.layer])[graph.input_idx]
     if apart is not None:
         joins &= apart[graph.input_idx] == apart[readers(graph)]
     root = grown(graph, joins, is_open(graph), operations(graph), np.where(whole, graph.nbytes, 0), limits or Limits())

@@ -1,6 +1,6 @@
 """Tensors to chunks: each tensor operand adds the chunk operands that compute it.
 
-How an operand cuts its work is its own business (`Operand.tile`); here they are called in order, each as one stage, and
+How an operand cuts its work is its own business (`Operand.tile`); here they are called in order, each as one layer, and
 given the chunks of their inputs. First step of `pipeline` that makes chunks.
 Source: seed 000, "Graph Preparation".
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import prod
 from operator import itemgetter
 
-from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
+from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Layer
 from jmars.tensor.graph import TensorGraph
 
 __all__ = ["TooManyOperandsError", "tile"]
@@ -24,13 +24,13 @@ class TooManyOperandsError(Exception):
     ----------
     n
         How many there are, at least.
-    stage
+    layer
         The tensor operand that most of them compute.
     """
 
-    def __init__(self, n: int, stage: Stage) -> None:
-        super().__init__(n, stage)
-        self.n, self.stage = n, stage
+    def __init__(self, n: int, layer: Layer) -> None:
+        super().__init__(n, layer)
+        self.n, self.layer = n, layer
 
 
 def tile(graph: TensorGraph, check: Callable[[], None] | None = None, most: int | None = None) -> ChunkGraph:
@@ -52,17 +52,17 @@ def tile(graph: TensorGraph, check: Callable[[], None] | None = None, most: int 
     """
     builder = ChunkGraphBuilder()
     grids: list[ChunkGrid] = []
-    largest = Stage(""), 0
+    largest = Layer(""), 0
     for operand, inputs, meta in zip(graph.operands, graph.inputs, graph.metas, strict=True):
         if check is not None:
             check()
-        stage, before = Stage(operand.label, operand.line), builder.n
+        layer, before = Layer(operand.label, operand.line), builder.n
         chunks = prod(map(len, meta.chunks))
         if most is not None and chunks > most:
-            raise TooManyOperandsError(chunks, stage)
-        builder.begin(stage)
+            raise TooManyOperandsError(chunks, layer)
+        builder.begin(layer)
         ids = operand.tile(builder, [grids[k] for k in inputs], meta)
-        largest = max(largest, (stage, builder.n - before), key=itemgetter(1))
+        largest = max(largest, (layer, builder.n - before), key=itemgetter(1))
         if most is not None and builder.n > most:
             raise TooManyOperandsError(builder.n, largest[0])
         grids.append(ChunkGrid(ids, meta.chunks, meta.dtype))

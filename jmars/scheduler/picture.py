@@ -1,7 +1,7 @@
-"""What the live view is told of a graph: the chunk graph before and after fusion, and the stages between.
+"""What the live view is told of a graph: the chunk graph before and after fusion, and the layers of both.
 
 `graph_built` gives the data of a GraphBuilt event, `with_lines` puts a run's own lines in. Small graphs travel edge by
-edge; of large ones only the graph of stages (one box per tensor operand before, one per kind of fused operand after)
+edge; of large ones only the graph of layers (one box per tensor operand before, one per kind of fused operand after)
 travels, and which operand is in which box.
 """
 
@@ -31,7 +31,7 @@ def graph_built(compiled: Compiled, plan: Plan, workers: Sequence[str]) -> dict[
     before_src, before_dst = _edges(before)
     after_src, after_dst = _edges(after)
     labels = [_label(after, k) for k in range(-1, len(after.programs))]
-    kinds, after_group = np.unique(np.stack([after.stage, after.program]), axis=1, return_inverse=True)
+    kinds, after_group = np.unique(np.stack([after.layer, after.program]), axis=1, return_inverse=True)
     group = after_group.reshape(-1)
     return {
         "stages": [],
@@ -40,14 +40,14 @@ def graph_built(compiled: Compiled, plan: Plan, workers: Sequence[str]) -> dict[
         "workers": list(workers),
         "before_src": _u4(before_src) if small else b"",
         "before_dst": _u4(before_dst) if small else b"",
-        "before_stage": _u4(before.stage),
+        "before_stage": _u4(before.layer),
         "before_group": _u4(compiled.group),
         "after_src": _u4(after_src) if small else b"",
         "after_dst": _u4(after_dst) if small else b"",
         "after_labels": [labels[k + 1] for k in after.program.tolist()] if small else [],
         "after_group": _u4(group),
         "after_nbefore": _u4(np.bincount(compiled.group[compiled.group >= 0], minlength=after.n)),
-        "stage_edges": _between(before.stage, before_src, before_dst),
+        "stage_edges": _between(before.layer, before_src, before_dst),
         "group_labels": [labels[k + 1] for k in kinds[1].tolist()],
         "group_edges": _between(group, after_src, after_dst),
         "assigned": plan.assign.astype("<i2").tobytes(),
@@ -60,8 +60,8 @@ def with_lines(
 ) -> dict[str, Any]:
     """The picture with the lines that `line_of` gives for those of the compiled graph."""
     before = compiled.before
-    counts = np.bincount(before.stage, minlength=len(before.stages)).tolist()
-    stages = [_stage(stage.name, line_of(stage.line), count) for stage, count in zip(before.stages, counts)]
+    counts = np.bincount(before.layer, minlength=len(before.layers)).tolist()
+    stages = [_layer(layer.name, line_of(layer.line), count) for layer, count in zip(before.layers, counts)]
     return picture | {"stages": stages}
 
 
@@ -82,7 +82,7 @@ def _label(graph: ChunkGraph, program: int) -> str:
     return "stored" if program < 0 else graph.programs[program].name[:_NAME]
 
 
-def _stage(name: str, line: SourceLine | None, count: int) -> list[Any]:
+def _layer(name: str, line: SourceLine | None, count: int) -> list[Any]:
     where = [line.filename, line.lineno, line.text[:200]] if line is not None else ["", 0, ""]
     return [name[:_NAME], *where, count]
 

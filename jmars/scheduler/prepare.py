@@ -26,7 +26,7 @@ from jmars.scheduler.fitting import OPERAND_BYTES, TILED_BYTES, Hungriest, hungr
 from jmars.scheduler.picture import graph_built, with_lines
 from jmars.scheduler.ranking import Machine, Ranked, rank_operands
 from jmars.scheduler.watching import Watch
-from jmars.tensor.chunk import Stage
+from jmars.tensor.chunk import Layer
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings, Slot
@@ -161,10 +161,10 @@ class Prepared:
         calls = [m for m in members if tiled.program[m] >= 0 and tiled.programs[tiled.program[m]].calls]
         blamed = members[member : member + 1] if member >= 0 else []
         graph, one = (tiled, (blamed or calls[:1] or members[-1:])[0]) if members else (after, operand)
-        stage = graph.stage[one]
-        line = bindings.line(graph.stages[stage].line)
+        layer = graph.layer[one]
+        line = bindings.line(graph.layers[layer].line)
         which = f" of line {line.lineno} ({line.text.strip()})" if line is not None else ""
-        alike = np.flatnonzero(graph.stage == stage)  # the operands of that call, in C order of its chunks
+        alike = np.flatnonzero(graph.layer == layer)  # the operands of that call, in C order of its chunks
         if len(alike) > 1:
             which += f", chunk {np.searchsorted(alike, one) + 1} of {len(alike)}"
         return f"operand {name}{which}", line
@@ -263,7 +263,7 @@ def prepare(
         table,
         plan.assign.tolist(),
         picture,
-        weight(picture) + 400 * len(compiled.before.stages),
+        weight(picture) + 400 * len(compiled.before.layers),
         stored_chunks,
         {name: ids.ravel().tolist() for name, ids in after.results.items()},
         _slots(after.args),
@@ -288,19 +288,19 @@ def _compiled(
     if machine is None:
         return compile_graph(graph, settings, check, None, len(workers))
 
-    def refuse(n: int, each: int, stage: Stage) -> None:
-        line = bound.line(stage.line) if bound is not None else None
-        refuse_many(n, each, machine.memory, stage.name, line)
+    def refuse(n: int, each: int, layer: Layer) -> None:
+        line = bound.line(layer.line) if bound is not None else None
+        refuse_many(n, each, machine.memory, layer.name, line)
 
     room, most = machine.memory // (2 * len(workers)), machine.memory // TILED_BYTES
     try:
         compiled = compile_graph(graph, settings, check, room, len(workers), most)
     except TooManyOperandsError as error:
-        refuse(error.n, TILED_BYTES, error.stage)
+        refuse(error.n, TILED_BYTES, error.layer)
         raise
     after = compiled.after
     if after.n:
-        refuse(after.n, OPERAND_BYTES, after.stages[int(np.bincount(after.stage).argmax())])
+        refuse(after.n, OPERAND_BYTES, after.layers[int(np.bincount(after.layer).argmax())])
     return compiled
 
 

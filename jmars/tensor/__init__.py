@@ -42,7 +42,7 @@ from typing import Any
 import numpy as _np
 
 from jmars.tensor import array_api, deferring, files, linalg, numpy_classes, ops
-from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Stage
+from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Layer
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
@@ -58,8 +58,8 @@ __all__ = [
     "ChunkGraphBuilder",
     "ChunkGrid",
     "Engine",
+    "Layer",
     "Operand",
-    "Stage",
     "Tensor",
     "TensorData",
     "TensorGraph",

@@ -21,7 +21,7 @@ from jmars.kernels.program import Program
 from jmars.tensor.operand import Splits
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["ChunkGraph", "ChunkGraphBuilder", "ChunkGrid", "Stage", "shape_classes"]
+__all__ = ["ChunkGraph", "ChunkGraphBuilder", "ChunkGrid", "Layer", "shape_classes"]
 
 Ints = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ class ChunkGrid:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Layer:
     """One operand of the tensor graph, as the view shows it."""
 
     name: str
@@ -53,8 +53,8 @@ class ChunkGraph:
     input_ptr: Ints  # (n + 1,) where each operand's inputs begin
     input_idx: Ints  # inputs in the order of the program's; none twice for one operand
     args: list[tuple[Any, ...]] | None  # (n,) what each operand brings; None where none brings anything
-    stage: NDArray[np.int32]  # (n,) row in `stages`
-    stages: list[Stage]
+    layer: NDArray[np.int32]  # (n,) row in `layers`
+    layers: list[Layer]
     nbytes: Ints  # (n,) bytes of the output chunk
     work: Ints  # (n,) bytes of scratch
     stored: dict[int, tuple[str, int]]  # id: (tensor key, number of the chunk in C order)
@@ -89,20 +89,20 @@ class ChunkGraphBuilder:
         self.n = 0
         self.programs: list[Program] = []
         self._number: dict[Program, int] = {}
-        self._stages: list[Stage] = []
+        self._layers: list[Layer] = []
         self._program: list[NDArray[np.int32]] = []  # parts, each of many operands
         self._degree: list[Ints] = []
         self._inputs: list[Ints] = []
-        self._stage: list[tuple[int, int]] = []  # (row, operands)
+        self._layer: list[tuple[int, int]] = []  # (row, operands)
         self._args: list[tuple[Any, ...]] | None = None
         self._stored: dict[int, tuple[str, int]] = {}
         self._stored_bytes: list[tuple[Ints, Ints]] = []  # (ids, bytes)
         self._ones: list[tuple[int, Sequence[int]]] = []  # added one by one, not yet a part
 
-    def begin(self, stage: Stage) -> None:
-        """What is added from here on belongs to `stage`."""
+    def begin(self, layer: Layer) -> None:
+        """What is added from here on belongs to `layer`."""
         self._flush()
-        self._stages.append(stage)
+        self._layers.append(layer)
 
     def add(self, program: Program, inputs: Sequence[int] = (), args: tuple[Any, ...] = ()) -> int:
         """One operand; a chunk that it reads twice becomes one input."""
@@ -153,7 +153,7 @@ class ChunkGraphBuilder:
         self._degree.append(np.full(n, k, np.int64))
         self._inputs.append(np.ascontiguousarray(inputs, np.int64).reshape(-1))
         self._note_args(n, args)
-        self._note_stage(n)
+        self._note_layer(n)
         self.n += n
         return np.arange(self.n - n, self.n, dtype=np.int64)
 
@@ -168,7 +168,7 @@ class ChunkGraphBuilder:
         if nbytes is not None:
             self._stored_bytes.append((ids, np.asarray(nbytes, np.int64).reshape(-1)))
         self._note_args(n, None)
-        self._note_stage(n)
+        self._note_layer(n)
         self.n += n
         return ids.reshape(grid_shape)
 
@@ -182,7 +182,7 @@ class ChunkGraphBuilder:
         work = np.array([p.work for p in self.programs] + [0], np.int64)[program]
         for ids, sizes in self._stored_bytes:
             nbytes[ids] = sizes
-        stages = np.array([row for row, _ in self._stage], np.int32)
+        layers = np.array([row for row, _ in self._layer], np.int32)
         return ChunkGraph(
             n=self.n,
             programs=self.programs,
@@ -190,8 +190,8 @@ class ChunkGraphBuilder:
             input_ptr=np.concatenate([[0], np.cumsum(degree)]).astype(np.int64),
             input_idx=np.concatenate([np.empty(0, np.int64), *self._inputs]),
             args=self._args,
-            stage=np.repeat(stages, [count for _, count in self._stage]).astype(np.int32),
-            stages=self._stages or [Stage("")],
+            layer=np.repeat(layers, [count for _, count in self._layer]).astype(np.int32),
+            layers=self._layers or [Layer("")],
             nbytes=nbytes,
             work=work,
             stored=self._stored,
@@ -205,8 +205,8 @@ class ChunkGraphBuilder:
             self.programs.append(program)
         return row
 
-    def _note_stage(self, n: int) -> None:
-        self._stage.append((max(len(self._stages) - 1, 0), n))
+    def _note_layer(self, n: int) -> None:
+        self._layer.append((max(len(self._layers) - 1, 0), n))
 
     def _note_args(self, n: int, args: Sequence[tuple[Any, ...]] | None) -> None:
         """Called before `n` operands are counted."""
@@ -224,7 +224,7 @@ class ChunkGraphBuilder:
             self._program.append(np.array([row for row, _ in self._ones], np.int32))
             self._degree.append(np.array([len(inputs) for _, inputs in self._ones], np.int64))
             self._inputs.append(np.array(list(itertools.chain.from_iterable(i for _, i in self._ones)), np.int64))
-            self._note_stage(len(self._ones))
+            self._note_layer(len(self._ones))
             self._ones = []
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from jmars.graph import Dag
 from jmars.kernels.program import Call, ChunkType, Program, single
-from jmars.tensor.chunk import ChunkGraph, Stage
+from jmars.tensor.chunk import ChunkGraph, Layer
 from jmars.tensor.operand import Operand, TensorData, new_data
 
 CHUNK = ChunkType((1,), np.dtype("f8"))
@@ -50,8 +50,8 @@ def chunk_graph(
         input_ptr=dag.pred_ptr,
         input_idx=dag.pred_idx,
         args=None if args is None else list(args),
-        stage=np.arange(dag.n, dtype=np.int32),
-        stages=[Stage(name, None) for name in names],
+        layer=np.arange(dag.n, dtype=np.int32),
+        layers=[Layer(name, None) for name in names],
         nbytes=np.array([8] * dag.n if nbytes is None else nbytes, np.int64),
         work=np.zeros(dag.n, np.int64),
         stored={k: ("elsewhere", k) for k in stored},

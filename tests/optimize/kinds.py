@@ -7,7 +7,7 @@ from jmars.kernels import compile_program
 from jmars.kernels.expression import Expression, Node, constant
 from jmars.kernels.program import Call, ChunkType, Elementwise, Generate, Reduce, single
 from jmars.kernels.reducers import UfuncReducer
-from jmars.tensor.chunk import ChunkGraph, Stage
+from jmars.tensor.chunk import ChunkGraph, Layer
 from tests.graph.examples import dags
 
 F8 = np.dtype("f8")
@@ -43,7 +43,7 @@ def program_of(kind, types):
     return single(kind, types, Elementwise(Expression((F8,) * n, tuple(nodes)), tuple(range(n)), widest))
 
 
-def graph_of(dag, kinds, results=None, stored=(), stages=None):
+def graph_of(dag, kinds, results=None, stored=(), layers=None):
     """A chunk graph on `dag`, whose edges lead upwards, of operands of these kinds."""
     programs, which, known, types, args = [], [], {}, [], []
     for k in range(dag.n):
@@ -67,8 +67,8 @@ def graph_of(dag, kinds, results=None, stored=(), stages=None):
         input_ptr=dag.pred_ptr,
         input_idx=dag.pred_idx,
         args=args if any(args) else None,
-        stage=np.arange(dag.n, dtype=np.int32),
-        stages=stages or [Stage(kind) for kind in kinds],
+        layer=np.arange(dag.n, dtype=np.int32),
+        layers=layers or [Layer(kind) for kind in kinds],
         nbytes=np.array([t.nbytes for t in types], np.int64),
         work=np.zeros(dag.n, np.int64),
         stored={k: ("elsewhere", k) for k in sorted(stored)},

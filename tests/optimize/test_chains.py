@@ -44,7 +44,7 @@ def test_groups_are_the_maximal_lines_and_values_stay(dag, data):
     assert [np.flatnonzero(group == row).tolist() for row in range(after.n)] == lines
     assert labels(after) == ["stored" if k[0] in stored else "+".join(f"op{i}" for i in k) for k in lines]
     assert values(after) == values(before)
-    assert [after.stages[k].name for k in after.stage.tolist()] == [f"op{k[-1]}" for k in lines]
+    assert [after.layers[k].name for k in after.layer.tolist()] == [f"op{k[-1]}" for k in lines]
     users = np.repeat(np.arange(after.n), np.diff(after.input_ptr))
     assert np.all(after.input_idx < users)  # still in topological order
 

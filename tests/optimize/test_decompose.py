@@ -18,7 +18,7 @@ def rows(graph):
             graph.programs[graph.program[k]] if graph.program[k] >= 0 else graph.stored[k],
             graph.inputs(k).tolist(),
             graph.args[k] if graph.args is not None else (),
-            graph.stages[graph.stage[k]],
+            graph.layers[graph.layer[k]],
             int(graph.nbytes[k]),
             int(graph.work[k]),
         )

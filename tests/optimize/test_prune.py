@@ -20,7 +20,7 @@ def test_what_is_left_is_what_results_need_and_their_values_stay(dag, data):
     kept = np.flatnonzero(group >= 0)
     assert group[kept].tolist() == list(range(after.n))
     assert labels(after) == [labels(before)[k] for k in kept]
-    assert np.array_equal(after.stage, before.stage[kept]) and np.array_equal(after.nbytes, before.nbytes[kept])
+    assert np.array_equal(after.layer, before.layer[kept]) and np.array_equal(after.nbytes, before.nbytes[kept])
     assert {p.name for p in after.programs} == set(labels(after))  # no program that nobody runs
 
 

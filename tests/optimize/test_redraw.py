@@ -227,8 +227,8 @@ def test_what_is_cut_out_of_a_result_is_not_drawn_again_nor_are_many_windows():
 def test_a_part_has_the_line_of_who_cut_it_out():
     x = uniform()
     part = x[10:20]
-    (stage,) = compiled(part).before.stages
-    assert stage.name == "random[...]" and stage.line == part.data.op.line
+    (layer,) = compiled(part).before.layers
+    assert layer.name == "random[...]" and layer.line == part.data.op.line
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])

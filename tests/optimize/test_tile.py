@@ -11,7 +11,7 @@ def test_each_operand_is_a_stage_and_reads_its_inputs_chunks():
     total = tensor("add", tensor("x", chunks=2), tensor("y", chunks=2), chunks=2)
     graph = tile(TensorGraph.of([total]))
     assert labels(graph) == ["x", "x", "y", "y", "add", "add"]
-    assert [graph.stages[k].name for k in graph.stage.tolist()] == labels(graph)
+    assert [graph.layers[k].name for k in graph.layer.tolist()] == labels(graph)
     assert [graph.inputs(k).tolist() for k in (4, 5)] == [[0, 2], [1, 3]]
     assert {key: ids.tolist() for key, ids in graph.results.items()} == {total.key: [4, 5]}
 

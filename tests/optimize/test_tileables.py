@@ -80,8 +80,8 @@ def test_every_row_as_it_would_be_is_in_the_operand_that_computes_it(expression,
     compiled = compile_graph(graph_of(*tensors), {"fuse": mode, "fuse_tileable": early})
     plain = compile_graph(graph_of(*tensors), {"fuse_enabled": False})
     before, after, group = compiled.before, compiled.after, compiled.group
-    assert before.n == plain.before.n and [s.name for s in before.stages] == [s.name for s in plain.before.stages]
-    assert [s.line for s in before.stages] == [s.line for s in plain.before.stages]
+    assert before.n == plain.before.n and [s.name for s in before.layers] == [s.name for s in plain.before.layers]
+    assert [s.line for s in before.layers] == [s.line for s in plain.before.layers]
 
     def name(graph, row):
         return graph.programs[graph.program[row]].name if graph.program[row] >= 0 else "stored"

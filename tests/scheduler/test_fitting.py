@@ -91,7 +91,7 @@ def test_tiling_ends_as_soon_as_there_are_too_many(make):
     assert tile(graph, most=n).n == n
     with pytest.raises(TooManyOperandsError) as caught:
         tile(graph, most=n - 1)
-    assert caught.value.n >= n and caught.value.stage.name
+    assert caught.value.n >= n and caught.value.layer.name
 
 
 def test_a_graph_too_large_for_the_limit_is_refused_and_the_next_one_runs():

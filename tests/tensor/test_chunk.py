@@ -10,7 +10,7 @@ import pytest
 import jmars.tensor as jt
 from jmars.kernels import ChunkType, Program
 from jmars.kernels.program import Call, single
-from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, Stage, shape_classes
+from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, Layer, shape_classes
 from jmars.tensor.graph import TensorGraph
 from tests.tensor.engine import tiled
 
@@ -32,15 +32,15 @@ def inputs(graph: ChunkGraph) -> list[list[int]]:
 
 def test_one_by_one_and_by_the_thousand_may_be_mixed():
     builder = ChunkGraphBuilder()
-    builder.begin(Stage("first"))
+    builder.begin(Layer("first"))
     a, b = builder.add(program(0)), builder.add(program(0))
     many = builder.add_many([program(2)], np.zeros(3, np.int64), np.array([[a, b], [b, a], [a, b]]))
-    builder.begin(Stage("second"))
+    builder.begin(Layer("second"))
     end = builder.add(program(3, shape=(4,)), many.tolist())
     graph = builder.finish({"k": np.array([end])})
     assert many.tolist() == [2, 3, 4] and graph.n == 6
     assert inputs(graph) == [[], [], [0, 1], [1, 0], [0, 1], [2, 3, 4]]
-    assert graph.stage.tolist() == [0, 0, 0, 0, 0, 1]
+    assert graph.layer.tolist() == [0, 0, 0, 0, 0, 1]
     assert graph.nbytes.tolist() == [16] * 5 + [32]
     assert graph.work.tolist() == [5] * 6
     assert len(graph.programs) == 3

@@ -49,9 +49,9 @@ def graphs_svg(plan: PlannedRun) -> str:
     if plan.compiled is None:
         return ""
     before, after = plan.compiled.before, plan.compiled.after
-    machines = plan.assign.astype(np.int64) if len(plan.workers) > 1 else after.stage.astype(np.int64)
+    machines = plan.assign.astype(np.int64) if len(plan.workers) > 1 else after.layer.astype(np.int64)
     gone = plan.compiled.group < 0
-    left = _boxes(before, np.where(gone, -1, before.stage), before.stage)
+    left = _boxes(before, np.where(gone, -1, before.layer), before.layer)
     right = _boxes(after, machines, _kinds(after))
     half = (WIDTH - 30) / 2
     hue = ", coloured by machine" if len(plan.workers) > 1 else ""
@@ -65,8 +65,8 @@ def graphs_svg(plan: PlannedRun) -> str:
 
 
 def _kinds(graph: ChunkGraph) -> NDArray[np.int64]:
-    """Operands of one stage and program are of one kind."""
-    pairs = graph.stage.astype(np.int64) << 32 | (graph.program.astype(np.int64) + 1)
+    """Operands of one layer and program are of one kind."""
+    pairs = graph.layer.astype(np.int64) << 32 | (graph.program.astype(np.int64) + 1)
     kinds: NDArray[np.int64] = np.unique(pairs, return_inverse=True)[1].reshape(-1)
     return kinds
 
@@ -139,7 +139,7 @@ def _graph(parts: list[str], boxes: _Boxes, left: float, top: float, width: floa
 def timeline_svg(plan: PlannedRun) -> str:
     """Who runs what when, by core, with a line through the critical path; below, bytes in memory of each machine."""
     end = max(plan.makespan, 1e-9)
-    stages, picture = _stages(plan), plan.picture
+    layers, picture = _layers(plan), plan.picture
     critical = {link["operand"] for link in picture["critical"]}
     parts: list[str] = []
     y = _legend(parts, plan, 16.0)
@@ -153,7 +153,7 @@ def timeline_svg(plan: PlannedRun) -> str:
         top = y
         for lane in worker["lanes"]:
             for operand, start, stop, _ in lane:
-                hue = HUES[stages[int(operand)] % len(HUES)]
+                hue = HUES[layers[int(operand)] % len(HUES)]
                 at, wide = x(start), max(0.6, x(stop) - x(start) - 0.5)
                 parts.append(
                     f'<rect x="{at:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{0.85 * high:.1f}" fill="{hue}"/>'
@@ -198,11 +198,11 @@ def _memory(parts: list[str], plan: PlannedRun, y: float, x: Any) -> float:
     return y + high
 
 
-def _stages(plan: PlannedRun) -> list[int]:
+def _layers(plan: PlannedRun) -> list[int]:
     """Number of the colour of each operand: what asked for it."""
     if plan.compiled is not None:
-        stages: list[int] = plan.compiled.after.stage.tolist()
-        return stages
+        layers: list[int] = plan.compiled.after.layer.tolist()
+        return layers
     return [max(0, op) for op in plan.graph.op.tolist()]
 
 
@@ -212,13 +212,13 @@ def _legend(parts: list[str], plan: PlannedRun, y: float) -> float:
         return y
     after = plan.compiled.after
     x = float(_LEFT)
-    ran = np.unique(after.stage[after.program >= 0]).tolist()
-    for stage in ran[:12]:
-        name = _cut(plan.labels[int(np.flatnonzero(after.stage == stage)[0])], 36)
+    ran = np.unique(after.layer[after.program >= 0]).tolist()
+    for layer in ran[:12]:
+        name = _cut(plan.labels[int(np.flatnonzero(after.layer == layer)[0])], 36)
         wide = 26 + 6.8 * len(name)
         if x + wide > WIDTH - _RIGHT:
             x, y = float(_LEFT), y + 16
-        parts.append(f'<rect x="{x:.0f}" y="{y - 9:.0f}" width="10" height="10" fill="{HUES[stage % len(HUES)]}"/>')
+        parts.append(f'<rect x="{x:.0f}" y="{y - 9:.0f}" width="10" height="10" fill="{HUES[layer % len(HUES)]}"/>')
         parts.append(f'<text x="{x + 14:.0f}" y="{y:.0f}">{escape(name)}</text>')
         x += wide
     if len(ran) > 12:
