@@ -6,7 +6,7 @@ from jmars.config import Config
 from jmars.errors import SettingError
 from jmars.optimize import compile_graph
 from jmars.switches import SWITCHES, TASK_DEFAULTS, checked, load_settings, with_extra
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 
 SEED = """\
 task:

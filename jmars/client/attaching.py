@@ -15,11 +15,11 @@ import numpy as np
 
 from jmars.client.job import Job
 from jmars.errors import ClusterError
-from jmars.tensor.graph import Stored
 from jmars.tensor.operand import TensorData
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.spawn.packing import all_unpacked, unpacked
 from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor_graph import Stored
 
 if TYPE_CHECKING:
     from jmars.client.cluster import Cluster

@@ -34,10 +34,10 @@ from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
 from jmars.model.events import Event
 from jmars.model.states import JobState
-from jmars.tensor.graph import Outline
 from jmars.tensor.operand import TensorData
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor_graph import LinkedGraph
 
 __all__ = ["LEASE", "Cluster", "default_cluster", "make_default", "open_clusters", "usable_cores"]
 
@@ -208,13 +208,13 @@ class Cluster:
         with self._lock:
             bring_here(self, self.shared, data)
             self.sending.send(data)
-            outline = Outline.of(data, self._held)
-            keys = [node.key for node in outline.nodes]
+            linked = LinkedGraph.of(data, self._held)
+            keys = [node.key for node in linked.nodes]
             uploaded: list[str] = []
             results: list[str] = []  # arrays that are themselves results: they keep their names
             try:
-                self.sending.upload(outline, keys, uploaded, results)
-                job = self._structures.start(outline, keys, name, ticket, told_of(data, single, packed))
+                self.sending.upload(linked, keys, uploaded, results)
+                job = self._structures.start(linked, keys, name, ticket, told_of(data, single, packed))
                 handle = self._handles[job] = again or Job(self, job, name or job, data, single)
                 if again is not None:
                     again.resubmitted(job)

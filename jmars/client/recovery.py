@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jmars.errors import ChunkLostError
-from jmars.tensor.graph import Outline, Stored
 from jmars.tensor.operand import TensorData
+from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
 if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
@@ -33,10 +33,10 @@ Value = TypeVar("Value")
 def can_recover(cluster: Cluster, data: Sequence[TensorData], keys: Sequence[str]) -> bool:
     """Whether the graph of these nodes is here, as far as the cluster has lost it (`keys`) or does not hold it."""
     held = cluster.held() - set(keys) - {one.key for one in data}
-    outline = Outline.of(data, held)
+    linked = LinkedGraph.of(data, held)
     return not any(
         isinstance(operand, Stored) and node.key not in held
-        for operand, node in zip(outline.operands, outline.nodes, strict=True)
+        for operand, node in zip(linked.operands, linked.nodes, strict=True)
     )
 
 

@@ -17,9 +17,9 @@ import weakref
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
-from jmars.tensor.graph import Outline, Stored
 from jmars.tensor.operand import Operand, TensorData
 from jmars.tensor.ops.index.basic_indexing import Slice
+from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
 __all__ = ["Repeats", "repeats"]
 
@@ -59,15 +59,15 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
     >>> repeats([second.data], (), 1000).kept == [x.data]
     True
     """
-    outline = Outline.of(data, held)
-    whole = _computed_whole(outline)
+    linked = LinkedGraph.of(data, held)
+    whole = _computed_whole(linked)
     again = [False] * len(whole)  # whether it, or something that it is made of, was computed before
-    for k, inputs in enumerate(outline.inputs):
-        made = bool(inputs) and not isinstance(outline.operands[k], Stored)  # what is drawn or sent comes at no price
-        again[k] = made and (outline.nodes[k].computed or any(again[i] for i in inputs))
+    for k, inputs in enumerate(linked.inputs):
+        made = bool(inputs) and not isinstance(linked.operands[k], Stored)  # what is drawn or sent comes at no price
+        again[k] = made and (linked.nodes[k].computed or any(again[i] for i in inputs))
     found = Repeats([], [])
     if any(again):
-        named = _nearest_named(outline, [a and b for a, b in zip(again, whole, strict=True)])
+        named = _nearest_named(linked, [a and b for a, b in zip(again, whole, strict=True)])
         with _one:
             room = capacity // SHARE - sum(_size(one) for one in _unasked if one.key in held)
             for node in named:
@@ -77,19 +77,19 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
                     room -= _size(node)
                 else:
                     found.large.append(node)
-    for node, all_of_it in zip(outline.nodes, whole, strict=True):
+    for node, all_of_it in zip(linked.nodes, whole, strict=True):
         node.computed |= all_of_it
     return found
 
 
-def _computed_whole(outline: Outline) -> list[bool]:
+def _computed_whole(linked: LinkedGraph) -> list[bool]:
     """Of each node, whether every chunk of it is computed for sure, however little of it the results need."""
-    whole = [False] * len(outline.nodes)
-    for k in outline.results:
+    whole = [False] * len(linked.nodes)
+    for k in linked.results:
         whole[k] = True
     for k in reversed(range(len(whole))):
-        if whole[k] and _reads_all(outline.nodes[k], outline.operands[k]):
-            for i in outline.inputs[k]:
+        if whole[k] and _reads_all(linked.nodes[k], linked.operands[k]):
+            for i in linked.inputs[k]:
                 whole[i] = True
     return whole
 
@@ -101,22 +101,22 @@ def _reads_all(node: TensorData, operand: Operand) -> bool:
     return operand.reads_all
 
 
-def _nearest_named(outline: Outline, wanted: list[bool]) -> list[TensorData]:
+def _nearest_named(linked: LinkedGraph, wanted: list[bool]) -> list[TensorData]:
     """The first nodes on each way down from the results that are wanted, of known size, and that somebody refers to."""
     readers = [0] * len(wanted)
-    for inputs in outline.inputs:
+    for inputs in linked.inputs:
         for k in inputs:
             readers[k] += 1
-    found, results = [], set(outline.results)
+    found, results = [], set(linked.results)
     reached = set(results)
     for k in reversed(range(len(wanted))):
         if k not in reached or not wanted[k]:
             continue
-        named = _references(outline.nodes, k) - _ALONE > readers[k]
-        if named and k not in results and not outline.nodes[k].unsettled:
-            found.append(outline.nodes[k])
+        named = _references(linked.nodes, k) - _ALONE > readers[k]
+        if named and k not in results and not linked.nodes[k].unsettled:
+            found.append(linked.nodes[k])
         else:
-            reached.update(outline.inputs[k])
+            reached.update(linked.inputs[k])
     return found
 
 

@@ -17,8 +17,8 @@ from jmars.client.job import Job
 from jmars.client.shared import SharedMemory
 from jmars.errors import ChunkLostError
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.graph import Outline
 from jmars.tensor.operand import TensorData
+from jmars.tensor.tensor_graph import LinkedGraph
 
 if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
@@ -78,13 +78,13 @@ class Sending:
                 self._cluster.hold([node])
                 self._sent.append(node.key)
 
-    def upload(self, outline: Outline, keys: list[str], uploaded: list[str], results: list[str]) -> None:
-        """Store the arrays from outside that an outline has: one that is a result under its key, others under new ones.
+    def upload(self, linked: LinkedGraph, keys: list[str], uploaded: list[str], results: list[str]) -> None:
+        """Store the arrays from outside that an linked has: one that is a result under its key, others under new ones.
 
         `keys` names them then; `uploaded` and `results` grow by what was begun, so that who asks can let go of it.
         """
-        asked = set(outline.results)
-        for number, operand in enumerate(outline.operands):
+        asked = set(linked.results)
+        for number, operand in enumerate(linked.operands):
             if isinstance(operand, FromArray):
                 operand.check()
                 key = keys[number]
@@ -93,7 +93,7 @@ class Sending:
                 else:
                     uploaded.append(key := f"{key}-{os.urandom(4).hex()}")
                     keys[number] = key
-                self._shared.upload(key, operand.array, outline.nodes[number].chunks)
+                self._shared.upload(key, operand.array, linked.nodes[number].chunks)
 
     def used_by(self, job: Job) -> None:
         """A job may read what was sent."""

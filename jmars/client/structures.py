@@ -13,8 +13,8 @@ from typing import Any
 import cloudpickle
 
 from jmars.config import config
-from jmars.tensor.graph import Outline, TensorGraph
 from jmars.tensor.structure import bindings, canonical, digest
+from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
 
 __all__ = ["Structures"]
 
@@ -28,24 +28,24 @@ class Structures:
         self._ask = ask
         self._sent: dict[bytes, None] = {}  # oldest first
 
-    def start(self, outline: Outline, keys: Sequence[str], name: str, ticket: str, told: Sequence[Any] = ()) -> str:
-        """Start the job of an outline whose tensors have these keys; returns its id.
+    def start(self, linked: LinkedGraph, keys: Sequence[str], name: str, ticket: str, told: Sequence[Any] = ()) -> str:
+        """Start the job of an linked whose tensors have these keys; returns its id.
 
         `told` says what its results are, for who takes up the job (see client/attaching.py).
         """
         settings = {**config.task, "combine_size": config.combine_size}
-        if outline.unfolds:  # each of its stages has a structure of its own
-            graph = TensorGraph.from_outline(outline, keys)
+        if linked.unfolds:  # each of its stages has a structure of its own
+            graph = TensorGraph.from_linked(linked, keys)
             blob = cloudpickle.dumps(graph)
             job: str = self._ask("session", "submit", blob, name, settings, ticket, b"", None, told)
             return job
-        structure = digest(outline.operands, outline.nodes, outline.inputs, outline.results, settings)
-        bound = bindings(outline.operands, keys)
+        structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
+        bound = bindings(linked.operands, keys)
         if structure in self._sent:
             job = self._ask("session", "again", structure, bound, name, ticket, told)
             if job:
                 return job
-        blob = cloudpickle.dumps(canonical(TensorGraph.from_outline(outline, keys)))
+        blob = cloudpickle.dumps(canonical(TensorGraph.from_linked(linked, keys)))
         job = self._ask("session", "submit", blob, name, settings, ticket, structure, bound, told)
         self._sent[structure] = None
         if len(self._sent) > REMEMBERED:

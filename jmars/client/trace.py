@@ -21,7 +21,7 @@ from jmars.model import events
 from jmars.model.events import Event
 from jmars.model.states import TERMINAL, OperandState
 from jmars.model.timing import STATES, spans
-from jmars.tensor.unfinished_file import unfinished
+from jmars.tensor.atomic_file import atomic_file
 
 if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
@@ -225,7 +225,7 @@ def all_events(cluster: Cluster, job: str) -> list[Event]:
 def write_trace(cluster: Cluster, job: str, path: str | os.PathLike[str]) -> Path:
     """Write the trace of a job to a file, whole or not at all; returns its path."""
     target = Path(path)
-    with unfinished(os.path.abspath(target)) as part:
+    with atomic_file(os.path.abspath(target)) as part:
         Path(part).write_text(json.dumps(trace_of(all_events(cluster, job), job), separators=(",", ":")))
     return target
 

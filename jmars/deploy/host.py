@@ -32,7 +32,7 @@ from jmars.errors import JmarsError, MemoryLimitError, fault_of
 from jmars.model import events
 from jmars.scheduler import Machine
 from jmars.storage import Arena
-from jmars.tensor.engine import Limits, set_engine
+from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import ExecutionActor, Zygote, start_zygote
 from jmars.worker.levels import levels
 from jmars.worker.links import Children
@@ -377,7 +377,7 @@ def main() -> None:
     sys.path[:] = orders["path"]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     numexpr.set_num_threads(1)
-    set_engine(Limits(orders["limit"], orders["workers"]))  # tensors are built here where a graph unfolds
+    set_engine(NoComputeEngine(orders["limit"], orders["workers"]))  # tensors are built here where a graph unfolds
     folders = Folders(**orders["folders"])
     arena_fd = orders["arena"]
     try:

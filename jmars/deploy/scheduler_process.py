@@ -27,7 +27,7 @@ from jmars.scheduler.journal import Journal, read_journal
 from jmars.scheduler.journaled import JournaledSession
 from jmars.scheduler.remote_workers import RemoteWorkers
 from jmars.scheduler.resuming import Resuming
-from jmars.tensor.engine import Limits, set_engine
+from jmars.tensor.engine import NoComputeEngine, set_engine
 
 __all__ = ["SchedulerProcess", "main"]
 
@@ -158,7 +158,7 @@ def main() -> None:
     sys.path[:] = orders["path"]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     numexpr.set_num_threads(1)
-    set_engine(Limits(orders["limit"], orders["workers"]))  # tensors are built here where a graph unfolds
+    set_engine(NoComputeEngine(orders["limit"], orders["workers"]))  # tensors are built here where a graph unfolds
     asyncio.run(_serve(orders))
 
 

@@ -13,7 +13,7 @@ from jmars.tensor.source_line import SourceLine
 
 __all__ = ["about_keys", "about_left_try"]
 
-_UNHASHABLE = re.compile(r"unhashable type: '(Tensor|MaskedTensor|Guest)'")
+_UNHASHABLE = re.compile(r"unhashable type: '(Tensor|MaskedTensor|DuckTensor)'")
 
 
 def about_keys(error: BaseException) -> str | None:

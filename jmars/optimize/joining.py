@@ -47,7 +47,7 @@ class Joined:
     parts
         What each fused program of `graph` was made of, by its number.
     layer
-        Layer of each row before.
+        GraphLayer of each row before.
     """
 
     graph: ChunkGraph

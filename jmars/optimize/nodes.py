@@ -14,8 +14,8 @@ import numpy as np
 
 from jmars.errors import GraphError
 from jmars.tensor.dynamic import Dynamic, Placeholder
-from jmars.tensor.graph import Stored, TensorGraph
 from jmars.tensor.operand import Operand, Splits, TensorMeta
+from jmars.tensor.tensor_graph import Stored, TensorGraph
 from jmars.tensor.unknown import Origin, Unknown, axis_length, resolved
 
 __all__ = ["Nodes", "told_splits"]

@@ -31,7 +31,7 @@ from jmars.optimize.tile import tile
 from jmars.optimize.tileables import fuse_tileables
 from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["Compiled", "compile_graph"]
 

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from jmars.optimize.drawing import of_doubles
 from jmars.optimize.redraw import HELD, STORED
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.ops.chunks.rechunk import Rechunk
 from jmars.tensor.ops.elementwise.formula import Elementwise
 from jmars.tensor.ops.index.basic_indexing import Slice
 from jmars.tensor.ops.random.draws import Doubles
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["Part", "drawn_apart"]
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from jmars.optimize.nodes import Nodes, told_splits
-from jmars.tensor.graph import Stored, TensorGraph
 from jmars.tensor.operand import Operand, Splits
+from jmars.tensor.tensor_graph import Stored, TensorGraph
 
 __all__ = ["Stage", "Unfolding", "told_splits"]
 

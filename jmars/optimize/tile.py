@@ -11,8 +11,8 @@ from collections.abc import Callable
 from math import prod
 from operator import itemgetter
 
-from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Layer
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["TooManyOperandsError", "tile"]
 
@@ -28,7 +28,7 @@ class TooManyOperandsError(Exception):
         The tensor operand that most of them compute.
     """
 
-    def __init__(self, n: int, layer: Layer) -> None:
+    def __init__(self, n: int, layer: GraphLayer) -> None:
         super().__init__(n, layer)
         self.n, self.layer = n, layer
 
@@ -52,11 +52,11 @@ def tile(graph: TensorGraph, check: Callable[[], None] | None = None, most: int 
     """
     builder = ChunkGraphBuilder()
     grids: list[ChunkGrid] = []
-    largest = Layer(""), 0
+    largest = GraphLayer(""), 0
     for operand, inputs, meta in zip(graph.operands, graph.inputs, graph.metas, strict=True):
         if check is not None:
             check()
-        layer, before = Layer(operand.label, operand.line), builder.n
+        layer, before = GraphLayer(operand.label, operand.line), builder.n
         chunks = prod(map(len, meta.chunks))
         if most is not None and chunks > most:
             raise TooManyOperandsError(chunks, layer)

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from jmars.kernels.fusing import joined_expression
 from jmars.optimize.regions import Limits
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorMeta
 from jmars.tensor.ops.elementwise.formula import Elementwise
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["FusedElementwise", "fuse_tileables"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from jmars.scheduler.prepare import Prepared, Ready, prepare
 from jmars.scheduler.ranking import Machine
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.structure import bindings, canonical, digest_of
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["Plans"]
 

@@ -26,10 +26,10 @@ from jmars.scheduler.fitting import OPERAND_BYTES, TILED_BYTES, Hungriest, hungr
 from jmars.scheduler.picture import graph_built, with_lines
 from jmars.scheduler.ranking import Machine, Ranked, rank_operands
 from jmars.scheduler.watching import Watch
-from jmars.tensor.chunk import Layer
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.chunk import GraphLayer
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings, Slot
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["Prepared", "Ready", "prepare"]
 
@@ -288,7 +288,7 @@ def _compiled(
     if machine is None:
         return compile_graph(graph, settings, check, None, len(workers))
 
-    def refuse(n: int, each: int, layer: Layer) -> None:
+    def refuse(n: int, each: int, layer: GraphLayer) -> None:
         line = bound.line(layer.line) if bound is not None else None
         refuse_many(n, each, machine.memory, layer.name, line)
 

@@ -13,8 +13,8 @@ import cloudpickle
 from jmars.scheduler.prepare import Ready, prepare
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.structure import Bindings
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["first"]
 

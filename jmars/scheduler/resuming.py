@@ -25,8 +25,8 @@ from jmars.scheduler.journaled import JournaledSession, digest_of_table
 from jmars.scheduler.remote_workers import RemoteWorkers
 from jmars.scheduler.service import SessionActor
 from jmars.scheduler.stage_run import StageRun
-from jmars.tensor.graph import Stored
 from jmars.tensor.structure import Bindings
+from jmars.tensor.tensor_graph import Stored
 
 __all__ = ["Resuming"]
 

@@ -17,8 +17,8 @@ from jmars.optimize.stages import Stage, Unfolding, told_splits
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.surroundings import ReadChunk
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Splits
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["Stages"]
 

@@ -7,22 +7,22 @@ In reading order:
 - operand.py: `Operand`, `TensorData`, `TensorMeta`
 - chunk.py: `ChunkGraphBuilder`, `ChunkGraph`, `ChunkGrid`
 - from_array.py: NumPy arrays from outside
-- graph.py: `TensorGraph`, what a client submits
+- tensor_graph.py: `TensorGraph`, what a client submits
 - lineage.py: how computed tensors were made, without keeping what they were made of
 - structure.py: what of a graph decides its plan, and what only fills it in
 - dynamic.py: operands that become others once a run has told what they want
 - engine.py: the slot for what computes tensors
 - splits.py: chunk sizes
 - infer.py: dtypes by NumPy's own rules
-- answering.py: objects that answer NumPy's functions themselves
+- overrides.py: objects that answer NumPy's functions themselves
 - protocols.py: the table of functions
 - display.py: a tensor as NumPy prints it
 - temporaries.py: values that only the running statement holds
-- spellings.py: Dask's and Mars's names
+- aliases.py: Dask's and Mars's names
 - methods.py, tensor.py: `Tensor`, the handle
 - composite.py: values of several tensors
-- captured.py: functions that use a tensor, refused by name
-- unfinished_file.py: files that get their names when they are complete
+- closures.py: functions that use a tensor, refused by name
+- atomic_file.py: files that get their names when they are complete
 - ops: the operands
 - files: arrays in files of other formats
 - numpy_classes.py: NumPy's array classes as a cell sees them
@@ -32,7 +32,7 @@ In reading order:
 - array_api.py: the names of the array API standard
 - deferring.py: functions of arrays of unknown length, put off to a later stage
 - spawn: any function as an operand, any object as a chunk
-- foreign.py: arrays of other libraries, met where a tensor was expected
+- duck_arrays.py: arrays of other libraries, met where a tensor was expected
 - chunk_types: chunks that are such arrays, imported when one is met
 """
 
@@ -42,9 +42,8 @@ from typing import Any
 import numpy as _np
 
 from jmars.tensor import array_api, deferring, files, linalg, numpy_classes, ops
-from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Layer
+from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.engine import Engine, get_engine, set_engine
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
 from jmars.tensor.ops.create.convert import tensor  # over the module of that name
 from jmars.tensor.ops.random import numpy_random as random
@@ -52,13 +51,14 @@ from jmars.tensor.ops.signal import fft
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 from jmars.tensor.protocols import unsupported as _unsupported
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = [
     "ChunkGraph",
     "ChunkGraphBuilder",
     "ChunkGrid",
     "Engine",
-    "Layer",
+    "GraphLayer",
     "Operand",
     "Tensor",
     "TensorData",

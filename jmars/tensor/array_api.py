@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor import linalg as _linalg
-from jmars.tensor.methods import Methods
+from jmars.tensor.methods import TensorMethods
 from jmars.tensor.ops.signal import fft
 from jmars.tensor.protocols import FUNCTIONS
 
@@ -116,4 +116,4 @@ def __dir__() -> list[str]:
     return sorted([*__all__, *_OURS, *_NUMPYS, "__array_api_version__", "__array_namespace_info__"])
 
 
-Methods._namespace = sys.modules[__name__]
+TensorMethods._namespace = sys.modules[__name__]

@@ -21,7 +21,7 @@ from jmars.kernels.program import Program
 from jmars.tensor.operand import Splits
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["ChunkGraph", "ChunkGraphBuilder", "ChunkGrid", "Layer", "shape_classes"]
+__all__ = ["ChunkGraph", "ChunkGraphBuilder", "ChunkGrid", "GraphLayer", "shape_classes"]
 
 Ints = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ class ChunkGrid:
 
 
 @dataclass(frozen=True)
-class Layer:
+class GraphLayer:
     """One operand of the tensor graph, as the view shows it."""
 
     name: str
@@ -54,7 +54,7 @@ class ChunkGraph:
     input_idx: Ints  # inputs in the order of the program's; none twice for one operand
     args: list[tuple[Any, ...]] | None  # (n,) what each operand brings; None where none brings anything
     layer: NDArray[np.int32]  # (n,) row in `layers`
-    layers: list[Layer]
+    layers: list[GraphLayer]
     nbytes: Ints  # (n,) bytes of the output chunk
     work: Ints  # (n,) bytes of scratch
     stored: dict[int, tuple[str, int]]  # id: (tensor key, number of the chunk in C order)
@@ -89,7 +89,7 @@ class ChunkGraphBuilder:
         self.n = 0
         self.programs: list[Program] = []
         self._number: dict[Program, int] = {}
-        self._layers: list[Layer] = []
+        self._layers: list[GraphLayer] = []
         self._program: list[NDArray[np.int32]] = []  # parts, each of many operands
         self._degree: list[Ints] = []
         self._inputs: list[Ints] = []
@@ -99,7 +99,7 @@ class ChunkGraphBuilder:
         self._stored_bytes: list[tuple[Ints, Ints]] = []  # (ids, bytes)
         self._ones: list[tuple[int, Sequence[int]]] = []  # added one by one, not yet a part
 
-    def begin(self, layer: Layer) -> None:
+    def begin(self, layer: GraphLayer) -> None:
         """What is added from here on belongs to `layer`."""
         self._flush()
         self._layers.append(layer)
@@ -191,7 +191,7 @@ class ChunkGraphBuilder:
             input_idx=np.concatenate([np.empty(0, np.int64), *self._inputs]),
             args=self._args,
             layer=np.repeat(layers, [count for _, count in self._layer]).astype(np.int32),
-            layers=self._layers or [Layer("")],
+            layers=self._layers or [GraphLayer("")],
             nbytes=nbytes,
             work=work,
             stored=self._stored,

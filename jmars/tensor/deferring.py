@@ -1,11 +1,11 @@
-"""Functions of arrays whose length only a run can tell: as they are, or put off to the stage that knows it.
+"""Calls functions on arrays of unknown length: at once, deferred to a later stage, or after computing the lengths.
 
-Every function of the table in protocols.py is called through `guarded`. Where an argument has an unknown length, the
-function is tried as it is if it is one of those that need no length (`SAME_STAGE`); else a `Deferred` operand calls it
-again in the cluster when the lengths are known. What shape it will give is found out by calling it with stand-ins of
-several lengths. What cannot be put off, because it needs a value at once, computes its arguments first: as Python code
-does that asks for `len(x)`.
-Source: CAPABILITIES S0.3; Mars (tiling that yields until its inputs' shapes are known).
+Every function of the table in protocols.py is called through `call_or_defer`. An argument of unknown length is met in
+three ways. Functions in `SAME_STAGE` need no length and are called at once. Other calls become a `Deferred` operand,
+which repeats the call in the cluster when a run has reported the lengths; the call is tried with stand-ins of several
+lengths to find the shapes of its results. Functions that need a value at once compute their arguments first, as
+`len(x)` does.
+Source: Mars (`yield` inside `tile`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy as np
 from jmars.errors import GraphError, NotReadyError
 from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.engine import get_engine
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
-from jmars.tensor.protocols import FUNCTIONS, set_guard
+from jmars.tensor.protocols import FUNCTIONS, set_call_hook
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor_graph import TensorGraph
 from jmars.tensor.unknown import NeedsLengthError, Origin, axis_length, is_known, is_open, strictly
 
-__all__ = ["SAME_STAGE", "Deferred", "guarded"]
+__all__ = ["SAME_STAGE", "Deferred", "call_or_defer"]
 
 Array = np.ndarray[Any, Any]
 SAME_STAGE = {row[0] for row in UFUNCS} | set(
@@ -41,7 +41,7 @@ _LARGE = 2**20  # bytes of an array
 _LENGTHS = (1009, 1013, 0, 1, 2, 3)  # of stand-ins: the first two must do, with the others a function may fail
 
 
-def guarded(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`function(*args, **kwargs)`, in this stage, in a later one, or with its arguments computed first."""
     tensors = list(_tensors((args, kwargs)))
     unknown = [one for one in tensors if one.data.unsettled and not one.data.settle()]
@@ -262,4 +262,4 @@ def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and np.array_equal(one, other)
 
 
-set_guard(guarded)
+set_call_hook(call_or_defer)

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
 from jmars.tensor.source_line import SourceLine
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["Dynamic", "Literal", "Placeholder", "fragment", "new_group", "placeholders"]
 

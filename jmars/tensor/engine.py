@@ -14,7 +14,7 @@ from jmars.errors import NotReadyError
 from jmars.tensor.operand import TensorData
 from jmars.tensor.unknown import strictly
 
-__all__ = ["Engine", "Limits", "current_engine", "get_engine", "set_engine"]
+__all__ = ["Engine", "NoComputeEngine", "current_engine", "get_engine", "set_engine"]
 
 
 class Engine(Protocol):
@@ -36,7 +36,7 @@ class Engine(Protocol):
         """What computing would cost, as `jmars.client.plans.PlannedRun`; starts nothing."""
 
 
-class Limits:
+class NoComputeEngine:
     """An engine that computes nothing and knows what there is: where graphs unfold, which is in the cluster itself."""
 
     def __init__(self, memory: int, workers: int) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from jmars.errors import ArrayChangedError, GraphError, UnsupportedError
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.composite import Composite
-from jmars.tensor.foreign import refuse_foreign
+from jmars.tensor.duck_arrays import refuse_duck_array
 from jmars.tensor.operand import Operand, TensorMeta
 from jmars.tensor.source_line import SourceLine
 
@@ -69,7 +69,7 @@ def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(value, dtype)
     except (TypeError, RuntimeError):  # a sparse array, or one of a GPU
-        refuse_foreign(value)
+        refuse_duck_array(value)
         raise
 
 

@@ -1,24 +1,30 @@
-"""How a computed tensor was made: kept, to compute again what is lost, without the values that it was made of.
+"""Lineage of computed tensors: keeps how they were made, to compute lost chunks again, without keeping their inputs.
 
-A value lies on a cluster as long as its node lives here. A computed node that led to those it was made from would keep
-all of them: each turn of `x = step(x)` would leave an array behind that nobody can name. So a computed node leads to
-their twins: other objects of the same keys, which keep nothing. A node has one twin, whose inputs are twins, so all
-histories together are one more node for each that was computed. Used by client/job.py.
-Source: decision 0036; Zaharia et al. 2012, "Resilient Distributed Datasets" (lineage).
+The cluster holds a value as long as its node lives in the client. If a computed node referred to the nodes of its
+inputs, it would keep all their values: each turn of `x = step(x)` would leave an array on the cluster that the user
+cannot name. So `detach` makes a computed node refer to lineage copies of its inputs: nodes with the same keys that keep
+no value alive. A node has one lineage copy, and the inputs of a copy are copies, so the lineage of all tensors costs
+one more node for each computed tensor.
+Source: docs/decisions/0036-lineage-without-values.md; Zaharia et al. 2012, "Resilient Distributed Datasets".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jmars.tensor.graph import Stored
 from jmars.tensor.operand import Operand, TensorData
+from jmars.tensor.tensor_graph import Stored
 
 __all__ = ["detach"]
 
 
 def detach(data: Sequence[TensorData]) -> None:
-    """Make these nodes, whose values lie on a cluster now, lead to twins of those that they were made from.
+    """Make computed nodes refer to lineage copies of their inputs.
+
+    Parameters
+    ----------
+    data
+        Nodes whose values the cluster holds.
 
     Examples
     --------
@@ -33,24 +39,24 @@ def detach(data: Sequence[TensorData]) -> None:
     stack = list(data)
     while stack:
         node = stack[-1]
-        op = node.op  # another thread may give the node the inputs of its twin meanwhile
-        waiting = [one for one in op.inputs if one.twin is None and not one.is_twin]
-        if waiting and node.twin is None:
+        op = node.op  # read once: another thread may replace it by that of the lineage copy
+        waiting = [one for one in op.inputs if one.lineage_copy is None and not one.is_lineage_copy]
+        if waiting and node.lineage_copy is None:
             stack += waiting
             continue
         stack.pop()
-        if node.twin is None and not node.is_twin:
-            _give_twin(node, op)
+        if node.lineage_copy is None and not node.is_lineage_copy:
+            _add_lineage_copy(node, op)
     for node in data:
-        if node.twin is not None:
-            node.op = node.twin.op
+        if node.lineage_copy is not None:
+            node.op = node.lineage_copy.op
 
 
-def _give_twin(node: TensorData, op: Operand) -> None:
-    """Let a node whose inputs have twins have one too."""
+def _add_lineage_copy(node: TensorData, op: Operand) -> None:
+    """Give a lineage copy to a node whose inputs have lineage copies."""
     if isinstance(op, Stored):
-        node.is_twin = True  # its history is another client's: its value is all that there is
+        node.is_lineage_copy = True  # computed by another client, whose lineage is unknown here
         return
-    inputs = tuple([one if one.is_twin or one.twin is None else one.twin for one in op.inputs])
-    node.twin = TensorData(op.linked(inputs) if inputs else op, node.shape, node.dtype, node.chunks)
-    node.twin.key, node.twin.is_twin = node.key, True
+    inputs = tuple([one if one.is_lineage_copy or one.lineage_copy is None else one.lineage_copy for one in op.inputs])
+    node.lineage_copy = TensorData(op.linked(inputs) if inputs else op, node.shape, node.dtype, node.chunks)
+    node.lineage_copy.key, node.lineage_copy.is_lineage_copy = node.key, True

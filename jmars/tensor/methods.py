@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
+from jmars.tensor.aliases import Aliases
 from jmars.tensor.protocols import call
-from jmars.tensor.spellings import Spellings
 
-__all__ = ["Methods"]
+__all__ = ["TensorMethods"]
 
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each is part of the next
 
 
-class Methods(Spellings):
+class TensorMethods(Aliases):
     """Methods of `Tensor`; each does what NumPy's does, lazily."""
 
     __slots__ = ()

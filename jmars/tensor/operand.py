@@ -58,13 +58,25 @@ class TensorMeta:
 
 
 class TensorData:
-    """One value of the tensor graph: what an operand gives. Compared by identity; a twin (lineage.py) has the same key.
+    """A node of the tensor graph: one operand's output. Nodes compare by identity.
 
-    What it is does not change; `op` comes to lead to twins when the value is computed.
-    Where `unsettled`, some of `shape` and `chunks` are `Unknown`, until a run has told them and `settle` takes them.
+    A node is immutable but for two changes. When its value was computed, `op` is replaced by one whose inputs are
+    lineage copies (lineage.py), nodes of the same keys that keep no value alive. While `unsettled`, some entries of
+    `shape` and `chunks` are `Unknown`; `settle` replaces them by the lengths that a run has reported.
     """
 
-    __slots__ = ("__weakref__", "chunks", "computed", "dtype", "is_twin", "key", "op", "shape", "twin", "unsettled")
+    __slots__ = (
+        "__weakref__",
+        "chunks",
+        "computed",
+        "dtype",
+        "is_lineage_copy",
+        "key",
+        "lineage_copy",
+        "op",
+        "shape",
+        "unsettled",
+    )
 
     def __init__(self, op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> None:
         self.op = op
@@ -73,8 +85,8 @@ class TensorData:
         self.chunks = chunks
         self.unsettled = any(n.__class__ is Unknown for n in shape)
         self.computed = False  # whether a run computed all of it, kept or not: see client/repeats.py
-        self.twin: TensorData | None = None  # what histories lead to in its place: see lineage.py
-        self.is_twin = False
+        self.lineage_copy: TensorData | None = None  # what computed nodes refer to in its place: lineage.py
+        self.is_lineage_copy = False
         self.key = f"t-{next(_numbers)}-{_prefix}"
 
     @property

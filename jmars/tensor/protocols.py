@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.answering import answering, asks, numpys_answer
-from jmars.tensor.foreign import ForeignArrayError, answer
+from jmars.tensor.duck_arrays import DuckArrayError, dispatch
+from jmars.tensor.overrides import call_numpy, is_overridable, overriding_args
 from jmars.tensor.unknown import Origin
 
-__all__ = ["FUNCTIONS", "call", "find", "numpys", "offers", "set_guard", "set_masked_guard", "unsupported"]
+__all__ = ["FUNCTIONS", "call", "find", "numpys", "offers", "set_call_hook", "set_mask_hook", "unsupported"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # name in jmars.tensor, or "method.<name>" for what is only a method
@@ -39,8 +39,8 @@ def offers(*names: str) -> Callable[[F], F]:
 
     def register(function: F) -> F:
         known = [theirs for name in names if (theirs := _named(name)) is not None]
-        alone = _behind_guard(names[0], function)
-        offered = next((_behind_guard(names[0], function, theirs) for theirs in known if asks(theirs)), alone)
+        alone = _hooked(names[0], function)
+        offered = next((_hooked(names[0], function, theirs) for theirs in known if is_overridable(theirs)), alone)
         FUNCTIONS.update(dict.fromkeys(names, offered))
         for theirs in known:  # np.ma.expand_dims is np.expand_dims: who came first answers
             _BY_NUMPY.setdefault(theirs, (offered, alone))
@@ -57,41 +57,41 @@ def _named(name: str) -> Any:
     return found
 
 
-Guard = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-_guard: Guard | None = None
+CallHook = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+_call_hook: CallHook | None = None
 
 
-def set_guard(guard: Guard) -> None:
+def set_call_hook(hook: CallHook) -> None:
     """Let calls of the table go through `guard(name, function, args, kwargs)` once there are unknown lengths."""
-    global _guard
-    _guard = guard
+    global _call_hook
+    _call_hook = hook
 
 
-MaskedGuard = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
-_masked_guard: MaskedGuard | None = None
+MaskHook = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+_mask_hook: MaskHook | None = None
 
 
-def set_masked_guard(guard: MaskedGuard) -> None:
+def set_mask_hook(hook: MaskHook) -> None:
     """Ask `guard(name, args, kwargs)` first, once there are masked arrays; it gives NotImplemented where none is."""
-    global _masked_guard
-    _masked_guard = guard
+    global _mask_hook
+    _mask_hook = hook
 
 
-def _behind_guard(name: str, function: Callable[..., Any], theirs: Any = None) -> Callable[..., Any]:
+def _hooked(name: str, function: Callable[..., Any], theirs: Any = None) -> Callable[..., Any]:
     """The function as it is called; objects that answer NumPy's `theirs` themselves are asked through it."""
 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
-        if theirs is not None and next(answering((*args, *kwargs.values())), None) is not None:
-            return numpys_answer(theirs, args, kwargs, _entering)
-        if _masked_guard is not None and (found := _masked_guard(name, args, kwargs)) is not NotImplemented:
+        if theirs is not None and next(overriding_args((*args, *kwargs.values())), None) is not None:
+            return call_numpy(theirs, args, kwargs, _entering)
+        if _mask_hook is not None and (found := _mask_hook(name, args, kwargs)) is not NotImplemented:
             return found
         try:
-            if Origin.met and _guard is not None:
-                return _guard(name, function, args, kwargs)
+            if Origin.met and _call_hook is not None:
+                return _call_hook(name, function, args, kwargs)
             return function(*args, **kwargs)
-        except ForeignArrayError as error:  # sparse arrays and the like: who knows them answers
-            return answer(error, name, args, kwargs)
+        except DuckArrayError as error:  # sparse arrays and the like: who knows them answers
+            return dispatch(error, name, args, kwargs)
 
     return offered
 

@@ -24,9 +24,9 @@ import xxhash
 
 from jmars.kernels.expression import Expression
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.graph import Stored, TensorGraph
 from jmars.tensor.operand import Operand, Splits
 from jmars.tensor.source_line import SourceLine
+from jmars.tensor.tensor_graph import Stored, TensorGraph
 from jmars.tensor.unknown import Unknown
 
 __all__ = ["Bindings", "Described", "Slot", "bindings", "canonical", "digest", "digest_of"]

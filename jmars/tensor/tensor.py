@@ -17,14 +17,14 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError, ViewWriteError
-from jmars.tensor.answering import first_answer, has_method
 from jmars.tensor.display import summary
+from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.engine import current_engine, get_engine
-from jmars.tensor.foreign import takes_part
 from jmars.tensor.from_array import FromArray, plain_array
 from jmars.tensor.infer import check_dtype
-from jmars.tensor.methods import Methods
+from jmars.tensor.methods import TensorMethods
 from jmars.tensor.operand import Splits, TensorData, new_data
+from jmars.tensor.overrides import call_override, calls_method
 from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.source_line import SourceLine, stores_subscript
 from jmars.tensor.splits import ChunkSize, decide_splits
@@ -71,7 +71,7 @@ def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
     return method
 
 
-class Tensor(Methods):
+class Tensor(TensorMethods):
     """A lazy, distributed array; made by the functions of `jmars.tensor`, used like a NumPy array.
 
     Examples
@@ -284,7 +284,7 @@ class Tensor(Methods):
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        found = first_answer(ufunc, method, inputs, kwargs)
+        found = call_override(ufunc, method, inputs, kwargs)
         if found is not NotImplemented:
             return found
         ours = find(ufunc)
@@ -298,7 +298,7 @@ class Tensor(Methods):
         return ours(*inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if has_method(function, args):
+        if calls_method(function, args):
             return function.__wrapped__(*args, **kwargs)
         ours = find(function)
         if ours is None:
@@ -383,7 +383,7 @@ def _is_operand(value: Any) -> bool:
     """Whether arithmetic with `value` is ours; others get their turn, as Python wants it."""
     if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex):
         return True
-    return isinstance(value, list | tuple | str | bytes) or takes_part(value)
+    return isinstance(value, list | tuple | str | bytes) or supports_arithmetic(value)
 
 
 def _shares_memory(index: Any, part: Tensor) -> bool:

@@ -25,9 +25,9 @@ from jmars.errors import StorageError, UnknownTaskError
 from jmars.model.states import TERMINAL, JobState
 from jmars.storage.travelling import checksum
 from jmars.switches import checked
-from jmars.tensor.graph import Stored, TensorGraph
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor_graph import Stored, TensorGraph
 from jmars.tensor.unknown import is_known
 from jmars.web.document import build
 from jmars.web.fetching import MOVING, Fetching

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import NotReadyError
-from jmars.tensor.engine import Limits
+from jmars.tensor.engine import NoComputeEngine
 from jmars.tensor.operand import TensorData
 
 __all__ = ["BuildingEngine"]
@@ -22,7 +22,7 @@ _WHY = (
 )
 
 
-class BuildingEngine(Limits):
+class BuildingEngine(NoComputeEngine):
     """Memory limit in bytes and workers of the cluster, for automatic chunk sizes."""
 
     def execute(self, data: Sequence[TensorData]) -> None:

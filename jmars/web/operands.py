@@ -18,7 +18,6 @@ import numpy as np
 from jmars.errors import JmarsError, UnsupportedError, text_of
 from jmars.tensor.deferring import Deferred
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.graph import Outline
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorData
 from jmars.tensor.ops.blockwise import blockwise, map_blocks
@@ -33,6 +32,7 @@ from jmars.tensor.ops.shape import axes, concatenate
 from jmars.tensor.ops.sort import sample_sort, unique, unique_axis
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor_graph import LinkedGraph
 from jmars.tensor.unknown import Unknown, axis_length
 from jmars.web.document import LIMITS, NAME, DocumentError, Limits
 from jmars.web.shapes import fits, promised
@@ -81,9 +81,9 @@ def document_of(data: Mapping[str, TensorData], upload: Callable[[np.ndarray[Any
     UnsupportedError
         If an operand does not travel: it, the user's line and the reason are named.
     """
-    outline = Outline.of(list(data.values()))
+    linked = LinkedGraph.of(list(data.values()))
     rows = []
-    for node, operand, inputs in zip(outline.nodes, outline.operands, outline.inputs):
+    for node, operand, inputs in zip(linked.nodes, linked.operands, linked.inputs):
         try:
             rows.append(_row(node, operand, inputs, upload))
         except UnsupportedError as error:
@@ -92,7 +92,7 @@ def document_of(data: Mapping[str, TensorData], upload: Callable[[np.ndarray[Any
                 f"{operand.label}{where} cannot be sent over HTTP: {text_of(error)}; "
                 "compute it on a cluster of this machine, or send what comes before it and after it"
             ) from error
-    return {OPERANDS: rows, "results": dict(zip(data, outline.results))}
+    return {OPERANDS: rows, "results": dict(zip(data, linked.results))}
 
 
 def _row(

@@ -21,9 +21,9 @@ import xxhash
 
 from jmars.errors import ChunkLostError, JmarsError
 from jmars.model.states import JobState
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import TensorData
 from jmars.tensor.structure import bindings, digest_of
+from jmars.tensor.tensor_graph import TensorGraph
 from jmars.web.sessions import Graph, Session
 
 __all__ = ["RECOVERIES", "Recomputing", "fingerprint"]

@@ -30,7 +30,7 @@ import jmars
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.optimize import compile_graph
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from jmars.units import format_bytes
 
 WAYS: dict[str, dict[str, Any]] = {

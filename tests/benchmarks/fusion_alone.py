@@ -29,7 +29,7 @@ import jmars.tensor as mt
 from jmars.kernels import compile_program
 from jmars.optimize import compile_graph
 from jmars.optimize.pipeline import Compiled
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from jmars.units import format_bytes
 
 CONTROL = 10e-6  # seconds of CPU for an operand

@@ -25,7 +25,7 @@ import jmars
 from jmars.config import config
 from jmars.optimize import compile_graph
 from jmars.plan import Profile, predict
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from jmars.units import format_bytes, parse_bytes
 
 ERROR_GOAL = 0.25

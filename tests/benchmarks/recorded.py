@@ -24,7 +24,7 @@ import jmars.tensor as mt
 from jmars.config import config
 from jmars.optimize import compile_graph
 from jmars.plan import PlanGraph, Profile, Workers, annotate, lower_bound
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.benchmarks.machine import this_machine
 from tests.benchmarks.plans import LARGEST, NEEDS, POLICIES, Setting, mean
 from tests.benchmarks.workloads import WORKLOADS

@@ -9,8 +9,8 @@ import jmars.tensor as mt
 from jmars.client.job import Job
 from jmars.client.recovery import RECOVERIES, can_recover, with_recovery
 from jmars.errors import ChunkLostError, ClusterClosedError, JobCancelledError
-from jmars.tensor.graph import Stored
 from jmars.tensor.operand import TensorData
+from jmars.tensor.tensor_graph import Stored
 
 LOST = ChunkLostError("gone", ["key"])
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import jmars
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.chunk_types import Guest
+from jmars.tensor.chunk_types import DuckTensor
 from jmars.tensor.tensor import Tensor
 
 strict = pytest.importorskip("array_api_strict", reason="array_api_strict is not installed (extra jmars[test])")
@@ -40,7 +40,7 @@ def to_strict(block):
 
 def guest(a: Any, chunks: Any = (5, 4), to: Any = to_strict) -> Any:
     found = mt.asarray(a, chunk_size=chunks).map_blocks(to)
-    assert isinstance(found, Guest)
+    assert isinstance(found, DuckTensor)
     return found
 
 
@@ -82,7 +82,7 @@ FUNCTIONS = {
 def test_the_value_is_numpys_and_the_type_stays(cluster, name):
     found = FUNCTIONS[name](guest(A), np)
     expected = FUNCTIONS[name](A, np)
-    assert isinstance(found, Guest) and found.shape == expected.shape and found.dtype == expected.dtype
+    assert isinstance(found, DuckTensor) and found.shape == expected.shape and found.dtype == expected.dtype
     value = found.fetch()
     assert type(value) is type(strict.asarray(A))
     np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-12, atol=1e-12)
@@ -95,7 +95,7 @@ def test_functions_of_a_cell_find_the_library_too(cluster, name):
     given = args.get(name, (A,))
     lazy = [[guest(x) for x in one] if isinstance(one, list) else guest(one) for one in given]
     found = getattr(mt, name)(*lazy)
-    assert isinstance(found, Guest)
+    assert isinstance(found, DuckTensor)
     np.testing.assert_allclose(np.asarray(found.fetch()), getattr(np, name)(*given), rtol=1e-12)
 
 
@@ -146,7 +146,7 @@ def test_names_that_only_numpys_arrays_have_say_what_to_do():
         with pytest.raises(UnsupportedError, match=f"{name} of arrays of other libraries.*todense"):
             getattr(x, name)
         assert not hasattr(x, name)
-    with pytest.raises(AttributeError, match="'Guest' object has no attribute 'foo'") as missing:
+    with pytest.raises(AttributeError, match="'DuckTensor' object has no attribute 'foo'") as missing:
         x.foo
     assert not isinstance(missing.value, UnsupportedError)
     for name in ("__array_struct__", "__array_interface__", "_repr_html_", "_ipython_display_", "__foo__"):
@@ -159,7 +159,7 @@ def test_names_that_only_numpys_arrays_have_say_what_to_do():
 def test_methods_of_numpys_arrays_that_are_functions_of_these(cluster):
     x = guest(A)
     for found, wanted in ((x.clip(-1, 1), A.clip(-1, 1)), (x.round(), A.round())):
-        assert isinstance(found, Guest)
+        assert isinstance(found, DuckTensor)
         np.testing.assert_array_equal(found.todense().fetch(), wanted)
 
 

@@ -13,7 +13,7 @@ import jmars.tensor as mt
 from jmars.config import config
 from jmars.optimize import compile_graph
 from jmars.plan import Prediction, Profile, annotate, predict
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 
 MB = 2**20
 

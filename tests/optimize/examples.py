@@ -7,7 +7,7 @@ import numpy as np
 
 from jmars.graph import Dag
 from jmars.kernels.program import Call, ChunkType, Program, single
-from jmars.tensor.chunk import ChunkGraph, Layer
+from jmars.tensor.chunk import ChunkGraph, GraphLayer
 from jmars.tensor.operand import Operand, TensorData, new_data
 
 CHUNK = ChunkType((1,), np.dtype("f8"))
@@ -51,7 +51,7 @@ def chunk_graph(
         input_idx=dag.pred_idx,
         args=None if args is None else list(args),
         layer=np.arange(dag.n, dtype=np.int32),
-        layers=[Layer(name, None) for name in names],
+        layers=[GraphLayer(name, None) for name in names],
         nbytes=np.array([8] * dag.n if nbytes is None else nbytes, np.int64),
         work=np.zeros(dag.n, np.int64),
         stored={k: ("elsewhere", k) for k in stored},

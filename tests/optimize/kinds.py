@@ -7,7 +7,7 @@ from jmars.kernels import compile_program
 from jmars.kernels.expression import Expression, Node, constant
 from jmars.kernels.program import Call, ChunkType, Elementwise, Generate, Reduce, single
 from jmars.kernels.reducers import UfuncReducer
-from jmars.tensor.chunk import ChunkGraph, Layer
+from jmars.tensor.chunk import ChunkGraph, GraphLayer
 from tests.graph.examples import dags
 
 F8 = np.dtype("f8")
@@ -68,7 +68,7 @@ def graph_of(dag, kinds, results=None, stored=(), layers=None):
         input_idx=dag.pred_idx,
         args=args if any(args) else None,
         layer=np.arange(dag.n, dtype=np.int32),
-        layers=layers or [Layer(kind) for kind in kinds],
+        layers=layers or [GraphLayer(kind) for kind in kinds],
         nbytes=np.array([t.nbytes for t in types], np.int64),
         work=np.zeros(dag.n, np.int64),
         stored={k: ("elsewhere", k) for k in sorted(stored)},

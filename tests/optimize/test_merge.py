@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from jmars.optimize.merge import merge_equal
 from jmars.optimize.tile import tile
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.optimize.examples import tensor, values
 
 

@@ -11,8 +11,8 @@ from jmars.kernels.program import Call, Generate, single
 from jmars.optimize import compile_graph
 from jmars.optimize.drawing import drawing
 from jmars.tensor.engine import current_engine, set_engine
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.ops.create.ranges import open_arange
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.optimize.examples import labels
 from tests.tensor import engine
 

@@ -15,8 +15,8 @@ from jmars.errors import GraphError
 from jmars.optimize.stages import Unfolding, told_splits
 from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.engine import current_engine, set_engine
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import TensorData, new_data
+from jmars.tensor.tensor_graph import TensorGraph
 from jmars.tensor.unknown import Origin
 from tests.tensor.engine import OneByOne
 

@@ -3,7 +3,7 @@
 import pytest
 
 from jmars.optimize.tile import tile
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.optimize.examples import labels, tensor
 
 

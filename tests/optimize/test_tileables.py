@@ -9,7 +9,7 @@ import jmars.tensor as mt
 from jmars.optimize import compile_graph
 from jmars.optimize.regions import Limits
 from jmars.optimize.tileables import fuse_tileables
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.optimize.test_values import evaluate, expressions
 
 

@@ -12,7 +12,7 @@ import jmars.tensor as mt
 from jmars.config import config
 from jmars.optimize import Compiled, compile_graph
 from jmars.plan import Profile, annotate, one_host, program_seconds, signature, simulate
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 
 
 def compiled(*tensors: mt.Tensor, **settings: object) -> Compiled:

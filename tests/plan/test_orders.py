@@ -12,7 +12,7 @@ from jmars.graph.order import topological
 from jmars.optimize import compile_graph
 from jmars.plan import PlanGraph, Profile, Workers, annotate, one_host, simulate
 from jmars.plan.orders import HOST_ORDERS, choose_order, seconds_to_plan
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 
 MIB = 2**20
 

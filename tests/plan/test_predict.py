@@ -12,7 +12,7 @@ from jmars.optimize import Compiled, compile_graph
 from jmars.plan import PlanGraph, Prediction, Profile, Workers, predict, simulate
 from jmars.plan.predict import _BATCH, _BATCH_SECONDS, AHEAD, foretell, slots
 from jmars.storage.arena import Allocator
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from jmars.worker.dispatching import WINDOW
 from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS
 

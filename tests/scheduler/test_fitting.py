@@ -11,8 +11,8 @@ from jmars.client import Cluster
 from jmars.errors import MemoryLimitError
 from jmars.optimize import TooManyOperandsError, compile_graph, tile
 from jmars.scheduler.fitting import Hungriest, hungriest, refuse_many, refuse_unfit
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.source_line import SourceLine
+from jmars.tensor.tensor_graph import TensorGraph
 
 
 def compiled(*tensors):

@@ -34,7 +34,7 @@ def test_code_of_a_user_is_named_by_its_line():
 def test_the_phase_is_the_innermost_that_is_known():
     import jmars.tensor as mt
     from jmars.optimize import tile
-    from jmars.tensor.graph import TensorGraph
+    from jmars.tensor.tensor_graph import TensorGraph
 
     phases, stuck = Phases(), Stuck()
     graph = TensorGraph.of([(mt.ones(10, chunk_size=5) + np.float64(1)).data], set())

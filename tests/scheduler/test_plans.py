@@ -14,9 +14,9 @@ from jmars.scheduler import EventLog, Machine, SessionActor
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Prepared, prepare
 from jmars.scheduler.service import PICTURES, SHOWN
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.spawn import spawn
 from jmars.tensor.structure import bindings, canonical, digest_of
+from jmars.tensor.tensor_graph import TensorGraph
 
 
 class Workers:

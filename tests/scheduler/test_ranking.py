@@ -8,7 +8,7 @@ from jmars.optimize import compile_graph
 from jmars.plan import Profile, annotate
 from jmars.plan.order import rank_by
 from jmars.scheduler.ranking import Machine, rank_operands
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 
 MIB = 2**20
 

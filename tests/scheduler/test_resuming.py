@@ -14,8 +14,8 @@ from jmars.scheduler.remote_workers import RemoteWorkers
 from jmars.scheduler.resuming import Resuming
 from jmars.scheduler.service import REMEMBERED
 from jmars.switches import TASK_DEFAULTS
-from jmars.tensor.graph import Outline, TensorGraph
 from jmars.tensor.structure import bindings, canonical, digest
+from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
 
 MEASURED = {"makespan": 1.0, "peak": 1, "spilled": 0, "moved": 0}
 
@@ -48,11 +48,11 @@ class Life:
     async def submit(self, data, name="", ticket="t"):
         """Submit as a client does; returns the job's table as the host got it."""
         settings = {**TASK_DEFAULTS, "combine_size": 4, "fuse_enabled": False}
-        outline = Outline.of([data])
-        keys = [node.key for node in outline.nodes]
-        structure = digest(outline.operands, outline.nodes, outline.inputs, outline.results, settings)
-        blob = cloudpickle.dumps(canonical(TensorGraph.from_outline(outline, keys)))
-        self.noted.submit(blob, name, settings, ticket, structure, list(bindings(outline.operands, keys)))
+        linked = LinkedGraph.of([data])
+        keys = [node.key for node in linked.nodes]
+        structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
+        blob = cloudpickle.dumps(canonical(TensorGraph.from_linked(linked, keys)))
+        self.noted.submit(blob, name, settings, ticket, structure, list(bindings(linked.operands, keys)))
         return await self.opened()
 
     async def opened(self):

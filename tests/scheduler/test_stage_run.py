@@ -12,7 +12,7 @@ from jmars.model.states import JobState
 from jmars.model.states import OperandState as S
 from jmars.scheduler import EventLog, SessionActor, losses, stage_run
 from jmars.scheduler.losses import MOST_LOSSES
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.scheduler.test_plans import Workers
 
 SETTINGS = {"fuse_enabled": False, "fuse_tileable": False}

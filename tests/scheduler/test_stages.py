@@ -10,7 +10,7 @@ from jmars.errors import ClusterError
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.telling import added, counts_by_state, in_all, packed_error, states_as_events
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 
 
 class Cluster:

@@ -12,7 +12,7 @@ from jmars.graph import Dag, levels
 from jmars.optimize import colors, compile_graph, fuse_chains, fuse_colors, fuse_regions
 from jmars.optimize.decompose import decompose
 from jmars.switches import with_extra
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.graph.examples import dags
 from tests.optimize.examples import labels, last_chunk, tensor
 from tests.optimize.examples import values as chunk_values

@@ -4,7 +4,7 @@ import numpy as np
 
 import jmars.tensor as mt
 from jmars.optimize.stages import Unfolding
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 
 
 def stages_of(job):

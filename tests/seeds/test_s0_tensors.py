@@ -10,7 +10,7 @@ from jmars.client.plans import plan_for
 from jmars.kernels import compile, compile_program
 from jmars.optimize import compile_graph
 from jmars.plan import Profile
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor import engine
 from tests.tensor.engine import tiled
 

@@ -110,8 +110,8 @@ def test_s3_6_the_four_phases_of_preparation_stand_in_the_log_in_order_with_what
 
 def test_s3_6_a_cancel_is_looked_for_between_the_phases():
     from jmars.scheduler.prepare import PHASES, prepare
-    from jmars.tensor.graph import TensorGraph
     from jmars.tensor.structure import canonical
+    from jmars.tensor.tensor_graph import TensorGraph
 
     asked = []
     graph = canonical(TensorGraph.of([(mt.ones(10, chunk_size=3) + 1).sum().data]))

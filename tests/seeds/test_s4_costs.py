@@ -10,7 +10,7 @@ from jmars.config import config
 from jmars.optimize import compile_graph
 from jmars.plan import PlanGraph, Profile, Workers, annotate, choose, one_host, signature
 from jmars.plan import simulate as run_in_virtual_time
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.benchmarks.plan_graphs import SMALL_ONES
 
 

@@ -19,9 +19,9 @@ from jmars.config import config
 from jmars.errors import MemoryLimitError, StorageError
 from jmars.model.states import JobState
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.graph import Outline, TensorGraph
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.structure import bindings, canonical, digest
+from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
 from tests.sim.programs import Program, program
 
 if TYPE_CHECKING:
@@ -140,16 +140,16 @@ class Client:
     # -- as jmars.client does it
     async def _submit(self, data: Sequence[TensorData], name: str) -> tuple[list[str], str]:
         random = self.random
-        outline = Outline.of(data, set(self.held))
-        keys = [node.key for node in outline.nodes]
-        asked = set(outline.results)
+        linked = LinkedGraph.of(data, set(self.held))
+        keys = [node.key for node in linked.nodes]
+        asked = set(linked.results)
         uploaded: list[str] = []
-        for number, operand in enumerate(outline.operands):
+        for number, operand in enumerate(linked.operands):
             if isinstance(operand, FromArray):
                 if number not in asked:  # else it keeps its name, and stays
                     keys[number] = f"{keys[number]}-{next(self._tickets)}"
                     uploaded.append(keys[number])
-                await self._upload(keys[number], operand.array, outline.nodes[number].chunks)
+                await self._upload(keys[number], operand.array, linked.nodes[number].chunks)
         settings = {
             **config.task,
             "combine_size": random.choice((2, 4)),
@@ -158,14 +158,14 @@ class Client:
             "shards": random.choice((1, 1, 2, 3)),
         }
         ticket = str(next(self._tickets))
-        if outline.unfolds:
-            graph = TensorGraph.from_outline(outline, keys)
+        if linked.unfolds:
+            graph = TensorGraph.from_linked(linked, keys)
             return uploaded, await self._ask("submit", cloudpickle.dumps(graph), name, settings, ticket)
-        structure = digest(outline.operands, outline.nodes, outline.inputs, outline.results, settings)
-        bound = bindings(outline.operands, keys)
+        structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
+        bound = bindings(linked.operands, keys)
         job = await self._ask("again", structure, bound, name, ticket)
         if not job:
-            blob = cloudpickle.dumps(canonical(TensorGraph.from_outline(outline, keys)))
+            blob = cloudpickle.dumps(canonical(TensorGraph.from_linked(linked, keys)))
             job = await self._ask("submit", blob, name, settings, ticket, structure, bound)
         return uploaded, job
 

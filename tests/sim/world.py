@@ -18,7 +18,7 @@ import xxhash
 from jmars.model import events
 from jmars.scheduler import EventLog, SessionActor
 from jmars.storage import Arena
-from jmars.tensor.engine import Limits, set_engine
+from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import ExecutionActor
 from jmars.worker.store import StoreActor
 from tests.sim import checks
@@ -246,7 +246,7 @@ def run(seed: int, faults: Faults | None = None, prepare: Callable[[World], None
     Failed
         If a promise was broken.
     """
-    set_engine(Limits(2**30, 2))
+    set_engine(NoComputeEngine(2**30, 2))
     world = World(seed, faults)
     prepare(world)
     asyncio.set_event_loop(None)

@@ -11,9 +11,9 @@ import numpy as np
 from jmars.kernels import compile_program
 from jmars.kernels.program import Program
 from jmars.optimize.stages import Stage, Unfolding
-from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, Layer
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.operand import Splits, TensorData, TensorMeta
+from jmars.tensor.tensor_graph import TensorGraph
 
 Array = np.ndarray[Any, Any]
 
@@ -127,7 +127,7 @@ def tiled(graph: TensorGraph) -> ChunkGraph:
     builder = ChunkGraphBuilder()
     grids: list[ChunkGrid] = []
     for op, inputs, meta in zip(graph.operands, graph.inputs, graph.metas):
-        builder.begin(Layer(op.label, op.line))
+        builder.begin(GraphLayer(op.label, op.line))
         ids = op.tile(builder, [grids[i] for i in inputs], meta)
         assert ids.shape == meta.grid, (op.label, ids.shape, meta)
         grids.append(ChunkGrid(ids, meta.chunks, meta.dtype))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.ops.blockwise.overlap import bordered, widths
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import numbered, same
 from tests.tensor.engine import tiled
 

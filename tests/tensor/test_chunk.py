@@ -10,8 +10,8 @@ import pytest
 import jmars.tensor as jt
 from jmars.kernels import ChunkType, Program
 from jmars.kernels.program import Call, single
-from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, Layer, shape_classes
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, GraphLayer, shape_classes
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.engine import tiled
 
 CHUNK = ChunkType((2,), np.dtype("f8"))
@@ -32,10 +32,10 @@ def inputs(graph: ChunkGraph) -> list[list[int]]:
 
 def test_one_by_one_and_by_the_thousand_may_be_mixed():
     builder = ChunkGraphBuilder()
-    builder.begin(Layer("first"))
+    builder.begin(GraphLayer("first"))
     a, b = builder.add(program(0)), builder.add(program(0))
     many = builder.add_many([program(2)], np.zeros(3, np.int64), np.array([[a, b], [b, a], [a, b]]))
-    builder.begin(Layer("second"))
+    builder.begin(GraphLayer("second"))
     end = builder.add(program(3, shape=(4,)), many.tolist())
     graph = builder.finish({"k": np.array([end])})
     assert many.tolist() == [2, 3, 4] and graph.n == 6

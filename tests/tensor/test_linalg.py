@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.ops.linalg import contraction
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import tiled
 

@@ -6,9 +6,9 @@ import gc
 import weakref
 
 import jmars.tensor as mt
-from jmars.tensor.graph import Outline, Stored
 from jmars.tensor.lineage import detach
 from jmars.tensor.operand import TensorData
+from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
 
 def leads_to(node):
@@ -77,9 +77,9 @@ def test_what_was_not_kept_is_passed_through():
     y = between * 2
     computed(held, y)
     assert between.data.op.inputs[0] is x.data  # it is lazy still
-    (twin,) = y.data.op.inputs
-    assert twin is not between.data
-    assert twin.key == between.data.key
+    (lineage_copy,) = y.data.op.inputs
+    assert lineage_copy is not between.data
+    assert lineage_copy.key == between.data.key
 
 
 def test_a_graph_takes_a_node_and_its_twin_for_one():
@@ -87,9 +87,9 @@ def test_a_graph_takes_a_node_and_its_twin_for_one():
     y = x * 2
     computed(held, x, y)
     both = (y + x).data
-    lost = Outline.of([both], held - {y.data.key})  # y is computed again, from what is there
+    lost = LinkedGraph.of([both], held - {y.data.key})  # y is computed again, from what is there
     assert [type(op) is Stored for op in lost.operands].count(True) == 1
-    nothing = Outline.of([both])
+    nothing = LinkedGraph.of([both])
     assert [op.label for op in nothing.operands] == ["ones", "add", "multiply", "add"]
 
 

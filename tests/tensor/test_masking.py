@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, cut_arrays, numbered, same, shapes
 
 

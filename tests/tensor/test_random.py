@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS
 from jmars.tensor.ops.random.numpy_random import Generator, RandomState
 from jmars.tensor.ops.random.streams import sample
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import same, shapes, splits
 from tests.tensor.draws import ARGUMENTS, DRAWS, OLDER
 from tests.tensor.engine import OneByOne, tiled

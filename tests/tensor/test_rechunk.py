@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.errors import ChunkSizeError
 from jmars.tensor.engine import set_engine
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut_arrays, same, splits
 from tests.tensor.engine import OneByOne, tiled
 

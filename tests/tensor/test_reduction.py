@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import jmars.tensor as jt
 from jmars.config import config
 from jmars.errors import UnsupportedError
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.ops.reduce.reduction import Reduction
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.engine import tiled
 
 NAMES = "sum prod min max mean var std any all argmin argmax nanmin nanmax".split()  # noqa: SIM905

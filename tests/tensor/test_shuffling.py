@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.ops.chunks.shuffle import join_pieces, shuffled
 from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import numbered, same, shapes, splits
 from tests.tensor.engine import OneByOne, tiled
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.optimize.prune import prune
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.ops.index.basic_indexing import local_slice, parts_of
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import basic_indices, cut_arrays, same, slices, splits
 from tests.tensor.engine import tiled
 

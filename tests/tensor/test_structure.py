@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.graph import Stored, TensorGraph
 from jmars.tensor.structure import bindings, canonical, digest_of
+from jmars.tensor.tensor_graph import Stored, TensorGraph
 
 # One step of a computation: a name, and parameters that each change its meaning.
 STEPS = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import ViewWriteError
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import basic_indices, cut, cut_arrays, same
 from tests.tensor.engine import tiled
 

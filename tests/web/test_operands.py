@@ -10,9 +10,9 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.ops.blockwise.map_blocks import MapBlocks, opened
 from jmars.tensor.structure import digest_of
+from jmars.tensor.tensor_graph import TensorGraph
 from jmars.web.document import DocumentError
 from jmars.web.operands import document_of, graph_of
 from jmars.web.values import decoded, encoded

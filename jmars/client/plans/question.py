@@ -17,8 +17,8 @@ from jmars.plan.cost import annotate
 from jmars.plan.graph import PlanGraph
 from jmars.plan.profile import Profile
 from jmars.tensor.dynamic import Dynamic
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import TensorData
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["Question"]
 

@@ -9,11 +9,19 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.chunk_types.guest import Guest, as_guest, checked, does, input_of, made, sample_of
-from jmars.tensor.chunk_types.kinds import Named
-from jmars.tensor.chunk_types.operand import Place, grid_places, on_chunks
-from jmars.tensor.chunk_types.parts import numbers_of, recut
-from jmars.tensor.chunk_types.reducing import merged
+from jmars.tensor.chunk_types.array_libraries import LibraryFunction
+from jmars.tensor.chunk_types.duck_tensor import (
+    DuckTensor,
+    as_duck_tensor,
+    implements,
+    input_of,
+    probed_array,
+    result_array,
+    sample_of,
+)
+from jmars.tensor.chunk_types.manipulation import chunk_numbers, rechunk_to
+from jmars.tensor.chunk_types.on_chunks import ChunkCall, grid_indices, on_chunks
+from jmars.tensor.chunk_types.tree_reduction import tree_merged
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor
 
@@ -28,17 +36,17 @@ class _Product:
 
     def __call__(self, a: Any, b: Any) -> Any:
         """The product."""
-        return Named("tensordot")(a, b, axes=self.axes)
+        return LibraryFunction("tensordot")(a, b, axes=self.axes)
 
 
 def _sum(*parts: Any) -> Any:
     return reduce(lambda one, other: one + other, parts)
 
 
-@does("tensordot")
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Guest | Tensor:
+@implements("tensordot")
+def tensordot(a: Any, b: Any, axes: Any = 2) -> DuckTensor | Tensor:
     """Sums of products along axes of both; of a foreign and a NumPy array what the library gives."""
-    a, b = as_guest(a), as_guest(b)
+    a, b = as_duck_tensor(a), as_duck_tensor(b)
     if isinstance(axes, int | np.integer):
         axes = tuple(range(a.ndim - int(axes), a.ndim)), tuple(range(int(axes)))
     along = [tuple(np.atleast_1d(one).tolist()) for one in axes]
@@ -47,36 +55,36 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Guest | Tensor:
     if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
         raise ValueError(f"shape-mismatch for sum: {[a.shape[i] for i in left]} and {[b.shape[i] for i in right]}")
     inner = [common_splits([a.chunks[i], b.chunks[j]]) for i, j in zip(left, right)]
-    a = recut(a, tuple(inner[left.index(i)] if i in left else cut for i, cut in enumerate(a.chunks)))
-    b = recut(b, tuple(inner[right.index(i)] if i in right else cut for i, cut in enumerate(b.chunks)))
+    a = rechunk_to(a, tuple(inner[left.index(i)] if i in left else cut for i, cut in enumerate(a.chunks)))
+    b = rechunk_to(b, tuple(inner[right.index(i)] if i in right else cut for i, cut in enumerate(b.chunks)))
     rows = [i for i in range(a.ndim) if i not in left]
     columns = [i for i in range(b.ndim) if i not in right]
     chunks = tuple(a.chunks[i] for i in rows) + tuple(b.chunks[i] for i in columns)
     product = _Product((left, right))
-    sample = checked(
+    sample = probed_array(
         "tensordot", lambda one, other: _sum(product(one, other), product(one, other)), sample_of(a), sample_of(b),
         ndim=len(chunks),
     )  # fmt: skip
     terms = math.prod(map(len, inner))
-    firsts = numbers_of(a).transpose((*rows, *left)).reshape(-1, terms).tolist()
-    seconds = numbers_of(b).transpose((*right, *columns)).reshape(terms, -1).T.tolist()
-    _, shapes = grid_places(chunks)
+    firsts = chunk_numbers(a).transpose((*rows, *left)).reshape(-1, terms).tolist()
+    seconds = chunk_numbers(b).transpose((*right, *columns)).reshape(terms, -1).T.tolist()
+    _, shapes = grid_indices(chunks)
     pairs = [list(zip(one, other)) for one in firsts for other in seconds]
     if terms == 1:
-        places = [Place(((0, i), (1, j)), (), shape) for [(i, j)], shape in zip(pairs, shapes)]
-        return made("tensordot", product, [input_of(a), input_of(b)], places, chunks, sample)
+        calls = [ChunkCall(((0, i), (1, j)), (), shape) for [(i, j)], shape in zip(pairs, shapes)]
+        return result_array("tensordot", product, [input_of(a), input_of(b)], calls, chunks, sample)
     parts = on_chunks("tensordot", product, [input_of(a), input_of(b)],
-                      [Place(((0, i), (1, j))) for some in pairs for i, j in some])  # fmt: skip
+                      [ChunkCall(((0, i), (1, j))) for some in pairs for i, j in some])  # fmt: skip
     groups = [range(k * terms, (k + 1) * terms) for k in range(len(pairs))]
-    states, last = merged("sum", (parts, True), groups, _sum)
-    places = [Place(tuple((0, k) for k in group), (), shape) for group, shape in zip(last, shapes)]
-    return made("sum", _sum, [states], places, chunks, sample)
+    states, last = tree_merged("sum", (parts, True), groups, _sum)
+    calls = [ChunkCall(tuple((0, k) for k in group), (), shape) for group, shape in zip(last, shapes)]
+    return result_array("sum", _sum, [states], calls, chunks, sample)
 
 
-@does("matmul", "dot")
-def matmul(a: Any, b: Any) -> Guest | Tensor:
+@implements("matmul", "dot")
+def matmul(a: Any, b: Any) -> DuckTensor | Tensor:
     """The product of matrices and vectors."""
-    a, b = as_guest(a), as_guest(b)
+    a, b = as_duck_tensor(a), as_duck_tensor(b)
     if not 0 < a.ndim <= 2 or not 0 < b.ndim <= 2:
         raise UnsupportedError(
             f"products of stacks of matrices ({a.ndim} and {b.ndim} axes) of other libraries are not in jmars; "

@@ -9,9 +9,9 @@ In reading order:
 - text.py: `np.savetxt`
 - zarr.py: Zarr, versions 2 and 3
 - hdf5.py: datasets of HDF5 files
-- pictures.py: stacks of images, and GeoTIFF
+- images.py: stacks of images, and GeoTIFF
 """
 
-from jmars.tensor.files import aligned, hdf5, npz, pictures, raw, text, to_blocks, zarr
+from jmars.tensor.files import aligned, hdf5, images, npz, raw, text, to_blocks, zarr
 
-__all__ = ["aligned", "hdf5", "npz", "pictures", "raw", "text", "to_blocks", "zarr"]
+__all__ = ["aligned", "hdf5", "images", "npz", "raw", "text", "to_blocks", "zarr"]

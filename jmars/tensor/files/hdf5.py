@@ -13,6 +13,7 @@ import shutil
 from typing import Any
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.files.aligned import aligned_splits, regular_size
 from jmars.tensor.files.to_blocks import to_blocks
 from jmars.tensor.infer import check_dtype
@@ -21,7 +22,6 @@ from jmars.tensor.ops.io.from_blocks import from_blocks
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unfinished_file import unfinished
 
 __all__ = ["from_hdf5", "to_hdf5"]
 
@@ -122,7 +122,7 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
     size = regular_size(tensor.chunks)
     tensor = rechunk(tensor, size)
     exists = os.path.exists(place)
-    with unfinished(place) as part:
+    with atomic_file(place) as part:
         if exists:
             shutil.copy(place, part)  # with its permissions
         with open(part, "r+b" if exists else "w+b") as opened, h5py.File(opened, "r+" if exists else "w") as file:

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.ops.io.npy import begin_npy, fill, load_at
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unfinished_file import unfinished
 
 __all__ = ["Archive", "load_npz", "savez", "savez_compressed"]
 
@@ -110,9 +110,9 @@ def _pack(name: str, file: Any, args: tuple[Any, ...], kwds: dict[str, Any], how
         if f"arr_{i}" in arrays:
             raise ValueError(f"Cannot use un-named variables and keyword arr_{i}")
         arrays[f"arr_{i}"] = one
-    with unfinished(path) as packed, zipfile.ZipFile(packed, "w", how) as archive:
+    with atomic_file(path) as packed, zipfile.ZipFile(packed, "w", how) as archive:
         for key, one in arrays.items():
-            with unfinished(path, keep=False) as member:
+            with atomic_file(path, keep=False) as member:
                 x = as_tensor(one)
                 fill(x, begin_npy(x, member))
                 archive.write(member, f"{key}.npy")

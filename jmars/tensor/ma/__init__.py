@@ -2,15 +2,15 @@
 
 In reading order:
 
-- methods.py: operators and methods
+- masked_methods.py: operators and methods
 - handle.py: `MaskedTensor`, the handle
 - ufuncs.py: elementwise functions
-- making.py: masked arrays made
+- construction.py: masked arrays made
 - reductions.py: sums, means, medians, sorting
 - shaping.py: shapes, joining, choosing, products
-- putting.py: writing to places
-- relations.py: covariances, fits, convolutions, what is different
-- guarding.py: NumPy's functions of masked arrays
+- put.py: writing to places
+- extras.py: covariances, fits, convolutions, what is different
+- mask_dispatch.py: NumPy's functions of masked arrays
 - classes.py: the class of masked arrays
 """
 
@@ -18,11 +18,21 @@ from typing import Any
 
 import numpy as _np
 
-from jmars.tensor.ma import classes, guarding, making, putting, reductions, relations, shaping, ufuncs
+from jmars.tensor.ma import classes, construction, extras, mask_dispatch, put, reductions, shaping, ufuncs
 from jmars.tensor.ma.handle import MaskedTensor
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 
-__all__ = ["MaskedTensor", "classes", "guarding", "making", "putting", "reductions", "relations", "shaping", "ufuncs"]
+__all__ = [
+    "MaskedTensor",
+    "classes",
+    "construction",
+    "extras",
+    "mask_dispatch",
+    "put",
+    "reductions",
+    "shaping",
+    "ufuncs",
+]
 
 # numpy.ma's own, as they are
 _PASSED_ON = set("masked masked_singleton nomask MaskType MaskError MAError masked_print_option".split())  # noqa: SIM905

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from jmars.tensor.ma.construction import masked_array
 from jmars.tensor.ma.handle import MaskedTensor
-from jmars.tensor.ma.making import masked_array
 from jmars.tensor.numpy_classes import StandIn
 from jmars.tensor.protocols import FUNCTIONS
 

@@ -15,7 +15,7 @@ import numpy as np
 from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.display import corners
 from jmars.tensor.engine import current_engine, get_engine
-from jmars.tensor.ma.methods import REDUCES, Methods
+from jmars.tensor.ma.masked_methods import REDUCES, MaskedMethods
 from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 nomask, masked = np.ma.nomask, np.ma.masked  # NumPy's own: nothing is masked, and a masked element
 
 
-class MaskedTensor(Methods):
+class MaskedTensor(MaskedMethods):
     """A lazy masked array; made by the functions of `jmars.tensor.ma`, used like `numpy.ma.MaskedArray`.
 
     Examples

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.ma.construction import asarray, filled
 from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
-from jmars.tensor.ma.making import asarray, filled
 from jmars.tensor.ma.ufuncs import either, masked_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.elementwise.ufuncs import where as choose_by

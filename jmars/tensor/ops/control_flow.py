@@ -15,7 +15,6 @@ import numpy as np
 
 from jmars.errors import ExecutionError
 from jmars.tensor.dynamic import Dynamic, Placeholder, fragment, new_group, placeholders
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
@@ -23,6 +22,7 @@ from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor_graph import TensorGraph
 from jmars.tensor.unknown import Origin, axis_length, is_known
 
 __all__ = ["cond", "while_loop"]

@@ -20,8 +20,8 @@ from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import TensorData, new_data
 from jmars.tensor.ops.blockwise.map_blocks import Packer
 from jmars.tensor.source_line import SourceLine
-from jmars.tensor.spawn.operand import BYTES, FromSpawned, Spawn
 from jmars.tensor.spawn.packing import all_unpacked, unpacked
+from jmars.tensor.spawn.spawn_operand import BYTES, FromSpawned, Spawn
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import Origin, Unknown

@@ -9,7 +9,7 @@ from jmars.client import Cluster
 from jmars.errors import GraphError, UnsupportedError
 from jmars.plan import Workers
 from jmars.remote import load_tasks, spawn
-from jmars.tensor.graph import TensorGraph
+from jmars.tensor.tensor_graph import TensorGraph
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.optimize import compile_graph
 from jmars.plan import Profile, annotate
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.spawn import spawn
+from jmars.tensor.tensor_graph import TensorGraph
 
 
 def test_handles_and_tensors_anywhere_in_the_arguments_become_inputs_once_each():

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from jmars.errors import ChunkSizeError, UnsupportedError
 from jmars.kernels.program import Call, Program, single
-from jmars.tensor.captured import refused
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.foreign import ForeignArrayError, is_foreign
+from jmars.tensor.closures import closure_error
+from jmars.tensor.duck_arrays import DuckArrayError, is_duck_array
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
@@ -159,7 +159,7 @@ def call_user(
     blocks = iter(inputs)
     args = [fixed[i] if i in fixed else next(blocks) for i in range(len(inputs) + len(fixed))]
     result = function(*args, **kwargs, **({"block_id": tuple(arg)} if with_place else {}))
-    if is_foreign(result):
+    if is_duck_array(result):
         raise TypeError(f"{name} gave a {type(result).__name__}; give map_blocks no dtype=, so that it learns the type")
     array = np.asarray(result)
     if array.shape != shape:
@@ -195,7 +195,7 @@ class Packer(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
     def named(self, obj: Any) -> UnsupportedError | None:
         """What to say of something that holds a tensor, if there is more to say."""
         try:
-            return refused(obj)
+            return closure_error(obj)
         except Exception:  # by a property of the user's
             return None
 
@@ -298,10 +298,10 @@ def _dtype_of_one(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_
     try:
         with np.errstate(all="ignore"):
             result = function(*args, **kwargs, **({"block_id": (0,) * ndim} if with_place else {}))
-        if is_foreign(result):
-            raise ForeignArrayError(f"what {_name_of(function)} gives, a {type(result).__name__},")
+        if is_duck_array(result):
+            raise DuckArrayError(f"what {_name_of(function)} gives, a {type(result).__name__},")
         return np.asarray(result).dtype
-    except ForeignArrayError:
+    except DuckArrayError:
         raise
     except Exception as error:
         raise ValueError(

@@ -14,11 +14,11 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.answering import answering, numpys_answer
 from jmars.tensor.infer import is_text_or_record, result_type
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.overrides import call_numpy, overriding_args
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -159,8 +159,8 @@ def _method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
     def method(array: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("initial", 0) is np._NoValue:
             del kwargs["initial"]
-        if next(answering((array, *args, *kwargs.values())), None) is not None:
-            return numpys_answer(getattr(theirs, name), (array, *args), kwargs, as_tensor)
+        if next(overriding_args((array, *args, *kwargs.values())), None) is not None:
+            return call_numpy(getattr(theirs, name), (array, *args), kwargs, as_tensor)
         return call(f"method.{name}", theirs, array if name == "at" else as_tensor(array), *args, **kwargs)
 
     return method

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import StorageError, UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Fill, Generate, Program, single
+from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.engine import get_engine
 from jmars.tensor.infer import check_dtype
@@ -25,7 +26,6 @@ from jmars.tensor.ops.chunks.tiling import add_classes, boxes, corners
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unfinished_file import unfinished
 
 __all__ = ["Layout", "LoadNpy", "filled_file", "load", "load_at", "save", "to_npy"]
 
@@ -210,7 +210,7 @@ def filled_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
 
     `begin` makes a file of the full length under the name that it is given, and tells where the elements go.
     """
-    with unfinished(path) as part:
+    with atomic_file(path) as part:
         fill(x, begin(part))
 
 

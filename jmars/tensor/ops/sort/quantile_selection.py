@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.dynamic import Dynamic, Literal, fragment, new_group, placeholders
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.tiling import classes
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.ops.sort.sample_sort import sorted_line
 from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor_graph import TensorGraph
 from jmars.tensor.unknown import Origin
 
 __all__ = ["MOST_ASKED", "Asked", "quantiles"]

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
-from jmars.tensor.graph import TensorGraph
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["sorted_line"]
 

@@ -1,4 +1,4 @@
-"""`Guest`: a lazy, distributed array whose chunks are arrays of another library; and such arrays from outside.
+"""`DuckTensor`: a lazy, distributed array whose chunks are arrays of another library; and such arrays from outside.
 
 It is used like the library's own arrays: operators, slices, NumPy's functions and those of its namespace build a graph,
 `fetch` gives one array of the library, `todense` goes on with a tensor. What it can do is in the table here, which the
@@ -16,23 +16,41 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
-from jmars.tensor.chunk_types.kinds import STANDARD_NAMES, dense, dtype_of, joined, kind_name, plain_zero, tried
-from jmars.tensor.chunk_types.operand import Place, arrays, grid_places, on_chunks
+from jmars.tensor.chunk_types.array_libraries import (
+    STANDARD_NAMES,
+    dense,
+    dtype_of,
+    join_blocks,
+    plain_zero,
+    probed,
+    type_name,
+)
+from jmars.tensor.chunk_types.on_chunks import ChunkCall, arrays, grid_indices, on_chunks
+from jmars.tensor.duck_arrays import DuckArrayError, is_duck_array
 from jmars.tensor.engine import get_engine
-from jmars.tensor.foreign import ForeignArrayError, is_foreign
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.spawn.packing import packed, unpacked
 from jmars.tensor.splits import ChunkSize, chunk_bytes, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["FUNCTIONS", "Guest", "as_guest", "checked", "does", "input_of", "made", "named", "sample_of"]
+__all__ = [
+    "FUNCTIONS",
+    "DuckTensor",
+    "as_duck_tensor",
+    "function_named",
+    "implements",
+    "input_of",
+    "probed_array",
+    "result_array",
+    "sample_of",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
-FUNCTIONS: dict[str, Callable[..., Any]] = {}  # what there is for Guests, by NumPy's names and the standard's
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # what there is for DuckTensors, by NumPy's names and the standard's
 ELEMENTWISE = {"clip", "imag", "real", "round", "where", "signbit", "sign"}  # beside NumPy's ufuncs
 
 
-def does(*names: str) -> Callable[[F], F]:
+def implements(*names: str) -> Callable[[F], F]:
     """Put a function into the table."""
 
     def register(function: F) -> F:
@@ -42,8 +60,8 @@ def does(*names: str) -> Callable[[F], F]:
     return register
 
 
-def named(name: str) -> Callable[..., Any]:
-    """The function of that name for Guests.
+def function_named(name: str) -> Callable[..., Any]:
+    """The function of that name for DuckTensors.
 
     Raises
     ------
@@ -61,25 +79,25 @@ def named(name: str) -> Callable[..., Any]:
 
 
 def _operator(function: Callable[..., Any], name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    def forward(self: Guest, other: Any) -> Any:
+    def forward(self: DuckTensor, other: Any) -> Any:
         return FUNCTIONS["elementwise"](name, function, self, other)
 
-    def reflected(self: Guest, other: Any) -> Any:
+    def reflected(self: DuckTensor, other: Any) -> Any:
         return FUNCTIONS["elementwise"](name, function, other, self)
 
     return forward, reflected
 
 
 def _method(name: str) -> Callable[..., Any]:
-    def method(self: Guest, *args: Any, **kwargs: Any) -> Any:
-        return named(name)(self, *args, **kwargs)
+    def method(self: DuckTensor, *args: Any, **kwargs: Any) -> Any:
+        return function_named(name)(self, *args, **kwargs)
 
     method.__doc__ = f"`{name}` of this array."
     return method
 
 
-class Guest:
-    """A lazy array of another library's arrays; made by `mt.asarray`, `map_blocks` and functions of Guests.
+class DuckTensor:
+    """A lazy array of another library's arrays; made by `mt.asarray`, `map_blocks` and functions of DuckTensors.
 
     Attributes
     ----------
@@ -138,8 +156,9 @@ class Guest:
         return sum(self.data.chunks[0])
 
     def __repr__(self) -> str:
-        kind = kind_name(self.sample)
-        return f"Guest({kind}, shape={self.shape}, dtype={self.dtype}, chunks={self.chunks}, op={self.data.op.label!r})"
+        kind = type_name(self.sample)
+        known = f"shape={self.shape}, dtype={self.dtype}, chunks={self.chunks}, op={self.data.op.label!r}"
+        return f"DuckTensor({kind}, {known})"
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -149,13 +168,13 @@ class Guest:
     def __reduce__(self) -> Any:
         raise UnsupportedError("an array lives on its cluster and does not pickle; pickle its value, x.fetch()")
 
-    def __copy__(self) -> Guest:
+    def __copy__(self) -> DuckTensor:
         return self  # nothing writes to it
 
-    def __deepcopy__(self, memo: Any) -> Guest:
+    def __deepcopy__(self, memo: Any) -> DuckTensor:
         return self
 
-    def copy(self, order: str = "C") -> Guest:
+    def copy(self, order: str = "C") -> DuckTensor:
         """The array itself, for nothing writes to it."""
         return self
 
@@ -163,15 +182,15 @@ class Guest:
         if hasattr(type(self), name):  # a property of ours, which failed: once more, for its error
             return object.__getattribute__(self, name)
         if name.startswith("_") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"'Guest' object has no attribute {name!r}", name=name, obj=self)
+            raise AttributeError(f"'DuckTensor' object has no attribute {name!r}", name=name, obj=self)
         try:
-            return partial(named(name), self)
+            return partial(function_named(name), self)
         except UnsupportedError as error:
             raise MissingNameError(str(error)) from None
 
     # Values
 
-    def execute(self) -> Guest:
+    def execute(self) -> DuckTensor:
         """Compute on the cluster and keep the chunks there; gives the array itself."""
         get_engine().execute([self.data])
         return self
@@ -188,7 +207,7 @@ class Guest:
         self.data.settle()
         stops = np.cumsum(self.data.chunks[0]).tolist()
         parts = [unpacked(chunks[stop - n : stop], 0) for stop, n in zip(stops, self.data.chunks[0])]
-        return joined(parts, tuple(map(len, self.chunks)))
+        return join_blocks(parts, tuple(map(len, self.chunks)))
 
     def plan(self, policy: str | None = None) -> Any:
         """What computing it would cost; starts nothing. As `Tensor.plan`."""
@@ -196,12 +215,12 @@ class Guest:
 
     def todense(self) -> Tensor:
         """The same elements as a tensor."""
-        _, shapes = grid_places(self.chunks)
-        places = [Place(((0, number),), (), shape) for number, shape in enumerate(shapes)]
-        return arrays("todense", dense, [(self.data, True)], places, self.chunks, self.dtype)
+        _, shapes = grid_indices(self.chunks)
+        calls = [ChunkCall(((0, number),), (), shape) for number, shape in enumerate(shapes)]
+        return arrays("todense", dense, [(self.data, True)], calls, self.chunks, self.dtype)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        raise ForeignArrayError(f"an array of {kind_name(self.sample)}")
+        raise DuckArrayError(f"an array of {type_name(self.sample)}")
 
     def _number(self) -> Any:
         if self.ndim:
@@ -227,10 +246,12 @@ class Guest:
         return self._namespace
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return named(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")(*inputs, **kwargs)
+        return function_named(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")(
+            *inputs, **kwargs
+        )
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return named(function.__name__)(*args, **kwargs)
+        return function_named(function.__name__)(*args, **kwargs)
 
     __getitem__ = _method("getitem")
     sum, prod, mean, var, std = map(_method, ("sum", "prod", "mean", "var", "std"))
@@ -257,13 +278,13 @@ class Guest:
     __ne__ = _operator(operator.ne, "not_equal")[0]
 
     def __matmul__(self, other: Any) -> Any:
-        return named("matmul")(self, other)
+        return function_named("matmul")(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return named("matmul")(other, self)
+        return function_named("matmul")(other, self)
 
 
-def as_guest(value: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Guest | Tensor:
+def as_duck_tensor(value: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> DuckTensor | Tensor:
     """An array from outside: a foreign one cut into chunks and packed here, others as tensors.
 
     Parameters
@@ -271,9 +292,9 @@ def as_guest(value: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None)
     chunk_size, chunks
         As for tensors; by default the first axis is cut so that chunks take as many bytes as those of tensors.
     """
-    if isinstance(value, Guest):
+    if isinstance(value, DuckTensor):
         return value if chunk_size is None and chunks is None else FUNCTIONS["rechunk"](value, chunk_size, chunks)
-    if not is_foreign(value):
+    if not is_duck_array(value):
         return as_tensor(value, chunk_size=chunk_size, chunks=chunks)
     shape = tuple(map(int, value.shape))
     if chunk_size is None and chunks is None and shape:
@@ -282,44 +303,44 @@ def as_guest(value: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None)
     splits = decide_splits(shape, dtype_of(value), chunk_size, chunks)
     stops = [np.cumsum(axis).tolist() for axis in splits]
     blocks = []
-    where, shapes = grid_places(splits)
+    where, shapes = grid_indices(splits)
     for place, lengths in zip(where, shapes):
         box = tuple(slice(axis[i] - n, axis[i]) for axis, i, n in zip(stops, place, lengths))
         blocks.append(np.concatenate(packed([value[box] if box else value]).parts))
     data = as_tensor(np.concatenate(blocks), chunks=(tuple(map(len, blocks)),)).data
-    return Guest(data, splits, value[tuple(slice(0, min(2, n)) for n in shape)] if shape else value)
+    return DuckTensor(data, splits, value[tuple(slice(0, min(2, n)) for n in shape)] if shape else value)
 
 
-def sample_of(x: Guest | Tensor) -> Any:
+def sample_of(x: DuckTensor | Tensor) -> Any:
     """An array of the type of its chunks, with at most two elements on each axis, not all alike."""
-    if isinstance(x, Guest):
+    if isinstance(x, DuckTensor):
         return x.sample
     shape = tuple(min(n, 2) for n in x.shape)
     return (np.arange(math.prod(shape)) % 3).reshape(shape).astype(x.dtype)
 
 
-def input_of(x: Guest | Tensor) -> tuple[TensorData, bool]:
+def input_of(x: DuckTensor | Tensor) -> tuple[TensorData, bool]:
     """Its node, and whether the chunks are packed."""
-    return x.data, isinstance(x, Guest)
+    return x.data, isinstance(x, DuckTensor)
 
 
-def made(
+def result_array(
     name: str,
     function: Callable[..., Any],
     inputs: Sequence[tuple[TensorData, bool]],
-    places: Sequence[Place],
+    calls: Sequence[ChunkCall],
     chunks: Splits,
     sample: Any,
-) -> Guest | Tensor:
+) -> DuckTensor | Tensor:
     """What `function` gives at each place: of the type of `sample`, a tensor where that is NumPy's."""
-    if is_foreign(sample):
-        return Guest(on_chunks(name, function, inputs, places), chunks, sample)
-    return arrays(name, function, inputs, places, chunks, np.asarray(sample).dtype)
+    if is_duck_array(sample):
+        return DuckTensor(on_chunks(name, function, inputs, calls), chunks, sample)
+    return arrays(name, function, inputs, calls, chunks, np.asarray(sample).dtype)
 
 
-def checked(name: str, function: Callable[..., Any], *samples: Any, ndim: int) -> Any:
+def probed_array(name: str, function: Callable[..., Any], *samples: Any, ndim: int) -> Any:
     """`tried`, and what it gives is an array of so many axes."""
-    found = plain_zero(tried(name, function, samples))
+    found = plain_zero(probed(name, function, samples))
     if getattr(found, "ndim", 0 if np.isscalar(found) else -1) != ndim:
-        raise UnsupportedError(f"{name} of {kind_name(samples[0])} gives {kind_name(found)}, no array of {ndim} axes")
+        raise UnsupportedError(f"{name} of {type_name(samples[0])} gives {type_name(found)}, no array of {ndim} axes")
     return found

@@ -11,9 +11,19 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.foreign import is_foreign
+from jmars.tensor.duck_arrays import is_duck_array
 
-__all__ = ["STANDARD_NAMES", "Named", "dense", "dtype_of", "joined", "kind_name", "namespace_of", "plain_zero", "tried"]
+__all__ = [
+    "STANDARD_NAMES",
+    "LibraryFunction",
+    "dense",
+    "dtype_of",
+    "join_blocks",
+    "namespace_of",
+    "plain_zero",
+    "probed",
+    "type_name",
+]
 
 STANDARD_NAMES = {  # NumPy's ufunc: what the standard calls it
     "absolute": "abs",
@@ -35,10 +45,10 @@ STANDARD_NAMES = {  # NumPy's ufunc: what the standard calls it
 
 def namespace_of(*values: Any) -> Any:
     """The namespace of the first foreign array among them, or NumPy."""
-    return next((value.__array_namespace__() for value in values if is_foreign(value)), np)
+    return next((value.__array_namespace__() for value in values if is_duck_array(value)), np)
 
 
-def kind_name(value: Any) -> str:
+def type_name(value: Any) -> str:
     """What errors and `repr` call its type: "sparse.COO"."""
     kind = type(value)
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
@@ -66,12 +76,12 @@ def dense(value: Any) -> np.ndarray[Any, Any]:
     return np.asarray(value)
 
 
-class Named:
+class LibraryFunction:
     """The function of that name in the library of its arguments; picklable, as that module need not be.
 
     Examples
     --------
-    >>> Named("absolute")(np.array([-1.0])), Named("add")(np.ones(1), 2)
+    >>> LibraryFunction("absolute")(np.array([-1.0])), LibraryFunction("add")(np.ones(1), 2)
     (array([1.]), array([3.]))
     """
 
@@ -87,7 +97,7 @@ class Named:
         return found(*args, **kwargs)
 
 
-def tried(name: str, function: Callable[..., Any], samples: Sequence[Any]) -> Any:
+def probed(name: str, function: Callable[..., Any], samples: Sequence[Any]) -> Any:
     """What a function gives for arrays of a few elements: so what a library cannot do is refused before it runs.
 
     Raises
@@ -99,7 +109,7 @@ def tried(name: str, function: Callable[..., Any], samples: Sequence[Any]) -> An
         with np.errstate(all="ignore"):
             return function(*samples)
     except Exception as error:
-        kinds = " and ".join(dict.fromkeys(map(kind_name, samples)))
+        kinds = " and ".join(dict.fromkeys(map(type_name, samples)))
         raise UnsupportedError(
             f"{name} of {kinds} is not possible: {type(error).__name__}: {error}; make the array dense before, "
             "x.todense(), or use map_blocks"
@@ -108,17 +118,17 @@ def tried(name: str, function: Callable[..., Any], samples: Sequence[Any]) -> An
 
 def plain_zero(value: Any) -> Any:
     """The same, where a sparse array says -0.0 of what it does not hold: libraries join only what says the same."""
-    if is_foreign(value) and getattr(value, "fill_value", None) == 0:
+    if is_duck_array(value) and getattr(value, "fill_value", None) == 0:
         value.fill_value = np.zeros((), dtype_of(value))[()]
     return value
 
 
-def joined(blocks: Sequence[Any], counts: Sequence[int]) -> Any:
+def join_blocks(blocks: Sequence[Any], counts: Sequence[int]) -> Any:
     """Blocks that stand in a grid of `counts`, in C order, as one array."""
     found = list(blocks)
     for axis in reversed(range(len(counts))):
         n = counts[axis]
         if n > 1:
             groups = [found[i : i + n] for i in range(0, len(found), n)]
-            found = [Named("concat")(group, axis=axis) for group in groups]
+            found = [LibraryFunction("concat")(group, axis=axis) for group in groups]
     return found[0]

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from jmars.tensor.operand import Splits
     from jmars.tensor.tensor import Tensor
 
-__all__ = ["Blocks", "ExecutableTuple", "Spellings", "coarsen", "compute", "normalize_chunks", "persist"]
+__all__ = ["Aliases", "BlockView", "ExecutableTuple", "coarsen", "compute", "normalize_chunks", "persist"]
 
 
-class Spellings:
+class Aliases:
     """Names that Dask's and Mars's arrays have."""
 
     __slots__ = ()
@@ -55,9 +55,9 @@ class Spellings:
         return tuple(map(max, self.chunks))
 
     @property
-    def blocks(self: Any) -> Blocks:
+    def blocks(self: Any) -> BlockView:
         """The chunks by their places: `x.blocks[0, 1:]` is the tensor that these make."""
-        return Blocks(self)
+        return BlockView(self)
 
     partitions = blocks
 
@@ -98,7 +98,7 @@ class Spellings:
         return value
 
 
-class Blocks:
+class BlockView:
     """The chunks of a tensor as an array of their own.
 
     Examples

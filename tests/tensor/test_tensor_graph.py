@@ -9,7 +9,7 @@ import pytest
 
 import jmars.tensor as jt
 from jmars.errors import ArrayChangedError, GraphError, UnsupportedError
-from jmars.tensor.graph import Stored, TensorGraph
+from jmars.tensor.tensor_graph import Stored, TensorGraph
 from tests.tensor.engine import tiled
 
 

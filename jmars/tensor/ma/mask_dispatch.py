@@ -13,9 +13,9 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ma.handle import MaskedTensor, data_of
 from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
-from jmars.tensor.protocols import FUNCTIONS, set_masked_guard
+from jmars.tensor.protocols import FUNCTIONS, set_mask_hook
 
-__all__ = ["answer"]
+__all__ = ["dispatch"]
 
 # NumPy's functions that call the method of a masked array, or go by its operators.
 _KNOW_MASKS = set(
@@ -27,7 +27,7 @@ _OF_THE_DATA = {"method.getitem", "method.setitem", "asarray", "array", "tensor"
 _UFUNCS = {row[0] for row in UFUNCS}
 
 
-def answer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the function `name` gives where an argument is masked; NotImplemented where none is.
 
     Raises
@@ -66,4 +66,4 @@ def _plain(value: Any) -> Any:
     return data_of(value) if isinstance(value, MaskedTensor | np.ma.MaskedArray) else value
 
 
-set_masked_guard(answer)
+set_mask_hook(dispatch)

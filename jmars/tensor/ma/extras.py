@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.ma.construction import array, asarray, filled, masked_where
 from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
-from jmars.tensor.ma.making import array, asarray, filled, masked_where
 from jmars.tensor.ma.reductions import compressed
 from jmars.tensor.ma.ufuncs import either
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where

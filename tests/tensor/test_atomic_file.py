@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.tensor import unfinished_file
-from jmars.tensor.unfinished_file import TMPFILE, unfinished
+from jmars.tensor import atomic_file as atomic_module
+from jmars.tensor.atomic_file import TMPFILE, atomic_file
 
 
 @pytest.fixture(params=["unnamed", "named"])
 def folder(request, tmp_path, monkeypatch):
     """One that can do it, and as if it could not."""
     if request.param == "named":
-        monkeypatch.setattr(unfinished_file, "TMPFILE", 0)
+        monkeypatch.setattr(atomic_module, "TMPFILE", 0)
     elif not can(tmp_path):
         pytest.skip("this file system has no files without a name")
     return tmp_path
@@ -44,7 +44,7 @@ def test_it_is_there_when_it_is_complete_and_replaces_what_was(folder, before):
         path.write_text(before)
     umask = os.umask(0o027)
     try:
-        with unfinished(str(path)) as part:
+        with atomic_file(str(path)) as part:
             write(part, "new")
             assert (path.read_text() if path.exists() else None) == before
     finally:
@@ -56,10 +56,10 @@ def test_it_is_there_when_it_is_complete_and_replaces_what_was(folder, before):
 def test_what_fails_or_is_not_kept_leaves_nothing(folder):
     path = folder / "a"
     path.write_text("old")
-    with pytest.raises(KeyError), unfinished(str(path)) as part:
+    with pytest.raises(KeyError), atomic_file(str(path)) as part:
         write(part, "new")
         raise KeyError
-    with unfinished(str(path), keep=False) as part:
+    with atomic_file(str(path), keep=False) as part:
         write(part, "new")
     assert path.read_text() == "old" and os.listdir(folder) == ["a"]
 
@@ -85,11 +85,11 @@ def test_savez_leaves_nothing_beside(folder):
 
 KILLED = """
 import os, signal, sys
-from jmars.tensor import unfinished_file
+from jmars.tensor import atomic_file as atomic_module
 if sys.argv[2] == "named":
     unfinished_file.TMPFILE = 0
-from jmars.tensor.unfinished_file import unfinished
-with unfinished(sys.argv[1]) as part:
+from jmars.tensor.atomic_file import atomic_file
+with atomic_file(sys.argv[1]) as part:
     open(part, "w").write("half")
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -112,7 +112,7 @@ def test_what_a_killed_process_left_under_a_name_goes_with_the_next_write(tmp_pa
     other = tmp_path / left.name.replace("b.", "b.0", 1)  # of another host, whose processes nobody here sees
     other.touch()
     assert len(os.listdir(tmp_path)) == 4
-    with unfinished(str(tmp_path / "b")) as part:
+    with atomic_file(str(tmp_path / "b")) as part:
         write(part, "whole")
     assert (tmp_path / "b").read_text() == "whole" and not left.exists()
     assert own.exists() and other.exists() and list(tmp_path.glob("a.*.part")), "none of these is ours to remove"

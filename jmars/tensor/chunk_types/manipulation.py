@@ -9,9 +9,18 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.chunk_types.guest import FUNCTIONS, Guest, as_guest, checked, does, input_of, made, sample_of
-from jmars.tensor.chunk_types.kinds import Named, dtype_of, joined
-from jmars.tensor.chunk_types.operand import Place, grid_places
+from jmars.tensor.chunk_types.array_libraries import LibraryFunction, dtype_of, join_blocks
+from jmars.tensor.chunk_types.duck_tensor import (
+    FUNCTIONS,
+    DuckTensor,
+    as_duck_tensor,
+    implements,
+    input_of,
+    probed_array,
+    result_array,
+    sample_of,
+)
+from jmars.tensor.chunk_types.on_chunks import ChunkCall, grid_indices
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.index.basic_indexing import Part, parts_of
@@ -19,10 +28,10 @@ from jmars.tensor.ops.index.getitem import Index
 from jmars.tensor.splits import common_splits, decide_splits
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["concatenate", "getitem", "numbers_of", "permute_dims", "recut"]
+__all__ = ["chunk_numbers", "concatenate", "getitem", "permute_dims", "rechunk_to"]
 
 
-def numbers_of(x: Guest | Tensor) -> Any:
+def chunk_numbers(x: DuckTensor | Tensor) -> Any:
     """Numbers of its chunks, shape = chunks on each axis."""
     counts = tuple(map(len, x.chunks))
     return np.arange(math.prod(counts)).reshape(counts)
@@ -40,8 +49,8 @@ def _indexed(block: Any, index: tuple[Any, ...]) -> Any:
     return block[tuple(slice(*entry) if isinstance(entry, tuple) else entry for entry in index)]
 
 
-@does("getitem")
-def getitem(x: Guest, index: Any) -> Guest | Tensor:
+@implements("getitem")
+def getitem(x: DuckTensor, index: Any) -> DuckTensor | Tensor:
     """`x[index]` of slices, ints, None and Ellipsis; chunks that stay whole are not touched.
 
     Raises
@@ -62,9 +71,9 @@ def getitem(x: Guest, index: Any) -> Guest | Tensor:
         there = None if entry is None else next(own)
         if there is None or isinstance(there[0], slice):
             chunks.append((1,) if there is None else tuple(part.taken for part in there[1]))
-    numbers = numbers_of(x)
-    _, shapes = grid_places(tuple(chunks))
-    places = []
+    numbers = chunk_numbers(x)
+    _, shapes = grid_indices(tuple(chunks))
+    calls = []
     for number, at in enumerate(np.ndindex(*map(len, parts))):
         taken = [own[i] for own, i in zip(parts, at)]
         box = iter(zip(axes, taken, steps))
@@ -79,31 +88,31 @@ def getitem(x: Guest, index: Any) -> Guest | Tensor:
             part.taken == part.length and step == 1 for part, step in zip(taken, steps)
         )
         read = ((0, int(numbers[tuple(part.chunk for part in taken)])),)
-        places.append(Place(read, None if whole else (tuple(local),), shapes[number]))
+        calls.append(ChunkCall(read, None if whole else (tuple(local),), shapes[number]))
     first = tuple(0 if isinstance(entry, int) else entry if entry is None else slice(None) for entry in entries)
-    sample = checked("getitem", lambda block: block[first], x.sample, ndim=len(chunks))
+    sample = probed_array("getitem", lambda block: block[first], x.sample, ndim=len(chunks))
     if chunks:
         small = tuple(slice(0, min(2, sum(cut))) for cut in chunks)
-        sample = checked("getitem", lambda block: block[small], sample, ndim=len(chunks))
-    return made("getitem", _indexed, [input_of(x)], places, tuple(chunks), sample)
+        sample = probed_array("getitem", lambda block: block[small], sample, ndim=len(chunks))
+    return result_array("getitem", _indexed, [input_of(x)], calls, tuple(chunks), sample)
 
 
 def _pieces(*given: Any) -> Any:
     """Parts of blocks, joined; the last two arguments are the parts and how many stand on each axis."""
     *blocks, boxes, counts = given
-    return joined([_indexed(block, box) for block, box in zip(blocks, boxes, strict=True)], counts)
+    return join_blocks([_indexed(block, box) for block, box in zip(blocks, boxes, strict=True)], counts)
 
 
-def recut(x: Any, chunks: Splits) -> Any:
+def rechunk_to(x: Any, chunks: Splits) -> Any:
     """The same array cut as `chunks`: of a tensor a tensor."""
     if x.chunks == chunks:
         return x
     if isinstance(x, Tensor):
         return Tensor(rechunked(x.data, chunks))
-    numbers, stops = numbers_of(x), [np.cumsum(cut).tolist() for cut in x.chunks]
+    numbers, stops = chunk_numbers(x), [np.cumsum(cut).tolist() for cut in x.chunks]
     ends = [np.cumsum(cut).tolist() for cut in chunks]
-    where, shapes = grid_places(chunks)
-    places = []
+    where, shapes = grid_indices(chunks)
+    calls = []
     for place, lengths in zip(where, shapes):
         covers = []  # of each axis (chunk, start, stop) within it
         for axis, (i, length) in enumerate(zip(place, lengths)):
@@ -120,58 +129,60 @@ def recut(x: Any, chunks: Splits) -> Any:
             taken = [cover[i] for cover, i in zip(covers, at)]
             reads.append((0, int(numbers[tuple(k for k, _, _ in taken)])))
             boxes.append(tuple((a, b, 1) for _, a, b in taken))
-        places.append(Place(tuple(reads), (tuple(boxes), tuple(map(len, covers))), lengths))
-    checked("rechunk", lambda block: joined([block, block], (2,)), x.sample, ndim=x.ndim)
-    return made("rechunk", _pieces, [input_of(x)], places, chunks, x.sample)
+        calls.append(ChunkCall(tuple(reads), (tuple(boxes), tuple(map(len, covers))), lengths))
+    probed_array("rechunk", lambda block: join_blocks([block, block], (2,)), x.sample, ndim=x.ndim)
+    return result_array("rechunk", _pieces, [input_of(x)], calls, chunks, x.sample)
 
 
-@does("rechunk")
-def rechunk(x: Guest, chunk_size: Any = None, chunks: Any = None) -> Guest | Tensor:
+@implements("rechunk")
+def rechunk(x: DuckTensor, chunk_size: Any = None, chunks: Any = None) -> DuckTensor | Tensor:
     """The same array cut differently; settings as for tensors."""
-    found: Guest | Tensor = recut(x, decide_splits(x.shape, x.dtype, chunk_size, chunks))
+    found: DuckTensor | Tensor = rechunk_to(x, decide_splits(x.shape, x.dtype, chunk_size, chunks))
     return found
 
 
-@does("permute_dims", "transpose")
-def permute_dims(x: Any, axes: Any = None, *more: int) -> Guest | Tensor:
+@implements("permute_dims", "transpose")
+def permute_dims(x: Any, axes: Any = None, *more: int) -> DuckTensor | Tensor:
     """Axes in another order; by default in reverse."""
     given = (axes, *more) if more or isinstance(axes, int | np.integer) else axes
-    x = as_guest(x)
+    x = as_duck_tensor(x)
     order = tuple(range(x.ndim))[::-1] if given is None else np.lib.array_utils.normalize_axis_tuple(given, x.ndim)
     if len(order) != x.ndim:
         raise ValueError("axes don't match array")
     chunks = tuple(x.chunks[axis] for axis in order)
-    _, shapes = grid_places(chunks)
-    turned = numbers_of(x).transpose(order).reshape(-1).tolist()
-    places = [Place(((0, number),), (order,), shape) for number, shape in zip(turned, shapes)]
-    sample = checked("transpose", lambda block: Named("permute_dims")(block, order), sample_of(x), ndim=x.ndim)
-    return made("transpose", Named("permute_dims"), [input_of(x)], places, chunks, sample)
+    _, shapes = grid_indices(chunks)
+    turned = chunk_numbers(x).transpose(order).reshape(-1).tolist()
+    calls = [ChunkCall(((0, number),), (order,), shape) for number, shape in zip(turned, shapes)]
+    sample = probed_array(
+        "transpose", lambda block: LibraryFunction("permute_dims")(block, order), sample_of(x), ndim=x.ndim
+    )
+    return result_array("transpose", LibraryFunction("permute_dims"), [input_of(x)], calls, chunks, sample)
 
 
-@does("swapaxes")
-def swapaxes(x: Any, axis1: int, axis2: int) -> Guest | Tensor:
+@implements("swapaxes")
+def swapaxes(x: Any, axis1: int, axis2: int) -> DuckTensor | Tensor:
     """Two axes swapped."""
     order = list(range(x.ndim))
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return permute_dims(x, order)
 
 
-@does("matrix_transpose")
-def matrix_transpose(x: Any) -> Guest | Tensor:
+@implements("matrix_transpose")
+def matrix_transpose(x: Any) -> DuckTensor | Tensor:
     """The last two axes swapped."""
     return swapaxes(x, -1, -2)
 
 
-@does("expand_dims")
-def expand_dims(x: Guest, axis: Any) -> Guest | Tensor:
+@implements("expand_dims")
+def expand_dims(x: DuckTensor, axis: Any) -> DuckTensor | Tensor:
     """Axes of length 1 added."""
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     new = np.lib.array_utils.normalize_axis_tuple(axes, x.ndim + len(axes))
     return getitem(x, tuple(None if i in new else slice(None) for i in range(x.ndim + len(new))))
 
 
-@does("squeeze")
-def squeeze(x: Guest, axis: Any = None) -> Guest | Tensor:
+@implements("squeeze")
+def squeeze(x: DuckTensor, axis: Any = None) -> DuckTensor | Tensor:
     """Without axes of length 1."""
     found = (
         tuple(i for i, n in enumerate(x.shape) if n == 1)
@@ -183,12 +194,12 @@ def squeeze(x: Guest, axis: Any = None) -> Guest | Tensor:
     return getitem(x, tuple(0 if i in found else slice(None) for i in range(x.ndim))) if found else x
 
 
-@does("concat", "concatenate")
-def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Guest | Tensor:
+@implements("concat", "concatenate")
+def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> DuckTensor | Tensor:
     """Arrays side by side; their chunks stay where they are."""
     if axis is None:
         raise UnsupportedError("concatenate(axis=None) is not in jmars for arrays of other libraries; name an axis")
-    given = [as_guest(x) for x in arrays]
+    given = [as_duck_tensor(x) for x in arrays]
     along = np.lib.array_utils.normalize_axis_index(axis, given[0].ndim)
     kinds = {type(sample_of(x)) for x in given}
     if len(kinds) > 1:
@@ -202,20 +213,21 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Guest | Tensor:
         raise ValueError(
             f"all the input array dimensions except for axis {axis} must match: {[x.shape for x in given]}"
         )
-    both = checked("concatenate", _beside, *map(sample_of, given), along, ndim=len(sides))
+    both = probed_array("concatenate", _beside, *map(sample_of, given), along, ndim=len(sides))
     dtype = dtype_of(both)
     cast = [x if x.dtype == dtype else FUNCTIONS["astype"](x, dtype) for x in given]
-    ready = [recut(x, tuple(x.chunks[i] if cut is None else cut for i, cut in enumerate(sides))) for x in cast]
+    ready = [rechunk_to(x, tuple(x.chunks[i] if cut is None else cut for i, cut in enumerate(sides))) for x in cast]
     chunks = tuple(sum((x.chunks[along] for x in ready), ()) if cut is None else cut for cut in sides)
     reads = np.concatenate(
-        [np.stack([np.full(numbers_of(x).shape, k), numbers_of(x)], axis=-1) for k, x in enumerate(ready)], axis=along
+        [np.stack([np.full(chunk_numbers(x).shape, k), chunk_numbers(x)], axis=-1) for k, x in enumerate(ready)],
+        axis=along,
     )
-    places = [Place(((k, number),), None) for k, number in reads.reshape(-1, 2).tolist()]
-    return made(
+    calls = [ChunkCall(((k, number),), None) for k, number in reads.reshape(-1, 2).tolist()]
+    return result_array(
         "concatenate",
         _beside,
         [*map(input_of, ready)],
-        places,
+        calls,
         chunks,
         both[tuple(slice(0, min(2, n)) for n in both.shape)],
     )
@@ -224,4 +236,4 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Guest | Tensor:
 def _beside(*given: Any) -> Any:
     """Blocks side by side along the axis that is the last argument."""
     *blocks, axis = given
-    return Named("concat")(blocks, axis=axis)
+    return LibraryFunction("concat")(blocks, axis=axis)

@@ -14,25 +14,25 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["answering", "asks", "first_answer", "has_method", "numpys_answer"]
+__all__ = ["call_numpy", "call_override", "calls_method", "is_overridable", "overriding_args"]
 
 _METHODS = ("__array_ufunc__", "__array_function__")
 _ASKING = (np.ufunc, type(np.concatenate))
 _LONG = 100  # entries of a list that are looked at: longer ones are numbers
 
 
-def asks(theirs: Any) -> bool:
+def is_overridable(theirs: Any) -> bool:
     """Whether a function of NumPy asks its arguments who answers; `np.asarray` does not.
 
     Examples
     --------
-    >>> asks(np.sqrt), asks(np.mean), asks(np.asarray)
+    >>> is_overridable(np.sqrt), is_overridable(np.mean), is_overridable(np.asarray)
     (True, True, False)
     """
     return isinstance(theirs, _ASKING)
 
 
-def answering(values: Iterable[Any]) -> Iterator[Any]:
+def overriding_args(values: Iterable[Any]) -> Iterator[Any]:
     """Those among arguments, and in lists there, that answer NumPy's functions themselves.
 
     Examples
@@ -41,13 +41,13 @@ def answering(values: Iterable[Any]) -> Iterator[Any]:
     ...     __module__ = "another_library"
     ...     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
     ...         return "mine"
-    >>> [type(one).__name__ for one in answering([1, np.ones(2), [Labelled()]])]
+    >>> [type(one).__name__ for one in overriding_args([1, np.ones(2), [Labelled()]])]
     ['Labelled']
     """
     for value in values:
         kind: Any = type(value)
         if kind is list or kind is tuple:
-            yield from answering(value[:_LONG])
+            yield from overriding_args(value[:_LONG])
         elif _kind_answers(kind):
             yield value
 
@@ -66,7 +66,7 @@ def _kind_answers(kind: type) -> bool:
     return issubclass(kind, np.ndarray) or not hasattr(kind, "__array_namespace__")  # else it may be a chunk
 
 
-def numpys_answer(theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any], enter: Callable[[Any], Any]) -> Any:
+def call_numpy(theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any], enter: Callable[[Any], Any]) -> Any:
     """What NumPy's function gives for such objects; `enter` makes its arrays ours."""
     return _entered(theirs(*args, **kwargs), enter)
 
@@ -81,12 +81,12 @@ def _entered(value: Any, enter: Callable[[Any], Any]) -> Any:
     return value
 
 
-def first_answer(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_override(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the first of them gives for a ufunc whose arguments are lazy arrays too; NotImplemented where none does.
 
     Who knows NumPy's arrays only, as pandas does, is given values.
     """
-    for one in answering((*inputs, *kwargs.values())):
+    for one in overriding_args((*inputs, *kwargs.values())):
         asked = getattr(one, _METHODS[0], None)
         if asked is None:
             continue
@@ -104,7 +104,7 @@ def _value(given: Any) -> Any:
     return np.asarray(given) if lazy else given
 
 
-def has_method(function: Any, args: tuple[Any, ...]) -> bool:
+def calls_method(function: Any, args: tuple[Any, ...]) -> bool:
     """Whether NumPy's function calls the method of its name that one of them has: `np.clip(series, low, high)`."""
     written = inspect.isfunction(getattr(function, "__wrapped__", None))  # those in C call none
     return written and any(hasattr(one, function.__name__) for one in args if _answers(one))

@@ -1,4 +1,4 @@
-"""A function of chunks at given places, as an operand: what all functions of foreign arrays are made of.
+"""A function of chunks at given calls, as an operand: what all functions of foreign arrays are made of.
 
 The chunks of a foreign array are chunks of bytes (spawn/packing.py) on one axis, in C order of its grid; their sizes
 are known when they are there. A place says which chunks one result is made of, and what it is called with beside them.
@@ -19,22 +19,22 @@ from numpy.typing import NDArray
 from jmars.kernels import Pieces
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.chunk_types.kinds import dense, dtype_of, plain_zero
+from jmars.tensor.chunk_types.array_libraries import dense, dtype_of, plain_zero
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.map_blocks import opened
 from jmars.tensor.ops.blockwise.map_blocks import packed as pickled
-from jmars.tensor.spawn.operand import BYTES
 from jmars.tensor.spawn.packing import packed, unpacked
+from jmars.tensor.spawn.spawn_operand import BYTES
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import Origin, Unknown
 
-__all__ = ["Place", "arrays", "on_chunks"]
+__all__ = ["ChunkCall", "arrays", "on_chunks"]
 
 Array = np.ndarray[Any, Any]
 _numbers = count()
 
 
-class Place(NamedTuple):
+class ChunkCall(NamedTuple):
     """One result."""
 
     reads: tuple[tuple[int, int], ...]  # (input, chunk of it in C order)
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 def on_chunks(
-    name: str, function: Callable[..., Any], inputs: Sequence[tuple[TensorData, bool]], places: Sequence[Place]
+    name: str, function: Callable[..., Any], inputs: Sequence[tuple[TensorData, bool]], calls: Sequence[ChunkCall]
 ) -> TensorData:
     """What `function(*chunks, *args)` gives at each place: any objects, as the chunks of one axis.
 
@@ -54,37 +54,37 @@ def on_chunks(
     inputs
         Each with whether its chunks are packed; else they are NumPy arrays.
     """
-    op = _operand(name, function, inputs, places, True)
+    op = _operand(name, function, inputs, calls, True)
     origin = Origin.of(f"chunks-{next(_numbers)}-{os.urandom(4).hex()}")
-    return new_data(op, (origin.whole,), BYTES, (origin.axis([None] * len(places)),))
+    return new_data(op, (origin.whole,), BYTES, (origin.axis([None] * len(calls)),))
 
 
 def arrays(
     name: str,
     function: Callable[..., Any],
     inputs: Sequence[tuple[TensorData, bool]],
-    places: Sequence[Place],
+    calls: Sequence[ChunkCall],
     chunks: Splits,
     dtype: np.dtype[Any],
 ) -> Tensor:
     """The same where the results are NumPy arrays, or become some: a tensor."""
-    op = _operand(name, function, inputs, places, False)
+    op = _operand(name, function, inputs, calls, False)
     return Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks))
 
 
-def _operand(name: str, function: Any, inputs: Sequence[tuple[TensorData, bool]], places: Sequence[Place],
+def _operand(name: str, function: Any, inputs: Sequence[tuple[TensorData, bool]], calls: Sequence[ChunkCall],
              packs: bool) -> OnChunks:  # fmt: skip
     """The operand; an input that is given twice is read once."""
     unique = list(dict.fromkeys(data for data, _ in inputs))
     number = [unique.index(data) for data, _ in inputs]
     is_packed = dict(inputs)
     if number != list(range(len(number))):
-        places = [one._replace(reads=tuple((number[i], chunk) for i, chunk in one.reads)) for one in places]
+        calls = [one._replace(reads=tuple((number[i], chunk) for i, chunk in one.reads)) for one in calls]
     return OnChunks(
         called=name,
         blob=pickled(function),
         objects=tuple(is_packed[data] for data in unique),
-        places=tuple(places),
+        calls=tuple(calls),
         packs=packs,
         inputs=tuple(unique),
     )
@@ -97,7 +97,7 @@ class OnChunks(Operand):
     called: str
     blob: bytes
     objects: tuple[bool, ...]  # for each input whether its chunks are packed
-    places: tuple[Place, ...]
+    calls: tuple[ChunkCall, ...]
     packs: bool  # whether what the function gives is packed
     name: ClassVar[str] = "on_chunks"
 
@@ -110,8 +110,8 @@ class OnChunks(Operand):
         """One call for each place; a chunk that stays as it is is passed on."""
         flat = [grid.ids.reshape(-1) for grid in inputs]
         programs: dict[Any, Program] = {}
-        ids = np.empty(len(self.places), np.int64)
-        for number, place in enumerate(self.places):
+        ids = np.empty(len(self.calls), np.int64)
+        for number, place in enumerate(self.calls):
             read = [int(flat[i][chunk]) for i, chunk in place.reads]
             if place.args is None:
                 (ids[number],) = read
@@ -156,7 +156,7 @@ def call_on_chunks(out: Array | None, inputs: Sequence[Array], params: tuple[Any
     return None
 
 
-def grid_places(chunks: Splits) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+def grid_indices(chunks: Splits) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """Where each chunk of a grid stands, in C order, and its shape."""
     counts = tuple(map(len, chunks))
     assert math.prod(counts), chunks

@@ -12,7 +12,7 @@ from jmars.tensor.protocols import call
 from jmars.tensor.source_line import stores_subscript
 from jmars.tensor.temporaries import CHANGED
 
-__all__ = ["REDUCES", "Methods"]
+__all__ = ["REDUCES", "MaskedMethods"]
 
 # what `np.<ufunc>.reduce` is called
 REDUCES = {"add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max"}
@@ -56,7 +56,7 @@ def _comparison(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-class Methods(Composite):
+class MaskedMethods(Composite):
     """Methods of `MaskedTensor`; each does what numpy.ma's does, lazily."""
 
     __slots__ = ()

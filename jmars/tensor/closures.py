@@ -14,15 +14,15 @@ from typing import Any
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.composite import Composite
-from jmars.tensor.methods import Methods
+from jmars.tensor.methods import TensorMethods
 
-__all__ = ["refused"]
+__all__ = ["closure_error"]
 
 _INSIDE = ("func", "pyfunc", "__func__", "__wrapped__")  # where partials, vectorized functions and methods have theirs
 _MOST = 10_000  # objects that are looked at
 
 
-def refused(value: Any) -> UnsupportedError | None:
+def closure_error(value: Any) -> UnsupportedError | None:
     """Why a function, or what holds functions, cannot travel: the first that uses a tensor; None where none does.
 
     Examples
@@ -31,13 +31,13 @@ def refused(value: Any) -> UnsupportedError | None:
     >>> mean = mt.ones(3).mean()
     >>> def centred(block):
     ...     return block - mean
-    >>> print(refused(centred))
+    >>> print(closure_error(centred))
     the function centred uses the tensor mean, which lives on its cluster and does not travel with a function; give it \
 to the function as an argument, or use its value there, mean.fetch()
     """
     for function in _functions(value):
         for name, one in _surroundings(function):
-            if isinstance(one, Methods | Composite):
+            if isinstance(one, TensorMethods | Composite):
                 return UnsupportedError(
                     f"the function {function.__name__} uses the tensor {name}, which lives on its cluster and does not "
                     f"travel with a function; give it to the function as an argument, or use its value there, "

@@ -16,17 +16,25 @@ import numpy as np
 
 from jmars.config import config
 from jmars.errors import UnsupportedError
-from jmars.tensor.chunk_types.guest import Guest, as_guest, checked, does, input_of, made, sample_of
-from jmars.tensor.chunk_types.kinds import Named
-from jmars.tensor.chunk_types.operand import Place, grid_places, on_chunks
-from jmars.tensor.chunk_types.parts import numbers_of
+from jmars.tensor.chunk_types.array_libraries import LibraryFunction
+from jmars.tensor.chunk_types.duck_tensor import (
+    DuckTensor,
+    as_duck_tensor,
+    implements,
+    input_of,
+    probed_array,
+    result_array,
+    sample_of,
+)
+from jmars.tensor.chunk_types.manipulation import chunk_numbers
+from jmars.tensor.chunk_types.on_chunks import ChunkCall, grid_indices, on_chunks
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["merged", "reduction"]
+__all__ = ["reduction", "tree_merged"]
 
 
-class Folded:
+class ChunkReduction:
     """One kind of reduction: `start(block)` and `join(one, other)` give states, `end(state)` the value."""
 
     def __init__(self, name: str, axes: tuple[int, ...], keepdims: bool, correction: float = 0) -> None:
@@ -37,12 +45,12 @@ class Folded:
         along = {"axis": self.axes, "keepdims": True}
         if self.name in ("var", "std"):
             n = math.prod(block.shape[axis] for axis in self.axes)
-            return n, Named("mean")(block, **along), Named("var")(block, **along) * n
+            return n, LibraryFunction("mean")(block, **along), LibraryFunction("var")(block, **along) * n
         if self.name == "mean":
-            return math.prod(block.shape[axis] for axis in self.axes), Named("sum")(block, **along)
+            return math.prod(block.shape[axis] for axis in self.axes), LibraryFunction("sum")(block, **along)
         if self.name == "count_nonzero":
-            return Named("sum")(block != 0, **along)
-        return Named(self.name)(block, **along)
+            return LibraryFunction("sum")(block != 0, **along)
+        return LibraryFunction(self.name)(block, **along)
 
     def join(self, one: Any, other: Any) -> Any:
         """The state of both."""
@@ -52,19 +60,19 @@ class Folded:
             return n + m, a + gap * (m / (n + m)), s + t + gap * gap * (n * m / (n + m))
         if self.name == "mean":
             return one[0] + other[0], one[1] + other[1]
-        return Named(_JOINS[self.name])(one, other)
+        return LibraryFunction(_JOINS[self.name])(one, other)
 
     def end(self, *states: Any) -> Any:
         """The value of all."""
-        found = self.joined(*states)
+        found = self.join_states(*states)
         if self.name in ("var", "std"):
             found = found[2] / (found[0] - self.correction)
-            found = found if self.name == "var" else Named("sqrt")(found)
+            found = found if self.name == "var" else LibraryFunction("sqrt")(found)
         elif self.name == "mean":
             found = found[1] / found[0]
-        return found if self.keepdims else Named("squeeze")(found, axis=self.axes)
+        return found if self.keepdims else LibraryFunction("squeeze")(found, axis=self.axes)
 
-    def joined(self, *states: Any) -> Any:
+    def join_states(self, *states: Any) -> Any:
         """The state of all."""
         return reduce(self.join, states)
 
@@ -80,7 +88,7 @@ _JOINS = {
 }
 
 
-def merged(
+def tree_merged(
     name: str,
     states: tuple[TensorData, bool],
     groups: Sequence[Sequence[int]],
@@ -91,49 +99,55 @@ def merged(
     now = [tuple(group) for group in groups]
     while max(map(len, now)) > size:
         parts = [[group[i : i + size] for i in range(0, len(group), size)] for group in now]
-        places = [Place(tuple((0, k) for k in part), None if len(part) == 1 else ()) for some in parts for part in some]
-        states = on_chunks(name, join, [states], places), True
+        calls = [
+            ChunkCall(tuple((0, k) for k in part), None if len(part) == 1 else ()) for some in parts for part in some
+        ]
+        states = on_chunks(name, join, [states], calls), True
         numbers = itertools.count()
         now = [tuple(next(numbers) for _ in some) for some in parts]
     return states, now
 
 
-def reduction(name: str, x: Any, axis: Any = None, keepdims: bool = False, correction: float = 0) -> Guest | Tensor:
+def reduction(
+    name: str, x: Any, axis: Any = None, keepdims: bool = False, correction: float = 0
+) -> DuckTensor | Tensor:
     """A reduction along axes, all by default."""
-    x = as_guest(x)
+    x = as_duck_tensor(x)
     axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     if not axes:
         raise UnsupportedError(f"{name} along no axis is not in jmars for arrays of other libraries; leave it out")
-    fold = Folded(name, axes, keepdims, correction)
+    fold = ChunkReduction(name, axes, keepdims, correction)
     chunks: Splits = tuple((1,) if i in axes else cut for i, cut in enumerate(x.chunks) if keepdims or i not in axes)
-    sample = checked(name, lambda block: fold.end(fold.start(block), fold.start(block)), sample_of(x), ndim=len(chunks))
-    leaves = [Place(((0, k),)) for k in range(numbers_of(x).size)]
+    sample = probed_array(
+        name, lambda block: fold.end(fold.start(block), fold.start(block)), sample_of(x), ndim=len(chunks)
+    )
+    leaves = [ChunkCall(((0, k),)) for k in range(chunk_numbers(x).size)]
     states: tuple[TensorData, bool] = on_chunks(name, fold.start, [input_of(x)], leaves), True
     kept = [i for i in range(x.ndim) if i not in axes]
-    numbers = numbers_of(x).transpose((*kept, *axes)).reshape(math.prod(len(x.chunks[i]) for i in kept), -1)
-    states, groups = merged(name, states, numbers.tolist(), fold.joined)
-    _, shapes = grid_places(chunks)
-    places = [Place(tuple((0, k) for k in group), (), shape) for group, shape in zip(groups, shapes, strict=True)]
-    return made(name, fold.end, [states], places, chunks, sample)
+    numbers = chunk_numbers(x).transpose((*kept, *axes)).reshape(math.prod(len(x.chunks[i]) for i in kept), -1)
+    states, groups = tree_merged(name, states, numbers.tolist(), fold.join_states)
+    _, shapes = grid_indices(chunks)
+    calls = [ChunkCall(tuple((0, k) for k in group), (), shape) for group, shape in zip(groups, shapes, strict=True)]
+    return result_array(name, fold.end, [states], calls, chunks, sample)
 
 
 def _offer(name: str) -> None:
-    @does(name)
-    def function(x: Any, axis: Any = None, *, keepdims: bool = False) -> Guest | Tensor:
+    @implements(name)
+    def function(x: Any, axis: Any = None, *, keepdims: bool = False) -> DuckTensor | Tensor:
         return reduction(name, x, axis, keepdims)
 
 
 for _name in _JOINS:
     _offer(_name)
-does("amax")(lambda *args, **kwargs: reduction("max", *args, **kwargs))
-does("amin")(lambda *args, **kwargs: reduction("min", *args, **kwargs))
+implements("amax")(lambda *args, **kwargs: reduction("max", *args, **kwargs))
+implements("amin")(lambda *args, **kwargs: reduction("min", *args, **kwargs))
 _offer("mean")
 
 
 def _spread(name: str) -> None:
-    @does(name)
+    @implements(name)
     def function(x: Any, axis: Any = None, *, keepdims: bool = False, correction: float | None = None,
-                 ddof: float = 0) -> Guest | Tensor:  # fmt: skip
+                 ddof: float = 0) -> DuckTensor | Tensor:  # fmt: skip
         return reduction(name, x, axis, keepdims, ddof if correction is None else correction)
 
 

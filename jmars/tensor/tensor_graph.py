@@ -16,7 +16,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta
 
-__all__ = ["Outline", "Stored", "TensorGraph"]
+__all__ = ["LinkedGraph", "Stored", "TensorGraph"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,7 +34,7 @@ class Stored(Operand):
 
 
 @dataclass
-class Outline:
+class LinkedGraph:
     """A tensor graph as it is found by a walk through linked nodes, before anything is copied.
 
     `operands` are the nodes' own, `Stored` where the cluster holds the value; the rest as in TensorGraph.
@@ -46,8 +46,8 @@ class Outline:
     results: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> Outline:
-        """The outline of what leads to `data`; nodes whose key is in `held` become leaves."""
+    def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> LinkedGraph:
+        """The linked of what leads to `data`; nodes whose key is in `held` become leaves."""
         found = cls()
         number: dict[str, int] = {}  # by key: twins are one value
         arrays: dict[tuple[int, Splits], int] = {}  # an outside array that comes twice is one leaf
@@ -114,17 +114,17 @@ class TensorGraph:
     @classmethod
     def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> TensorGraph:
         """The graph that leads to `data`; nodes whose key is in `held` become leaves."""
-        return cls.from_outline(Outline.of(data, held))
+        return cls.from_linked(LinkedGraph.of(data, held))
 
     @classmethod
-    def from_outline(cls, outline: Outline, stored: Sequence[str] | None = None) -> TensorGraph:
-        """The graph of an outline; `stored` are the keys of its tensors where its arrays from outside lie there."""
-        operands = [op if isinstance(op, Stored) else op.unlinked() for op in outline.operands]
-        metas = [node.meta for node in outline.nodes]
+    def from_linked(cls, linked: LinkedGraph, stored: Sequence[str] | None = None) -> TensorGraph:
+        """The graph of an linked; `stored` are the keys of its tensors where its arrays from outside lie there."""
+        operands = [op if isinstance(op, Stored) else op.unlinked() for op in linked.operands]
+        metas = [node.meta for node in linked.nodes]
         if stored is not None:
             metas = [replace(meta, key=key) for meta, key in zip(metas, stored, strict=True)]
             operands = [Stored(line=op.line) if isinstance(op, FromArray) else op for op in operands]
-        return cls(operands, outline.inputs, metas, outline.results)
+        return cls(operands, linked.inputs, metas, linked.results)
 
     @property
     def unfolds(self) -> bool:

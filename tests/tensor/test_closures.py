@@ -11,7 +11,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.captured import refused
+from jmars.tensor.closures import closure_error
 
 mean = mt.ones(3).mean()
 plain = 2.0
@@ -63,22 +63,22 @@ def free(held):
     ],
 )
 def test_function_and_tensor_are_named(function, name):
-    assert f"uses the tensor {name}" in str(refused(function))
+    assert f"uses the tensor {name}" in str(closure_error(function))
 
 
 @pytest.mark.parametrize("function", [harmless, free(3), free(harmless), len, np.add, 5, functools.partial(harmless)])
 def test_what_uses_no_tensor_is_not_refused(function):
-    assert refused(function) is None
+    assert closure_error(function) is None
 
 
 def test_an_attribute_of_a_tensors_name_is_not_taken_for_it():
-    assert refused(of_a_global) is not None
+    assert closure_error(of_a_global) is not None
     std = mt.ones(3).std()
 
     def function(block):
         return (block - block.mean()) / std
 
-    assert "uses the tensor std" in str(refused(function))
+    assert "uses the tensor std" in str(closure_error(function))
 
 
 def test_what_invents_attributes_or_raises_is_no_obstacle():
@@ -95,7 +95,7 @@ def test_what_invents_attributes_or_raises_is_no_obstacle():
     def function(block, client):
         return block + mean
 
-    assert refused((Mock(), [MagicMock()])) is None
+    assert closure_error((Mock(), [MagicMock()])) is None
     with pytest.raises(UnsupportedError, match="the function function uses the tensor mean"):
         mt.ones(4).map_blocks(function, client=Mock())
     with pytest.raises(UnsupportedError):
@@ -115,7 +115,7 @@ def test_functions_that_use_each_other_end():
     def other(block):
         return one(block)
 
-    assert refused(one) is None
+    assert closure_error(one) is None
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ from contextlib import contextmanager, suppress
 
 import xxhash
 
-__all__ = ["unfinished"]
+__all__ = ["atomic_file"]
 
 TMPFILE = getattr(os, "O_TMPFILE", 0)
 
 
 @contextmanager
-def unfinished(path: str, keep: bool = True) -> Iterator[str]:
+def atomic_file(path: str, keep: bool = True) -> Iterator[str]:
     """Where this process and the workers write what becomes the file `path`, and replaces what had that name.
 
     Parameters
