@@ -20,9 +20,9 @@ xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
 xarray_points.py    points of tensors, which xarray would not index
 dask_graphs.py  graphs of Dask's collections (dask_scheduler)
 task_api.py     jobs as Mars shows tasks (TaskAPI)
-web_client.py   requests to a door, JSON and .npy over HTTP
+web_client.py   requests to a gateway, JSON and .npy over HTTP
 web_task_api.py   the same as TaskAPI over HTTP (WebTaskAPI); loaded when it is named
-serving.py      a door as a child process (WebDoor)
+serving.py      a gateway as a child process (WebGateway)
 native.py       the engine that tensors call when they need a value
 plans/          what a run will cost, before it begins (PlannedRun)
 """

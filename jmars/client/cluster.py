@@ -26,7 +26,7 @@ from jmars.client.opened import make_default, open_clusters
 from jmars.client.recovery import with_recovery
 from jmars.client.reports import Reports
 from jmars.client.sending import Sending, bring_here
-from jmars.client.serving import WebDoor, close_doors
+from jmars.client.serving import WebGateway, close_gateways
 from jmars.client.shared import SharedMemory
 from jmars.client.structures import Structures
 from jmars.deploy import AttachedHost, LocalHost
@@ -274,9 +274,9 @@ class Cluster:
         found, last = self.ask("events", "read", since, job or "")
         return list(found), last
 
-    def serve(self, port: int = 0) -> WebDoor:
-        """Serve the cluster over HTTP on 127.0.0.1 until either is closed: see `WebDoor` and docs/reference/rest.md."""
-        return WebDoor(self.id, port)
+    def serve(self, port: int = 0) -> WebGateway:
+        """Serve the cluster over HTTP on 127.0.0.1 until either is closed; see docs/reference/rest.md."""
+        return WebGateway(self.id, port)
 
     def close(self) -> None:
         """End all processes, and remove all memory and files; tensors that lie there are computed anew when needed.
@@ -297,7 +297,7 @@ class Cluster:
             if self._closed:
                 return
             self._closed = True
-        close_doors(self.id)
+        close_gateways(self.id)
         if stop:
             self._connection.tell("host", "close")
         self._connection.close()

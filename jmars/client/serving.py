@@ -1,4 +1,4 @@
-"""A cluster's door to HTTP, as a child process of this one: what `Cluster.serve` gives.
+"""A cluster's gateway to HTTP, as a child process of this one: what `Cluster.serve` gives.
 
 Source: `python -m jmars web`; seed 003, "架构" (the Web service).
 """
@@ -15,14 +15,14 @@ from pathlib import Path
 from jmars.actors.registry import find_entry
 from jmars.errors import ClusterStartError
 
-__all__ = ["WebDoor", "close_doors"]
+__all__ = ["WebGateway", "close_gateways"]
 
 START_SECONDS = 30.0
 END_SECONDS = 5.0
-_open: dict[str, list[WebDoor]] = {}  # by cluster
+_open: dict[str, list[WebGateway]] = {}  # by cluster
 
 
-class WebDoor:
+class WebGateway:
     """A process that serves one cluster on 127.0.0.1; ends with `close`, and with its cluster.
 
     Parameters
@@ -35,7 +35,7 @@ class WebDoor:
     Raises
     ------
     ClusterStartError
-        If the cluster has a door already, or the port is taken.
+        If the cluster has a gateway already, or the port is taken.
 
     Attributes
     ----------
@@ -88,14 +88,14 @@ class WebDoor:
         if process.stdout is not None:
             process.stdout.close()
 
-    def __enter__(self) -> WebDoor:
+    def __enter__(self) -> WebGateway:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<WebDoor {self.url}>"
+        return f"<WebGateway {self.url}>"
 
     def _two_lines(self) -> list[str]:
         """What it prints when it listens."""
@@ -105,16 +105,16 @@ class WebDoor:
         poll.register(fd, select.POLLIN)
         while said.count(b"\n") < 2:
             if not poll.poll(max(0.0, end - time.monotonic()) * 1000):
-                raise ClusterStartError(f"the door said nothing for {START_SECONDS:.0f} s; try again")
+                raise ClusterStartError(f"the gateway said nothing for {START_SECONDS:.0f} s; try again")
             data = os.read(fd, 4096)
             if not data:
                 why = self._log.read_text(errors="replace")[-2000:].strip()
-                raise ClusterStartError(f"the door did not open: {why or 'it said nothing'}")
+                raise ClusterStartError(f"the gateway did not open: {why or 'it said nothing'}")
             said += data
         return said.decode().split("\n")[:2]
 
 
-def close_doors(cluster: str) -> None:
-    """Close the doors that this process opened for a cluster."""
-    for door in _open.pop(cluster, ()):
-        door.close()
+def close_gateways(cluster: str) -> None:
+    """Close the gateways that this process opened for a cluster."""
+    for gateway in _open.pop(cluster, ()):
+        gateway.close()

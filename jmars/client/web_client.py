@@ -1,4 +1,4 @@
-"""Requests to a door of jmars (`python -m jmars web`): JSON and .npy over HTTP, nothing that is unpickled.
+"""Requests to a gateway of jmars (`python -m jmars web`): JSON and .npy over HTTP, nothing that is unpickled.
 
 Used by web_task_api.py. Source: CAPABILITIES S0.17; docs/reference/rest.md.
 """
@@ -33,14 +33,14 @@ Rewriter = Callable[[Request], Request]
 
 
 class WebClient:
-    """One door; each request has a connection of its own, so any thread may ask.
+    """One gateway; each request has a connection of its own, so any thread may ask.
 
     Parameters
     ----------
     address
         "http://127.0.0.1:PORT".
     token
-        The door's token, or the path of its header file.
+        The gateway's token, or the path of its header file.
     request_rewriter
         Called with each request, {"method", "path", "headers"}; what it returns is sent.
     """
@@ -64,7 +64,7 @@ class WebClient:
         Raises
         ------
         JmarsError or a builtin exception
-            What the door says is wrong, by its name.
+            What the gateway says is wrong, by its name.
         """
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
         with self._answer(method, path, query, data, "application/json") as answer:
@@ -74,7 +74,7 @@ class WebClient:
             return _json(text) if text else None
 
     def fetch(self, path: str, query: Mapping[str, Any] | None = None) -> np.ndarray[Any, Any]:
-        """An array that the door sends as .npy."""
+        """An array that the gateway sends as .npy."""
         with self._answer("GET", path, query) as answer:
             try:
                 return npy_format.read_array(_Whole(answer), allow_pickle=False)
@@ -108,7 +108,7 @@ class WebClient:
         }
         if self._rewriter is not None:
             request = self._rewriter(request)
-        import http.client  # 20 ms, which who has no door need not wait
+        import http.client  # 20 ms, which who has no gateway need not wait
 
         make = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = make(self._netloc, timeout=PATIENCE)
@@ -121,7 +121,7 @@ class WebClient:
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise ClusterLostError(
-                f"the door at {self.address} does not answer ({error}); is it open? `python -m jmars web` opens one"
+                f"the gateway at {self.address} does not answer ({error}); is it open? `python -m jmars web` opens one"
             ) from error
         if answer.status >= 300:
             try:

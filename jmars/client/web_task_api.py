@@ -1,7 +1,8 @@
 """`WebTaskAPI`: what `TaskAPI` does, over HTTP: tasks of a cluster behind `python -m jmars web`.
 
-Tensors travel as JSON (jmars/web/operands.py) and results as .npy; no pickle goes either way, so what a door answers
-can run no code here. Source: seed 000, "APIs": `WebTaskAPI(session_id, address)`; Mars `services/task/api/web.py`.
+Tensors travel as JSON (jmars/web/operand_document.py) and results as .npy. Nothing that a gateway answers is unpickled,
+so an answer can run no code here.
+Source: docs/explanation/seeds.md, "APIs"; Mars `services/task/api/web.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jmars.switches import with_extra
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 from jmars.web.npy import dtype_of
-from jmars.web.operands import document_of
+from jmars.web.operand_document import document_of
 
 __all__ = ["WebResult", "WebTaskAPI"]
 
@@ -30,7 +31,7 @@ WAIT = 30.0  # seconds of one request that waits
 
 
 class WebResult:
-    """A result of a task behind a door.
+    """A result of a task behind a gateway.
 
     Attributes
     ----------
@@ -58,25 +59,25 @@ class WebResult:
 
 
 class WebTaskAPI:
-    """The tasks of one session of a door.
+    """The tasks of one session of a gateway.
 
     Parameters
     ----------
     session_id
-        A session that the door has, to share it; None opens a new one, which `close` ends. Of the tasks that were
+        A session that the gateway has, to share it; None opens a new one, which `close` ends. Of the tasks that were
         submitted here and have ended, the last 50 keep their results.
     address
         "http://127.0.0.1:PORT", as `python -m jmars web` prints.
     request_rewriter
         Called with each request, a dict with method, path and headers; what it returns is sent.
     token
-        The door's token, or the path of the header file that `python -m jmars web` prints.
+        The gateway's token, or the path of the header file that `python -m jmars web` prints.
 
     Examples
     --------
     >>> import jmars, jmars.tensor as mt
-    >>> with jmars.Cluster(n_workers=1) as cluster, cluster.serve() as door:
-    ...     with jmars.client.WebTaskAPI(None, door.url, token=door.header) as api:
+    >>> with jmars.Cluster(n_workers=1) as cluster, cluster.serve() as gateway:
+    ...     with jmars.client.WebTaskAPI(None, gateway.url, token=gateway.header) as api:
     ...         task = api.submit_tileable_graph([mt.ones(10, chunk_size=5).sum()])
     ...         result = api.wait_task(task)
     ...         result.status.name, result.progress, [t.fetch() for t in api.get_fetch_tileables(task)]

@@ -129,7 +129,7 @@ class ClientSession:
     def call_me(self, name: str) -> None:
         """This client is the one that had that name before, and holds what that one held; so will who comes next.
 
-        For the web door, which may be killed and started again; one at a time has a name.
+        For the web gateway, which may be killed and started again; one at a time has a name.
         """
         self._client.number = self._clients.lasting.setdefault(name, self._client.number)
         self._client.lasts = True

@@ -19,11 +19,11 @@ from tornado import websocket
 from jmars.errors import JmarsError
 from jmars.model import events
 from jmars.model.events import Event
-from jmars.web.graph_handlers import GraphBase
-from jmars.web.handlers import Base
-from jmars.web.problems import of_exception
+from jmars.web.graph_handlers import BaseGraphHandler
+from jmars.web.handlers import BaseHandler
+from jmars.web.problems import problem_from_exception
 
-__all__ = ["EventsHandler", "StreamHandler", "as_json"]
+__all__ = ["EventStreamHandler", "EventsHandler", "as_json"]
 
 AT_ONCE = 5_000  # events of one answer
 PACE = 0.1  # seconds between two looks at the log while a websocket is open
@@ -55,7 +55,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-class EventsHandler(GraphBase):
+class EventsHandler(BaseGraphHandler):
     """The log of one graph, and of the cluster meanwhile."""
 
     async def get(self, session: str, graph: str) -> None:
@@ -63,7 +63,7 @@ class EventsHandler(GraphBase):
         _, one = self.find(session, graph)
         since = int(self.number("since", 0, 0, 2**53))
         limit = int(self.number("limit", AT_ONCE, 1, AT_ONCE))
-        found, upto = await self.door.link.ask("events", "read", since, one.id, limit)
+        found, upto = await self.gateway.cluster.ask("events", "read", since, one.id, limit)
         self.set_header("Content-Type", "application/x-ndjson")
         self.set_header("X-Jmars-Next", str(upto))
         for event in found:
@@ -72,7 +72,7 @@ class EventsHandler(GraphBase):
         self.finish()
 
 
-class StreamHandler(websocket.WebSocketHandler, GraphBase):
+class EventStreamHandler(websocket.WebSocketHandler, BaseGraphHandler):
     """The same as a websocket; it closes with 1000 when the graph has ended and all is told."""
 
     _task: asyncio.Task[None] | None = None
@@ -105,7 +105,7 @@ class StreamHandler(websocket.WebSocketHandler, GraphBase):
         try:
             while True:
                 ended = graph.ended  # looked at first, so that what came before the end is read after it
-                found, upto = await self.door.link.ask("events", "read", since, graph.id)
+                found, upto = await self.gateway.cluster.ask("events", "read", since, graph.id)
                 await self._send(found)
                 if upto > since:
                     since = upto
@@ -115,7 +115,7 @@ class StreamHandler(websocket.WebSocketHandler, GraphBase):
                 else:
                     await asyncio.sleep(PACE)
         except (JmarsError, OSError) as error:
-            self.close(1011, of_exception(error).message[:100])
+            self.close(1011, problem_from_exception(error).message[:100])
         except websocket.WebSocketClosedError:
             pass
 
@@ -124,4 +124,4 @@ class StreamHandler(websocket.WebSocketHandler, GraphBase):
             await self.write_message(json.dumps(as_json(event)))  # until it has left: a slow listener is waited for
 
 
-assert issubclass(StreamHandler, Base)
+assert issubclass(EventStreamHandler, BaseHandler)

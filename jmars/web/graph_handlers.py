@@ -10,87 +10,87 @@ from contextlib import aclosing
 
 from tornado.iostream import StreamClosedError
 
-from jmars.web.handlers import Base, JsonBody
+from jmars.web.handlers import BaseHandler, JsonHandler
 from jmars.web.npy import dtype_of, header
 from jmars.web.problems import Problem
-from jmars.web.sessions import Graph, Session
-from jmars.web.slices import chunk_of, chunks_met, parse
+from jmars.web.sessions import SubmittedGraph, WebSession
+from jmars.web.slices import chunk_selection, count_chunks, parse_slice
 
-__all__ = ["DetailHandler", "GraphBase", "GraphHandler", "GraphsHandler", "ResultHandler"]
+__all__ = ["BaseGraphHandler", "DetailHandler", "GraphHandler", "GraphsHandler", "ResultHandler"]
 
 LONGEST_WAIT = 60.0  # seconds of one request
 _DETAILS = {"tileable_graph": "tileable_graph", "tileable_details": "tileable_details", "subtasks": "tileable_subtasks"}
 
 
-class GraphsHandler(JsonBody):
+class GraphsHandler(JsonHandler):
     """The graphs of a session."""
 
     async def get(self, session: str) -> None:
         """How each of them stands."""
-        found = self.door.sessions.find(session)
-        await self.answer([await self.door.describe(found, graph) for graph in list(found.graphs.values())])
+        found = self.gateway.sessions.find(session)
+        await self.answer([await self.gateway.describe(found, graph) for graph in list(found.graphs.values())])
 
     async def post(self, session: str) -> None:
         """Submit one."""
-        found = self.door.sessions.find(session)
-        graph = await self.door.submit(found, self.body())
+        found = self.gateway.sessions.find(session)
+        graph = await self.gateway.submit(found, self.body())
         self.set_header("Location", f"/api/session/{session}/graph/{graph.id}")
-        await self.answer(await self.door.describe(found, graph), 201)
+        await self.answer(await self.gateway.describe(found, graph), 201)
 
 
-class GraphBase(Base):
+class BaseGraphHandler(BaseHandler):
     """A handler of one graph."""
 
-    def find(self, session: str, graph: str) -> tuple[Session, Graph]:
+    def find(self, session: str, graph: str) -> tuple[WebSession, SubmittedGraph]:
         """Both, by id; raises Problem."""
-        found = self.door.sessions.find(session)
+        found = self.gateway.sessions.find(session)
         return found, found.graph(graph)
 
 
-class GraphHandler(GraphBase):
+class GraphHandler(BaseGraphHandler):
     """One graph."""
 
     async def get(self, session: str, graph: str) -> None:
         """How it stands; with ?wait=SECONDS when it has ended, or then."""
         wait = self.number("wait", 0.0, 0.0, LONGEST_WAIT)
-        await self.answer(await self.door.describe(*self.find(session, graph), wait))
+        await self.answer(await self.gateway.describe(*self.find(session, graph), wait))
 
     async def delete(self, session: str, graph: str) -> None:
         """Cancel it; nothing happens to one that has ended."""
         found, one = self.find(session, graph)
         before = one.ended
-        await self.door.cancel(one)
-        await self.answer(await self.door.describe(found, one), 200 if before else 202)
+        await self.gateway.cancel(one)
+        await self.answer(await self.gateway.describe(found, one), 200 if before else 202)
 
 
-class DetailHandler(GraphBase):
+class DetailHandler(BaseGraphHandler):
     """What a graph is made of, as `TaskAPI` tells it."""
 
     async def get(self, session: str, graph: str, what: str) -> None:
         """Tensor operands, how each of them stands, the operands on chunks of one (?tileable=, ?io=1), why it waits."""
         _, one = self.find(session, graph)
         if what == "why":
-            await self.answer(await self.door.link.ask("why", "job", one.id))
+            await self.answer(await self.gateway.cluster.ask("why", "job", one.id))
             return
         args: tuple[object, ...] = ()
         if what == "subtasks":
             args = (self.get_query_argument("tileable", ""), self.get_query_argument("io", "") == "1")
-        await self.answer(await self.door.link.ask("tasks", _DETAILS[what], one.id, *args))
+        await self.answer(await self.gateway.cluster.ask("tasks", _DETAILS[what], one.id, *args))
 
 
-class ResultHandler(GraphBase):
+class ResultHandler(BaseGraphHandler):
     """One result of a graph."""
 
     async def get(self, session: str, graph: str, name: str) -> None:
         """Its elements as .npy: all, ?slice=0:10,::2 or ?chunk=0,3; only chunks that are asked for are read."""
-        result = await self.door.result(*self.find(session, graph), name)
+        result = await self.gateway.result(*self.find(session, graph), name)
         assert result.chunks is not None
         dtype, shape = dtype_of(result.dtype), [sum(axis) for axis in result.chunks]
         cut, place = self.get_query_argument("slice", ""), self.get_query_argument("chunk", None)
         if cut and place is not None:
             raise Problem(400, "BadQuery", "slice and chunk are both given", "give one of them")
         try:
-            selection = parse(cut, shape) if place is None else chunk_of(place, result.chunks)
+            selection = parse_slice(cut, shape) if place is None else chunk_selection(place, result.chunks)
         except ValueError as error:
             raise Problem(416, "BadSlice", str(error), f"the shape is {shape}") from error
         size = dtype.itemsize
@@ -100,13 +100,13 @@ class ResultHandler(GraphBase):
         whole = 1
         for axis in result.chunks:
             whole *= len(axis)
-        met = chunks_met(selection.ranges, result.chunks) if size else 0
+        met = count_chunks(selection.ranges, result.chunks) if size else 0
         self.set_header("Content-Type", "application/x-npy")
         self.set_header("Content-Length", str(len(begin) + size))
         self.set_header("X-Jmars-Chunks", f"{met} of {whole}")
         self.write(begin)
         try:
-            async with aclosing(self.door.fetching.read(result.key, dtype, result.chunks, selection)) as coming:
+            async with aclosing(self.gateway.reader.read(result.key, dtype, result.chunks, selection)) as coming:
                 async for piece in coming:
                     self.write(piece)
                     await self.flush()
@@ -125,5 +125,5 @@ class ResultHandler(GraphBase):
         found, one = self.find(session, graph)
         if name not in one.results:
             raise Problem(404, "UnknownResult", f"graph {graph} has no result {name!r}", "")
-        self.door.release(found, one, name)
+        self.gateway.release(found, one, name)
         self.set_status(204)

@@ -1,4 +1,4 @@
-"""Who may ask the door: whoever holds its token, by its own name, from no other web site. Pure.
+"""Who may ask the gateway: whoever holds its token, by its own name, from no other web site. Pure.
 
 The token comes in a header that no page of another site can set, so there are no cookies and nothing to forge; Host is
 checked against DNS rebinding, Origin against pages of other sites. Whoever guesses is slowed down.
@@ -36,7 +36,7 @@ class Refusal(Exception):
 
 
 class Guard:
-    """Decides on headers alone; one per door.
+    """Decides on headers alone; one per gateway.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Guard:
     >>> guard.check(8080, "127.0.0.1:8080", None, "Bearer secret")
     >>> guard.check(8080, "evil.example:8080", None, "Bearer secret")
     Traceback (most recent call last):
-    jmars.web.guard.Refusal: this door is not called 'evil.example:8080'
+    jmars.web.guard.Refusal: this gateway is not called 'evil.example:8080'
     """
 
     def __init__(self, token: str, now: Callable[[], float] = time.monotonic) -> None:
@@ -65,7 +65,7 @@ class Guard:
         Parameters
         ----------
         port
-            Where the door listens.
+            Where the gateway listens.
         host, origin, authorization
             Headers of the request; None where they are missing.
 
@@ -76,7 +76,7 @@ class Guard:
         """
         ours = {f"{name}:{port}" for name in _NAMES}
         if (host or "").lower() not in ours:
-            raise Refusal(403, f"this door is not called {(host or '')[:100]!r}", f"use http://127.0.0.1:{port}")
+            raise Refusal(403, f"this gateway is not called {(host or '')[:100]!r}", f"use http://127.0.0.1:{port}")
         if origin is not None and not _is_ours(origin, ours):
             raise Refusal(403, f"a page of {origin[:100]!r} may not ask here", "ask from a program, without Origin")
         kind, _, token = (authorization or "").partition(" ")
@@ -87,7 +87,9 @@ class Guard:
             if len(self._failures) == FAILURES and now - self._failures[0] < 1.0:
                 raise Refusal(429, "too many wrong tokens", "wait a second")
             self._failures.append(now)
-        raise Refusal(401, "no token, or not that of this door", "send the header that the door's header file holds")
+        raise Refusal(
+            401, "no token, or not that of this gateway", "send the header that the gateway's header file holds"
+        )
 
 
 def _is_ours(origin: str, ours: set[str]) -> bool:

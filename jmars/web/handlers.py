@@ -17,29 +17,29 @@ from tornado import web
 from tornado.iostream import StreamClosedError
 
 from jmars.errors import JmarsError
-from jmars.web.door import Door
+from jmars.web.allowed_functions import describe_functions
+from jmars.web.gateway import Gateway
 from jmars.web.guard import Refusal
-from jmars.web.json_pieces import json_pieces
+from jmars.web.json_stream import stream_json
 from jmars.web.metrics import METRICS_TYPE, exposition
-from jmars.web.names import described
-from jmars.web.problems import Problem, of_exception
+from jmars.web.problems import Problem, problem_from_exception
 
-__all__ = ["Base", "ClusterHandler", "FunctionsHandler", "JsonBody", "MetricsHandler", "Missing"]
+__all__ = ["BaseHandler", "ClusterHandler", "FunctionsHandler", "JsonHandler", "MetricsHandler", "NotFoundHandler"]
 
 log = logging.getLogger("jmars.web")
 LARGEST_DOCUMENT = 8 * 2**20  # bytes
-DRAINED = 256 * 2**20  # bytes of a body that is read though it is refused
+DRAIN_LIMIT = 256 * 2**20  # bytes of a body that is read though it is refused
 
 
 @web.stream_request_body
-class Base(web.RequestHandler):
+class BaseHandler(web.RequestHandler):
     """Nobody is answered who may not ask, and no byte of a body is kept before that is known."""
 
     @property
-    def door(self) -> Door:
+    def gateway(self) -> Gateway:
         """What the handlers work on."""
-        door: Door = self.settings["door"]
-        return door
+        gateway: Gateway = self.settings["gateway"]
+        return gateway
 
     def prepare(self) -> None:
         """Check who asks."""
@@ -54,7 +54,7 @@ class Base(web.RequestHandler):
         headers = self.request.headers
         origin = headers.get("Origin") or headers.get("Sec-Websocket-Origin")
         try:
-            self.door.guard.check(self.settings["port"], headers.get("Host"), origin, headers.get("Authorization"))
+            self.gateway.guard.check(self.settings["port"], headers.get("Host"), origin, headers.get("Authorization"))
         except Refusal as refusal:
             raise Problem(refusal.status, "Refused", str(refusal), refusal.hint) from refusal
 
@@ -73,7 +73,7 @@ class Base(web.RequestHandler):
         """Send JSON: a short answer at once, a long one as fast as it is taken."""
         self.set_status(status)
         before = ""
-        async for piece in json_pieces(body):
+        async for piece in stream_json(body):
             if before:
                 self.write(before)
                 try:
@@ -94,7 +94,9 @@ class Base(web.RequestHandler):
         if isinstance(error, web.HTTPError):
             problem = Problem(status_code, *_SAID.get(status_code, (self._reason.replace(" ", ""), self._reason, "")))
         else:
-            problem = of_exception(error) if error is not None else Problem(status_code, "Error", self._reason)
+            problem = (
+                problem_from_exception(error) if error is not None else Problem(status_code, "Error", self._reason)
+            )
         self.set_status(problem.status)
         if problem.status == 401:
             self.set_header("WWW-Authenticate", "Bearer")
@@ -111,7 +113,7 @@ class Base(web.RequestHandler):
 
     def on_finish(self) -> None:
         """Count."""
-        self.door.counts["requests", str(self.request.method), str(self.get_status())] += 1
+        self.gateway.counts["requests", str(self.request.method), str(self.get_status())] += 1
 
     @property
     def announced(self) -> int:
@@ -121,9 +123,9 @@ class Base(web.RequestHandler):
 
     def drains(self) -> bool:
         """Whether the body is read to its end though it may be refused: else its sender may not hear why."""
-        if self.announced > DRAINED:
+        if self.announced > DRAIN_LIMIT:
             return False
-        self.request.connection.set_max_body_size(DRAINED)  # type: ignore[union-attr]
+        self.request.connection.set_max_body_size(DRAIN_LIMIT)  # type: ignore[union-attr]
         return True
 
     @classmethod
@@ -149,13 +151,13 @@ _SAID = {
 }
 
 
-def _own(kind: type[Base]) -> set[str]:
+def _own(kind: type[BaseHandler]) -> set[str]:
     """Methods that a handler or its bases of ours define."""
     return {name for one in kind.__mro__ if one.__module__.startswith("jmars.") for name in vars(one)}
 
 
 @web.stream_request_body
-class JsonBody(Base):
+class JsonHandler(BaseHandler):
     """A handler whose body is one JSON object of bounded size."""
 
     allows_empty: ClassVar[bool] = False
@@ -184,7 +186,7 @@ class JsonBody(Base):
         if not self._body and self.allows_empty:
             return {}
         try:
-            found = json.loads(self._body, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+            found = json.loads(self._body, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
         except (ValueError, RecursionError) as error:
             raise Problem(400, "BadJson", f"the body is no JSON: {error}"[:300], "send one JSON object") from error
         if not isinstance(found, dict):
@@ -198,7 +200,7 @@ class JsonBody(Base):
             )
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -207,11 +209,11 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(f'{name} is no JSON; write {{"float": "{name.lower().replace("infinity", "inf")}"}}')
 
 
-class Missing(Base):
+class NotFoundHandler(BaseHandler):
     """All paths that there are not."""
 
     def prepare(self) -> None:
@@ -220,31 +222,33 @@ class Missing(Base):
         raise web.HTTPError(404)
 
 
-class ClusterHandler(Base):
-    """The cluster behind the door."""
+class ClusterHandler(BaseHandler):
+    """The cluster behind the gateway."""
 
     async def get(self) -> None:
         """Its workers, memory and jobs."""
-        ask = self.door.link.ask
+        ask = self.gateway.cluster.ask
         asked = ask("host", "info"), ask("session", "jobs"), ask("tasks", "last_idle_time")
         info, jobs, idle = await asyncio.gather(*asked)
         told = {name: info[name] for name in ("id", "name", "workers", "memory", "plans")}
         await self.answer(told | {"jobs": jobs, "idle_since": idle})
 
 
-class FunctionsHandler(Base):
+class FunctionsHandler(BaseHandler):
     """What graphs may call."""
 
     async def get(self) -> None:
         """Names, parameters and what they do."""
-        await self.answer(described())
+        await self.answer(describe_functions())
 
 
-class MetricsHandler(Base):
+class MetricsHandler(BaseHandler):
     """Numbers for Prometheus."""
 
     async def get(self) -> None:
         """As its text format has them."""
-        info, jobs = await asyncio.gather(self.door.link.ask("host", "info"), self.door.link.ask("session", "jobs"))
+        info, jobs = await asyncio.gather(
+            self.gateway.cluster.ask("host", "info"), self.gateway.cluster.ask("session", "jobs")
+        )
         self.set_header("Content-Type", METRICS_TYPE)
-        self.finish(exposition(info, jobs, self.door.counts, len(self.door.sessions.known)))
+        self.finish(exposition(info, jobs, self.gateway.counts, len(self.gateway.sessions.known)))

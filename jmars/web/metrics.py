@@ -1,4 +1,4 @@
-"""Numbers of the cluster and the door in Prometheus's text format; docs/reference/rest.md names them.
+"""Numbers of the cluster and the gateway in Prometheus's text format; docs/reference/rest.md names them.
 
 Used by the handler of /metrics.
 Source: Prometheus, "Exposition formats" 0.0.4.
@@ -28,9 +28,9 @@ METRICS = {  # name: type and what it counts
     "jmars_spilled_bytes": ("gauge", "Bytes of chunks that lie on disk."),
     "jmars_spilled_bytes_total": ("counter", "Bytes of chunks that were written to disk."),
     "jmars_reloaded_bytes_total": ("counter", "Bytes of chunks that came back from disk."),
-    "jmars_web_sessions": ("gauge", "Sessions of this door."),
-    "jmars_web_requests_total": ("counter", "Requests that this door answered, by method and status."),
-    "jmars_web_bytes_total": ("counter", "Bytes of arrays through this door, by direction."),
+    "jmars_web_sessions": ("gauge", "Sessions of this gateway."),
+    "jmars_web_requests_total": ("counter", "Requests that this gateway answered, by method and status."),
+    "jmars_web_bytes_total": ("counter", "Bytes of arrays through this gateway, by direction."),
 }
 Sample = tuple[str, Mapping[str, str], float]
 
@@ -45,12 +45,12 @@ def exposition(
     info, jobs
         What the host and the session say of themselves.
     counts
-        The door's own: ("requests", method, status) and ("bytes", direction).
+        The gateway's own: ("requests", method, status) and ("bytes", direction).
     sessions
-        How many the door has.
+        How many the gateway has.
     """
     lines: list[str] = []
-    samples = [*_of_cluster(info, jobs), ("jmars_web_sessions", {}, sessions), *_of_door(counts)]
+    samples = [*_of_cluster(info, jobs), ("jmars_web_sessions", {}, sessions), *_of_gateway(counts)]
     for name, (kind, help_text) in METRICS.items():
         lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
         for found, labels, value in samples:
@@ -88,7 +88,7 @@ def _of_cluster(info: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> l
     return found
 
 
-def _of_door(counts: Mapping[tuple[str, ...], int]) -> list[Sample]:
+def _of_gateway(counts: Mapping[tuple[str, ...], int]) -> list[Sample]:
     found: list[Sample] = []
     for key, count in sorted(counts.items()):
         if key[0] == "requests":

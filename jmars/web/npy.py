@@ -16,7 +16,7 @@ from numpy.lib import format as npy_format
 
 from jmars.web.problems import Problem
 
-__all__ = ["Receiver", "dtype_of", "header", "named_dtype", "row_splits"]
+__all__ = ["NpyReceiver", "dtype_of", "header", "named_dtype", "row_splits"]
 
 MAGIC = b"\x93NUMPY"
 LONGEST = 64 * 1024  # bytes of a header
@@ -83,7 +83,7 @@ def row_splits(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[tuple[
     return ((each,) * full + ((rest,) if rest or not full else ()), *((n,) for n in shape[1:]))
 
 
-class Receiver:
+class NpyReceiver:
     """An array that arrives in pieces.
 
     Attributes

@@ -1,4 +1,4 @@
-"""The door described in OpenAPI 3.1: what /api/openapi.json answers.
+"""The gateway described in OpenAPI 3.1: what /api/openapi.json answers.
 
 One row for each path and verb; a test asks every path and compares. docs/reference/rest.md says the same in words.
 Source: OpenAPI Specification 3.1.
@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import Any
 
-from jmars.web.handlers import Base
+from jmars.web.handlers import BaseHandler
 from jmars.web.schemas import SCHEMAS
 
 __all__ = ["OpenApiHandler", "document"]
@@ -25,7 +25,7 @@ ROWS: dict[tuple[str, str], tuple[str, dict[int, str | None], dict[str, tuple[st
     ("/api/openapi.json", "get"): ("this document", {200: "Any"}, {}, None),
     ("/api/cluster", "get"): ("workers, memory and jobs of the cluster", {200: "Any"}, {}, None),
     ("/api/functions", "get"): ("what graphs may call", {200: "Functions"}, {}, None),
-    ("/api/session", "get"): ("the sessions of this door", {200: "Sessions"}, {}, None),
+    ("/api/session", "get"): ("the sessions of this gateway", {200: "Sessions"}, {}, None),
     ("/api/session", "post"): ("open a session", {201: "Session"}, {}, "NewSession"),
     (_S, "get"): ("a session", {200: "Session"}, {}, None),
     (_S, "delete"): ("close a session: cancel its graphs, let go of all it holds", {204: None}, {}, None),
@@ -61,7 +61,7 @@ ROWS: dict[tuple[str, str], tuple[str, dict[int, str | None], dict[str, tuple[st
 }  # fmt: skip
 
 
-class OpenApiHandler(Base):
+class OpenApiHandler(BaseHandler):
     """The description of everything here."""
 
     async def get(self) -> None:

@@ -1,6 +1,6 @@
-"""What went wrong, as the door tells it: a status and `{"error", "message", "hint", "line"}`.
+"""What went wrong, as the gateway tells it: a status and `{"error", "message", "hint", "line"}`.
 
-Used by every handler. No traceback and no pickle leaves the door.
+Used by every handler. No traceback and no pickle leaves the gateway.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 from jmars import errors
 from jmars.errors import text_of
 from jmars.tensor.source_line import SourceLine
-from jmars.web.document import DocumentError
+from jmars.web.call_document import DocumentError
 
-__all__ = ["Problem", "as_line", "of_exception", "of_report"]
+__all__ = ["Problem", "as_line", "problem_from_exception", "problem_from_report"]
 
 _STATUS: dict[type[Exception], int] = {  # the first that fits
     errors.UnknownTaskError: 404,
@@ -27,7 +27,7 @@ _STATUS: dict[type[Exception], int] = {  # the first that fits
 _HINTS = {
     404: "GET /api/session and …/graph list what there is",
     410: "what was stored is lost; send the graph again",
-    503: "ask again; when the cluster has ended, so has this door",
+    503: "ask again; when the cluster has ended, so has this gateway",
     507: "free memory or disk: delete results and sessions that are done",
 }
 
@@ -56,8 +56,8 @@ def as_line(line: SourceLine | None) -> dict[str, Any] | None:
     return None if line is None else {"file": line.filename, "line": line.lineno, "text": line.text}
 
 
-def of_exception(error: BaseException) -> Problem:
-    """What an exception of ours says; others are the door's own fault, and only named."""
+def problem_from_exception(error: BaseException) -> Problem:
+    """What an exception of ours says; others are the gateway's own fault, and only named."""
     if isinstance(error, Problem):
         return error
     name = type(error).__name__
@@ -66,10 +66,10 @@ def of_exception(error: BaseException) -> Problem:
     if isinstance(error, errors.JmarsError):
         status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
         return Problem(status, name, text_of(error), _HINTS.get(status, ""))
-    return Problem(500, name, "the door failed; its log says where", "please report it")
+    return Problem(500, name, "the gateway failed; its log says where", "please report it")
 
 
-def of_report(error: Any, line: Any) -> dict[str, Any] | None:
+def problem_from_report(error: Any, line: Any) -> dict[str, Any] | None:
     """Why a job failed, from the cluster's report."""
     if error is None:
         return None

@@ -1,4 +1,4 @@
-"""All paths of the door, each with its handler. openapi.py describes them; a test compares the two.
+"""All paths of the gateway, each with its handler. openapi.py describes them; a test compares the two.
 
 Source: seed 003, "作业提交"; Mars `web/session.py` (POST /api/session, …/graph).
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jmars.web.event_handlers import EventsHandler, StreamHandler
+from jmars.web.event_handlers import EventsHandler, EventStreamHandler
 from jmars.web.graph_handlers import DetailHandler, GraphHandler, GraphsHandler, ResultHandler
-from jmars.web.handlers import Base, ClusterHandler, FunctionsHandler, MetricsHandler
+from jmars.web.handlers import BaseHandler, ClusterHandler, FunctionsHandler, MetricsHandler
 from jmars.web.openapi import OpenApiHandler
 from jmars.web.session_handlers import ArrayHandler, ArraysHandler, SessionHandler, SessionsHandler
 
 __all__ = ["ROUTES", "handlers"]
 
-ROUTES: dict[str, type[Base]] = {
+ROUTES: dict[str, type[BaseHandler]] = {
     "/api/openapi.json": OpenApiHandler,
     "/api/cluster": ClusterHandler,
     "/api/functions": FunctionsHandler,
@@ -27,7 +27,7 @@ ROUTES: dict[str, type[Base]] = {
     "/api/session/{session}/graph": GraphsHandler,
     "/api/session/{session}/graph/{graph}": GraphHandler,
     "/api/session/{session}/graph/{graph}/events": EventsHandler,
-    "/api/session/{session}/graph/{graph}/stream": StreamHandler,
+    "/api/session/{session}/graph/{graph}/stream": EventStreamHandler,
     "/api/session/{session}/graph/{graph}/detail/{what}": DetailHandler,
     "/api/session/{session}/graph/{graph}/result/{result}": ResultHandler,
     "/metrics": MetricsHandler,

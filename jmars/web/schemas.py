@@ -1,4 +1,4 @@
-"""JSON Schemas of what goes in and out of the door, for openapi.py.
+"""JSON Schemas of what goes in and out of the gateway, for openapi.py.
 
 Source: JSON Schema 2020-12, as OpenAPI 3.1 takes it.
 """

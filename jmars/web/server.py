@@ -26,9 +26,9 @@ from tornado import httpserver, netutil, web
 from jmars.actors.registry import Entry, find_entry
 from jmars.errors import ClusterError, JmarsError
 from jmars.tensor.engine import set_engine
-from jmars.web.door import Door
-from jmars.web.engine import BuildingEngine
-from jmars.web.handlers import LARGEST_DOCUMENT, Missing
+from jmars.web.building_engine import BuildingEngine
+from jmars.web.gateway import Gateway
+from jmars.web.handlers import LARGEST_DOCUMENT, NotFoundHandler
 from jmars.web.routes import handlers
 from jmars.web.sessions import new_file
 
@@ -61,30 +61,31 @@ async def serve(entry: Entry, port: int = 0) -> None:
     Raises
     ------
     ClusterError
-        If the cluster has a door already, or cannot be reached.
+        If the cluster has a gateway already, or cannot be reached.
     OSError
         If the port is taken.
     """
-    with _only_door(entry) as folder:
-        door = Door(entry, secrets.token_hex(32))
-        await door.link.open()
-        stopped = door.link.lost
+    with _gateway_lock(entry) as folder:
+        gateway = Gateway(entry, secrets.token_hex(32))
+        await gateway.cluster.open()
+        stopped = gateway.cluster.lost
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-        ready = await door.link.ask("host", "ready")
-        summary = await door.link.ask("cluster", "summary")
+        ready = await gateway.cluster.ask("host", "ready")
+        summary = await gateway.cluster.ask("cluster", "summary")
         set_engine(BuildingEngine(summary["limit"], summary["workers"]))
         sockets = netutil.bind_sockets(port, "127.0.0.1")
         port = sockets[0].getsockname()[1]
         application = web.Application(
-            handlers(), default_handler_class=Missing, door=door, port=port, log_function=lambda handler: None,
+            handlers(), default_handler_class=NotFoundHandler, gateway=gateway, port=port,
+            log_function=lambda handler: None,
             largest_upload=ready["capacity"], websocket_ping_interval=30, websocket_max_message_size=1024,
         )  # fmt: skip
         server = httpserver.HTTPServer(application, max_body_size=LARGEST_DOCUMENT, max_header_size=16 * 1024)
         server.add_sockets(sockets)
         url, header = f"http://127.0.0.1:{port}", folder / "web.header"
         try:
-            new_file(header, f"Authorization: Bearer {door.guard.token}\n")
+            new_file(header, f"Authorization: Bearer {gateway.guard.token}\n")
             new_file(folder / "web.json", json.dumps({"url": url, "header": str(header), "pid": os.getpid()}))
             sys.stdout.write(f"{url}\n{header}\n")
             sys.stdout.flush()
@@ -92,21 +93,21 @@ async def serve(entry: Entry, port: int = 0) -> None:
         finally:
             server.stop()
             await server.close_all_connections()
-            door.close()
+            gateway.close()
             for name in ("web.json", "web.header"):
                 with contextlib.suppress(FileNotFoundError):  # the cluster ended, and its folder with it
                     (folder / name).unlink()
 
 
 @contextlib.contextmanager
-def _only_door(entry: Entry) -> Iterator[Path]:
-    """The cluster's private folder, where no other door is open meanwhile."""
+def _gateway_lock(entry: Entry) -> Iterator[Path]:
+    """The cluster's private folder, where no other gateway is open meanwhile."""
     folder = Path(entry.folder)
     fd = os.open(folder / "web.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield folder
     except BlockingIOError:
-        raise ClusterError(f"cluster {entry.id} has a door already; {folder / 'web.json'} says where") from None
+        raise ClusterError(f"cluster {entry.id} has a gateway already; {folder / 'web.json'} says where") from None
     finally:
         os.close(fd)

@@ -1,4 +1,4 @@
-"""Sessions in a file, so that a door that was killed is started again with them: each change writes what changed.
+"""Sessions in a file, so that a gateway that was killed is started again with them: each change writes what changed.
 
 A row for each session, array and graph, and the document that a graph was made from, which is read only when a result
 of it was lost. The file need only outlive the process: nothing is forced to the disk. Used by sessions.py.
@@ -21,10 +21,10 @@ __all__ = ["SessionFile"]
 
 _TABLES = """
 PRAGMA synchronous = OFF;
-CREATE TABLE IF NOT EXISTS told (session TEXT, kind TEXT, name TEXT, body TEXT, PRIMARY KEY (session, kind, name));
+CREATE TABLE IF NOT EXISTS record (session TEXT, kind TEXT, name TEXT, body TEXT, PRIMARY KEY (session, kind, name));
 CREATE TABLE IF NOT EXISTS source (session TEXT, name TEXT, body TEXT, PRIMARY KEY (session, name));
 """
-_AGAIN = "ON CONFLICT DO UPDATE SET body = excluded.body"  # the row stays where it is
+_UPSERT = "ON CONFLICT DO UPDATE SET body = excluded.body"  # the row stays where it is
 
 
 class SessionFile:
@@ -57,7 +57,7 @@ class SessionFile:
         self._file.executescript(_TABLES)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """What is written meanwhile is written as a whole, or, where something raises, not at all."""
         self._write("BEGIN IMMEDIATE")
         try:
@@ -72,25 +72,25 @@ class SessionFile:
         self, session: str, kind: str, name: str, body: dict[str, Any], source: dict[str, Any] | None = None
     ) -> None:
         """Write one row, and what it was made from, once."""
-        self._write(f"INSERT INTO told VALUES (?, ?, ?, ?) {_AGAIN}", session, kind, name, json.dumps(body))
+        self._write(f"INSERT INTO record VALUES (?, ?, ?, ?) {_UPSERT}", session, kind, name, json.dumps(body))
         if source is not None:
             self._write("INSERT OR REPLACE INTO source VALUES (?, ?, ?)", session, name, json.dumps(source))
 
     def drop(self, session: str, kind: str, name: str) -> None:
         """Forget one row."""
-        self._write("DELETE FROM told WHERE session = ? AND kind = ? AND name = ?", session, kind, name)
+        self._write("DELETE FROM record WHERE session = ? AND kind = ? AND name = ?", session, kind, name)
         if kind == "graph":
             self._write("DELETE FROM source WHERE session = ? AND name = ?", session, name)
 
     def drop_all(self, session: str) -> None:
         """Forget all rows of a session."""
-        with self.together():
-            self._write("DELETE FROM told WHERE session = ?", session)
+        with self.transaction():
+            self._write("DELETE FROM record WHERE session = ?", session)
             self._write("DELETE FROM source WHERE session = ?", session)
 
     def rows(self) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
         """(session, kind, name, body) of all, in the order in which they were first written."""
-        for session, kind, name, body in self._file.execute("SELECT * FROM told ORDER BY rowid"):
+        for session, kind, name, body in self._file.execute("SELECT * FROM record ORDER BY rowid"):
             yield session, kind, name, json.loads(body)
 
     def source(self, session: str, graph: str) -> dict[str, Any] | None:

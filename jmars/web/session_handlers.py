@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator
 
 from tornado import web
 
-from jmars.web.handlers import DRAINED, Base, JsonBody
-from jmars.web.npy import Receiver, named_dtype, row_splits
+from jmars.web.handlers import DRAIN_LIMIT, BaseHandler, JsonHandler
+from jmars.web.npy import NpyReceiver, named_dtype, row_splits
 from jmars.web.problems import Problem
-from jmars.web.sessions import Array
+from jmars.web.sessions import UploadedArray
 
 __all__ = ["ArrayHandler", "ArraysHandler", "SessionHandler", "SessionsHandler"]
 
@@ -26,14 +26,14 @@ ARRAYS = 10_000  # of a session
 _NAME = re.compile(r"[A-Za-z_][\w.\-]{0,99}", re.ASCII)
 
 
-class SessionsHandler(JsonBody):
-    """All sessions of this door."""
+class SessionsHandler(JsonHandler):
+    """All sessions of this gateway."""
 
     allows_empty = True
 
     async def get(self) -> None:
         """List them."""
-        await self.answer([one.described() for one in self.door.sessions.known.values()])
+        await self.answer([one.described() for one in self.gateway.sessions.known.values()])
 
     async def post(self) -> None:
         """Make one."""
@@ -42,35 +42,35 @@ class SessionsHandler(JsonBody):
             raise Problem(
                 422, "DocumentError", "a session has a name and nothing else", 'send {"name": "…"} or nothing'
             )
-        made = self.door.sessions.create(body.get("name", "")[:200])
+        made = self.gateway.sessions.create(body.get("name", "")[:200])
         self.set_header("Location", f"/api/session/{made.id}")
         await self.answer(made.described(), 201)
 
 
-class SessionHandler(Base):
+class SessionHandler(BaseHandler):
     """One session."""
 
     async def get(self, session: str) -> None:
         """What it holds."""
-        await self.answer(self.door.sessions.find(session).described())
+        await self.answer(self.gateway.sessions.find(session).described())
 
     async def delete(self, session: str) -> None:
         """Cancel what runs in it, and let go of its arrays and results."""
-        await self.door.close_session(self.door.sessions.find(session))
+        await self.gateway.close_session(self.gateway.sessions.find(session))
         self.set_status(204)
 
 
-class ArraysHandler(Base):
+class ArraysHandler(BaseHandler):
     """The arrays of a session."""
 
     async def get(self, session: str) -> None:
         """List them."""
-        found = self.door.sessions.find(session)
+        found = self.gateway.sessions.find(session)
         await self.answer([one.described(name) for name, one in found.arrays.items()])
 
 
 @web.stream_request_body
-class ArrayHandler(Base):
+class ArrayHandler(BaseHandler):
     """One array of a session: sent as .npy, straight to the cluster's memory, part by part."""
 
     _task: asyncio.Task[None] | None = None
@@ -82,7 +82,7 @@ class ArrayHandler(Base):
         if self.request.method != "PUT":
             return
         session, name = self.path_args
-        found = self.door.sessions.find(session)
+        found = self.gateway.sessions.find(session)
         if not _NAME.fullmatch(name):
             raise Problem(400, "BadName", f"{name!r} is no name of an array", "use letters, digits, _ - and .")
         if name in found.arrays:
@@ -99,8 +99,8 @@ class ArrayHandler(Base):
             )  # fmt: skip
             if not self.drains():
                 raise self._refused
-        self.request.connection.set_max_body_size(max(largest, DRAINED))  # type: ignore[union-attr]
-        self._receiver = Receiver()
+        self.request.connection.set_max_body_size(max(largest, DRAIN_LIMIT))  # type: ignore[union-attr]
+        self._receiver = NpyReceiver()
         self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=4)
         self._key = f"web-{secrets.token_hex(12)}"
 
@@ -110,7 +110,7 @@ class ArrayHandler(Base):
             return
         try:
             elements = self._receiver.feed(chunk)
-            self.door.counts["bytes", "in"] += len(elements)
+            self.gateway.counts["bytes", "in"] += len(elements)
             if self._task is None and self._receiver.is_begun:
                 self._begin()
             if self._task is not None and elements:
@@ -132,29 +132,29 @@ class ArrayHandler(Base):
         assert self._task is not None
         await self._arrived.put(None)
         await self._task
-        array = Array(self._key, named_dtype(receiver.dtype), self._splits, receiver.fortran)
-        found = self.door.sessions.known.get(session)
+        array = UploadedArray(self._key, named_dtype(receiver.dtype), self._splits, receiver.fortran)
+        found = self.gateway.sessions.known.get(session)
         if found is None or name in found.arrays:
-            self.door.drop([self._key])
+            self.gateway.drop([self._key])
             raise Problem(409, "ArrayExists", f"{name!r} came twice, or its session was deleted", "send it again")
         try:
-            self.door.sessions.add_array(found, name, array)
+            self.gateway.sessions.add_array(found, name, array)
         except BaseException:  # there is no room for its row: nothing of it stays
-            self.door.drop([self._key])
+            self.gateway.drop([self._key])
             raise
         self.set_header("Location", f"/api/session/{session}/array/{name}")
         await self.answer(array.described(name), 201)
 
     async def get(self, session: str, name: str) -> None:
         """Its shape, dtype and chunks."""
-        await self.answer(self.door.sessions.find(session).array(name).described(name))
+        await self.answer(self.gateway.sessions.find(session).array(name).described(name))
 
     def delete(self, session: str, name: str) -> None:
         """Let go of it; graphs that read it already go on."""
-        found = self.door.sessions.find(session)
+        found = self.gateway.sessions.find(session)
         key = found.array(name).key
-        self.door.sessions.remove_array(found, name)
-        self.door.drop([key])
+        self.gateway.sessions.remove_array(found, name)
+        self.gateway.drop([key])
         self.set_status(204)
 
     def on_connection_close(self) -> None:
@@ -184,7 +184,7 @@ class ArrayHandler(Base):
         rows = self._splits[0] if shape else (1,)
         row = itemsize * math.prod(shape[1:])
         sizes = [row * n for n in rows]
-        self._task = asyncio.ensure_future(self.door.store(self._key, self._splits, self._parts(sizes)))
+        self._task = asyncio.ensure_future(self.gateway.store(self._key, self._splits, self._parts(sizes)))
 
     async def _parts(self, sizes: list[int]) -> AsyncIterator[bytes]:
         """What arrives, as one part for each chunk."""

@@ -1,6 +1,6 @@
-"""What a door knows: sessions with their arrays and graphs, as plain data that a file holds (session_file.py).
+"""What a gateway knows: sessions with their arrays and graphs, as plain data that a file holds (session_file.py).
 
-So a door that was killed is started again with the same sessions. Decides nothing; used by door.py.
+So a gateway that was killed is started again with the same sessions. Decides nothing; used by gateway.py.
 Source: seed 003, "作业提交" (a session, its graphs).
 """
 
@@ -21,7 +21,7 @@ from jmars.web.npy import dtype_of
 from jmars.web.problems import Problem
 from jmars.web.session_file import SessionFile
 
-__all__ = ["Array", "Graph", "Result", "Session", "Sessions", "new_file"]
+__all__ = ["GraphResult", "SessionStore", "SubmittedGraph", "UploadedArray", "WebSession", "new_file"]
 
 GRAPHS = 1000  # of a session
 EMPTY = 50  # graphs of a session that have ended and of which no result is left
@@ -29,7 +29,7 @@ Lengths = tuple[tuple[int, ...], ...]
 
 
 @dataclass
-class Array:
+class UploadedArray:
     """An array that was uploaded.
 
     Attributes
@@ -51,7 +51,7 @@ class Array:
 
 
 @dataclass
-class Result:
+class GraphResult:
     """One result of a graph.
 
     Attributes
@@ -75,7 +75,7 @@ class Result:
 
 
 @dataclass
-class Graph:
+class SubmittedGraph:
     """A graph that was submitted, which is a job of the cluster.
 
     Attributes
@@ -88,7 +88,7 @@ class Graph:
 
     id: str
     name: str
-    results: dict[str, Result]
+    results: dict[str, GraphResult]
     temporary: list[str] = field(default_factory=list)
     submitted: float = field(default_factory=time.time)
     state: str = str(JobState.PREPARING)
@@ -99,20 +99,20 @@ class Graph:
         """Whether it will not move any more."""
         return self.state in TERMINAL
 
-    def kept(self) -> list[str]:
+    def retained_keys(self) -> list[str]:
         """Keys that it keeps on the cluster, or will."""
         return [*self.temporary, *(one.key for one in self.results.values() if not one.borrowed)]
 
 
 @dataclass
-class Session:
-    """What one program uses the door for."""
+class WebSession:
+    """What one program uses the gateway for."""
 
     id: str
     name: str
     created: float
-    arrays: dict[str, Array] = field(default_factory=dict)
-    graphs: dict[str, Graph] = field(default_factory=dict)
+    arrays: dict[str, UploadedArray] = field(default_factory=dict)
+    graphs: dict[str, SubmittedGraph] = field(default_factory=dict)
 
     def described(self) -> dict[str, Any]:
         """As JSON."""
@@ -124,27 +124,27 @@ class Session:
             "graphs": list(self.graphs),
         }
 
-    def array(self, name: str) -> Array:
+    def array(self, name: str) -> UploadedArray:
         """An array by name; raises Problem."""
         found = self.arrays.get(name)
         if found is None:
             raise Problem(404, "UnknownArray", f"session {self.id} has no array {name!r}", "PUT it first")
         return found
 
-    def graph(self, name: str) -> Graph:
+    def graph(self, name: str) -> SubmittedGraph:
         """A graph by id; raises Problem."""
         found = self.graphs.get(name)
         if found is None:
             raise Problem(404, "UnknownTaskError", f"session {self.id} has no graph {name!r}", "GET …/graph lists them")
         return found
 
-    def check_room(self) -> None:
+    def check_graph_count(self) -> None:
         """Raise Problem where it has as many graphs as it may."""
         if len(self.graphs) >= GRAPHS:
             hint = "DELETE results that are done, or the session"
             raise Problem(429, "TooManyGraphs", f"session {self.id} has {GRAPHS} graphs", hint)
 
-    def forget_empty(self) -> list[str]:
+    def forget_empty_graphs(self) -> list[str]:
         """Forget the oldest graphs that have ended and of which no result is left; the last ones can still be asked.
 
         Returns those that were forgotten.
@@ -154,56 +154,56 @@ class Session:
             del self.graphs[name]
         return empty
 
-    def kept(self) -> list[str]:
+    def retained_keys(self) -> list[str]:
         """Keys of all that it holds on the cluster."""
         found = [one.key for one in self.arrays.values()]
         for graph in self.graphs.values():
-            found += graph.kept()
+            found += graph.retained_keys()
         return found
 
 
-class Sessions:
-    """All sessions of a door; what changes is written to a file, `path`."""
+class SessionStore:
+    """All sessions of a gateway; what changes is written to a file, `path`."""
 
     MOST = 1000
 
     def __init__(self, path: Path | None) -> None:
         self._file = SessionFile(path)
-        self.known: dict[str, Session] = {}
+        self.known: dict[str, WebSession] = {}
         for session, kind, name, body in self._file.rows():
             if kind == "session":
-                self.known[session] = Session(**body)
+                self.known[session] = WebSession(**body)
             elif kind == "array":
-                self.known[session].arrays[name] = Array(**body | {"chunks": _lengths(body["chunks"])})
+                self.known[session].arrays[name] = UploadedArray(**body | {"chunks": _lengths(body["chunks"])})
             else:
                 self.known[session].graphs[name] = _graph(body)
 
-    def create(self, name: str) -> Session:
+    def create(self, name: str) -> WebSession:
         """A new one."""
         if len(self.known) >= self.MOST:
             raise Problem(429, "TooManySessions", f"{self.MOST} sessions are open", "DELETE those that are done")
-        made = Session(secrets.token_hex(8), name, time.time())
+        made = WebSession(secrets.token_hex(8), name, time.time())
         self._file.put(made.id, "session", "", {"id": made.id, "name": made.name, "created": made.created})
         self.known[made.id] = made  # not before: what it holds could not be found again without its row
         return made
 
-    def close(self, session: Session) -> None:
+    def close(self, session: WebSession) -> None:
         """Forget one."""
         self._file.drop_all(session.id)  # where that is refused, who asked can ask again
         del self.known[session.id]
 
-    def find(self, name: str) -> Session:
+    def find(self, name: str) -> WebSession:
         """A session by id; raises Problem."""
         found = self.known.get(name)
         if found is None:
             raise Problem(404, "UnknownSession", f"there is no session {name!r}", "POST /api/session makes one")
         return found
 
-    def of_job(self, job: str) -> tuple[Session, Graph] | None:
+    def graph_of_job(self, job: str) -> tuple[WebSession, SubmittedGraph] | None:
         """The graph that is a job, and its session."""
         return next(((one, one.graphs[job]) for one in self.known.values() if job in one.graphs), None)
 
-    def keeper(self, key: str) -> tuple[Session, Graph] | None:
+    def graph_of_result(self, key: str) -> tuple[WebSession, SubmittedGraph] | None:
         """Whose result a tensor of the cluster is; None for an array, and for what nobody keeps."""
         for session in self.known.values():
             for graph in session.graphs.values():
@@ -211,24 +211,26 @@ class Sessions:
                     return session, graph
         return None
 
-    def note_graph(self, session: Session, name: str) -> None:
+    def save_graph(self, session: WebSession, name: str) -> None:
         """Write down how a graph stands now, or that it is gone."""
         self._note(session, name, session.graphs.get(name))
 
     # -- changes that are there as a whole, or, where a row cannot be written, not at all
-    def add_array(self, session: Session, name: str, array: Array) -> None:
+    def add_array(self, session: WebSession, name: str, array: UploadedArray) -> None:
         """An array has been stored."""
         self._file.put(session.id, "array", name, asdict(array))
         session.arrays[name] = array
 
-    def remove_array(self, session: Session, name: str) -> None:
+    def remove_array(self, session: WebSession, name: str) -> None:
         """An array is let go of."""
         self._file.drop(session.id, "array", name)
         del session.arrays[name]
 
-    def add_graph(self, session: Session, graph: Graph, source: dict[str, Any], consumed: Sequence[str]) -> None:
+    def add_graph(
+        self, session: WebSession, graph: SubmittedGraph, source: dict[str, Any], consumed: Sequence[str]
+    ) -> None:
         """A graph has been submitted, made from `source`; it is given the arrays `consumed`."""
-        with self._file.together():
+        with self._file.transaction():
             self._file.put(session.id, "graph", graph.id, asdict(graph), source)
             for name in consumed:
                 self._file.drop(session.id, "array", name)
@@ -236,19 +238,19 @@ class Sessions:
         for name in consumed:
             del session.arrays[name]
 
-    def remove_result(self, session: Session, graph: Graph, name: str) -> Result:
+    def remove_result(self, session: WebSession, graph: SubmittedGraph, name: str) -> GraphResult:
         """A result is let go of, and with it graphs of which none is left."""
         left = replace(graph, results={one: result for one, result in graph.results.items() if one != name})
         after = replace(session, graphs=session.graphs | {graph.id: left})
-        forgotten = after.forget_empty()
-        with self._file.together():
+        forgotten = after.forget_empty_graphs()
+        with self._file.transaction():
             for one in [graph.id, *forgotten]:
                 self._note(after, one, after.graphs.get(one))
         for one in forgotten:
             del session.graphs[one]
         return graph.results.pop(name)
 
-    def source(self, session: Session, graph: Graph) -> dict[str, Any] | None:
+    def source(self, session: WebSession, graph: SubmittedGraph) -> dict[str, Any] | None:
         """What a graph was made from."""
         return self._file.source(session.id, graph.id)
 
@@ -256,7 +258,7 @@ class Sessions:
         """Let go of the file."""
         self._file.close()
 
-    def _note(self, session: Session, name: str, graph: Graph | None) -> None:
+    def _note(self, session: WebSession, name: str, graph: SubmittedGraph | None) -> None:
         if graph is None:
             self._file.drop(session.id, "graph", name)
         elif session.id in self.known:  # else it was closed meanwhile
@@ -279,9 +281,9 @@ def shown(dtype: Any, chunks: Sequence[Sequence[int]] | None) -> dict[str, Any]:
     return {"shape": shape, "dtype": dtype, "nbytes": size, "chunks": chunks}
 
 
-def _graph(given: dict[str, Any]) -> Graph:
-    results = {name: Result(**one | {"chunks": _lengths(one["chunks"])}) for name, one in given["results"].items()}
-    return Graph(**given | {"results": results})
+def _graph(given: dict[str, Any]) -> SubmittedGraph:
+    results = {name: GraphResult(**one | {"chunks": _lengths(one["chunks"])}) for name, one in given["results"].items()}
+    return SubmittedGraph(**given | {"results": results})
 
 
 def _lengths(chunks: Any) -> Any:

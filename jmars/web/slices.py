@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
 
-__all__ = ["PIECE", "Read", "Selection", "chunk_of", "chunks_met", "parse", "pieces", "reads"]
+__all__ = ["PIECE", "ChunkRead", "Selection", "chunk_reads", "chunk_selection", "count_chunks", "parse_slice", "pieces"]
 
 PIECE = 4 * 2**20  # bytes of one piece, about
 _PART = re.compile(r"(-?\d+)|(-?\d*):(-?\d*)(?::(-?\d*))?")
@@ -34,7 +34,7 @@ class Selection:
         return tuple(len(one) for one, gone in zip(self.ranges, self.dropped) if not gone)
 
 
-def parse(text: str, shape: Sequence[int]) -> Selection:
+def parse_slice(text: str, shape: Sequence[int]) -> Selection:
     """The part that a text such as "0:10,::2,-1" names; axes that it leaves out are whole.
 
     Parameters
@@ -49,7 +49,7 @@ def parse(text: str, shape: Sequence[int]) -> Selection:
 
     Examples
     --------
-    >>> parse("1:,::2", (3, 5)).shape, parse("-1", (3, 5)).shape
+    >>> parse_slice("1:,::2", (3, 5)).shape, parse_slice("-1", (3, 5)).shape
     ((2, 3), (5,))
     """
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
@@ -75,7 +75,7 @@ def parse(text: str, shape: Sequence[int]) -> Selection:
     return Selection(tuple(ranges), tuple(dropped))
 
 
-def chunk_of(text: str, splits: Splits) -> Selection:
+def chunk_selection(text: str, splits: Splits) -> Selection:
     """The elements of one chunk, named by its place in the grid: "3,0".
 
     Raises
@@ -121,7 +121,7 @@ def pieces(ranges: Sequence[range], itemsize: int, most: int = PIECE) -> Iterato
 
 
 @dataclass(frozen=True)
-class Read:
+class ChunkRead:
     """What of one chunk a box takes.
 
     Attributes
@@ -144,7 +144,7 @@ class Read:
     target: tuple[slice, ...]
 
 
-def reads(box: Sequence[range], splits: Splits, itemsize: int) -> Iterator[Read]:
+def chunk_reads(box: Sequence[range], splits: Splits, itemsize: int) -> Iterator[ChunkRead]:
     """The chunks that a box meets, and what is read of each."""
     axes = [list(_met(cut, lengths)) for cut, lengths in zip(box, splits)]
     grid = [len(lengths) for lengths in splits]
@@ -160,10 +160,10 @@ def reads(box: Sequence[range], splits: Splits, itemsize: int) -> Iterator[Read]
             last += step * within[-1]
             step *= lengths[at]
         shape = tuple(len(within) for _, within, _ in place)
-        yield Read(chunk, start, last + itemsize, shape, tuple(reversed(strides)), tuple(t for *_, t in place))
+        yield ChunkRead(chunk, start, last + itemsize, shape, tuple(reversed(strides)), tuple(t for *_, t in place))
 
 
-def chunks_met(ranges: Sequence[range], splits: Splits) -> int:
+def count_chunks(ranges: Sequence[range], splits: Splits) -> int:
     """How many chunks a selection meets."""
     return math.prod(sum(1 for _ in _met(cut, lengths)) for cut, lengths in zip(ranges, splits))
 

@@ -1,7 +1,7 @@
 """PassingActor: a chunk's bytes in and out over a connection, for who does not map the memory.
 
-The web door reads results and stores uploads with it. Each call is one step of the host, so a door that is killed at
-any point holds nothing here. Source: seed 003, "架构" (clients pull results from the web service).
+The web gateway reads results and stores uploads with it. Each call is one step of the host, so a gateway that is killed
+at any point holds nothing here. Source: docs/explanation/seeds.md, "Submitting a job".
 """
 
 from __future__ import annotations

@@ -28,19 +28,19 @@ from jmars.errors import (
     UnsupportedError,
 )
 from jmars.remote import spawn
-from jmars.web.operands import document_of
+from jmars.web.operand_document import document_of
 from tests.web.conftest import Web
 
 
 @pytest.fixture(scope="module")
-def door():
+def gateway():
     with Cluster(n_workers=2, memory_limit="512MiB") as cluster, cluster.serve() as made:
         yield made
 
 
 @pytest.fixture
-def api(door):
-    with WebTaskAPI(None, door.url, token=door.header) as made:
+def api(gateway):
+    with WebTaskAPI(None, gateway.url, token=gateway.header) as made:
         yield made
 
 
@@ -96,7 +96,7 @@ def test_s0_17_failures_and_cancels_come_as_errors_of_their_names(api):
     assert isinstance(api.wait_task(task).error, JobCancelledError)
 
 
-def test_s0_17_what_is_not_there_is_a_named_error(api, door):
+def test_s0_17_what_is_not_there_is_a_named_error(api, gateway):
     for ask in (api.wait_task, api.get_task_result, api.get_task_progress, api.cancel_task, api.get_fetch_tileables,
                 api.get_tileable_graph_as_json, api.get_tileable_details):  # fmt: skip
         with pytest.raises(UnknownTaskError, match="job-999"):
@@ -104,7 +104,7 @@ def test_s0_17_what_is_not_there_is_a_named_error(api, door):
     with pytest.raises(SettingError, match="colour"):
         api.submit_tileable_graph(mt.ones(3), extra_config={"colour": 1})
     with pytest.raises(AuthenticationError):
-        WebTaskAPI(None, door.url, token="0" * 64)
+        WebTaskAPI(None, gateway.url, token="0" * 64)
     with pytest.raises(ClusterLostError, match="is it open"):
         WebTaskAPI(None, "http://127.0.0.1:1", token="x")
     with pytest.raises(ValueError, match="no address"):
@@ -121,14 +121,14 @@ def test_s0_17_what_does_not_travel_is_named(api):
     assert api.get_task_results() == []
 
 
-def test_s0_17_requests_may_be_rewritten_and_sessions_shared(api, door):
+def test_s0_17_requests_may_be_rewritten_and_sessions_shared(api, gateway):
     seen = []
 
     def rewriter(request):
         seen.append((request["method"], request["path"]))
         return request
 
-    with WebTaskAPI(api.session_id, door.url, rewriter, token=door.header.read_text()) as other:
+    with WebTaskAPI(api.session_id, gateway.url, rewriter, token=gateway.header.read_text()) as other:
         task = other.submit_tileable_graph(mt.ones(3))
         assert other.wait_task(task).error is None
     assert ("POST", f"/api/session/{api.session_id}/graph") in seen
@@ -188,12 +188,12 @@ def test_s0_17_the_client_has_no_unpickler():
         assert "pickle.load" not in text and "import pickle" not in text and "allow_pickle=True" not in text
 
 
-def test_s0_17_hostile_bodies_are_refused_and_the_door_stays_well(api, door):
+def test_s0_17_hostile_bodies_are_refused_and_the_gateway_stays_well(api, gateway):
     """Mutations of a real document and raw noise: each answer is 201 or 4xx, and no job but those of 201 runs."""
     x = mt.random.default_rng(1).random((20, 20), chunk_size=10)
     good = json.dumps(document_of({"r": mt.sort(x + 1, axis=0).data}, lambda array: "a"))
     rng = random.Random(7)
-    web = Web(door.url, door.header.read_text().split()[-1])
+    web = Web(gateway.url, gateway.header.read_text().split()[-1])
     path, statuses = f"/api/session/{api.session_id}/graph", []
     for number in range(300):
         body = bytearray(good.encode())

@@ -30,20 +30,20 @@ def test_s3_3_a_run_with_curl_alone(tmp_path: Path) -> None:
         elif language == "text":
             expected.append(text)
     (command,) = [text for language, _, text in parts if language == "console"]
-    assert command == "$ python -m jmars web > door.txt &\n"
+    assert command == "$ python -m jmars web > gateway.txt &\n"
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LC_ALL": "C"}  # nothing of ours
     with Cluster(n_workers=2, memory_limit="512MiB"):
-        with open(tmp_path / "door.txt", "w") as printed:
-            door = subprocess.Popen([sys.executable, "-m", "jmars", "web"], stdout=printed, cwd=ROOT)
+        with open(tmp_path / "gateway.txt", "w") as printed:
+            gateway = subprocess.Popen([sys.executable, "-m", "jmars", "web"], stdout=printed, cwd=ROOT)
         try:
-            wait = "until [ $(wc -l < door.txt) = 2 ]; do sleep 0.05; done\n"
+            wait = "until [ $(wc -l < gateway.txt) = 2 ]; do sleep 0.05; done\n"
             text = "set -o pipefail\n" + wait + "\n".join(script)
             answer = subprocess.run(
                 ["bash", "-c", text], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100
             )
         finally:
-            door.send_signal(signal.SIGTERM)
-            assert door.wait(20) == 0
+            gateway.send_signal(signal.SIGTERM)
+            assert gateway.wait(20) == 0
     assert answer.stdout.replace("\r", "") == "".join(expected), answer.stderr
     x = np.random.default_rng(7).random((1000, 400))
     assert np.allclose(np.load(tmp_path / "mean.npy", allow_pickle=False), x.mean(0), rtol=1e-14)

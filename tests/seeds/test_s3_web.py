@@ -25,8 +25,8 @@ LARGE = {"x": call("ones", [400, 400], chunk_size=2), "y": call("add", ref("x"),
 
 @pytest.fixture(scope="module")
 def served():
-    with Cluster(n_workers=2, memory_limit="512MiB") as cluster, cluster.serve() as door:
-        yield cluster, door
+    with Cluster(n_workers=2, memory_limit="512MiB") as cluster, cluster.serve() as gateway:
+        yield cluster, gateway
 
 
 @pytest.fixture
@@ -119,8 +119,8 @@ def metric(web, name):
 
 
 def test_s3_9_results_that_lie_on_disk_are_fetched_too(tmp_path):
-    with Cluster(n_workers=1, memory_limit="256MiB", spill_dir=tmp_path) as cluster, cluster.serve() as door:
-        web = Web(door.url, door.header.read_text().split()[-1])
+    with Cluster(n_workers=1, memory_limit="256MiB", spill_dir=tmp_path) as cluster, cluster.serve() as gateway:
+        web = Web(gateway.url, gateway.header.read_text().split()[-1])
         session = f"/api/session/{web.json('POST', '/api/session', {}, 201)['id']}"
         sizes = {"size": [4000, 1000], "chunk_size": 500}  # 32 MB each
         nodes = {f"x{k}": call("random.default_rng.random", seed=k, **sizes) for k in range(8)}
@@ -190,7 +190,7 @@ def test_s3_1_a_web_service_that_is_killed_hurts_no_run_and_comes_again_with_its
         url, header = process.stdout.readline().strip(), process.stdout.readline().strip()
         return process, Web(url, Path(header).read_text().split()[-1])
 
-    with Cluster(n_workers=2, memory_limit="512MiB", name="with-doors") as cluster:
+    with Cluster(n_workers=2, memory_limit="512MiB", name="with-gateways") as cluster:
         process, web = opened(cluster)
         session = f"/api/session/{web.json('POST', '/api/session', {}, 201)['id']}"
         done = submitted(web, session, {"x": call("arange", 10)}, "x")

@@ -1,4 +1,4 @@
-"""Doors for tests: one that serves a cluster, and the engine that a door has in its own process."""
+"""Gateways for tests: one that serves a cluster, and the engine that a gateway has in its own process."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tornado.httpclient import HTTPClient, HTTPRequest, HTTPResponse
 from tornado.websocket import websocket_connect
 
 from jmars.client import Cluster
-from jmars.client.serving import WebDoor
+from jmars.client.serving import WebGateway
 from jmars.tensor.engine import current_engine, set_engine
-from jmars.web.engine import BuildingEngine
+from jmars.web.building_engine import BuildingEngine
 
 
 @pytest.fixture
@@ -29,18 +29,18 @@ def building() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[Cluster, WebDoor]]:
-    with Cluster(n_workers=2, memory_limit="512MiB") as cluster, cluster.serve() as door:
-        yield cluster, door
+def served() -> Iterator[tuple[Cluster, WebGateway]]:
+    with Cluster(n_workers=2, memory_limit="512MiB") as cluster, cluster.serve() as gateway:
+        yield cluster, gateway
 
 
 @pytest.fixture
-def cluster(served: tuple[Cluster, WebDoor]) -> Cluster:
+def cluster(served: tuple[Cluster, WebGateway]) -> Cluster:
     return served[0]
 
 
 @pytest.fixture
-def door(served: tuple[Cluster, WebDoor]) -> WebDoor:
+def gateway(served: tuple[Cluster, WebGateway]) -> WebGateway:
     return served[1]
 
 
@@ -82,8 +82,8 @@ class Web:
 
 
 @pytest.fixture
-def web(door: WebDoor) -> Iterator[Web]:
-    made = Web(door.url, door.header.read_text().split()[-1])
+def web(gateway: WebGateway) -> Iterator[Web]:
+    made = Web(gateway.url, gateway.header.read_text().split()[-1])
     yield made
     made.http.close()
 

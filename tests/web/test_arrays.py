@@ -89,7 +89,7 @@ def test_what_is_no_array_is_refused_and_leaves_nothing(web, session, cluster, w
     assert web.json("GET", f"{session}/array") == []
     cluster.ask("session", "jobs")
     assert cluster.info()["memory"]["chunks"] == before
-    web.json("PUT", f"{session}/array/a", GOOD, 201)  # the name is free, the door well
+    web.json("PUT", f"{session}/array/a", GOOD, 201)  # the name is free, the gateway well
 
 
 def test_what_is_too_large_is_refused_before_it_is_sent(web, session, cluster):
@@ -113,7 +113,7 @@ def test_who_hangs_up_in_the_middle_leaves_nothing(web, session, cluster):
     body = npy(np.zeros(6 * 2**20))  # 48 MiB: three parts
     with connected(web, f"PUT {session}/array/a", {"Content-Length": str(len(body))}) as link:
         link.sendall(body[: 40 * 2**20])
-    for _ in range(100):  # each look is a round trip to the door, which hears of the end meanwhile
+    for _ in range(100):  # each look is a round trip to the gateway, which hears of the end meanwhile
         listed = web.json("GET", f"{session}/array")
         if cluster.info()["memory"]["chunks"] == before:
             break
@@ -161,11 +161,11 @@ def raw(web, line, headers, body):
         return link.recv(65536)
 
 
-def test_the_token_is_nowhere_but_in_its_file(web, door):
-    """S5: not in arguments, the environment, the log, or what the door answers."""
-    folder = door.header.parent
+def test_the_token_is_nowhere_but_in_its_file(web, gateway):
+    """S5: not in arguments, the environment, the log, or what the gateway answers."""
+    folder = gateway.header.parent
     for name in ("cmdline", "environ"):
-        with open(f"/proc/{door.pid}/{name}", "rb") as file:
+        with open(f"/proc/{gateway.pid}/{name}", "rb") as file:
             assert web.token.encode() not in file.read()
     for path in folder.iterdir():
         if path.is_file() and path.name != "web.header":
@@ -174,4 +174,4 @@ def test_the_token_is_nowhere_but_in_its_file(web, door):
         assert os.stat(folder / path).st_mode & 0o077 == 0
     for path in ("/api/cluster", "/api/openapi.json", "/metrics", "/nothing"):
         assert web.token.encode() not in web.ask("GET", path).body
-    assert web.token not in repr(door)
+    assert web.token not in repr(gateway)

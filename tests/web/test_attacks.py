@@ -12,9 +12,9 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import ClusterError, UnsupportedError
-from jmars.web.document import DocumentError, build
-from jmars.web.operands import document_of, graph_of
-from jmars.web.values import decoded, encoded, function_of
+from jmars.web.call_document import DocumentError, build
+from jmars.web.operand_document import document_of, graph_of
+from jmars.web.operand_values import decode, encode, function_of
 from jmars.worker.passing import PassingActor
 from tests.web.conftest import call, listen, ref
 
@@ -39,8 +39,8 @@ def test_numpys_texts_name_no_more_than_pythons(name):
         hostile.append(json.loads(json.dumps(_as_array(one))))
     for one in hostile:
         with pytest.raises(ValueError, match=r"does not travel|may not be called"):
-            decoded(one)
-    assert decoded(encoded(np.array(["lower", "a b"]))).tolist() == ["lower", "a b"]
+            decode(one)
+    assert decode(encode(np.array(["lower", "a b"]))).tolist() == ["lower", "a b"]
 
 
 def _as_array(array):
@@ -63,9 +63,9 @@ def test_a_mapped_function_is_not_pointed_at_a_file(web, session, tmp_path):
 @pytest.mark.parametrize("text", ["O", "object", "|O", "O8", "i4,O", "T"])
 def test_no_text_makes_python_objects_of_bytes(text):
     with pytest.raises(UnsupportedError, match="Python objects"):
-        encoded(text)
+        encode(text)
     with pytest.raises(ValueError):
-        decoded(text)
+        decode(text)
 
 
 @pytest.mark.parametrize(

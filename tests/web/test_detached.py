@@ -1,4 +1,4 @@
-"""A door beside a detached cluster: the scheduler may die and another one go on; the door need not know."""
+"""A gateway beside a detached cluster: the scheduler may die and another one go on; the gateway need not know."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.web.conftest import Web, call
 def test_a_scheduler_that_is_killed_is_not_noticed_over_http():
     cluster = Cluster(n_workers=2, memory_limit="512MiB", detach=True, lease=120)
     try:
-        with cluster.serve() as door:
-            web = Web(door.url, door.header.read_text().split()[-1])
+        with cluster.serve() as gateway:
+            web = Web(gateway.url, gateway.header.read_text().split()[-1])
             session = f"/api/session/{web.json('POST', '/api/session', {}, 201)['id']}"
             nodes = {"x": call("random.default_rng.random", size=[300, 300], seed=1, chunk_size=100)}
             graph = web.json("POST", f"{session}/graph", {"nodes": nodes, "results": ["x"]}, 201)["id"]

@@ -179,7 +179,7 @@ def test_a_closed_session_leaves_nothing_on_the_cluster(web, cluster):
     run(web, path, nodes, ["x", "y", "z"])
     assert cluster.info()["memory"]["chunks"] > before
     assert web.ask("DELETE", path).code == 204
-    cluster.ask("session", "jobs")  # behind what the door told
+    cluster.ask("session", "jobs")  # behind what the gateway told
     assert cluster.info()["memory"]["chunks"] == before
     assert web.problem("GET", path, status=404)
 

@@ -1,4 +1,4 @@
-"""Who may ask: the holder of the token, by the door's own name, from no other site; who guesses waits."""
+"""Who may ask: the holder of the token, by the gateway's own name, from no other site; who guesses waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain parts of the door: metrics as documented, sessions as a file holds them, refusals by exception."""
+"""Plain parts of the gateway: metrics as documented, sessions as a file holds them, refusals by exception."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from jmars import errors
 from jmars.web.metrics import METRICS, exposition
 from jmars.web.npy import dtype_of, named_dtype
-from jmars.web.problems import Problem, of_exception, of_report
-from jmars.web.sessions import Array, Graph, Result, Sessions
+from jmars.web.problems import Problem, problem_from_exception, problem_from_report
+from jmars.web.sessions import GraphResult, SessionStore, SubmittedGraph, UploadedArray
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "rest.md"
 
@@ -44,67 +44,67 @@ def test_labels_are_escaped():
 
 def test_sessions_are_found_again_in_their_file(tmp_path):
     path = tmp_path / "sessions.db"
-    before = Sessions(path)
+    before = SessionStore(path)
     made = before.create("mine")
     records = np.dtype([("a", "<f8"), ("b", "<i4", (2,)), ("c", [("d", "<i2")])])
-    before.add_array(made, "a", Array("k1", named_dtype(records), ((2, 1), (4,)), fortran=True))
-    results = {"y": Result("k2", "<f8", None), "z": Result("k3", "<i8", ((3,), (1, 1)), borrowed=True)}
-    graph = Graph("job-1", "g", results, ["k4"], error={"error": "E", "message": "m"})
+    before.add_array(made, "a", UploadedArray("k1", named_dtype(records), ((2, 1), (4,)), fortran=True))
+    results = {"y": GraphResult("k2", "<f8", None), "z": GraphResult("k3", "<i8", ((3,), (1, 1)), borrowed=True)}
+    graph = SubmittedGraph("job-1", "g", results, ["k4"], error={"error": "E", "message": "m"})
     before.add_graph(made, graph, {"document": {"nodes": {}}}, [])
     made.graphs["job-1"].state = "failed"
-    before.note_graph(made, "job-1")
+    before.save_graph(made, "job-1")
     before.end()
     assert path.stat().st_mode & 0o777 == 0o600 and [one.name for one in tmp_path.iterdir()] == ["sessions.db"]
-    after = Sessions(path)
+    after = SessionStore(path)
     assert after.known == before.known
-    assert after.source(*after.of_job("job-1")) == {"document": {"nodes": {}}}
+    assert after.source(*after.graph_of_job("job-1")) == {"document": {"nodes": {}}}
     found = after.find(made.id)
     assert dtype_of(found.array("a").dtype) == records and found.array("a").chunks == ((2, 1), (4,))
     assert found.array("a").described("a")["shape"] == [4, 3]
     assert found.graph("job-1").results == results
-    assert sorted(found.kept()) == ["k1", "k2", "k4"]
-    assert after.of_job("job-1") == (found, found.graphs["job-1"]) and after.of_job("job-2") is None
+    assert sorted(found.retained_keys()) == ["k1", "k2", "k4"]
+    assert after.graph_of_job("job-1") == (found, found.graphs["job-1"]) and after.graph_of_job("job-2") is None
     assert after.keeper("k2") == (found, found.graphs["job-1"]) and after.keeper("k3") is after.keeper("k1") is None
     json.dumps(found.described())
     after.remove_array(found, "a")
     del found.graphs["job-1"]
-    after.note_graph(found, "job-1")
+    after.save_graph(found, "job-1")
     other = after.create("other")
     after.close(other)
     after.end()
-    last = Sessions(path)
+    last = SessionStore(path)
     assert [(one.name, one.arrays, one.graphs) for one in last.known.values()] == [("mine", {}, {})]
     assert last.source(found, made.graphs["job-1"]) is None
     last.end()
 
 
 def test_a_change_writes_its_own_row_and_not_those_of_the_others(tmp_path):
-    sessions = Sessions(tmp_path / "sessions.db")
+    sessions = SessionStore(tmp_path / "sessions.db")
     made = sessions.create("a")
     for number in range(100):
-        sessions.add_graph(made, Graph(f"job-{number}", "", {}), {"document": "x" * 100_000}, [])
+        sessions.add_graph(made, SubmittedGraph(f"job-{number}", "", {}), {"document": "x" * 100_000}, [])
     before = sessions._file._file.total_changes
     made.graphs["job-7"].state = "succeeded"
-    sessions.note_graph(made, "job-7")
+    sessions.save_graph(made, "job-7")
     assert sessions._file._file.total_changes == before + 1
     sessions.end()
-    again = Sessions(tmp_path / "sessions.db")
+    again = SessionStore(tmp_path / "sessions.db")
     assert list(again.known[made.id].graphs) == [f"job-{number}" for number in range(100)]
     again.end()
 
 
 def test_a_session_that_was_closed_meanwhile_is_not_written_again():
-    sessions = Sessions(None)
+    sessions = SessionStore(None)
     made = sessions.create("a")
-    made.graphs["job-1"] = Graph("job-1", "", {})
+    made.graphs["job-1"] = SubmittedGraph("job-1", "", {})
     sessions.close(made)
-    sessions.note_graph(made, "job-1")
+    sessions.save_graph(made, "job-1")
     assert list(sessions._file.rows()) == []
 
 
 def test_where_the_disk_is_full_no_session_is_half_there_or_half_gone(tmp_path):
     path = tmp_path / "sessions.db"
-    sessions = Sessions(path)
+    sessions = SessionStore(path)
     made = sessions.create("a")
     sessions._file._file.execute("PRAGMA query_only = ON")  # each write is refused, as where there is no room
     with pytest.raises(errors.StorageError, match="make room in"):
@@ -114,26 +114,26 @@ def test_where_the_disk_is_full_no_session_is_half_there_or_half_gone(tmp_path):
     assert sessions.known == {made.id: made}
     sessions._file._file.execute("PRAGMA query_only = OFF")
     for session in list(sessions.known.values()):
-        sessions.add_array(session, "x", Array("k", "<f8", ((1,),)))
+        sessions.add_array(session, "x", UploadedArray("k", "<f8", ((1,),)))
     sessions.end()
-    again = Sessions(path)
+    again = SessionStore(path)
     assert again.known == {made.id: made}
     again.close(again.find(made.id))
     again.end()
 
 
 def test_where_the_disk_is_full_nothing_in_a_session_is_half_there_or_half_gone(tmp_path):
-    sessions = Sessions(tmp_path / "sessions.db")
+    sessions = SessionStore(tmp_path / "sessions.db")
     made = sessions.create("a")
-    array, result = Array("k", "<f8", ((1,),)), Result("r", "<f8", None)
+    array, result = UploadedArray("k", "<f8", ((1,),)), GraphResult("r", "<f8", None)
     sessions.add_array(made, "x", array)
-    sessions.add_graph(made, Graph("job-1", "", {"y": result}, state="succeeded"), {}, [])
+    sessions.add_graph(made, SubmittedGraph("job-1", "", {"y": result}, state="succeeded"), {}, [])
     before = list(sessions._file.rows())
     sessions._file._file.execute("PRAGMA query_only = ON")
     for change in (
         lambda: sessions.add_array(made, "z", array),
         lambda: sessions.remove_array(made, "x"),
-        lambda: sessions.add_graph(made, Graph("job-2", "", {}), {}, ["x"]),
+        lambda: sessions.add_graph(made, SubmittedGraph("job-2", "", {}), {}, ["x"]),
         lambda: sessions.remove_result(made, made.graphs["job-1"], "y"),
     ):
         with pytest.raises(errors.StorageError, match="make room in"):
@@ -145,17 +145,17 @@ def test_where_the_disk_is_full_nothing_in_a_session_is_half_there_or_half_gone(
 
 
 def test_of_rows_that_belong_together_all_are_written_or_none(tmp_path):
-    sessions = Sessions(tmp_path / "sessions.db")
+    sessions = SessionStore(tmp_path / "sessions.db")
     made = sessions.create("a")
-    sessions.add_array(made, "x", Array("k", "<f8", ((1,),)))
+    sessions.add_array(made, "x", UploadedArray("k", "<f8", ((1,),)))
     before = list(sessions._file.rows())
     refuses = "CREATE TRIGGER no BEFORE INSERT ON source BEGIN SELECT RAISE(ABORT, 'no room'); END"
     sessions._file._file.execute(refuses)  # the second row of a graph
     with pytest.raises(Exception, match="no room"):
-        sessions.add_graph(made, Graph("job-1", "", {}), {}, ["x"])
+        sessions.add_graph(made, SubmittedGraph("job-1", "", {}), {}, ["x"])
     assert list(sessions._file.rows()) == before and not made.graphs and made.arrays
     sessions._file._file.execute("DROP TRIGGER no")
-    sessions.add_graph(made, Graph("job-1", "", {}), {}, [])
+    sessions.add_graph(made, SubmittedGraph("job-1", "", {}), {}, [])
     sessions._file._file.execute(refuses.replace("INSERT ON", "DELETE ON"))
     before = list(sessions._file.rows())
     with pytest.raises(Exception, match="no room"):
@@ -165,7 +165,7 @@ def test_of_rows_that_belong_together_all_are_written_or_none(tmp_path):
 
 
 def test_a_thousand_sessions_are_enough(tmp_path):
-    sessions = Sessions(None)
+    sessions = SessionStore(None)
     sessions.MOST = 2
     sessions.create("a"), sessions.create("b")
     with pytest.raises(Problem) as caught:
@@ -174,17 +174,17 @@ def test_a_thousand_sessions_are_enough(tmp_path):
 
 
 def test_graphs_without_results_are_forgotten_and_there_are_not_too_many():
-    session = Sessions(None).create("a")
+    session = SessionStore(None).create("a")
     for number in range(60):
-        results = {"y": Result(f"k{number}", "<f8", None)} if number < 3 else {}
-        session.graphs[f"job-{number}"] = Graph(f"job-{number}", "", results, state="succeeded")
-    session.graphs["job-60"] = Graph("job-60", "", {}, state="running")
-    session.forget_empty()
+        results = {"y": GraphResult(f"k{number}", "<f8", None)} if number < 3 else {}
+        session.graphs[f"job-{number}"] = SubmittedGraph(f"job-{number}", "", results, state="succeeded")
+    session.graphs["job-60"] = SubmittedGraph("job-60", "", {}, state="running")
+    session.forget_empty_graphs()
     assert list(session.graphs) == [f"job-{n}" for n in (0, 1, 2, *range(10, 61))]
-    session.check_room()
-    session.graphs |= {str(n): Graph(str(n), "", {}) for n in range(1000)}
+    session.check_graph_count()
+    session.graphs |= {str(n): SubmittedGraph(str(n), "", {}) for n in range(1000)}
     with pytest.raises(Problem, match="1000 graphs"):
-        session.check_room()
+        session.check_graph_count()
 
 
 @pytest.mark.parametrize(
@@ -203,26 +203,28 @@ def test_graphs_without_results_are_forgotten_and_there_are_not_too_many():
     ],
 )
 def test_each_error_has_its_status_and_a_foreign_one_says_nothing(error, status):
-    told = of_exception(error)
+    told = problem_from_exception(error)
     assert told.status == status and set(told.as_json()) == {"error", "message", "hint", "line"}
     assert "secret" not in told.message
 
 
 def test_why_a_job_failed_has_no_pickle_and_no_traceback():
-    told = of_report(("ValueError", "bad", "Traceback …", b"\x80pickle", "operand add"), ("graph", 2, "y = add(x)"))
+    told = problem_from_report(
+        ("ValueError", "bad", "Traceback …", b"\x80pickle", "operand add"), ("graph", 2, "y = add(x)")
+    )
     assert told == {"error": "ValueError", "message": "bad (in operand add)",
                     "hint": "correct the node that the line names",
                     "line": {"file": "graph", "line": 2, "text": "y = add(x)"}}  # fmt: skip
-    assert of_report(None, None) is None
+    assert problem_from_report(None, None) is None
 
 
-def test_it_listens_on_this_machine_alone(door):
+def test_it_listens_on_this_machine_alone(gateway):
     """S1: one listening socket, of 127.0.0.1."""
-    port = int(door.url.rsplit(":", 1)[1])
-    inodes = {os_link.split("[")[1][:-1] for os_link in links(door.pid) if os_link.startswith("socket:")}
+    port = int(gateway.url.rsplit(":", 1)[1])
+    inodes = {os_link.split("[")[1][:-1] for os_link in links(gateway.pid) if os_link.startswith("socket:")}
     listening = []
     for family in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{door.pid}/net/{family}").read_text().splitlines()[1:]:
+        for line in Path(f"/proc/{gateway.pid}/net/{family}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and fields[9] in inodes:
                 listening.append(fields[1])
@@ -241,14 +243,14 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("what", list(BOMBS))
-def test_what_would_fill_the_memory_is_refused_and_the_door_lives(web, session, door, what):
+def test_what_would_fill_the_memory_is_refused_and_the_gateway_lives(web, session, gateway, what):
     nodes = {"x": {"call": "ones", "args": [[3]]}, "y": BOMBS[what]}
     answer = web.ask("POST", f"{session}/graph", {"nodes": nodes, "results": ["y"]})
     if answer.code == 201:  # it is lazy: then the cluster refuses it, or it is cancelled with the session
         return
     assert answer.code == 422, answer.body
     assert web.json("GET", session)["graphs"] == []
-    status = Path(f"/proc/{door.pid}/status").read_text()
+    status = Path(f"/proc/{gateway.pid}/status").read_text()
     assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) < 4.5 * 2**20  # kB: the limit on data holds
 
 

@@ -81,7 +81,7 @@ def test_a_websocket_is_checked_before_the_upgrade(web, session):
     assert asyncio.run(listen(web, path))[0]["seq"] >= 1
 
 
-def test_the_door_gives_the_description(web):
+def test_the_gateway_gives_the_description(web):
     told = web.json("GET", "/api/openapi.json")
     assert told == json.loads(json.dumps(document()))
     assert told["openapi"].startswith("3.1") and told["security"] == [{"token": []}]

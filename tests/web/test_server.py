@@ -1,4 +1,4 @@
-"""The process itself: one door a cluster, files for nobody else, a clear end, and nothing that noise can do to it."""
+"""The gateway process: one for each cluster, files with mode 0600, a clear end, and no harm from random bytes."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def test_without_a_cluster_it_says_what_to_do():
     assert said.returncode == 1 and out == "" and "start one with jmars.Cluster()" in err and "Traceback" not in err
 
 
-def test_a_cluster_has_one_door_and_another_port_may_be_taken(cluster, door, monkeypatch):
+def test_a_cluster_has_one_gateway_and_another_port_may_be_taken(cluster, gateway, monkeypatch):
     monkeypatch.setenv("JMARS_RUNTIME_DIR", str(runtime_folder(cluster)))
-    with pytest.raises(ClusterStartError, match="has a door already"):
+    with pytest.raises(ClusterStartError, match="has a gateway already"):
         cluster.serve()
-    taken = int(door.url.rsplit(":", 1)[1])
+    taken = int(gateway.url.rsplit(":", 1)[1])
     with Cluster(n_workers=1, memory_limit="256MiB") as other:
         with pytest.raises(ClusterStartError, match="in use"):
             other.serve(taken)
         with other.serve() as second:  # what failed holds no lock
-            assert second.url != door.url
+            assert second.url != gateway.url
 
 
-def test_an_interrupt_of_the_kernel_is_not_the_doors(door):
+def test_an_interrupt_of_the_kernel_is_not_the_gateways(gateway):
     """Jupyter interrupts the kernel's process group."""
-    assert os.getpgid(door.pid) != os.getpgid(0) and os.getsid(door.pid) != os.getsid(0)
+    assert os.getpgid(gateway.pid) != os.getpgid(0) and os.getsid(gateway.pid) != os.getsid(0)
 
 
 def runtime_folder(cluster):
@@ -77,12 +77,12 @@ def test_it_ends_with_its_cluster():
 
 
 def test_a_cluster_that_is_stopped_is_told_and_goes_on_when_it_is_continued(monkeypatch):
-    with Cluster(n_workers=1, memory_limit="256MiB") as cluster, cluster.serve() as door:
-        web = Web(door.url, door.header.read_text().split()[-1])
+    with Cluster(n_workers=1, memory_limit="256MiB") as cluster, cluster.serve() as gateway:
+        web = Web(gateway.url, gateway.header.read_text().split()[-1])
         pid = cluster.info()["scheduler"]["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
-            assert web.json("POST", "/api/session", {}, 201)["id"]  # the door itself is well
+            assert web.json("POST", "/api/session", {}, 201)["id"]  # the gateway itself is well
             told = web.problem("GET", "/api/cluster", status=503)
             assert told["error"] == "ClusterLostError" and "has not answered" in told["message"]
         finally:
@@ -91,11 +91,11 @@ def test_a_cluster_that_is_stopped_is_told_and_goes_on_when_it_is_continued(monk
         web.http.close()
 
 
-def test_noise_does_it_nothing(web, door):
-    """500 seeded pieces of noise, as first bytes and behind a real beginning: the door answers as before."""
+def test_noise_does_it_nothing(web, gateway):
+    """500 seeded pieces of noise, as first bytes and behind a real beginning: the gateway answers as before."""
     rng = random.Random(11)
-    address = ("127.0.0.1", int(door.url.rsplit(":", 1)[1]))
-    before = rss(door.pid)
+    address = ("127.0.0.1", int(gateway.url.rsplit(":", 1)[1]))
+    before = rss(gateway.pid)
     starts = [
         b"", b"GET /api/session HTTP/1.1\r\nHost: ", b"POST /api/session HTTP/1.1\r\nContent-Length: ",
         b"PUT /api/session/x/array/a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"\x80\x04\x95", b"jmars-1\n",
@@ -109,7 +109,7 @@ def test_noise_does_it_nothing(web, door):
                 answer += part
             assert not answer or answer.split(b" ")[1][:1] == b"4", answer[:100]
     assert web.json("GET", "/api/session") is not None
-    assert rss(door.pid) - before < 16 * 2**20
+    assert rss(gateway.pid) - before < 16 * 2**20
 
 
 def rss(pid):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.web.slices import Read, chunk_of, chunks_met, parse, pieces, reads
+from jmars.web.slices import ChunkRead, chunk_reads, chunk_selection, count_chunks, parse_slice, pieces
 
 
 def chunked(array, splits):
@@ -24,13 +24,13 @@ def fetched(array, splits, selection, most):
     for box in pieces(selection.ranges, array.itemsize, most):
         piece = np.empty([len(one) for one in box], array.dtype)
         assert piece.nbytes <= max(most, array.itemsize)
-        for one in reads(box, splits, array.itemsize):
-            assert isinstance(one, Read)
+        for one in chunk_reads(box, splits, array.itemsize):
+            assert isinstance(one, ChunkRead)
             touched.add(one.chunk)
             data = chunks[one.chunk][one.start : one.stop]
             piece[(*one.target, ...)] = np.ndarray(one.shape, array.dtype, data, 0, one.strides)
         sent += piece.tobytes()
-    assert len(touched) == (chunks_met(selection.ranges, splits) if sent else 0)
+    assert len(touched) == (count_chunks(selection.ranges, splits) if sent else 0)
     return np.frombuffer(sent, array.dtype).reshape(selection.shape)
 
 
@@ -54,7 +54,7 @@ def test_a_slice_is_numpys(case):
     splits, parts, most = case
     shape = [sum(lengths) for lengths in splits]
     array = np.arange(np.prod(shape, dtype=int), dtype="i8").reshape(shape)
-    selection = parse(",".join(parts), shape)
+    selection = parse_slice(",".join(parts), shape)
     index = tuple(
         slice(*(int(n) if n else None for n in part.split(":"))) if ":" in part else int(part) for part in parts
     )
@@ -63,11 +63,11 @@ def test_a_slice_is_numpys(case):
 
 def test_a_chunk_is_named_by_its_place():
     array, splits = np.arange(42).reshape(6, 7), [(4, 2), (3, 3, 1)]
-    assert np.array_equal(fetched(array, splits, chunk_of("1,0", splits), 64), array[4:, :3])
-    assert chunk_of("", []).shape == ()
+    assert np.array_equal(fetched(array, splits, chunk_selection("1,0", splits), 64), array[4:, :3])
+    assert chunk_selection("", []).shape == ()
     for text in "2,0", "0", "-1,0", "a,b", "":
         with pytest.raises(ValueError, match="the grid is 2,3"):
-            chunk_of(text, splits)
+            chunk_selection(text, splits)
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_a_chunk_is_named_by_its_place():
 )  # fmt: skip
 def test_what_is_no_slice_is_told(text, why):
     with pytest.raises(ValueError, match=why):
-        parse(text, (6, 7))
+        parse_slice(text, (6, 7))

@@ -13,32 +13,32 @@ from typing import Any
 
 from jmars.tensor.unknown import Unknown
 
-__all__ = ["are_lengths", "fits", "promised"]
+__all__ = ["are_lengths", "field_types", "has_type"]
 
 
 @cache
-def promised(kind: Any) -> dict[str, Any]:
+def field_types(kind: Any) -> dict[str, Any]:
     """The types of a class's fields."""
     return typing.get_type_hints(kind)
 
 
-def fits(value: Any, hint: Any) -> bool:
+def has_type(value: Any, hint: Any) -> bool:
     """Whether `value` is of a type that `hint` names; what it does not know fits.
 
     Examples
     --------
-    >>> fits((1, 2), tuple[int, ...]), fits((1, "a"), tuple[int, ...]), fits(None, int | None), fits(1.5, int)
-    (True, False, True, False)
+    >>> has_type((1, 2), tuple[int, ...]), has_type((1, "a"), tuple[int, ...]), has_type(None, int | None)
+    (True, False, True)
     """
     origin, within = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
         if type(value) is not tuple:
             return False
         if len(within) == 2 and within[1] is Ellipsis:
-            return all(fits(one, within[0]) for one in value)
-        return len(value) == len(within) and all(map(fits, value, within))
+            return all(has_type(one, within[0]) for one in value)
+        return len(value) == len(within) and all(map(has_type, value, within))
     if origin in (typing.Union, types.UnionType):
-        return any(fits(value, one) for one in within)
+        return any(has_type(value, one) for one in within)
     if origin is Callable:
         return callable(value)
     kind = origin or hint

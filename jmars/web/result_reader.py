@@ -1,7 +1,7 @@
 """The elements of results, read from the cluster's chunks piece by piece, as they are sent.
 
 Bytes travel with a checksum; a chunk that is lost is computed again, and the stream goes on where it stood. Used by
-the handlers, by way of the door. Source: CAPABILITIES S3.9 (a slice moves only its chunks).
+the handlers, by way of the gateway. Source: CAPABILITIES S3.9 (a slice moves only its chunks).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import numpy as np
 from jmars.errors import ChunkLostError
 from jmars.storage.travelling import received
 from jmars.tensor.operand import Splits
-from jmars.web.link import Link
-from jmars.web.recomputing import RECOVERIES, Recomputing
-from jmars.web.slices import Read, Selection, pieces, reads
+from jmars.web.cluster_connection import ClusterConnection
+from jmars.web.result_recovery import RECOVERIES, ResultRecovery
+from jmars.web.slices import ChunkRead, Selection, chunk_reads, pieces
 
-__all__ = ["MOVING", "Fetching"]
+__all__ = ["MOVING", "ResultReader"]
 
 AT_ONCE = 64  # chunks of a piece that are asked for at the same time
 MOVING = 600.0  # seconds that a chunk may take to find room, or to come back from disk
 
 
-class Fetching:
-    """Reads for one door; `counts` learns how many bytes went out."""
+class ResultReader:
+    """Reads for one gateway; `counts` learns how many bytes went out."""
 
-    def __init__(self, link: Link, recomputing: Recomputing, counts: Counter[tuple[str, ...]]) -> None:
-        self._link, self._recomputing, self._counts = link, recomputing, counts
+    def __init__(self, cluster: ClusterConnection, recovery: ResultRecovery, counts: Counter[tuple[str, ...]]) -> None:
+        self._cluster, self._recovery, self._counts = cluster, recovery, counts
 
     async def read(
         self, key: str, dtype: np.dtype[Any], splits: Splits, selection: Selection
@@ -52,19 +52,19 @@ class Fetching:
         """The elements of a box, from all chunks that it meets."""
         for left in reversed(range(RECOVERIES + 1)):
             try:
-                chunks = await self._link.ask("session", "chunks", key)
+                chunks = await self._cluster.ask("session", "chunks", key)
                 return await self._gathered(box, chunks, dtype, splits)
             except ChunkLostError as error:
                 if not left:
                     raise
-                await self._recomputing.again(key, error)
+                await self._recovery.again(key, error)
         raise AssertionError("the last try returns or raises")
 
     async def _gathered(
         self, box: Sequence[range], chunks: Sequence[int], dtype: np.dtype[Any], splits: Splits
     ) -> bytes:
         piece = np.empty([len(one) for one in box], dtype)
-        parts = list(reads(box, splits, dtype.itemsize))
+        parts = list(chunk_reads(box, splits, dtype.itemsize))
         for some in (parts[i : i + AT_ONCE] for i in range(0, len(parts), AT_ONCE)):
             answers = [self._part(chunks[one.chunk], one, dtype.itemsize) for one in some]
             for one, data in zip(some, await asyncio.gather(*answers)):
@@ -73,7 +73,7 @@ class Fetching:
         self._counts["bytes", "out"] += piece.nbytes
         return piece.tobytes()
 
-    async def _part(self, chunk: int, part: Read, itemsize: int) -> bytes:
+    async def _part(self, chunk: int, part: ChunkRead, itemsize: int) -> bytes:
         asked = chunk, part.start, itemsize, part.shape, part.strides
-        data, sent = await self._link.ask("passing", "gather", *asked, patience=MOVING)
+        data, sent = await self._cluster.ask("passing", "gather", *asked, patience=MOVING)
         return received(data, sent, f"chunk {chunk}")

@@ -11,10 +11,10 @@ import pytest
 import jmars.tensor as mt
 from jmars.tensor.protocols import FUNCTIONS
 from jmars.tensor.tensor import Tensor
-from jmars.web.document import DocumentError, build
-from jmars.web.names import callable_names, described
+from jmars.web.allowed_functions import allowed_functions, describe_functions
+from jmars.web.call_document import DocumentError, build
 
-NAMES = callable_names()
+NAMES = allowed_functions()
 
 
 def test_numpys_common_functions_are_there():
@@ -22,8 +22,8 @@ def test_numpys_common_functions_are_there():
               "ones", "arange", "random.default_rng.normal", "random.default_rng.random", "einsum", "sort", "rechunk",
               "tensor", "reshape", "percentile", "unique", "isclose"}  # fmt: skip
     assert wanted <= NAMES.keys() and len(NAMES) > 350
-    assert {row["name"] for row in described()} == NAMES.keys()
-    assert all(row["summary"] for row in described())
+    assert {row["name"] for row in describe_functions()} == NAMES.keys()
+    assert all(row["summary"] for row in describe_functions())
 
 
 def test_no_function_takes_code_or_a_file():
@@ -41,12 +41,12 @@ def test_a_function_in_a_new_module_is_not_called_from_outside(monkeypatch):
 
     fresh.__module__ = "jmars.tensor.ops.fresh"
     monkeypatch.setitem(FUNCTIONS, "fresh", fresh)
-    callable_names.cache_clear()
+    allowed_functions.cache_clear()
     try:
-        assert "fresh" not in callable_names()
+        assert "fresh" not in allowed_functions()
     finally:
         monkeypatch.undo()
-        callable_names.cache_clear()
+        allowed_functions.cache_clear()
 
 
 EVENTS = ("open", "exec", "compile", "import", "subprocess", "os.", "socket", "pickle", "shutil", "ctypes", "marshal")

@@ -2,7 +2,7 @@
 
 Made from the table of jmars.tensor and closed by default: a function is callable from outside only if it stands in one
 of these modules and takes no function, no file and no array to write into. Used by document.py and the list of
-functions that the door gives.
+functions that the gateway gives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS
 from jmars.tensor.ops.random.numpy_random import Generator
 from jmars.tensor.protocols import FUNCTIONS, call
 
-__all__ = ["MODULES", "callable_names", "described", "find"]
+__all__ = ["MODULES", "allowed_functions", "describe_functions", "find_function"]
 
 MODULES = set(
     """attributes chunks.rechunk create.constants create.convert create.ranges elementwise.ufuncs index.boolean_mask
@@ -25,7 +25,7 @@ MODULES = set(
     reduce.histograms reduce.reduction shape.axes shape.concatenate shape.pad shape.reshape shape.resize
     signal.fft signal.polynomials signal.signals sort.sort sort.unique""".split()  # noqa: SIM905
 )
-_TAKEN_OUT = {  # of those modules
+_EXCLUDED = {  # of those modules
     "from_dlpack", "fromfunction", "piecewise",  # they take a function or an object
     "copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis",  # they write into an array
     "asarray_chkfinite",  # it computes at once
@@ -33,7 +33,7 @@ _TAKEN_OUT = {  # of those modules
     "method.pow", "method.fitted", "method.reduce",  # other names of power, or inner ones
 }  # fmt: skip
 _RANDOM = "random.default_rng."
-_NOT_DRAWN = ("shuffle", "spawn", "bytes", "bit_generator")  # they write into an array, or give none
+_EXCLUDED_DRAWS = ("shuffle", "spawn", "bytes", "bit_generator")  # they write into an array, or give none
 
 
 def _draw(method: str, *args: Any, seed: Any = None, **kwargs: Any) -> Any:
@@ -42,30 +42,30 @@ def _draw(method: str, *args: Any, seed: Any = None, **kwargs: Any) -> Any:
 
 
 @cache
-def callable_names() -> dict[str, Callable[..., Any]]:
+def allowed_functions() -> dict[str, Callable[..., Any]]:
     """Every function that may be called from outside, by the name that a document gives it."""
     found: dict[str, Callable[..., Any]] = {}
     for name, function in FUNCTIONS.items():
         module = str(getattr(inspect.unwrap(function), "__module__", ""))
-        if module.removeprefix("jmars.tensor.ops.") in MODULES and name not in _TAKEN_OUT:
+        if module.removeprefix("jmars.tensor.ops.") in MODULES and name not in _EXCLUDED:
             found[name.removeprefix("method.")] = function
     for method in [*vars(Generator), *DISTRIBUTIONS, *VECTORS]:
-        if not method.startswith("_") and method not in _NOT_DRAWN:
+        if not method.startswith("_") and method not in _EXCLUDED_DRAWS:
             found[_RANDOM + method] = partial(_draw, method)
     return dict(sorted(found.items()))
 
 
-def find(name: str) -> Callable[..., Any] | None:
+def find_function(name: str) -> Callable[..., Any] | None:
     """The function of that name, or None."""
-    return callable_names().get(name)
+    return allowed_functions().get(name)
 
 
 @cache
-def described() -> list[dict[str, str]]:
+def describe_functions() -> list[dict[str, str]]:
     """For each name its parameters and what it does, for who writes documents by hand."""
     return [
         {"name": name, "parameters": _parameters(name, function), "summary": _summary(name, function)}
-        for name, function in callable_names().items()
+        for name, function in allowed_functions().items()
     ]
 
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from jmars.web.json_pieces import PIECE, json_pieces
+from jmars.web.json_stream import PIECE, stream_json
 
 
 def told(value):
@@ -22,7 +22,7 @@ def told(value):
                 await asyncio.sleep(0)
 
         task = asyncio.ensure_future(other())
-        pieces = [piece async for piece in json_pieces(value)]
+        pieces = [piece async for piece in stream_json(value)]
         ended = True
         await task
         return pieces, turns

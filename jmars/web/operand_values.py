@@ -30,13 +30,13 @@ from jmars.tensor.operand import Operand
 from jmars.tensor.ops.random.distributions import DISTRIBUTIONS
 from jmars.tensor.ops.random.streams import Stream
 from jmars.tensor.unknown import Origin, Unknown
-from jmars.web.names import MODULES, find
+from jmars.web.allowed_functions import MODULES, find_function
+from jmars.web.field_types import are_lengths, field_types, has_type
 from jmars.web.npy import dtype_of, named_dtype
-from jmars.web.shapes import are_lengths, fits, promised
 
-__all__ = ["VALUES", "decoded", "encoded", "made", "parts"]
+__all__ = ["VALUE_CLASSES", "decode", "decode_fields", "encode", "encode_fields"]
 
-VALUES: dict[str, type[Any]] = {
+VALUE_CLASSES: dict[str, type[Any]] = {
     kind.__name__.strip("_"): kind
     for kind in (
         Expression,
@@ -57,7 +57,7 @@ _WORD = re.compile(r"[\w <>=|,.\-\[\]:()*+]{0,200}")
 # -- to JSON
 
 
-def encoded(value: Any) -> Any:
+def encode(value: Any) -> Any:
     """A value as JSON.
 
     Raises
@@ -67,7 +67,7 @@ def encoded(value: Any) -> Any:
 
     Examples
     --------
-    >>> encoded((1, 2.5, slice(None, 3), np.dtype("i4"), float("nan")))
+    >>> encode((1, 2.5, slice(None, 3), np.dtype("i4"), float("nan")))
     [1, 2.5, {'slice': [None, 3, None]}, {'dtype': '<i4'}, {'float': 'nan'}]
     """
     if value is None or type(value) in (bool, int):
@@ -77,17 +77,17 @@ def encoded(value: Any) -> Any:
     if type(value) is float:
         return value if math.isfinite(value) else {"float": repr(value)}
     if type(value) is tuple:
-        return [encoded(one) for one in value]
+        return [encode(one) for one in value]
     if type(value) is list:
-        return {"list": [encoded(one) for one in value]}
+        return {"list": [encode(one) for one in value]}
     if type(value) is dict:
-        return {"dict": [[encoded(key), encoded(one)] for key, one in value.items()]}
+        return {"dict": [[encode(key), encode(one)] for key, one in value.items()]}
     if isinstance(value, slice):
-        return {"slice": [encoded(value.start), encoded(value.stop), encoded(value.step)]}
+        return {"slice": [encode(value.start), encode(value.stop), encode(value.step)]}
     if isinstance(value, EllipsisType):
         return {"ellipsis": True}
     if type(value) is complex:
-        return {"complex": [encoded(value.real), encoded(value.imag)]}
+        return {"complex": [encode(value.real), encode(value.imag)]}
     if type(value) is bytes:
         return {"bytes": b64encode(value).decode()}
     if isinstance(value, np.dtype):
@@ -101,14 +101,14 @@ def encoded(value: Any) -> Any:
     if callable(value) and not is_dataclass(value):
         return {"function": function_name(value)}
     name = type(value).__name__.strip("_")
-    if VALUES.get(name) is type(value):
-        return {"new": name, "fields": parts(value)}
+    if VALUE_CLASSES.get(name) is type(value):
+        return {"new": name, "fields": encode_fields(value)}
     raise UnsupportedError(f"a {type(value).__name__} does not travel as JSON")
 
 
-def parts(value: Any) -> dict[str, Any]:
+def encode_fields(value: Any) -> dict[str, Any]:
     """The fields of a dataclass or NamedTuple, each encoded; an operand's inputs and line are told beside them."""
-    return {name: encoded(getattr(value, name)) for name in _names(type(value))}
+    return {name: encode(getattr(value, name)) for name in _names(type(value))}
 
 
 def _names(kind: type[Any]) -> list[str]:
@@ -135,8 +135,8 @@ def _named(dtype: np.dtype[Any]) -> Any:
 # -- from JSON
 
 
-def decoded(value: Any, depth: int = 0) -> Any:
-    """The value that `encoded` made this of.
+def decode(value: Any, depth: int = 0) -> Any:
+    """The value that `encode` made this of.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def decoded(value: Any, depth: int = 0) -> Any:
     if type(value) is str:
         return _text(value, ValueError)
     if type(value) is list:
-        return tuple(decoded(one, depth + 1) for one in value)
+        return tuple(decode(one, depth + 1) for one in value)
     if type(value) is not dict or not value:
         raise ValueError(f"{str(value)[:100]} is no value")
     kind = next(iter(value))
@@ -163,14 +163,14 @@ def decoded(value: Any, depth: int = 0) -> Any:
         raise ValueError(f"{str(value)[:100]} is no {kind}: {error}") from error
 
 
-def made(kind: Any, given: Any, depth: int = 0, **more: Any) -> Any:
+def decode_fields(kind: Any, given: Any, depth: int = 0, **more: Any) -> Any:
     """A dataclass or NamedTuple of these encoded fields; all of them, and no others."""
     names = _names(kind)
     if type(given) is not dict or given.keys() != set(names):
         raise ValueError(f"{kind.__name__} has the fields {', '.join(names)}")
-    values = {name: decoded(given[name], depth + 1) for name in names}
+    values = {name: decode(given[name], depth + 1) for name in names}
     for name, value in values.items():
-        if not fits(value, promised(kind)[name]) or (name == "splits" and not are_lengths(value)):
+        if not has_type(value, field_types(kind)[name]) or (name == "splits" and not are_lengths(value)):
             raise ValueError(f"{name} of {kind.__name__} cannot be {str(value)[:60]}")
     return kind(**values, **more)
 
@@ -182,12 +182,12 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _read_slice(value: Any, depth: int) -> slice:
-    start, stop, step = (decoded(one, depth) for one in _listed(value["slice"]))
+    start, stop, step = (decode(one, depth) for one in _listed(value["slice"]))
     return slice(start, stop, step)
 
 
 def _read_dict(value: Any, depth: int) -> dict[Any, Any]:
-    return {decoded(key, depth): decoded(one, depth) for key, one in _listed(value["dict"])}
+    return {decode(key, depth): decode(one, depth) for key, one in _listed(value["dict"])}
 
 
 def _read_bytes(value: Any, depth: int) -> bytes:
@@ -224,21 +224,25 @@ def _read_type(value: Any, depth: int) -> Any:
 
 
 def _read_new(value: Any, depth: int) -> Any:
-    if value["new"] not in VALUES:
-        raise ValueError(f"there is no {value['new']!r}; there are {', '.join(VALUES)}")
-    one = made(VALUES[value["new"]], value["fields"], depth)
-    if isinstance(one, deferring._Call) and find(one.name) is None and find(one.name.removeprefix("method.")) is None:
+    if value["new"] not in VALUE_CLASSES:
+        raise ValueError(f"there is no {value['new']!r}; there are {', '.join(VALUE_CLASSES)}")
+    one = decode_fields(VALUE_CLASSES[value["new"]], value["fields"], depth)
+    if (
+        isinstance(one, deferring._Call)
+        and find_function(one.name) is None
+        and find_function(one.name.removeprefix("method.")) is None
+    ):
         raise ValueError(f"{one.name!r} cannot be called from outside")
     return one
 
 
 _READERS: dict[str, Callable[[Any, int], Any]] = {
     "float": lambda value, _: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[value["float"]],
-    "list": lambda value, depth: [decoded(one, depth) for one in _listed(value["list"])],
+    "list": lambda value, depth: [decode(one, depth) for one in _listed(value["list"])],
     "dict": _read_dict,
     "slice": _read_slice,
     "ellipsis": lambda value, _: Ellipsis,
-    "complex": lambda value, depth: complex(*(decoded(one, depth) for one in _listed(value["complex"]))),
+    "complex": lambda value, depth: complex(*(decode(one, depth) for one in _listed(value["complex"]))),
     "bytes": _read_bytes,
     "dtype": lambda value, _: _dtype(value["dtype"]),
     "unknown": _read_unknown,
@@ -275,7 +279,7 @@ def _text(value: str, error: type[Exception] = UnsupportedError) -> str:
 
 def _may_be_called(name: str) -> bool:
     return name in DISTRIBUTIONS or any(
-        find(prefix + name) for prefix in ("", "linalg.", "fft.", "random.default_rng.")
+        find_function(prefix + name) for prefix in ("", "linalg.", "fft.", "random.default_rng.")
     )
 
 
@@ -330,7 +334,8 @@ def _functions(name: str) -> Callable[..., Any] | None:
         if not inspect.isfunction(found) or found.__module__ != module or not _is_plain(found):
             found = None
     elif (
-        module in ("numpy", "numpy.linalg", "numpy.fft") and find(f"{module}.{own}".removeprefix("numpy.")) is not None
+        module in ("numpy", "numpy.linalg", "numpy.fft")
+        and find_function(f"{module}.{own}".removeprefix("numpy.")) is not None
     ):
         found = getattr(sys.modules[module], own, None)
     return found if callable(found) else None

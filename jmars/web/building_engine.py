@@ -1,4 +1,4 @@
-"""The engine of the door's own process: it knows how large chunks should be, and computes nothing.
+"""The engine of the gateway's own process: it knows how large chunks should be, and computes nothing.
 
 What asks for a value while a document is built is refused by name. Used by server.py.
 """

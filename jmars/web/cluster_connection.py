@@ -1,6 +1,6 @@
-"""The door's connection to its cluster.
+"""The gateway's connection to its cluster.
 
-`Link` asks with patience and tells the door when a job has ended or the cluster is gone. Used by door.py.
+`ClusterConnection` calls actors of the cluster with a time limit and reports ended jobs and the end of the cluster.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from jmars.actors.channel import Channel, Mailbox, connect
 from jmars.actors.registry import Entry
 from jmars.errors import ClusterLostError
 
-__all__ = ["PATIENCE", "Link"]
+__all__ = ["PATIENCE", "ClusterConnection"]
 
 PATIENCE = 8.0  # seconds that a cluster may take to answer
 
 
-class Link:
+class ClusterConnection:
     """One authenticated channel; ends with the cluster.
 
     Parameters
@@ -40,7 +40,7 @@ class Link:
         mailbox = Mailbox()
         mailbox.add("jobs", _Jobs(self._ended))
         self._channel = await connect(self.entry.socket, self.entry.token, mailbox, lambda _: self.lost.set())
-        await self.ask("session", "call_me", "web")  # so that the next door finds what this one held
+        await self.ask("session", "call_me", "web")  # so that the next gateway finds what this one held
 
     async def ask(self, actor: str, method: str, *args: Any, patience: float = PATIENCE) -> Any:
         """What `actor.method(*args)` gives on the cluster.

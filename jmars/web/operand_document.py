@@ -4,7 +4,7 @@
                   {"op": "Reduction", "inputs": [0], …}], "results": {"total": 1}}
 
 `document_of` writes it from tensors, `graph_of` reads it. Only operands of NumPy's functions travel; those that hold a
-user's function or a file are refused by name. Used by the client's WebTaskAPI and by door.py.
+user's function or a file are refused by name. Used by the client's WebTaskAPI and by gateway.py.
 Source: decision on the JSON form; CAPABILITIES S0.17.
 """
 
@@ -34,9 +34,9 @@ from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import LinkedGraph
 from jmars.tensor.unknown import Unknown, axis_length
-from jmars.web.document import LIMITS, NAME, DocumentError, Limits
-from jmars.web.shapes import fits, promised
-from jmars.web.values import decoded, encoded, function_name, made, parts
+from jmars.web.call_document import LIMITS, NAME, DocumentError, DocumentLimits
+from jmars.web.field_types import field_types, has_type
+from jmars.web.operand_values import decode, decode_fields, encode, encode_fields, function_name
 
 __all__ = ["KINDS", "OPERANDS", "document_of", "graph_of"]
 
@@ -74,7 +74,7 @@ def document_of(data: Mapping[str, TensorData], upload: Callable[[np.ndarray[Any
     data
         Nodes by the names that their results shall have.
     upload
-        Called with each array of the user's that the graph reads; gives the name by which the door knows it.
+        Called with each array of the user's that the graph reads; gives the name by which the gateway knows it.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def document_of(data: Mapping[str, TensorData], upload: Callable[[np.ndarray[Any
 def _row(
     node: TensorData, operand: Operand, inputs: Sequence[int], upload: Callable[[np.ndarray[Any, Any]], str]
 ) -> dict[str, Any]:
-    row: dict[str, Any] = {"inputs": list(inputs), "dtype": encoded(node.dtype), "chunks": encoded(node.chunks)}
+    row: dict[str, Any] = {"inputs": list(inputs), "dtype": encode(node.dtype), "chunks": encode(node.chunks)}
     if operand.line is not None:
         row["line"] = [operand.line.filename[:1000], operand.line.lineno, operand.line.text[:1000]]
     if isinstance(operand, FromArray):
@@ -107,21 +107,23 @@ def _row(
     if isinstance(operand, map_blocks.MapBlocks):
         function, fixed, kwargs = map_blocks.opened(operand.blob)  # ours: made in this process
         function_name(function)  # refuses a user's
-        called = {"function": encoded(function), "fixed": encoded(fixed), "kwargs": encoded(kwargs)}
+        called = {"function": encode(function), "fixed": encode(fixed), "kwargs": encode(kwargs)}
         return {
             "op": _MAP,
             "calls": called,
-            "fields": {name: encoded(getattr(operand, name)) for name in _MAPPED},
+            "fields": {name: encode(getattr(operand, name)) for name in _MAPPED},
             **row,
         }
     name = type(operand).__name__
     if KINDS.get(name) is not type(operand):
         raise UnsupportedError("it is made of a function or a file of this machine, or of control flow")
-    return {"op": name, "fields": parts(operand), **row}
+    return {"op": name, "fields": encode_fields(operand), **row}
 
 
 def graph_of(
-    document: Mapping[str, Any], uploads: Callable[[str], Tensor | None] = lambda name: None, limits: Limits = LIMITS
+    document: Mapping[str, Any],
+    uploads: Callable[[str], Tensor | None] = lambda name: None,
+    limits: DocumentLimits = LIMITS,
 ) -> dict[str, TensorData]:
     """The nodes that a document of operands asks for, by the results' names.
 
@@ -164,10 +166,12 @@ def graph_of(
     return found
 
 
-def _node(row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor | None], limits: Limits) -> TensorData:
+def _node(
+    row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor | None], limits: DocumentLimits
+) -> TensorData:
     if type(row) is not dict or row.keys() - {"op", "fields", "inputs", "dtype", "chunks", "line", "array", "calls"}:
         raise ValueError("an operand has op, fields, inputs, dtype, chunks and line")
-    dtype, chunks = decoded(row["dtype"]), _chunks(decoded(row["chunks"]), limits)
+    dtype, chunks = decode(row["dtype"]), _chunks(decode(row["chunks"]), limits)
     if not isinstance(dtype, np.dtype):
         raise ValueError("its dtype is none")
     check_dtype(dtype)
@@ -182,15 +186,15 @@ def _node(row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor
         raise ValueError("it has lengths that none of its inputs has and that it does not tell")
     if row["op"] == _MAP:
         calls = row["calls"]
-        what = tuple(decoded(calls[name]) for name in ("function", "fixed", "kwargs"))
+        what = tuple(decode(calls[name]) for name in ("function", "fixed", "kwargs"))
         if not callable(what[0]) or type(what[1]) is not dict or type(what[2]) is not dict:
             raise ValueError("it calls a function with two dicts")
-        own = {name: decoded(row["fields"][name]) for name in _MAPPED}
-        if not all(fits(value, promised(map_blocks.MapBlocks)[name]) for name, value in own.items()):
+        own = {name: decode(row["fields"][name]) for name in _MAPPED}
+        if not all(has_type(value, field_types(map_blocks.MapBlocks)[name]) for name, value in own.items()):
             raise ValueError(f"{', '.join(_MAPPED)} are of other types")
         operand: Operand = map_blocks.MapBlocks(**own, blob=map_blocks.packed(what), inputs=inputs, line=line)
     elif row["op"] in KINDS:
-        operand = made(KINDS[row["op"]], row["fields"], inputs=inputs, line=line)
+        operand = decode_fields(KINDS[row["op"]], row["fields"], inputs=inputs, line=line)
     else:
         raise ValueError(f"there is no operand {str(row['op'])[:60]!r} that travels")
     return TensorData(operand, tuple(map(axis_length, chunks)), dtype, chunks)
@@ -210,7 +214,7 @@ def _uploaded(name: Any, uploads: Callable[[str], Tensor | None], dtype: np.dtyp
     return found.rechunk(chunks).data if chunks != found.data.chunks else found.data
 
 
-def _chunks(given: Any, limits: Limits) -> Splits:
+def _chunks(given: Any, limits: DocumentLimits) -> Splits:
     if type(given) is not tuple or not all(type(axis) is tuple and axis for axis in given):
         raise ValueError("chunks are lengths for each axis")
     count = 1

@@ -1,10 +1,10 @@
 """Results that the cluster has lost, computed again from the documents that they were made from.
 
-The door keeps the document of each graph, which tensors of the cluster it read by name, and a digest of what it was
+The gateway keeps the document of each graph, which tensors of the cluster it read by name, and a digest of what it was
 built to. Where a chunk of a result is gone, the document is built once more: if that gives the same operands, reading
 the same tensors, the result is computed again under its old key, so that a stream goes on where it stood. What was lost
 of the results that it reads is computed again first. An array that was sent is not here to be sent again; neither is
-what a graph without a seed has drawn. Used by door.py.
+what a graph without a seed has drawn. Used by gateway.py.
 Source: client/recovery.py, which does the same for Python; RELIABILITY 4.2, row 11.
 """
 
@@ -24,9 +24,9 @@ from jmars.model.states import JobState
 from jmars.tensor.operand import TensorData
 from jmars.tensor.structure import bindings, digest_of
 from jmars.tensor.tensor_graph import TensorGraph
-from jmars.web.sessions import Graph, Session
+from jmars.web.sessions import SubmittedGraph, WebSession
 
-__all__ = ["RECOVERIES", "Recomputing", "fingerprint"]
+__all__ = ["RECOVERIES", "ResultRecovery", "fingerprint"]
 
 log = logging.getLogger("jmars.web")
 
@@ -40,10 +40,10 @@ def fingerprint(graph: TensorGraph) -> str:
 
 
 class Builder(Protocol):
-    """What the door does of it."""
+    """What the gateway does of it."""
 
     async def build(
-        self, session: Session, document: Mapping[str, Any], reads: Mapping[str, str]
+        self, session: WebSession, document: Mapping[str, Any], reads: Mapping[str, str]
     ) -> dict[str, TensorData]:
         """The nodes that a document asks for, by name; it may read just these tensors, by name and key."""
 
@@ -54,7 +54,7 @@ class Builder(Protocol):
         """Nobody needs these tensors any more."""
 
 
-class Recomputing:
+class ResultRecovery:
     """Which results are being computed again, and how.
 
     Parameters
@@ -69,11 +69,11 @@ class Recomputing:
 
     def __init__(
         self,
-        keeper: Callable[[str], tuple[Session, Graph] | None],
-        source: Callable[[Session, Graph], dict[str, Any] | None],
+        keeper: Callable[[str], tuple[WebSession, SubmittedGraph] | None],
+        source: Callable[[WebSession, SubmittedGraph], dict[str, Any] | None],
         builder: Builder,
     ) -> None:
-        self._keeper, self._source, self._builder = keeper, source, builder
+        self._graph_of_result, self._source, self._builder = keeper, source, builder
         self._running: dict[str, asyncio.Task[None]] = {}  # by key
 
     async def again(self, key: str, lost: ChunkLostError) -> None:
@@ -96,7 +96,7 @@ class Recomputing:
             task.cancel()
 
     async def _again(self, key: str, lost: ChunkLostError) -> None:
-        found = self._keeper(key)
+        found = self._graph_of_result(key)
         if found is None:
             raise _hopeless(lost, "an array that was sent, or whose graph is forgotten, cannot be computed")
         session, graph = found
@@ -117,7 +117,7 @@ class Recomputing:
             again = TensorGraph.of([made[name]])
             report = await self._builder.run(again, f"{graph.name} (again)", source["settings"])
             if report["state"] == JobState.SUCCEEDED:
-                if self._keeper(key) is None:  # its session was closed meanwhile
+                if self._graph_of_result(key) is None:  # its session was closed meanwhile
                     self._builder.drop([key])
                 return
             for other in _lost_keys(report["error"]):

@@ -13,9 +13,9 @@ from jmars.tensor.from_array import FromArray
 from jmars.tensor.ops.blockwise.map_blocks import MapBlocks, opened
 from jmars.tensor.structure import digest_of
 from jmars.tensor.tensor_graph import TensorGraph
-from jmars.web.document import DocumentError
-from jmars.web.operands import document_of, graph_of
-from jmars.web.values import decoded, encoded
+from jmars.web.call_document import DocumentError
+from jmars.web.operand_document import document_of, graph_of
+from jmars.web.operand_values import decode, encode
 
 rng = mt.random.default_rng(3)
 x, y = rng.random((20, 30), chunk_size=8), rng.normal(0, 1, (20, 30), chunk_size=8)
@@ -175,16 +175,16 @@ def test_what_may_not_travel_is_refused(document, why):
         graph_of(document)
 
 
-VALUES = [
+VALUE_CLASSES = [
     None, True, 3, -0.0, 2.5, float("inf"), 1 - 2j, "lower", b"\0\xff", (1, (2.0, "a")), [1, 2], {"a": 1, 2: (3,)},
     slice(1, None, -2), Ellipsis, np.dtype("M8[s]"), np.dtype([("a", "f8"), ("b", "i4", (2,))]), np.float32(1.5),
     np.arange(6).reshape(2, 3), np.array("text"), np.linalg.svd, np.sort, np.float64, float,
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", VALUE_CLASSES, ids=repr)
 def test_a_value_comes_back_as_it_was(value):
-    back = decoded(json.loads(json.dumps(encoded(value), allow_nan=False)))
+    back = decode(json.loads(json.dumps(encode(value), allow_nan=False)))
     assert type(back) is type(value)
     assert repr(back) == repr(value)
 
@@ -198,7 +198,7 @@ OTHERS = [
 @pytest.mark.parametrize("value", OTHERS, ids=lambda value: repr(value)[:20])
 def test_other_values_do_not_travel(value):
     with pytest.raises(UnsupportedError):
-        encoded(value)
+        encode(value)
 
 
 NONE = [
@@ -212,7 +212,7 @@ NONE = [
 @pytest.mark.parametrize("value", NONE, ids=repr)
 def test_what_is_no_value_is_refused(value):
     with pytest.raises(ValueError):
-        decoded(value)
+        decode(value)
 
 
 def test_values_that_lie_very_deep_are_refused():
@@ -220,4 +220,4 @@ def test_values_that_lie_very_deep_are_refused():
     for _ in range(100):
         deep = [deep]
     with pytest.raises(ValueError, match="too deep"):
-        decoded(deep)
+        decode(deep)

@@ -24,9 +24,9 @@ from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import Unknown
-from jmars.web.names import find
+from jmars.web.allowed_functions import find_function
 
-__all__ = ["LIMITS", "NAME", "DocumentError", "Limits", "build"]
+__all__ = ["LIMITS", "NAME", "DocumentError", "DocumentLimits", "build"]
 
 NAME = re.compile(r"[A-Za-z_][\w.\-]{0,99}", re.ASCII)  # as a path has them
 _ITEM = re.compile(r"[0-9]{1,9}")
@@ -35,7 +35,7 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 @dataclass(frozen=True)
-class Limits:
+class DocumentLimits:
     """What a document may ask for at most."""
 
     nodes: int = 10_000
@@ -45,7 +45,7 @@ class Limits:
     size: int = 2**56  # bytes of one tensor
 
 
-LIMITS = Limits()
+LIMITS = DocumentLimits()
 
 
 class DocumentError(GraphError):
@@ -65,7 +65,9 @@ class DocumentError(GraphError):
 
 
 def build(
-    document: Mapping[str, Any], uploads: Callable[[str], Tensor | None] = lambda name: None, limits: Limits = LIMITS
+    document: Mapping[str, Any],
+    uploads: Callable[[str], Tensor | None] = lambda name: None,
+    limits: DocumentLimits = LIMITS,
 ) -> dict[str, TensorData]:
     """The nodes of the tensor graph that a document asks for, by the results' names.
 
@@ -106,7 +108,7 @@ def build(
 class _Builder:
     """The values of the nodes so far."""
 
-    def __init__(self, uploads: Callable[[str], Tensor | None], limits: Limits) -> None:
+    def __init__(self, uploads: Callable[[str], Tensor | None], limits: DocumentLimits) -> None:
         self._uploads, self._limits = uploads, limits
         self._values: dict[str, Any] = {}
         self._line: SourceLine | None = None
@@ -123,7 +125,7 @@ class _Builder:
             or node.keys() - {"call", "args", "kwargs"}
         ):
             raise self._error("a node is one call", 'write {"call": "add", "args": [{"ref": "x"}, 1], "kwargs": {}}')
-        function = find(node["call"])
+        function = find_function(node["call"])
         if function is None:
             raise self._error(
                 f"{node['call'][:100]!r} cannot be called from outside", "GET /api/functions lists what can be"

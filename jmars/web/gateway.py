@@ -1,6 +1,6 @@
-"""Door: what the handlers ask for, done on the cluster: graphs submitted, told, cancelled; arrays kept and let go of.
+"""Submits, describes and cancels graphs on the cluster for the HTTP handlers; keeps and releases their arrays.
 
-It holds no bytes of arrays; results pass through fetching.py. Used by the handlers.
+Bytes of results pass through result_reader.py instead.
 Source: seed 003, "作业提交" and "取消作业".
 """
 
@@ -29,17 +29,17 @@ from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import Stored, TensorGraph
 from jmars.tensor.unknown import is_known
-from jmars.web.document import build
-from jmars.web.fetching import MOVING, Fetching
+from jmars.web.call_document import build
+from jmars.web.cluster_connection import PATIENCE, ClusterConnection
 from jmars.web.guard import Guard
-from jmars.web.link import PATIENCE, Link
 from jmars.web.npy import dtype_of, named_dtype
-from jmars.web.operands import OPERANDS, graph_of
-from jmars.web.problems import Problem, of_report
-from jmars.web.recomputing import Recomputing, fingerprint
-from jmars.web.sessions import Array, Graph, Result, Session, Sessions
+from jmars.web.operand_document import OPERANDS, graph_of
+from jmars.web.problems import Problem, problem_from_report
+from jmars.web.result_reader import MOVING, ResultReader
+from jmars.web.result_recovery import ResultRecovery, fingerprint
+from jmars.web.sessions import GraphResult, SessionStore, SubmittedGraph, UploadedArray, WebSession
 
-__all__ = ["Door"]
+__all__ = ["Gateway"]
 
 log = logging.getLogger("jmars.web")
 
@@ -49,7 +49,7 @@ BUILDERS = 4  # documents that are built at the same time, of as many sessions
 QUEUE = 32  # documents that are built or wait for that, each with its text in memory
 
 
-class Door:
+class Gateway:
     """One cluster behind HTTP.
 
     Parameters
@@ -57,33 +57,33 @@ class Door:
     entry
         The cluster.
     token
-        Of the door, not of the cluster.
+        Of the gateway, not of the cluster.
 
     Attributes
     ----------
     counts
-        What /metrics tells of the door itself, by name and labels.
+        What /metrics tells of the gateway itself, by name and labels.
     """
 
     def __init__(self, entry: Entry, token: str) -> None:
         self.entry = entry
         self.guard = Guard(token)
-        self.link = Link(entry, self._ended)
-        self.sessions = Sessions(Path(entry.folder) / STATE if entry.folder else None)
+        self.cluster = ClusterConnection(entry, self._job_ended)
+        self.sessions = SessionStore(Path(entry.folder) / STATE if entry.folder else None)
         self.counts: Counter[tuple[str, ...]] = Counter()
-        self._early: dict[str, dict[str, Any]] = {}  # reports by job
-        self._unwanted: set[str] = set()  # jobs of sessions that are closed
+        self._early_reports: dict[str, dict[str, Any]] = {}  # reports by job
+        self._abandoned_jobs: set[str] = set()  # jobs of sessions that are closed
         self._building: defaultdict[str, asyncio.Lock] = defaultdict(
             asyncio.Lock
         )  # one document of a session at a time
         self._builders = asyncio.Semaphore(BUILDERS)  # and few in all: building takes the interpreter
         self._submitting = 0  # documents that are being submitted
-        self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}  # reports of jobs of our own
-        self._recomputing = Recomputing(self.sessions.keeper, self.sessions.source, self)
-        self.fetching = Fetching(self.link, self._recomputing, self.counts)
+        self._report_waiters: dict[str, asyncio.Future[dict[str, Any]]] = {}  # reports of jobs of our own
+        self._recovery = ResultRecovery(self.sessions.graph_of_result, self.sessions.source, self)
+        self.reader = ResultReader(self.cluster, self._recovery, self.counts)
 
     # -- graphs
-    async def submit(self, session: Session, document: Mapping[str, Any]) -> Graph:
+    async def submit(self, session: WebSession, document: Mapping[str, Any]) -> SubmittedGraph:
         """Start computing what a document asks for.
 
         Raises
@@ -91,7 +91,7 @@ class Door:
         DocumentError, SettingError, Problem
             If it makes no graph, has an unknown setting, or another key.
         """
-        session.check_room()
+        session.check_graph_count()
         if self._submitting >= QUEUE:
             raise Problem(503, "Busy", f"{QUEUE} graphs are being built already", "send it again in a second")
         self._submitting += 1
@@ -100,22 +100,22 @@ class Door:
         finally:
             self._submitting -= 1
 
-    async def _submit(self, session: Session, document: Mapping[str, Any]) -> Graph:
+    async def _submit(self, session: WebSession, document: Mapping[str, Any]) -> SubmittedGraph:
         """`submit`, for one of those that there is room for."""
         settings, name, consumed = _options(session, document)
         reads: dict[str, str] = {}
         data = await self.build(session, document, reads, noted=reads)
         graph = TensorGraph.of(list(data.values()))
         source = {"document": document, "reads": reads, "settings": settings, "fingerprint": fingerprint(graph)}
-        made = Graph("", name, {name: _result(one) for name, one in data.items()})
+        made = SubmittedGraph("", name, {name: _result(one) for name, one in data.items()})
         made.temporary = await self._store_arrays(graph)
         told = (False, [(one.key, one.dtype, one.chunks, None) for one in made.results.values()])  # for Cluster.job(id)
         try:
-            made.id = await self._start(graph, name, settings, told)
+            made.id = await self._submit_job(graph, name, settings, told)
         except BaseException:
-            self.drop(made.kept())
+            self.drop(made.retained_keys())
             raise
-        made.name, kept = name or made.id, made.kept()
+        made.name, kept = name or made.id, made.retained_keys()
         consumed = [one for one in consumed if one in session.arrays]
         made.temporary += [session.arrays[one].key for one in consumed]
         for one in made.results.values():
@@ -126,27 +126,27 @@ class Door:
             self.sessions.find(session.id)  # it may have been closed meanwhile
             self.sessions.add_graph(session, made, source, consumed)
         except BaseException:  # who asked is told that there is no such graph, so there must be none
-            await self._abandon(made.id, kept)
+            await self._abandon_job(made.id, kept)
             raise
-        early = self._early.pop(made.id, None)
+        early = self._early_reports.pop(made.id, None)
         if early is not None:
-            self._settle(made, early)
-            self._note_end(session, made.id)
+            self._finish_graph(made, early)
+            self._save_end(session, made.id)
         return made
 
-    async def describe(self, session: Session, graph: Graph, wait: float = 0.0) -> dict[str, Any]:
+    async def describe(self, session: WebSession, graph: SubmittedGraph, wait: float = 0.0) -> dict[str, Any]:
         """How a graph stands; with `wait`, when it has ended or so many seconds have passed."""
         told: dict[str, Any] = {}
         try:
             if wait > 0 and not graph.ended:
-                await self.link.ask("session", "wait", graph.id, wait, patience=wait + PATIENCE)
-            told = await self.link.ask("session", "describe", graph.id)
+                await self.cluster.ask("session", "wait", graph.id, wait, patience=wait + PATIENCE)
+            told = await self.cluster.ask("session", "describe", graph.id)
         except UnknownTaskError:
-            told = {"state": str(JobState.FAILED), "error": "it ended long ago, while no door was open"}
-        if not graph.ended and told["state"] in TERMINAL:  # it ended while no door was there to hear of it
+            told = {"state": str(JobState.FAILED), "error": "it ended long ago, while no gateway was open"}
+        if not graph.ended and told["state"] in TERMINAL:  # it ended while no gateway was there to hear of it
             error = None if told["error"] is None else ("OperandError", told["error"], "", b"", "")
-            self._settle(graph, {"state": told["state"], "error": error, "line": None})
-            self._note_end(session, graph.id)
+            self._finish_graph(graph, {"state": told["state"], "error": error, "line": None})
+            self._save_end(session, graph.id)
         elif not graph.ended:
             graph.state = told["state"]
         succeeded = graph.state == JobState.SUCCEEDED
@@ -165,12 +165,12 @@ class Door:
             "results": {name: one.described() for name, one in graph.results.items()},
         }
 
-    async def cancel(self, graph: Graph) -> None:
+    async def cancel(self, graph: SubmittedGraph) -> None:
         """Ask for the end of a graph; no effect when it has ended."""
         if not graph.ended:
-            await self.link.ask("session", "cancel", graph.id)
+            await self.cluster.ask("session", "cancel", graph.id)
 
-    async def result(self, session: Session, graph: Graph, name: str) -> Result:
+    async def result(self, session: WebSession, graph: SubmittedGraph, name: str) -> GraphResult:
         """A result that can be read now; raises Problem with the reason where it cannot."""
         found = graph.results.get(name)
         if found is None:
@@ -185,28 +185,28 @@ class Door:
             raise Problem(409, "NotReadyError", f"graph {graph.id} has no results: {why}", hint, line)
         if found.chunks is None:
             raise Problem(
-                410, "GoneError", f"the shape of {name!r} was told to an earlier door", "send the graph again"
+                410, "GoneError", f"the shape of {name!r} was told to an earlier gateway", "send the graph again"
             )
         return found
 
-    def release(self, session: Session, graph: Graph, name: str) -> None:
+    def release(self, session: WebSession, graph: SubmittedGraph, name: str) -> None:
         """Let go of one result; it cannot be read any more."""
         found = self.sessions.remove_result(session, graph, name)
-        if not found.borrowed and found.key not in graph.kept():
+        if not found.borrowed and found.key not in graph.retained_keys():
             self.drop([found.key])
 
     # -- sessions and arrays
-    async def close_session(self, session: Session) -> None:
+    async def close_session(self, session: WebSession) -> None:
         """Cancel what runs and let go of everything; from here on nobody finds it."""
         self.sessions.close(session)
         self._building.pop(session.id, None)
         running = [graph for graph in session.graphs.values() if not graph.ended]
-        self._unwanted |= {graph.id for graph in running}
-        self.drop(session.kept())
+        self._abandoned_jobs |= {graph.id for graph in running}
+        self.drop(session.retained_keys())
         for graph in running:
-            self._early.pop(graph.id, None)
+            self._early_reports.pop(graph.id, None)
             graph.state = str(JobState.CANCELLED)  # for those that listen or wait
-        asked = (self.link.ask("session", "cancel", graph.id) for graph in running)
+        asked = (self.cluster.ask("session", "cancel", graph.id) for graph in running)
         for answer in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(answer, BaseException) and not isinstance(answer, UnknownTaskError):
                 raise answer
@@ -214,7 +214,7 @@ class Door:
     def drop(self, keys: Sequence[str]) -> None:
         """Nobody needs these tensors any more."""
         if keys:
-            self.link.tell("session", "drop", list(keys))
+            self.cluster.tell("session", "drop", list(keys))
 
     async def store(self, key: str, splits: Splits, parts: AsyncIterator[bytes]) -> None:
         """Make bytes the tensor `key`: `parts` gives those of each chunk, in C order of the grid, as they come.
@@ -222,21 +222,21 @@ class Door:
         Whatever goes wrong, nothing stays on the cluster.
         """
         count = math.prod(map(len, splits))
-        first = await self.link.ask("session", "take_chunks", count)
+        first = await self.cluster.ask("session", "take_chunks", count)
         try:
             chunk = first
             async for part in parts:
-                await self.link.ask("passing", "put", chunk, part, checksum(part), patience=MOVING)
+                await self.cluster.ask("passing", "put", chunk, part, checksum(part), patience=MOVING)
                 chunk += 1
-            await self.link.ask("session", "keep", key, first, count)
+            await self.cluster.ask("session", "keep", key, first, count)
         except BaseException:
-            self.link.tell("store", "abandon", first, count)
+            self.cluster.tell("store", "abandon", first, count)
             raise
 
     # -- what `recomputing` needs, and `submit`
     async def build(
         self,
-        session: Session,
+        session: WebSession,
         document: Mapping[str, Any],
         reads: Mapping[str, str],
         noted: dict[str, str] | None = None,
@@ -244,7 +244,7 @@ class Door:
         """The nodes that a document asks for; it may read only the tensors in `reads`, in which `noted` puts them."""
 
         def tensor(name: str) -> Tensor | None:
-            found = self._found(session, name)
+            found = self._find_stored(session, name)
             if found is not None and noted is not None:
                 noted[name] = found.key
             return None if found is None or reads.get(name) != found.key else _tensor(found)
@@ -257,43 +257,43 @@ class Door:
         """Run a graph to its end; returns the report."""
         temporary = await self._store_arrays(graph)
         try:
-            job = await self._start(graph, name, settings)
-            if job in self._early:
-                return self._early.pop(job)
-            awaited = self._awaited[job] = asyncio.get_running_loop().create_future()
+            job = await self._submit_job(graph, name, settings)
+            if job in self._early_reports:
+                return self._early_reports.pop(job)
+            awaited = self._report_waiters[job] = asyncio.get_running_loop().create_future()
             try:
                 report: Mapping[str, Any] = await awaited
                 return report
             finally:
-                self._awaited.pop(job, None)
+                self._report_waiters.pop(job, None)
         finally:
             self.drop(temporary)
 
     def close(self) -> None:
         """Hang up."""
-        self._recomputing.close()
-        self.link.close()
+        self._recovery.close()
+        self.cluster.close()
         self.sessions.end()
 
     # -- own
-    async def _start(self, graph: TensorGraph, name: str, settings: Mapping[str, Any], told: Any = None) -> str:
+    async def _submit_job(self, graph: TensorGraph, name: str, settings: Mapping[str, Any], told: Any = None) -> str:
         """Submit a graph; returns its job."""
         ticket = secrets.token_hex(8)
         try:
             blob = await asyncio.to_thread(cloudpickle.dumps, graph)
-            job: str = await self.link.ask("session", "submit", blob, name, dict(settings), ticket, b"", None, told)
+            job: str = await self.cluster.ask("session", "submit", blob, name, dict(settings), ticket, b"", None, told)
         except BaseException:  # it may have begun all the same, when the answer came too late
-            self.link.tell("session", "withdraw", ticket)
+            self.cluster.tell("session", "withdraw", ticket)
             raise
         return job
 
-    def _found(self, session: Session, name: str) -> Array | Result | None:
+    def _find_stored(self, session: WebSession, name: str) -> UploadedArray | GraphResult | None:
         """What lies on the cluster under a name: an uploaded array, or GRAPH/NAME, a result of the session."""
         graph, _, result = name.rpartition("/")
         one = session.graphs[graph].results.get(result) if graph in session.graphs else session.arrays.get(name)
         if one is None or one.chunks is None:
             return None
-        if isinstance(one, Result) and session.graphs[graph].state != JobState.SUCCEEDED:
+        if isinstance(one, GraphResult) and session.graphs[graph].state != JobState.SUCCEEDED:
             return None
         return one
 
@@ -311,42 +311,42 @@ class Door:
             raise
         return stored
 
-    def _ended(self, report: dict[str, Any]) -> None:
+    def _job_ended(self, report: dict[str, Any]) -> None:
         """The cluster says that a job has ended."""
         job = report["job"]
-        found = self.sessions.of_job(job)
+        found = self.sessions.graph_of_job(job)
         if found is not None:
             session, graph = found
-            self._settle(graph, report)
-            self._note_end(session, job)
-        elif job in self._awaited:
-            self._awaited.pop(job).set_result(report)
-        elif job in self._unwanted:
-            self._unwanted.discard(job)
+            self._finish_graph(graph, report)
+            self._save_end(session, job)
+        elif job in self._report_waiters:
+            self._report_waiters.pop(job).set_result(report)
+        elif job in self._abandoned_jobs:
+            self._abandoned_jobs.discard(job)
             self.drop(report["results"])
         else:  # it may be ours: `submit` has not been answered yet
-            self._early[job] = report
-            for old in list(self._early)[:-EARLY]:
-                del self._early[old]
+            self._early_reports[job] = report
+            for old in list(self._early_reports)[:-EARLY]:
+                del self._early_reports[old]
 
-    async def _abandon(self, job: str, keys: Sequence[str]) -> None:
+    async def _abandon_job(self, job: str, keys: Sequence[str]) -> None:
         """End a job that nobody is told of; nothing of it stays."""
-        if self._early.pop(job, None) is None:
-            self._unwanted.add(job)  # what it gives is let go of at its end
+        if self._early_reports.pop(job, None) is None:
+            self._abandoned_jobs.add(job)  # what it gives is let go of at its end
         self.drop(keys)
-        await self.link.ask("session", "cancel", job)
+        await self.cluster.ask("session", "cancel", job)
 
-    def _note_end(self, session: Session, job: str) -> None:
-        """Write down that a graph has ended; where there is no room, the door after this one asks the cluster."""
+    def _save_end(self, session: WebSession, job: str) -> None:
+        """Write down that a graph has ended; where there is no room, the gateway after this one asks the cluster."""
         try:
-            self.sessions.note_graph(session, job)
+            self.sessions.save_graph(session, job)
         except StorageError as error:
             log.warning("the end of %s is not written down: %s", job, error)
 
-    def _settle(self, graph: Graph, report: Mapping[str, Any]) -> None:
+    def _finish_graph(self, graph: SubmittedGraph, report: Mapping[str, Any]) -> None:
         """A graph has ended."""
         graph.state = report["state"]
-        graph.error = of_report(report["error"], report["line"])
+        graph.error = problem_from_report(report["error"], report["line"])
         if graph.state == JobState.CANCELLED:
             graph.error = Problem(0, "JobCancelledError", f"{graph.id} was cancelled", "send it again").as_json()
         settled = report.get("settled") or {}
@@ -354,20 +354,20 @@ class Door:
             told = settled.get(one.key)
             if told is not None:
                 one.chunks = tuple(map(tuple, told))
-        self.drop(graph.temporary if graph.state == JobState.SUCCEEDED else graph.kept())
+        self.drop(graph.temporary if graph.state == JobState.SUCCEEDED else graph.retained_keys())
         graph.temporary = []
 
 
-def _tensor(one: Array | Result) -> Tensor:
+def _tensor(one: UploadedArray | GraphResult) -> Tensor:
     """What lies on the cluster, as a tensor."""
     assert one.chunks is not None
     data = TensorData(Stored(), tuple(map(sum, one.chunks)), dtype_of(one.dtype), one.chunks)
     data.key = one.key
     stored = Tensor(data)
-    return stored.transpose() if isinstance(one, Array) and one.fortran else stored
+    return stored.transpose() if isinstance(one, UploadedArray) and one.fortran else stored
 
 
-def _options(session: Session, document: Mapping[str, Any]) -> tuple[dict[str, Any], str, list[str]]:
+def _options(session: WebSession, document: Mapping[str, Any]) -> tuple[dict[str, Any], str, list[str]]:
     """Settings, name, and arrays to consume, of a document."""
     unknown = document.keys() - {"nodes", OPERANDS, "results", "settings", "name", "consumes"}
     if unknown:
@@ -381,9 +381,9 @@ def _options(session: Session, document: Mapping[str, Any]) -> tuple[dict[str, A
     return settings, name[:200], list(dict.fromkeys(consumed))
 
 
-def _result(data: TensorData) -> Result:
+def _result(data: TensorData) -> GraphResult:
     chunks = data.chunks if is_known(data.chunks) else None
-    return Result(data.key, named_dtype(data.dtype), chunks, isinstance(data.op, Stored))
+    return GraphResult(data.key, named_dtype(data.dtype), chunks, isinstance(data.op, Stored))
 
 
 async def _parts(array: np.ndarray[Any, Any], splits: Splits) -> AsyncIterator[bytes]:

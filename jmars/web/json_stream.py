@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from itertools import islice
 from typing import Any
 
-__all__ = ["json_pieces"]
+__all__ = ["stream_json"]
 
 PIECE = 2_000  # tokens, some 2 ms of work
 
@@ -25,7 +25,7 @@ def _plain(value: Any) -> Any:
 _ENCODER = json.JSONEncoder(allow_nan=False, default=_plain)
 
 
-async def json_pieces(value: Any) -> AsyncIterator[str]:
+async def stream_json(value: Any) -> AsyncIterator[str]:
     """The text of a value, piece by piece; the event loop runs what else is there after each.
 
     Raises
@@ -36,7 +36,7 @@ async def json_pieces(value: Any) -> AsyncIterator[str]:
     Examples
     --------
     >>> async def text(value):
-    ...     return [piece async for piece in json_pieces(value)]
+    ...     return [piece async for piece in stream_json(value)]
     >>> asyncio.run(text({"chunks": [2, 1]}))
     ['{"chunks": [2, 1]}']
     """

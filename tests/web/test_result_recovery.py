@@ -17,7 +17,7 @@ MANY = 8
 
 
 class Damaged:
-    """A door of a cluster with little memory, whose spill files are cut short when that is asked for."""
+    """A gateway of a cluster with little memory, whose spill files are cut short when that is asked for."""
 
     def __init__(self, web: Web, spill: Path) -> None:
         self.web, self._spill = web, spill
@@ -42,8 +42,8 @@ class Damaged:
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Iterator[Damaged]:
-    with Cluster(n_workers=1, memory_limit="256MiB", spill_dir=tmp_path) as cluster, cluster.serve() as door:
-        web = Web(door.url, door.header.read_text().split()[-1])
+    with Cluster(n_workers=1, memory_limit="256MiB", spill_dir=tmp_path) as cluster, cluster.serve() as gateway:
+        web = Web(gateway.url, gateway.header.read_text().split()[-1])
         yield Damaged(web, tmp_path)
         web.http.close()
 
