@@ -22,7 +22,7 @@ from jmars.optimize.redraw import HELD, STORED
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.ops.chunks.rechunk import Rechunk
-from jmars.tensor.ops.elementwise.formula import Elementwise
+from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
 from jmars.tensor.ops.index.basic_indexing import Slice
 from jmars.tensor.ops.random.draws import Doubles
 from jmars.tensor.tensor_graph import TensorGraph
@@ -135,7 +135,7 @@ def _uncut(graph: TensorGraph) -> TensorGraph:
             continue
         if not isinstance(operands[k], Rechunk) or k in asked or inputs[k][0] not in drawn:
             continue
-        if all(type(operands[one]) is Elementwise and metas[one].shape == metas[k].shape for one in readers[k]):
+        if all(type(operands[one]) is ElementwiseOperand and metas[one].shape == metas[k].shape for one in readers[k]):
             wanted[inputs[k][0]], stands_for[k] = metas[k].chunks, inputs[k][0]
     return _recut(graph, wanted, stands_for) if wanted else graph
 
@@ -145,7 +145,7 @@ def _drawn(graph: TensorGraph, readers: Sequence[Sequence[int]]) -> set[int]:
     parts, asked, metas = _parts(graph), set(graph.results), graph.metas
     found: set[int] = set()
     for k, (operand, read) in enumerate(zip(graph.operands, graph.inputs, strict=True)):
-        if type(operand) is Elementwise and read and len(readers[k]) == 1 and k not in asked:
+        if type(operand) is ElementwiseOperand and read and len(readers[k]) == 1 and k not in asked:
             alike = all(metas[one].shape == metas[k].shape and metas[one].chunks == metas[k].chunks for one in read)
             if alike and all(one in parts or one in found for one in read):
                 found.add(k)
@@ -170,7 +170,7 @@ def _recut(graph: TensorGraph, wanted: dict[int, Splits], stands_for: dict[int, 
         own = [number[one] for one in read]
         if k in wanted:
             splits = wanted[k]
-            assert isinstance(operand, Elementwise)
+            assert isinstance(operand, ElementwiseOperand)
             for place, one in enumerate(read):
                 if one not in wanted:
                     cut = replace(graph.metas[one], key=f"{graph.metas[one].key}/{k}", chunks=splits)

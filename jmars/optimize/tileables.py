@@ -15,14 +15,14 @@ from typing import ClassVar
 from jmars.kernels.fusing import joined_expression
 from jmars.optimize.regions import Limits
 from jmars.tensor.operand import Operand, TensorMeta
-from jmars.tensor.ops.elementwise.formula import Elementwise
+from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
 from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["FusedElementwise", "fuse_tileables"]
 
 
 @dataclass(frozen=True, eq=False)
-class FusedElementwise(Elementwise):
+class FusedElementwise(ElementwiseOperand):
     """Several elementwise operands as one; `function` names them all, the line is that of the last."""
 
     name: ClassVar[str] = "fused elementwise"
@@ -78,7 +78,7 @@ def _roots(graph: TensorGraph, limits: Limits) -> list[int]:
     room = limits.room if limits.room is not None else math.inf
     for k in range(len(root) - 1, -1, -1):
         operand, own_inputs = graph.operands[k], set(graph.inputs[k])
-        if type(operand) is not Elementwise:
+        if type(operand) is not ElementwiseOperand:
             continue
         own = operand.expression.ops
         ends = {root[reader] for reader in readers[k]}
@@ -109,11 +109,11 @@ def _fused(graph: TensorGraph, members: list[int]) -> tuple[FusedElementwise, tu
     """(operand, what it reads) of a group."""
     parts = [graph.operands[k] for k in members]
     expression, read = joined_expression(
-        [part.expression for part in parts if isinstance(part, Elementwise)],
+        [part.expression for part in parts if isinstance(part, ElementwiseOperand)],
         [graph.inputs[k] for k in members],
         members,
     )
     last = parts[-1]
-    assert isinstance(last, Elementwise)
+    assert isinstance(last, ElementwiseOperand)
     name = "+".join(part.label for part in parts)
     return FusedElementwise(name, expression, last.splits, line=last.line), read

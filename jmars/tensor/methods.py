@@ -85,7 +85,7 @@ class TensorMethods(Aliases):
     @real.setter
     def real(self, value: Any) -> None:
         if self.dtype.kind == "c":
-            call("method.write_half", self, "real", value)
+            call("method.set_complex_part", self, "real", value)
         else:
             self[...] = value
 
@@ -98,7 +98,7 @@ class TensorMethods(Aliases):
     def imag(self, value: Any) -> None:
         if self.dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")  # NumPy's words
-        call("method.write_half", self, "imag", value)
+        call("method.set_complex_part", self, "imag", value)
 
     # Reductions
 

@@ -278,7 +278,7 @@ class Tensor(TensorMethods):
             )
         self._check_write()
         whole = () if same else (self.shape, self.chunks)
-        self._rebind(call("method.fitted" if whole else "method.astype", value, self.dtype, *whole))
+        self._rebind(call("method.cast_and_broadcast" if whole else "method.astype", value, self.dtype, *whole))
         return self
 
     # NumPy's protocols

@@ -30,7 +30,7 @@ _EXCLUDED = {  # of those modules
     "copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis",  # they write into an array
     "asarray_chkfinite",  # it computes at once
     "array2string", "array_str", "array_repr", "shares_memory", "may_share_memory",  # they give no array
-    "method.pow", "method.fitted", "method.reduce",  # other names of power, or inner ones
+    "method.pow", "method.cast_and_broadcast", "method.reduce",  # other names of power, or inner ones
 }  # fmt: skip
 _RANDOM = "random.default_rng."
 _EXCLUDED_DRAWS = ("shuffle", "spawn", "bytes", "bit_generator")  # they write into an array, or give none

@@ -41,27 +41,20 @@ from jmars.web.operand_values import decode, decode_fields, encode, encode_field
 __all__ = ["KINDS", "OPERANDS", "document_of", "graph_of"]
 
 OPERANDS = "operands"  # the key by which this form is known
-_TELLING = {
-    "Deferred",
-    "Field",
-    "Inverse",
-    "Lines",
-    "Masked",
-    "Packed",
-    "Part",
-}  # whose own lengths only a run can tell
+_TELLING = {  # operands whose lengths only a run can tell
+    "Deferred", "MaskSelection", "UniqueElements", "UniqueField", "UniqueInverse", "UniqueSlices", "UniqueSlicesField",
+}  # fmt: skip
 _ARRAY, _MAP = "array", "MapBlocks"
 _MAPPED = ("function", "which", "grid", "with_place")  # of a mapped function, beside its pickle, which does not travel
 KINDS: dict[str, type[Operand]] = {
     kind.__name__: kind
     for kind in (
         axes.Reshape, axes.Transpose, blockwise.Blockwise, contraction.Contraction, cumulative.Scan, Deferred,
-        formula.Elementwise, concatenate.Concatenate, boolean_mask.Masked, boolean_mask.PutTrue, draws.Doubles,
-        draws.Draws, tensor_parameters.GivenDraws, permutation.Order, ranges.Range, rechunk.Rechunk,
-        reduction.Reduction, sample_sort.Merged,
-        sample_sort.MergeParts, basic_indexing.Slice, take.Take, unique.Field, unique.Inverse, unique.Packed,
-        unique_axis.Lines, unique_axis.Part,
-        scatter.SetPositions, setitem.SetPart,
+        formula.ElementwiseOperand, concatenate.Concatenate, boolean_mask.MaskSelection, boolean_mask.MaskAssignment,
+        draws.Doubles, draws.Draws, tensor_parameters.TensorParameterDraws, permutation.Permutation, ranges.Range,
+        rechunk.Rechunk, reduction.Reduction, sample_sort.SampleSort, sample_sort.MergeParts, basic_indexing.Slice,
+        take.Take, unique.UniqueField, unique.UniqueInverse, unique.UniqueElements, unique_axis.UniqueSlices,
+        unique_axis.UniqueSlicesField, scatter.SetPositions, setitem.SetSlice,
     )
 }  # fmt: skip
 
@@ -105,7 +98,7 @@ def _row(
         operand.check()
         return {"op": _ARRAY, "array": upload(operand.array), **row}
     if isinstance(operand, map_blocks.MapBlocks):
-        function, fixed, kwargs = map_blocks.opened(operand.blob)  # ours: made in this process
+        function, fixed, kwargs = map_blocks.unpickled(operand.blob)  # ours: made in this process
         function_name(function)  # refuses a user's
         called = {"function": encode(function), "fixed": encode(fixed), "kwargs": encode(kwargs)}
         return {
@@ -192,7 +185,7 @@ def _node(
         own = {name: decode(row["fields"][name]) for name in _MAPPED}
         if not all(has_type(value, field_types(map_blocks.MapBlocks)[name]) for name, value in own.items()):
             raise ValueError(f"{', '.join(_MAPPED)} are of other types")
-        operand: Operand = map_blocks.MapBlocks(**own, blob=map_blocks.packed(what), inputs=inputs, line=line)
+        operand: Operand = map_blocks.MapBlocks(**own, blob=map_blocks.pickled(what), inputs=inputs, line=line)
     elif row["op"] in KINDS:
         operand = decode_fields(KINDS[row["op"]], row["fields"], inputs=inputs, line=line)
     else:

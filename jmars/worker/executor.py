@@ -43,7 +43,7 @@ from jmars.errors import ExecutionInterrupted, JmarsError, text_of
 from jmars.kernels import Program, compile_program, settled, take_member
 from jmars.model.messages import Raised
 from jmars.storage.arena import HEADER
-from jmars.tensor.ops.blockwise.map_blocks import opened
+from jmars.tensor.ops.blockwise.map_blocks import unpickled
 from jmars.worker.claims import Claims
 from jmars.worker.granted import Granted, for_memory
 from jmars.worker.meter import Meter
@@ -129,7 +129,7 @@ def run_executor(
         if message[0] == "forget":
             programs.clear()
             compile_program.cache_clear()
-            opened.cache_clear()
+            unpickled.cache_clear()
             continue
         _, flag, operands, caps = message
         if not claims.take():

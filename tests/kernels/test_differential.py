@@ -17,7 +17,7 @@ from jmars.kernels.machine_code import llvm_there
 from jmars.kernels.numexpr_backend import numexpr_text
 from jmars.kernels.operations import OPERATIONS
 from jmars.kernels.program import Elementwise, Program, single
-from jmars.tensor.ops.elementwise.formula import Formula, Value
+from jmars.tensor.ops.elementwise.formula import Formula, FormulaValue
 from jmars.tensor.tensor import as_tensor
 
 HOSTILE = {
@@ -87,7 +87,7 @@ def by_numpy(tree: tuple, arrays: list[np.ndarray]) -> np.ndarray:
             return value if own is None or value.dtype != "f8" else own(*args)
 
 
-def by_formula(tree: tuple, formula: Formula, values: list[Value]) -> Value:
+def by_formula(tree: tuple, formula: Formula, values: list[FormulaValue]) -> FormulaValue:
     match tree:
         case ("x", i):
             return values[i]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.ops.blockwise.overlap import bordered, widths
+from jmars.tensor.ops.blockwise.overlap import add_halos, halo_widths
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import numbered, same
 from tests.tensor.engine import tiled
@@ -43,13 +43,13 @@ def test_blocks_are_slices_of_the_padded_array(data):
         box = []
         for axis, i in enumerate(place):
             start = sum(chunks[axis][:i]) + (depths[axis] if edges[axis] != "none" else 0)
-            low, high = widths(x, depths, edges)[axis][i]
+            low, high = halo_widths(x, depths, edges)[axis][i]
             box.append(slice(start - low, start + chunks[axis][i] + high))
         blocks.append(wide[tuple(box)])
-    result = bordered(x, depths, edges)
+    result = add_halos(x, depths, edges)
     assert result.chunks == tuple(
         tuple(n + sum(around) for n, around in zip(axis, sides))
-        for axis, sides in zip(chunks, widths(x, depths, edges))
+        for axis, sides in zip(chunks, halo_widths(x, depths, edges))
     )
     edges_of = [[0, *itertools.accumulate(axis)] for axis in result.chunks]
     value = result.fetch()
@@ -60,8 +60,8 @@ def test_blocks_are_slices_of_the_padded_array(data):
 
 def test_no_block_reads_a_neighbour_as_a_whole():
     x = mt.ones((40, 40), chunk_size=10)
-    graph = tiled(TensorGraph.of([bordered(x, (1, 1), ("none", "none")).data]))
-    blocks = [i for i in range(graph.n) if graph.programs[graph.program[i]].name == "borders"]
+    graph = tiled(TensorGraph.of([add_halos(x, (1, 1), ("none", "none")).data]))
+    blocks = [i for i in range(graph.n) if graph.programs[graph.program[i]].name == "halo"]
     assert len(blocks) == 16
     for i in blocks:
         sizes = sorted(graph.nbytes[graph.inputs(i)].tolist())
@@ -70,10 +70,10 @@ def test_no_block_reads_a_neighbour_as_a_whole():
 
 def test_the_only_chunk_is_its_own_neighbour():
     x = mt.asarray(np.arange(6))
-    same(bordered(x, (2,), ("periodic",)), [4, 5, 0, 1, 2, 3, 4, 5, 0, 1])
+    same(add_halos(x, (2,), ("periodic",)), [4, 5, 0, 1, 2, 3, 4, 5, 0, 1])
 
 
 def test_an_unknown_edge_is_said():
     with pytest.raises(ValueError, match="no boundary"):
-        bordered(mt.ones(4), (1,), ("other",))
-    assert bordered(mt.ones(4), (0,), ("other",)).shape == (4,)
+        add_halos(mt.ones(4), (1,), ("other",))
+    assert add_halos(mt.ones(4), (0,), ("other",)).shape == (4,)

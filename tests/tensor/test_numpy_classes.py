@@ -13,7 +13,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.numpy_classes import ndarray
-from jmars.tensor.ops.blockwise.map_blocks import opened, packed
+from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
 
 
 def test_both_kinds_of_array_are_instances_and_numbers_are_not():
@@ -84,7 +84,7 @@ def test_in_functions_of_blocks_it_is_numpys():
     def kinds(x, given=mt.ndarray):
         return type(x) is kind, given, type(masked(x, mask=False))
 
-    same, given, made = opened(packed(kinds))(np.ones(1))
+    same, given, made = unpickled(pickled(kinds))(np.ones(1))
     assert same and given is np.ndarray and made is np.ma.MaskedArray
 
 

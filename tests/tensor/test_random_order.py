@@ -7,7 +7,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.tensor.ops.random.numpy_random import Generator, RandomState
-from jmars.tensor.ops.random.permutation import mixed
+from jmars.tensor.ops.random.permutation import permute
 from tests.tensor.cut import same
 
 
@@ -82,7 +82,7 @@ def test_orders_of_few_come_all_alike():
     """Each of the 24 orders of four things, by 6,000 keys: chi squared of 23 degrees."""
     rng, counts = np.random.default_rng(2), {}
     for _ in range(6000):
-        order = tuple(mixed(np.arange(4, dtype=np.uint64), 4, rng.integers(0, 2**64, 6, np.uint64)).tolist())
+        order = tuple(permute(np.arange(4, dtype=np.uint64), 4, rng.integers(0, 2**64, 6, np.uint64)).tolist())
         counts[order] = counts.get(order, 0) + 1
     assert len(counts) == 24
     assert sum((n - 250) ** 2 / 250 for n in counts.values()) < 49.7  # larger by chance once in a thousand

@@ -46,9 +46,9 @@ def test_rows_that_become_columns_are_shuffled_where_memory_is_short():
     columns = mt.asarray(a).rechunk((10, 130)).rechunk((120, 10))
     same(columns, a)
     assert columns.data.op.name == "rechunk"
-    assert columns.data.op.inputs[0].op.name == "spread"
+    assert columns.data.op.inputs[0].op.name == "shuffle"
     graph = tiled(TensorGraph.of([mt.ones((120, 130), chunk_size=(10, 130)).rechunk((120, 10)).data]))
     assert graph.n == 12 + 12 + 13, "as many as chunks, not as many as pieces"
     set_engine(OneByOne())
     columns = mt.asarray(a).rechunk((10, 130)).rechunk((120, 10))
-    assert columns.data.op.inputs[0].op.name != "spread", "there is room for all of it"
+    assert columns.data.op.inputs[0].op.name != "shuffle", "there is room for all of it"

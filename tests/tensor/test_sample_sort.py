@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.engine import set_engine
-from jmars.tensor.ops.sort.sample_sort import sorted_line
+from jmars.tensor.ops.sort.sample_sort import sort_long_axis
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import OneByOne
 
@@ -36,7 +36,7 @@ def values(kind, n, dtype, seed):
 def test_any_line_in_order(kind, n, dtype, data):
     a = values(kind, n, "i8" if dtype.startswith("M") else dtype, n).astype(dtype)
     x = data.draw(cut(a))
-    result = sorted_line(x)
+    result = sort_long_axis(x)
     assert result.chunks == x.chunks
     same(result, np.sort(a))
 
@@ -71,6 +71,6 @@ def test_no_chunk_of_a_sorted_line_is_much_larger_than_the_others(tight):
 @pytest.mark.parametrize("cut", [(3, 0, 4), (0, 7), (0, 2, 0, 5, 0)])
 def test_empty_chunks_bring_nothing(cut):
     a = np.array([5, 1, 4, 1, 5, 9, 2])
-    result = sorted_line(mt.asarray(a).rechunk((cut,)))
+    result = sort_long_axis(mt.asarray(a).rechunk((cut,)))
     assert result.chunks == (cut,)
     same(result, np.sort(a))

@@ -99,6 +99,6 @@ def test_few_elements_are_brought_together_and_nothing_is_sorted():
     assert len(engine.stages) == 1 + 1
     drawn = quantile_selection.sample(out := np.empty(-(-n // 128)), [a], (128,), 3)
     assert drawn is None and np.isin(out, a).all()
-    ranges = quantile_selection.ranges_of(out, (0.05, 0.5), quantile_selection.SIGMAS)
-    told = quantile_selection.count_within(None, [a, ranges], (), None)
+    ranges = quantile_selection.candidate_ranges(out, (0.05, 0.5), quantile_selection.SIGMAS)
+    told = quantile_selection.count_ranges(None, [a, ranges], (), None)
     assert told.nbytes < 0.4 * a.nbytes  # of so few elements; the longer the line, the less

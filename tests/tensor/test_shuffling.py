@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.ops.chunks.shuffle import join_pieces, shuffled
+from jmars.tensor.ops.chunks.shuffle import join_pieces, shuffle
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import numbered, same, shapes, splits
@@ -25,7 +25,7 @@ def cut_twice(draw):
 @given(cut_twice())
 def test_any_cut_becomes_any_other(given_):
     a, x, chunks = given_
-    result = Tensor(shuffled(x.data, chunks))
+    result = Tensor(shuffle(x.data, chunks))
     assert result.chunks == chunks
     same(result, a)
 
@@ -34,7 +34,7 @@ def test_any_cut_becomes_any_other(given_):
 def test_ranges_gathered_into_one_line_give_the_same(given_):
     a, x, chunks = given_
     engine = OneByOne()
-    result = shuffled(x.data, chunks)
+    result = shuffle(x.data, chunks)
     lines = result.op.inputs[0]
     engine.execute([lines])
     held = engine.chunks[lines.key]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.optimize.prune import prune
-from jmars.tensor.ops.index.basic_indexing import local_slice, parts_of
+from jmars.tensor.ops.index.basic_indexing import axis_slices, local_slice
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import basic_indices, cut_arrays, same, slices, splits
 from tests.tensor.engine import tiled
@@ -27,7 +27,7 @@ def test_parts_of_an_axis_follow_one_another(data):
     lengths, entry = data.draw(splits(length)), data.draw(slices(length))
     chunks = np.split(np.arange(length), np.cumsum(lengths)[:-1])
     step = entry.step or 1
-    parts = parts_of(lengths, entry)
+    parts = axis_slices(lengths, entry)
     taken = [chunks[p.chunk][local_slice(p.start, p.taken, step)] for p in parts]
     np.testing.assert_array_equal(np.concatenate(taken), np.arange(length)[entry])
     assert all(p.taken for p in parts) or len(parts) == 1

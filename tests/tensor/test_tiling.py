@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.tensor.ops.chunks.tiling import boxes, classes, corners, starts
+from jmars.tensor.ops.chunks.tiling import boxes, chunk_classes, chunk_starts, corners
 from tests.tensor.cut import shapes
 
 
@@ -25,13 +25,13 @@ def test_boxes_cover_a_run_of_elements_in_order(data):
 
 
 def test_chunks_of_one_kind_are_one_class():
-    kinds, which = classes([(3, 3, 1), (2, 2)])
+    kinds, which = chunk_classes([(3, 3, 1), (2, 2)])
     assert kinds == [(3, 2), (1, 2)]
     assert which.tolist() == [[0, 0], [0, 0], [1, 1]]
-    assert classes([])[0] == [()] and classes([])[1].shape == ()
+    assert chunk_classes([])[0] == [()] and chunk_classes([])[1].shape == ()
 
 
 def test_corners_are_in_c_order():
     assert corners(((3, 3, 1), (2,))) == [((0, 0),), ((3, 0),), ((6, 0),)]
     assert corners(()) == [((),)]
-    assert starts((5,)) == [0]
+    assert chunk_starts((5,)) == [0]

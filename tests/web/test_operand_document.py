@@ -10,7 +10,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.ops.blockwise.map_blocks import MapBlocks, opened
+from jmars.tensor.ops.blockwise.map_blocks import MapBlocks, unpickled
 from jmars.tensor.structure import digest_of
 from jmars.tensor.tensor_graph import TensorGraph
 from jmars.web.call_document import DocumentError
@@ -100,8 +100,8 @@ def test_a_mapped_function_of_ours_is_taken_apart_and_put_together():
     theirs = [op for op in TensorGraph.of([q.data]).operands if isinstance(op, MapBlocks)]
     assert ours and len(ours) == len(theirs)
     for one, other in zip(ours, theirs):
-        assert opened(one.blob)[0] is opened(other.blob)[0]
-        assert str(opened(one.blob)[1:]) == str(opened(other.blob)[1:])
+        assert unpickled(one.blob)[0] is unpickled(other.blob)[0]
+        assert str(unpickled(one.blob)[1:]) == str(unpickled(other.blob)[1:])
     assert json.loads(text)["operands"]
 
 
@@ -155,7 +155,11 @@ MAPPED = next(number for number, row in enumerate(GOOD["operands"]) if row["op"]
         (changed("operands", MAPPED, "calls", "function", to={"function": "builtins:eval"}), "no function"),
         (
             changed(
-                "operands", MAPPED, "calls", "function", to={"function": "jmars.tensor.ops.blockwise.map_blocks:opened"}
+                "operands",
+                MAPPED,
+                "calls",
+                "function",
+                to={"function": "jmars.tensor.ops.blockwise.map_blocks:unpickled"},
             ),
             "no func",
         ),

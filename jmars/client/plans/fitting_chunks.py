@@ -20,7 +20,7 @@ from jmars.plan.profile import Profile
 from jmars.scheduler.fitting import SPARE, hungriest
 from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.chunks.rechunk import Rechunk
-from jmars.tensor.ops.chunks.shuffle import Gathered
+from jmars.tensor.ops.chunks.shuffle import ShuffleJoin
 from jmars.tensor.unknown import Length, is_known
 from jmars.units import format_bytes
 
@@ -90,10 +90,10 @@ def taken_whole(data: Sequence[TensorData], held: Container[str], room: int) -> 
     """What is brought into one chunk along some axes, and these axes, where that alone takes more than `room`."""
     whole: set[Length] = set()  # lengths of axes that were brought into one chunk
     for node in ordered(data, held):
-        if not isinstance(node.op, Rechunk | Gathered) or node.key in held:
+        if not isinstance(node.op, Rechunk | ShuffleJoin) or node.key in held:
             continue
         source = node.op.inputs[0]
-        if isinstance(node.op, Gathered):  # its input are the pieces
+        if isinstance(node.op, ShuffleJoin):  # its input are the pieces
             source = source.op.inputs[0]
         merged = {new[0] for old, new in zip(source.chunks, node.chunks) if len(new) == 1 < len(old)}
         whole |= merged

@@ -17,11 +17,11 @@ from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits, TensorData
 from jmars.tensor.ops.chunks.rechunk import Rechunk, rechunked
 from jmars.tensor.ops.create.ranges import Range
-from jmars.tensor.ops.elementwise.formula import Elementwise
+from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
 from jmars.tensor.ops.io.npy import LoadNpy
-from jmars.tensor.ops.linalg.contraction import Contraction, contracted
+from jmars.tensor.ops.linalg.contraction import Contraction, contract
 from jmars.tensor.ops.random.draws import Doubles, Draws
-from jmars.tensor.ops.random.permutation import Order
+from jmars.tensor.ops.random.permutation import Permutation
 from jmars.tensor.ops.reduce.cumulative import Scan
 from jmars.tensor.ops.reduce.reduction import Reduction
 from jmars.tensor.ops.shape.axes import Transpose
@@ -30,7 +30,7 @@ from jmars.tensor.tensor import Tensor
 
 __all__ = ["chunk_count", "cut_sources", "largest_source", "ordered", "recut"]
 
-_SOURCES = (FromArray, Elementwise, Range, Doubles, Draws, Order, LoadNpy)
+_SOURCES = (FromArray, ElementwiseOperand, Range, Doubles, Draws, Permutation, LoadNpy)
 Rule = Callable[[Operand, TensorData, Sequence[TensorData]], tuple[Operand, Splits]]
 
 
@@ -178,7 +178,7 @@ def _elementwise(op: Operand, node: TensorData, inputs: Sequence[TensorData]) ->
         shift = _shift(node, one)
         wanted = tuple(splits[k + shift] if n == node.shape[k + shift] else (1,) for k, n in enumerate(one.shape))
         fitting.append(rechunked(one, wanted))
-    return replace(cast(Elementwise, op), splits=splits, inputs=tuple(fitting)), splits
+    return replace(cast(ElementwiseOperand, op), splits=splits, inputs=tuple(fitting)), splits
 
 
 def _shift(node: TensorData, one: TensorData) -> int:
@@ -205,7 +205,7 @@ def _contraction(op: Operand, node: TensorData, inputs: Sequence[TensorData]) ->
     """As it would be made of these inputs: axes of one label are cut alike."""
     product = cast(Contraction, op)
     factors = [Tensor(_before_aligning(inputs[i], op)) for i in product.which]
-    made = contracted(product.function, factors, product.labels, product.result, node.dtype).data
+    made = contract(product.function, factors, product.labels, product.result, node.dtype).data
     return made.op, made.chunks
 
 
@@ -221,7 +221,7 @@ def _rechunk(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tup
 
 
 _RULES: dict[type[Operand], Rule] = {
-    Elementwise: _elementwise,
+    ElementwiseOperand: _elementwise,
     Reduction: _reduction,
     Transpose: _transpose,
     Scan: _scan,

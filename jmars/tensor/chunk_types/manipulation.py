@@ -23,7 +23,7 @@ from jmars.tensor.chunk_types.duck_tensor import (
 from jmars.tensor.chunk_types.on_chunks import ChunkCall, grid_indices
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.index.basic_indexing import Part, parts_of
+from jmars.tensor.ops.index.basic_indexing import AxisSlice, axis_slices
 from jmars.tensor.ops.index.getitem import Index
 from jmars.tensor.splits import common_splits, decide_splits
 from jmars.tensor.tensor import Tensor
@@ -37,7 +37,7 @@ def chunk_numbers(x: DuckTensor | Tensor) -> Any:
     return np.arange(math.prod(counts)).reshape(counts)
 
 
-def _within(part: Part, step: int) -> tuple[int, int | None, int]:
+def _within(part: AxisSlice, step: int) -> tuple[int, int | None, int]:
     """The slice of a chunk, its bounds within the chunk: all that the standard allows."""
     last = part.start + (part.taken - 1) * step
     if not part.taken:
@@ -63,7 +63,7 @@ def getitem(x: DuckTensor, index: Any) -> DuckTensor | Tensor:
         raise UnsupportedError("an index of arrays is not in jmars for arrays of other libraries; use x.todense()")
     entries = meaning.basic
     axes = [entry for entry in entries if entry is not None]
-    parts = [parts_of(cut, entry) for cut, entry in zip(x.chunks, axes, strict=True)]
+    parts = [axis_slices(cut, entry) for cut, entry in zip(x.chunks, axes, strict=True)]
     steps = [1 if isinstance(entry, int) or entry.step is None else int(entry.step) for entry in axes]
     own = iter(zip(axes, parts))
     chunks: list[tuple[int, ...]] = []

@@ -21,8 +21,7 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.chunk_types.array_libraries import dense, dtype_of, plain_zero
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
-from jmars.tensor.ops.blockwise.map_blocks import opened
-from jmars.tensor.ops.blockwise.map_blocks import packed as pickled
+from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
 from jmars.tensor.spawn.packing import packed, unpacked
 from jmars.tensor.spawn.spawn_operand import BYTES
 from jmars.tensor.tensor import Tensor
@@ -145,7 +144,7 @@ def call_on_chunks(out: Array | None, inputs: Sequence[Array], params: tuple[Any
     name, blob, objects = params
     shape, args = arg
     blocks = [unpacked(x, 0) if holds else x for x, holds in zip(inputs, objects, strict=True)]
-    value = plain_zero(opened(blob)(*blocks, *args))
+    value = plain_zero(unpickled(blob)(*blocks, *args))
     if shape is not None and tuple(value.shape) != shape:
         raise ValueError(f"{name} gave an array of shape {tuple(value.shape)}, and {shape} was promised; give that")
     if out is None:

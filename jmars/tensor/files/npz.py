@@ -14,7 +14,7 @@ from typing import Any
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.atomic_file import atomic_file
-from jmars.tensor.ops.io.npy import begin_npy, fill, load_at
+from jmars.tensor.ops.io.npy import create_npy, fill, load_at
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -114,7 +114,7 @@ def _pack(name: str, file: Any, args: tuple[Any, ...], kwds: dict[str, Any], how
         for key, one in arrays.items():
             with atomic_file(path, keep=False) as member:
                 x = as_tensor(one)
-                fill(x, begin_npy(x, member))
+                fill(x, create_npy(x, member))
                 archive.write(member, f"{key}.npy")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import new_data
-from jmars.tensor.ops.io.npy import Layout, LoadNpy, filled_file
+from jmars.tensor.ops.io.npy import Layout, LoadNpy, write_file
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -88,4 +88,4 @@ def tofile(x: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
         status = os.stat(part)
         return Layout(part, tensor.shape, tensor.dtype, False, 0, (status.st_size, status.st_mtime_ns))
 
-    filled_file(tensor, os.path.abspath(os.fspath(fid)), begin)
+    write_file(tensor, os.path.abspath(os.fspath(fid)), begin)

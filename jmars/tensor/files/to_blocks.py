@@ -17,8 +17,8 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import Operand, TensorMeta, new_data
-from jmars.tensor.ops.blockwise.map_blocks import opened, packed
-from jmars.tensor.ops.chunks.tiling import add_classes, classes, starts
+from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -58,7 +58,7 @@ def to_blocks(x: Any, function: Callable[[tuple[slice, ...], Array], Any], name:
         return
     label = name or str(getattr(function, "__name__", type(function).__name__))
     ones = tuple((1,) * len(axis) for axis in tensor.chunks)
-    op = ToBlocks(label, packed(function), inputs=(tensor.data,))
+    op = ToBlocks(label, pickled(function), inputs=(tensor.data,))
     get_engine().execute([new_data(op, tuple(map(sum, ones)), np.dtype(bool), ones)])
 
 
@@ -78,8 +78,8 @@ class ToBlocks(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One call for each chunk, its bounds as the argument."""
         (source,) = inputs
-        kinds, which = classes(source.splits)
-        bounds = [list(zip(starts(axis), itertools.accumulate(axis))) for axis in source.splits]
+        kinds, which = chunk_classes(source.splits)
+        bounds = [list(zip(chunk_starts(axis), itertools.accumulate(axis))) for axis in source.splits]
         done = ChunkType((1,) * len(source.splits), output.dtype)
 
         def program(k: int) -> Program:
@@ -88,10 +88,10 @@ class ToBlocks(Operand):
             return single(self.function, (chunk,), call)
 
         args = [(box,) for box in itertools.product(*bounds)]
-        return add_classes(builder, program, which.reshape(-1), source.ids.reshape(-1, 1), args).reshape(output.grid)
+        return add_by_class(builder, program, which.reshape(-1), source.ids.reshape(-1, 1), args).reshape(output.grid)
 
 
 def write_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
     """Call the function with where the block stands, and the block."""
-    opened(params[1])(tuple(slice(low, high) for low, high in arg), inputs[0])
+    unpickled(params[1])(tuple(slice(low, high) for low, high in arg), inputs[0])
     out[...] = True

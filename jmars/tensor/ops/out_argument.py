@@ -8,12 +8,12 @@ import numpy as np
 
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["handed"]
+__all__ = ["assign_out"]
 
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
 
 
-def handed(result: Tensor, out: Any, name: str, casting: Any = "same_kind") -> Any:
+def assign_out(result: Tensor, out: Any, name: str, casting: Any = "same_kind") -> Any:
     """A result, or `out` that takes it; an array of the user's is computed into at once.
 
     Raises
@@ -27,7 +27,7 @@ def handed(result: Tensor, out: Any, name: str, casting: Any = "same_kind") -> A
     --------
     >>> from jmars.tensor.ops.create.ranges import arange
     >>> there = np.zeros(3)
-    >>> handed(arange(3), there, "arange") is there, there.tolist()
+    >>> assign_out(arange(3), there, "arange") is there, there.tolist()
     (True, [0.0, 1.0, 2.0])
     """
     if isinstance(out, tuple):

@@ -14,19 +14,19 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["OF_NUMBERS", "diag_indices_from", "tril_indices_from", "triu_indices_from"]
+__all__ = ["PASSED_THROUGH", "diag_indices_from", "tril_indices_from", "triu_indices_from"]
 
 Array = np.ndarray[Any, Any]
 
 
-OF_NUMBERS = """
+PASSED_THROUGH = """
     poly polyadd polyder polydiv polyint polymul polysub roots tril_indices triu_indices diag_indices mask_indices ix_
     einsum_path fromiter frombuffer fromstring fromregex genfromtxt loadtxt
     datetime_data mintypecode geomspace
 """.split()  # noqa: SIM905
 
 
-def _of_numbers(name: str) -> Any:
+def _pass_through(name: str) -> Any:
     theirs = getattr(np, name)
 
     @functools.wraps(theirs)
@@ -38,8 +38,8 @@ def _of_numbers(name: str) -> Any:
     return function
 
 
-for _name in OF_NUMBERS:
-    offers(_name)(_of_numbers(_name))
+for _name in PASSED_THROUGH:
+    offers(_name)(_pass_through(_name))
 
 
 @offers("tril_indices_from")

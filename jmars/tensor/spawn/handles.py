@@ -18,7 +18,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.engine import get_engine
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import TensorData, new_data
-from jmars.tensor.ops.blockwise.map_blocks import Packer
+from jmars.tensor.ops.blockwise.map_blocks import FunctionPickler
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.spawn.packing import all_unpacked, unpacked
 from jmars.tensor.spawn.spawn_operand import BYTES, FromSpawned, Spawn
@@ -116,7 +116,7 @@ def spawn(
     size = parse_bytes(memory) if isinstance(memory, str) else int(memory)
     names = _names(n_outputs, outputs)
     blob, pickled = io.BytesIO(), io.BytesIO()
-    Packer(blob, protocol=5).dump(function)
+    FunctionPickler(blob, protocol=5).dump(function)
     packer = _CallPacker(pickled)
     packer.dump((tuple(args), dict(kwargs or {})))
     op = Spawn(
@@ -237,7 +237,7 @@ class Output(_Handle):
         return f"<Output {list(self.task.output)[self.number]!r} of {self.task.name}>"
 
 
-class _CallPacker(Packer):
+class _CallPacker(FunctionPickler):
     """Pickles a call; handles and tensors in it become inputs."""
 
     def __init__(self, blob: io.BytesIO) -> None:

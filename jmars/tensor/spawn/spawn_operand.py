@@ -22,7 +22,7 @@ from jmars.kernels import Pieces
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta
-from jmars.tensor.ops.blockwise.map_blocks import opened
+from jmars.tensor.ops.blockwise.map_blocks import unpickled
 from jmars.tensor.spawn.packing import all_unpacked, packed, unpacked
 from jmars.tensor.unknown import Unknown
 
@@ -106,7 +106,7 @@ def _bytes(grid: ChunkGrid) -> ChunkType:
 def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], arg: bytes) -> Pieces:
     """Call the function; gives its outputs as a chunk."""
     name, blob, objects, outputs, environment = params
-    function = opened(blob)
+    function = unpickled(blob)
     args, kwargs = _Opener(arg, inputs, objects).load()
     with _variables(environment):
         result = function(*args, **kwargs)

@@ -13,9 +13,9 @@ import numpy as np
 
 from jmars.errors import ChunkSizeError
 from jmars.tensor.ops.blockwise.gufuncs import apply_gufunc
-from jmars.tensor.ops.blockwise.map_blocks import map_blocks, opened, packed
-from jmars.tensor.ops.blockwise.overlap import bordered, widths
-from jmars.tensor.ops.blockwise.whole_axes import whole
+from jmars.tensor.ops.blockwise.map_blocks import map_blocks, pickled, unpickled
+from jmars.tensor.ops.blockwise.overlap import add_halos, halo_widths
+from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.shape.concatenate import concatenate
@@ -50,7 +50,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     x = as_tensor(arr)
     axis = normal_axis(axis, x.ndim)
     if dtype is None or shape is None:
-        sample = np.asarray(opened(packed(func1d))(np.ones(x.shape[axis], x.dtype), *args, **kwargs))
+        sample = np.asarray(unpickled(pickled(func1d))(np.ones(x.shape[axis], x.dtype), *args, **kwargs))
         dtype, shape = (sample.dtype if dtype is None else dtype), (sample.shape if shape is None else shape)
     shape = (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
     if len(shape) > 1:
@@ -60,7 +60,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
                              output_sizes=dict(zip(names, shape)), vectorize=True)  # fmt: skip
         last, first = range(value.ndim - len(shape), value.ndim), range(axis, axis + len(shape))
         return Tensor(moveaxis(value, tuple(last), tuple(first)).data)
-    x = whole(x, [axis])
+    x = single_chunk_along(x, [axis])
     cut = tuple(((*shape, 1)[0],) if i == axis else own for i, own in enumerate(x.chunks))
 
     def lines(block: Array) -> Array:
@@ -130,7 +130,7 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
                 f"map_overlap needs {n} neighbours along axis {axis}, and a chunk there has {min(data.chunks[axis])}; "
                 "use a larger chunk_size, x.rechunk(...)"
             )
-    around, whole_blocks = widths(data, depths, edges), bordered(data, depths, edges)
+    around, whole_blocks = halo_widths(data, depths, edges), add_halos(data, depths, edges)
     out = data.chunks if trim else whole_blocks.chunks
 
     def with_borders(block: Array, block_id: tuple[int, ...]) -> Array:
@@ -141,7 +141,7 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
         return value[tuple(cut)]
 
     if dtype is None:
-        dtype = np.asarray(opened(packed(func))(np.ones([2 * n + 1 for n in depths], data.dtype), **kwargs)).dtype
+        dtype = np.asarray(unpickled(pickled(func))(np.ones([2 * n + 1 for n in depths], data.dtype), **kwargs)).dtype
     return map_blocks(with_borders, whole_blocks, dtype=dtype, chunks=out, name=name or getattr(func, "__name__", None))
 
 

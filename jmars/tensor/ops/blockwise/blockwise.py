@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
-from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import axis_length
@@ -89,7 +89,7 @@ class Blockwise(Operand):
         shape = grids[0].ids.shape if self.flat else output.grid
         cuts = [_spread(g.splits, shape) for g in grids]
         cuts += [] if self.flat else [_spread(output.chunks, shape)]
-        kinds, which = classes([list(zip(*axes)) for axes in zip(*cuts)])
+        kinds, which = chunk_classes([list(zip(*axes)) for axes in zip(*cuts)])
 
         def program(k: int) -> Program:
             read = [tuple(axis[j] for axis in kinds[k] if axis[j] is not None) for j in range(len(cuts))]
@@ -107,7 +107,7 @@ class Blockwise(Operand):
 
         ids = [g.ids if g.ids.ndim == len(shape) else g.ids.reshape(()) for g in grids]
         rows = np.stack([np.broadcast_to(one, shape).reshape(-1) for one in ids], axis=1)
-        return add_classes(builder, program, which.reshape(-1), rows).reshape(output.grid)
+        return add_by_class(builder, program, which.reshape(-1), rows).reshape(output.grid)
 
 
 def _spread(splits: Splits, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], ...]:

@@ -15,8 +15,8 @@ import numpy as np
 
 from jmars.tensor.infer import check_dtype, kind_of, result_type
 from jmars.tensor.ops.blockwise.blockwise import blockwise
-from jmars.tensor.ops.blockwise.map_blocks import in_block, map_blocks, opened, packed
-from jmars.tensor.ops.blockwise.whole_axes import whole
+from jmars.tensor.ops.blockwise.map_blocks import in_block, map_blocks, pickled, unpickled
+from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.index.structured import field
 from jmars.tensor.ops.shape.axes import expand_dims
@@ -75,15 +75,15 @@ def apply_gufunc(func: Callable[..., Any], signature: str, *args: Any, output_dt
     >>> high.shape
     (4,)
     """
-    inputs, outputs = _read(signature)
+    inputs, outputs = _parse_signature(signature)
     tensors = [as_tensor(x) for x in args]
     if len(tensors) != len(inputs):
         raise ValueError(f"{signature} takes {len(inputs)} arrays and {len(tensors)} are given")
-    sizes = _sizes(signature, tensors, inputs, output_sizes or {})
-    blob = packed((func, kwargs))
-    dtypes = _listed(output_dtypes, len(outputs))
+    sizes = _core_sizes(signature, tensors, inputs, output_sizes or {})
+    blob = pickled((func, kwargs))
+    dtypes = _dtype_list(output_dtypes, len(outputs))
     if dtypes is None or any(name not in sizes for core in outputs for name in core):
-        found = _of_ones(blob, signature, tensors, inputs, outputs, sizes, vectorize)
+        found = _probe(blob, signature, tensors, inputs, outputs, sizes, vectorize)
         dtypes = [one.dtype for one in found] if dtypes is None else dtypes
         for core, one in zip(outputs, found):
             for name, n in zip(core, one.shape[one.ndim - len(core) :]):
@@ -95,18 +95,18 @@ def apply_gufunc(func: Callable[..., Any], signature: str, *args: Any, output_dt
     loop = len(np.broadcast_shapes(*(x.shape[:n] for x, n in zip(tensors, own))))
     several = len(outputs) > 1
     most = max([len(shapes[0]) if not several else 0, *map(len, inputs)])
-    ready = [_core_last(x, len(names), loop, most) for x, names in zip(tensors, inputs)]
+    ready = [_align_core_axes(x, len(names), loop, most) for x, names in zip(tensors, inputs)]
     text = signature.replace(" ", "") if vectorize else None
     call = _Gufunc(text, tuple(zip(own, map(len, inputs))), loop, most, shapes, kinds)
     name = getattr(func, "__name__", "gufunc")
     if several:
         records = np.dtype([(f"f{i}", kind, shape) for i, (kind, shape) in enumerate(zip(kinds, shapes))])
-        value = _looped(name, ready, (blob, call), (), records, loop, most)
+        value = _map_loop_axes(name, ready, (blob, call), (), records, loop, most)
         return tuple(field(value, f"f{i}") for i in range(len(outputs)))
-    return _looped(name, ready, (blob, call), shapes[0], kinds[0], loop, most)
+    return _map_loop_axes(name, ready, (blob, call), shapes[0], kinds[0], loop, most)
 
 
-def _read(signature: str) -> tuple[list[Core], list[Core]]:
+def _parse_signature(signature: str) -> tuple[list[Core], list[Core]]:
     """Names of the axes of each input and output."""
     text = signature.replace(" ", "")
     if not _SIGNATURE.match(text):
@@ -118,7 +118,7 @@ def _read(signature: str) -> tuple[list[Core], list[Core]]:
     return inputs, outputs
 
 
-def _sizes(
+def _core_sizes(
     signature: str, tensors: Sequence[Tensor], inputs: Sequence[Core], given: Mapping[str, int]
 ) -> dict[str, int]:
     """Length of each named axis, as far as the inputs tell."""
@@ -132,7 +132,7 @@ def _sizes(
     return sizes
 
 
-def _listed(dtypes: Any, n: int) -> list[Any] | None:
+def _dtype_list(dtypes: Any, n: int) -> list[Any] | None:
     """A dtype for each of `n` outputs."""
     if dtypes is None:
         return None
@@ -142,12 +142,12 @@ def _listed(dtypes: Any, n: int) -> list[Any] | None:
     return found
 
 
-def _of_ones(
+def _probe(
     blob: bytes, signature: str, tensors: Sequence[Tensor], inputs: Sequence[Core], outputs: Sequence[Core],
     sizes: Mapping[str, int], alone: bool,
 ) -> list[Array]:  # fmt: skip
     """What the function gives for ones."""
-    func, kwargs = opened(blob)
+    func, kwargs = unpickled(blob)
     loop = 0 if alone else max(x.ndim - len(names) for x, names in zip(tensors, inputs)) if tensors else 0
     ones = [np.ones((*(1,) * loop, *(sizes[name] for name in names)), x.dtype) for x, names in zip(tensors, inputs)]
     token = in_block.set(True)
@@ -184,7 +184,7 @@ class _Gufunc:
 def _gufunc(*more: Any) -> Array:
     """Call the function with blocks of `loop` axes before and `most` behind, and give such a block."""
     *blocks, blob, how = more
-    func, kwargs = opened(blob)
+    func, kwargs = unpickled(blob)
     otypes = "".join(kind.char for kind in how.kinds)
     called = func if how.signature is None else np.vectorize(func, otypes=otypes, signature=how.signature)
     loop, most = how.loop, how.most
@@ -223,15 +223,15 @@ def _checked(result: Any, shape: tuple[int, ...], loop: int, inner: Sequence[Arr
     return value
 
 
-def _core_last(x: Tensor, core: int, loop: int, most: int) -> Tensor:
+def _align_core_axes(x: Tensor, core: int, loop: int, most: int) -> Tensor:
     """`x` with `loop` axes before and `most` whole ones behind, some of length 1."""
-    x = whole(x, range(x.ndim - core, x.ndim))
+    x = single_chunk_along(x, range(x.ndim - core, x.ndim))
     before = x.ndim - core
     new = (*range(loop - before), *range(loop, loop + most - core))
     return expand_dims(x, new) if new else x
 
 
-def _looped(
+def _map_loop_axes(
     name: str, tensors: Sequence[Tensor], params: tuple[Any, ...], shape: tuple[int, ...], dtype: Any, loop: int,
     most: int,
 ) -> Tensor:  # fmt: skip
@@ -289,9 +289,9 @@ class vectorize:  # NumPy's name
             return self
         positions = [i for i in range(len(args)) if i not in self.excluded]
         names = [name for name in kwargs if name not in self.excluded]
-        whole = [None if i in positions else _value(x) for i, x in enumerate(args)]
+        fixed = [None if i in positions else _value(x) for i, x in enumerate(args)]
         named = {name: _value(x) for name, x in kwargs.items() if name not in names}
-        function = _Partly(self.pyfunc, tuple(whole), named, tuple(positions), tuple(names))
+        function = _PartialFunction(self.pyfunc, tuple(fixed), named, tuple(positions), tuple(names))
         given = [*(args[i] for i in positions), *(kwargs[name] for name in names)]
         if self.signature is not None:
             return apply_gufunc(function, self.signature, *given, vectorize=True, output_dtypes=self.otypes)
@@ -302,7 +302,7 @@ class vectorize:  # NumPy's name
         return apply_gufunc(function, signature, *given, vectorize=True, output_dtypes=kinds)
 
 
-class _Partly:
+class _PartialFunction:
     """A function of some of its arguments; the others are given."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -319,7 +319,7 @@ class _Partly:
 
     def kinds(self, given: Sequence[Any]) -> list[np.dtype[Any]]:
         """dtype of each value that the function gives for ones."""
-        function, _ = opened(packed((self, {})))
+        function, _ = unpickled(pickled((self, {})))
         token = in_block.set(True)
         try:
             result = function(*(np.ones((), result_type(kind_of(x)))[()] for x in given))

@@ -28,15 +28,15 @@ from jmars.tensor.duck_arrays import DuckArrayError, is_duck_array
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
-from jmars.tensor.ops.elementwise.formula import broadcast_of
+from jmars.tensor.ops.elementwise.formula import broadcast_shape
 from jmars.tensor.protocols import numpys, offers
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import axis_length, is_known, is_open
 
-__all__ = ["Packer", "in_block", "map_blocks", "opened", "packed"]
+__all__ = ["FunctionPickler", "in_block", "map_blocks", "pickled", "unpickled"]
 
 Array = np.ndarray[Any, Any]
 in_block: ContextVar[bool] = ContextVar("in_block", default=False)  # a function of blocks runs here, to learn its dtype
@@ -95,16 +95,16 @@ def map_blocks(
     for x in given:
         if is_open(x.data.chunks):
             x._settled()
-    shape = broadcast_of([x.data for x in given], [x.data.shape for x in given])
+    shape = broadcast_shape([x.data for x in given], [x.data.shape for x in given])
     grid = _common_grid(given, shape)
     inputs = [rechunked(x.data, _own_cut(x, grid)) for x in given]
-    with_place = _takes_place(function)
+    with_place = _takes_block_id(function)
     label = name or _name_of(function)
-    blob = packed((function, fixed, kwargs))
+    blob = pickled((function, fixed, kwargs))
     if dtype is None:
-        dtype = _dtype_of_one(blob, [x.dtype for x in given], len(shape), with_place)
+        dtype = _infer_dtype(blob, [x.dtype for x in given], len(shape), with_place)
     kind = check_dtype(dtype)
-    splits = grid if chunks is None else _promised(chunks, grid)
+    splits = grid if chunks is None else _user_splits(chunks, grid)
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
     op = MapBlocks(label, blob, which, grid, with_place, inputs=unique)
@@ -133,7 +133,7 @@ class MapBlocks(Operand):
         shape = output.grid
         grid = tuple(_cut_now(axis - len(self.grid), cut, factors) for axis, cut in enumerate(self.grid))
         pairs = [[(length_kind(n), length_kind(m)) for n, m in zip(*pair)] for pair in zip(grid, output.chunks)]
-        kinds, which = classes(pairs)
+        kinds, which = chunk_classes(pairs)
         params = (self.function, self.blob, self.with_place, output.dtype)
 
         def program(k: int) -> Program:
@@ -146,7 +146,7 @@ class MapBlocks(Operand):
 
         rows = np.stack([np.broadcast_to(g.ids, shape).reshape(-1) for g in factors], axis=1)
         args = [(place,) for place in itertools.product(*map(range, shape))] if self.with_place else None
-        return add_classes(builder, program, which.reshape(-1), rows, args).reshape(shape)
+        return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(shape)
 
 
 def call_user(
@@ -155,7 +155,7 @@ def call_user(
     """Call the function and check what it gives; without `out` it must be of the shape of its blocks."""
     name, blob, with_place, dtype = params
     shape = np.broadcast_shapes(*(x.shape for x in inputs)) if out is None else out.shape
-    function, fixed, kwargs = opened(blob)
+    function, fixed, kwargs = unpickled(blob)
     blocks = iter(inputs)
     args = [fixed[i] if i in fixed else next(blocks) for i in range(len(inputs) + len(fixed))]
     result = function(*args, **kwargs, **({"block_id": tuple(arg)} if with_place else {}))
@@ -182,7 +182,7 @@ def call_user(
     return out
 
 
-class Packer(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
+class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
     """Our functions and classes, as a cell's `sqrt` and `ndarray`, become NumPy's: blocks are NumPy arrays."""
 
     def dump(self, obj: Any) -> Any:
@@ -209,16 +209,16 @@ def _same(function: Any) -> Any:
     return function
 
 
-def packed(value: Any) -> bytes:
+def pickled(value: Any) -> bytes:
     """What holds functions of the user's, as bytes; our functions in it become NumPy's."""
     blob = io.BytesIO()
-    Packer(blob).dump(value)
+    FunctionPickler(blob).dump(value)
     return blob.getvalue()
 
 
 @lru_cache(maxsize=64)
-def opened(blob: bytes) -> Any:
-    """What `packed` was given, with NumPy in place of ours."""
+def unpickled(blob: bytes) -> Any:
+    """What `pickled` was given, with NumPy in place of ours."""
     return cloudpickle.loads(blob)
 
 
@@ -251,7 +251,7 @@ def _cut_now(axis: int, cut: tuple[Any, ...], factors: Sequence[ChunkGrid]) -> t
     return next((one for one in own if len(one) == len(cut) and one != (1,)), cut)
 
 
-def _promised(chunks: Any, grid: Splits) -> Splits:
+def _user_splits(chunks: Any, grid: Splits) -> Splits:
     """`chunks` as the user gave it, for each block of the grid."""
     if isinstance(chunks, int | np.integer):
         chunks = (chunks,) * len(grid)
@@ -276,7 +276,7 @@ def _name_of(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _takes_place(function: Callable[..., Any]) -> bool:
+def _takes_block_id(function: Callable[..., Any]) -> bool:
     """Whether the function has a parameter `block_id`."""
     try:
         names = inspect.signature(function).parameters
@@ -289,7 +289,7 @@ def _takes_place(function: Callable[..., Any]) -> bool:
     return "block_id" in names
 
 
-def _dtype_of_one(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_place: bool) -> np.dtype[Any]:
+def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_place: bool) -> np.dtype[Any]:
     """The dtype that the function gives for arrays of one element."""
     function, fixed, kwargs = cloudpickle.loads(blob)  # in a cell the original's `np` is lazy, its copy's is NumPy
     ones = iter([np.ones((1,) * ndim, dtype) for dtype in dtypes])

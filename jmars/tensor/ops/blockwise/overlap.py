@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
-from jmars.tensor.ops.chunks.tiling import classes
+from jmars.tensor.ops.chunks.tiling import chunk_classes
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["bordered", "widths"]
+__all__ = ["add_halos", "halo_widths"]
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
-Edge = tuple[int, int | None, int | None]  # of a chunk along an axis: its length, and those of its two neighbours
-BEYOND = ("reflect", "periodic", "nearest", "none")
+Neighbours = tuple[int, int | None, int | None]  # of a chunk along an axis: its length, and those of its two neighbours
+BOUNDARIES = ("reflect", "periodic", "nearest", "none")
 
 
-def bordered(x: Tensor, depths: Shape, edges: tuple[Any, ...]) -> Tensor:
+def add_halos(x: Tensor, depths: Shape, boundaries: tuple[Any, ...]) -> Tensor:
     """`x` with `depths` elements of each chunk's neighbours around it, the chunks side by side.
 
     Parameters
@@ -38,37 +38,37 @@ def bordered(x: Tensor, depths: Shape, edges: tuple[Any, ...]) -> Tensor:
     x
         No chunk of it is shorter than the depth of the axis.
     depths, edges
-        For each axis, how much, and what lies beyond the array: one of `BEYOND`, or a number.
+        For each axis, how much, and what lies beyond the array: one of `BOUNDARIES`, or a number.
 
     Raises
     ------
     ValueError
         If there is no such edge.
     """
-    for depth, edge in zip(depths, edges):
-        if depth and isinstance(edge, str) and edge not in BEYOND:
-            raise ValueError(f"no boundary {edge!r}; use 'reflect', 'periodic', 'nearest', 'none' or a number")
-    sizes = tuple(_rim_size(shape, depths) for shape in itertools.product(*x.chunks))
-    rims = new_data(Rim(depths, inputs=(x.data,)), (sum(sizes),), x.dtype, (sizes,))
+    for depth, boundary in zip(depths, boundaries):
+        if depth and isinstance(boundary, str) and boundary not in BOUNDARIES:
+            raise ValueError(f"no boundary {boundary!r}; use 'reflect', 'periodic', 'nearest', 'none' or a number")
+    sizes = tuple(_edge_size(shape, depths) for shape in itertools.product(*x.chunks))
+    rims = new_data(ChunkEdges(depths, inputs=(x.data,)), (sum(sizes),), x.dtype, (sizes,))
     cut = tuple(
         tuple(n + low + high for n, (low, high) in zip(axis, around))
-        for axis, around in zip(x.chunks, widths(x, depths, edges))
+        for axis, around in zip(x.chunks, halo_widths(x, depths, boundaries))
     )
-    op = Bordered(depths, edges, inputs=(x.data, rims))
+    op = HaloExchange(depths, boundaries, inputs=(x.data, rims))
     return Tensor(new_data(op, tuple(map(sum, cut)), x.dtype, cut))
 
 
-def widths(x: Tensor, depths: Shape, edges: tuple[Any, ...]) -> list[list[tuple[int, int]]]:
+def halo_widths(x: Tensor, depths: Shape, boundaries: tuple[Any, ...]) -> list[list[tuple[int, int]]]:
     """For each axis and chunk, elements of border on both sides."""
     found = []
-    for cut, depth, edge in zip(x.chunks, depths, edges):
-        ends = 0 if edge == "none" else depth
+    for cut, depth, boundary in zip(x.chunks, depths, boundaries):
+        ends = 0 if boundary == "none" else depth
         last = len(cut) - 1
         found.append([(depth if i else ends, depth if i < last else ends) for i in range(last + 1)])
     return found
 
 
-def _rim_size(shape: Shape, depths: Shape) -> int:
+def _edge_size(shape: Shape, depths: Shape) -> int:
     return sum(2 * depth * math.prod(shape) // n for n, depth in zip(shape, depths) if depth)
 
 
@@ -84,28 +84,28 @@ def _slabs(rim: Array, shape: Shape, depths: Shape) -> Iterator[tuple[int, Array
 
 
 @dataclass(frozen=True, eq=False)
-class Rim(Operand):
+class ChunkEdges(Operand):
     """The elements of each chunk that some neighbour may need, one line of all chunks."""
 
     depths: Shape
-    name: ClassVar[str] = "rim"
+    name: ClassVar[str] = "edges"
 
     def token(self) -> Hashable:
         """Equal chunks have equal rims."""
-        return ("rim", self.depths)
+        return ("edges", self.depths)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand for each chunk."""
         (x,) = inputs
-        kinds, which = classes(x.splits)
+        kinds, which = chunk_classes(x.splits)
         programs = []
         for kind in kinds:
-            out = ChunkType((_rim_size(kind, self.depths),), x.dtype)
-            programs.append(single(self.name, (ChunkType(kind, x.dtype),), Call(cut_rim, (self.depths,), (0,), out)))
+            out = ChunkType((_edge_size(kind, self.depths),), x.dtype)
+            programs.append(single(self.name, (ChunkType(kind, x.dtype),), Call(copy_edges, (self.depths,), (0,), out)))
         return builder.add_many(programs, which.reshape(-1), x.ids.reshape(-1, 1))
 
 
-def cut_rim(out: Array, inputs: Sequence[Array], params: tuple[Shape], arg: Any) -> None:
+def copy_edges(out: Array, inputs: Sequence[Array], params: tuple[Shape], arg: Any) -> None:
     """Copy both ends along each axis."""
     (x,), (depths,) = inputs, params
     for axis, low, high in _slabs(out, x.shape, depths):
@@ -115,16 +115,16 @@ def cut_rim(out: Array, inputs: Sequence[Array], params: tuple[Shape], arg: Any)
 
 
 @dataclass(frozen=True, eq=False)
-class Bordered(Operand):
+class HaloExchange(Operand):
     """Chunks of the first input within rims of the second."""
 
     depths: Shape
-    edges: tuple[Any, ...]
-    name: ClassVar[str] = "borders"
+    boundaries: tuple[Any, ...]
+    name: ClassVar[str] = "halo"
 
     def token(self) -> Hashable:
         """Numbers by their text: 0.0 and -0.0 are two edges."""
-        return ("borders", self.depths, tuple(map(repr, self.edges)))
+        return ("halo", self.depths, tuple(map(repr, self.boundaries)))
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand for each chunk."""
@@ -132,7 +132,7 @@ class Bordered(Operand):
         grid = x.ids.shape
         rim_of = rims.ids.reshape(grid)
         axes = [self._neighbours(axis, cut) for axis, cut in enumerate(x.splits)]
-        kinds, which = classes(axes)
+        kinds, which = chunk_classes(axes)
         ids = np.empty(grid, np.int64)
         for k, kind in enumerate(kinds):
             where = np.nonzero(which == k)
@@ -140,46 +140,49 @@ class Bordered(Operand):
                 continue
             read = [x.ids[where]]
             types = [ChunkType(tuple(n for n, _, _ in kind), x.dtype)]
-            for step in _around(kind):
+            for step in _neighbour_steps(kind):
                 place = tuple((i + one) % n for i, one, n in zip(where, step, grid))
                 read.append(rim_of[place])
-                types.append(ChunkType((_rim_size(_shape_at(kind, step), self.depths),), x.dtype))
+                types.append(ChunkType((_edge_size(_shape_at(kind, step), self.depths),), x.dtype))
             out = ChunkType(tuple(output.chunks[axis][i[0]] for axis, i in enumerate(where)), output.dtype)
-            step_of = Call(join_rims, (kind, self.depths, self.edges), tuple(range(len(types))), out)
+            step_of = Call(join_halos, (kind, self.depths, self.boundaries), tuple(range(len(types))), out)
             program = single(self.name, types, step_of)
             ids[where] = builder.add_many([program], np.zeros(len(where[0]), np.int64), np.stack(read, axis=1))
         return ids
 
-    def _neighbours(self, axis: int, cut: Shape) -> list[Edge]:
+    def _neighbours(self, axis: int, cut: Shape) -> list[Neighbours]:
         if not self.depths[axis]:
             return [(n, None, None) for n in cut]
-        around = self.edges[axis] == "periodic"
+        around = self.boundaries[axis] == "periodic"
         low = [cut[-1] if around else None, *cut[:-1]]
         high = [*cut[1:], cut[0] if around else None]
         return list(zip(cut, low, high))
 
 
-def _around(kind: Sequence[Edge]) -> Iterator[Shape]:
+def _neighbour_steps(kind: Sequence[Neighbours]) -> Iterator[Shape]:
     """Steps to the neighbours that there are."""
     options = [[step for step, n in ((-1, low), (0, 0), (1, high)) if n is not None] for _, low, high in kind]
     return (step for step in itertools.product(*options) if any(step))
 
 
-def _shape_at(kind: Sequence[Edge], step: Shape) -> Shape:
+def _shape_at(kind: Sequence[Neighbours], step: Shape) -> Shape:
     """The shape of the neighbour at `step`."""
-    return tuple(edge[(0, 2, 1)[one]] or 0 for edge, one in zip(kind, step))  # -1 counts from the end
+    return tuple(lengths[(0, 2, 1)[one]] or 0 for lengths, one in zip(kind, step))  # -1 counts from the end
 
 
-def join_rims(
-    out: Array, inputs: Sequence[Array], params: tuple[tuple[Edge, ...], Shape, tuple[Any, ...]], arg: Any
+def join_halos(
+    out: Array, inputs: Sequence[Array], params: tuple[tuple[Neighbours, ...], Shape, tuple[Any, ...]], arg: Any
 ) -> None:
     """Put a block together: the chunk, what its neighbours' rims have, and what lies beyond the array."""
-    kind, depths, edges = params
+    kind, depths, boundaries = params
     x, *rims = inputs
-    start = [depth if low is not None or edge != "none" else 0 for (_, low, _), depth, edge in zip(kind, depths, edges)]
+    start = [
+        depth if low is not None or boundary != "none" else 0
+        for (_, low, _), depth, boundary in zip(kind, depths, boundaries)
+    ]
     inner = [slice(a, a + n) for a, n in zip(start, x.shape)]
     out[tuple(inner)] = x
-    for step, rim in zip(_around(kind), rims, strict=True):
+    for step, rim in zip(_neighbour_steps(kind), rims, strict=True):
         first = next(axis for axis, one in enumerate(step) if one)
         low, high = next((low, high) for axis, low, high in _slabs(rim, _shape_at(kind, step), depths) if axis == first)
         slab = high if step[first] < 0 else low
@@ -190,20 +193,20 @@ def join_rims(
             end = inner[axis].stop
             there.append(inner[axis] if not one else slice(0, depth) if one < 0 else slice(end, end + depth))
         out[tuple(there)] = slab[tuple(here)]
-    for axis, ((_, before, after), depth, edge) in enumerate(zip(kind, depths, edges)):
-        if depth and edge != "none":
+    for axis, ((_, before, after), depth, boundary) in enumerate(zip(kind, depths, boundaries)):
+        if depth and boundary != "none":
             line = np.moveaxis(out, axis, 0)
             if before is None:
-                _beyond(line, depth, edge)
+                _fill_boundary(line, depth, boundary)
             if after is None:
-                _beyond(line[::-1], depth, edge)
+                _fill_boundary(line[::-1], depth, boundary)
 
 
-def _beyond(line: Array, depth: int, edge: Any) -> None:
+def _fill_boundary(line: Array, depth: int, boundary: Any) -> None:
     """Fill the first `depth` places along the first axis with what lies beyond the array."""
-    if edge == "reflect":
+    if boundary == "reflect":
         line[:depth] = line[depth : 2 * depth][::-1]
-    elif edge == "nearest":
+    elif boundary == "nearest":
         line[:depth] = line[depth]
     else:
-        line[:depth] = edge
+        line[:depth] = boundary

@@ -18,13 +18,13 @@ from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
-from jmars.tensor.ops.chunks.shuffle import Cover, covers, shuffled
-from jmars.tensor.ops.chunks.tiling import classes
+from jmars.tensor.ops.chunks.shuffle import Overlap, overlaps, shuffle
+from jmars.tensor.ops.chunks.tiling import chunk_classes
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Rechunk", "put_together", "rechunk", "rechunked"]
+__all__ = ["Rechunk", "assemble_chunks", "rechunk", "rechunked"]
 
 SHARE = 4  # of a worker's part of the memory limit, what the inputs of one chunk may take
 
@@ -58,7 +58,7 @@ def rechunked(data: TensorData, chunks: Splits) -> TensorData:
     if data.unsettled:
         Tensor(data)._settled()
     if _reads_too_much(data, chunks):
-        return shuffled(data, chunks)
+        return shuffle(data, chunks)
     return new_data(Rechunk(chunks, inputs=(data,)), data.shape, data.dtype, chunks)
 
 
@@ -70,7 +70,7 @@ def _reads_too_much(data: TensorData, chunks: Splits) -> bool:
     read = made = data.dtype.itemsize
     several = False
     for old, new in zip(data.chunks, chunks):
-        own = covers(old, new) if old != new else []
+        own = overlaps(old, new) if old != new else []
         read *= max((sum(cover.lengths) for cover in own), default=max(old))
         made *= max(new)
         several |= any(len(cover.taken) > 1 for cover in own)
@@ -95,15 +95,15 @@ class Rechunk(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand per output chunk; a chunk that stays whole is passed on as it is."""
         (source,) = inputs
-        axes = [covers(old, new) for old, new in zip(source.splits, output.chunks)]
-        return put_together(self.name, builder, source.ids, axes, output)
+        axes = [overlaps(old, new) for old, new in zip(source.splits, output.chunks)]
+        return assemble_chunks(self.name, builder, source.ids, axes, output)
 
 
-def put_together(
+def assemble_chunks(
     name: str,
     builder: ChunkGraphBuilder,
     source: NDArray[np.int64],
-    axes: Sequence[Sequence[Cover]],
+    axes: Sequence[Sequence[Overlap]],
     output: TensorMeta,
 ) -> NDArray[np.int64]:
     """Ids of chunks that are each made of chunks of a grid; one that is a chunk as it lies is that chunk.
@@ -121,7 +121,7 @@ def put_together(
     output
         Of the same dtype as what is read.
     """
-    kinds, which = classes([[(cover.lengths, cover.taken) for cover in axis] for axis in axes])
+    kinds, which = chunk_classes([[(cover.lengths, cover.taken) for cover in axis] for axis in axes])
     first = [np.array([cover.first for cover in axis], np.int64) for axis in axes]
     start = [np.array([cover.start for cover in axis], np.int64) for axis in axes]
     ids = np.empty(output.grid, np.int64)
@@ -138,14 +138,16 @@ def put_together(
         types = [ChunkType(tuple(n[i] for (n, _), i in zip(kind, place)), output.dtype) for place in places]
         out = ChunkType(tuple(sum(taken) for _, taken in kind), output.dtype)
         params = tuple(taken for _, taken in kind)
-        step = Call(assemble, params, tuple(range(len(places))), out, True)
+        step = Call(copy_overlaps, params, tuple(range(len(places))), out, True)
         starts = [axis[i].tolist() for axis, i in zip(start, where)]
         zeros = np.zeros(len(read), np.int64)
         ids[where] = builder.add_many([single(name, types, step)], zeros, read, [(s,) for s in zip(*starts)])
     return ids
 
 
-def assemble(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, ...], ...], arg: tuple[int, ...]) -> None:
+def copy_overlaps(
+    out: Array, inputs: Sequence[Array], params: tuple[tuple[int, ...], ...], arg: tuple[int, ...]
+) -> None:
     """Put a chunk together: `params` are the lengths taken along each axis, `arg` where the first one begins."""
     axes = []
     for taken, start in zip(params, arg):

@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
-from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.splits import common_splits
 
-__all__ = ["Cover", "covers", "shuffled"]
+__all__ = ["Overlap", "overlaps", "shuffle"]
 
 Array = np.ndarray[Any, Any]
 Lengths = tuple[int, ...]
 
 
-class Cover(NamedTuple):
+class Overlap(NamedTuple):
     """The old chunks of an axis that a new one is made of."""
 
     first: int
@@ -39,15 +39,15 @@ class Cover(NamedTuple):
     taken: Lengths  # elements of each
 
 
-def covers(old: Lengths, new: Lengths) -> list[Cover]:
+def overlaps(old: Lengths, new: Lengths) -> list[Overlap]:
     """For each new chunk of an axis what it is made of.
 
     Examples
     --------
-    >>> covers((4, 4), (3, 5))
-    [Cover(first=0, start=0, lengths=(4,), taken=(3,)), Cover(first=0, start=3, lengths=(4, 4), taken=(1, 4))]
+    >>> overlaps((4, 4), (3, 5))
+    [Overlap(first=0, start=0, lengths=(4,), taken=(3,)), Overlap(first=0, start=3, lengths=(4, 4), taken=(1, 4))]
     """
-    found: list[Cover] = []
+    found: list[Overlap] = []
     k = within = 0  # old chunk, and what of it is taken already
     for length in new:
         while k < len(old) - 1 and within == old[k]:
@@ -61,15 +61,15 @@ def covers(old: Lengths, new: Lengths) -> list[Cover]:
             if not left:
                 break
             k, within = k + 1, 0
-        found.append(Cover(first, start, old[first : k + 1], tuple(taken)))
+        found.append(Overlap(first, start, old[first : k + 1], tuple(taken)))
     return found
 
 
-def shuffled(data: TensorData, chunks: Splits) -> TensorData:
+def shuffle(data: TensorData, chunks: Splits) -> TensorData:
     """`data` cut as `chunks`; no length is 0 or unknown."""
     sizes = tuple(map(math.prod, itertools.product(*data.chunks)))
-    lines = new_data(Spread(data.chunks, chunks, inputs=(data,)), (sum(sizes),), data.dtype, (sizes,))
-    return new_data(Gathered(data.chunks, chunks, inputs=(lines,)), data.shape, data.dtype, chunks)
+    lines = new_data(ShuffleSplit(data.chunks, chunks, inputs=(data,)), (sum(sizes),), data.dtype, (sizes,))
+    return new_data(ShuffleJoin(data.chunks, chunks, inputs=(lines,)), data.shape, data.dtype, chunks)
 
 
 def _segments(old: Lengths, new: Lengths) -> list[Lengths]:
@@ -85,30 +85,30 @@ def _segments(old: Lengths, new: Lengths) -> list[Lengths]:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread(Operand):
+class ShuffleSplit(Operand):
     """Each chunk as a line of its pieces, in C order; one line of all chunks."""
 
     old: Splits
     new: Splits
-    name: ClassVar[str] = "spread"
+    name: ClassVar[str] = "shuffle"
 
     def token(self) -> Hashable:
         """Equal cuts of equal inputs are equal."""
-        return ("spread", self.old, self.new)
+        return ("shuffle", self.old, self.new)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand for each chunk."""
         (x,) = inputs
-        kinds, which = classes([_segments(old, new) for old, new in zip(self.old, self.new)])
+        kinds, which = chunk_classes([_segments(old, new) for old, new in zip(self.old, self.new)])
 
         def program(k: int) -> Program:
             chunk = ChunkType(tuple(map(sum, kinds[k])), x.dtype)
-            return single(self.name, (chunk,), Call(spread, kinds[k], (0,), ChunkType((chunk.size,), x.dtype)))
+            return single(self.name, (chunk,), Call(split_pieces, kinds[k], (0,), ChunkType((chunk.size,), x.dtype)))
 
-        return add_classes(builder, program, which.reshape(-1), x.ids.reshape(-1, 1))
+        return add_by_class(builder, program, which.reshape(-1), x.ids.reshape(-1, 1))
 
 
-def spread(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...], arg: Any) -> None:
+def split_pieces(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...], arg: Any) -> None:
     """Copy the pieces that `params`, lengths along each axis, cut a chunk into."""
     (x,) = inputs
     at = 0
@@ -120,7 +120,7 @@ def spread(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...], arg
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered(Operand):
+class ShuffleJoin(Operand):
     """New chunks from the pieces of all old ones, which are lines."""
 
     old: Splits
@@ -129,12 +129,12 @@ class Gathered(Operand):
 
     def token(self) -> Hashable:
         """Equal cuts of equal inputs are equal."""
-        return ("gathered", self.old, self.new)
+        return ("shuffle join", self.old, self.new)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand for each new chunk."""
         lines = inputs[0].ids.reshape(tuple(map(len, self.old)))
-        axes = [covers(old, new) for old, new in zip(self.old, self.new)]
+        axes = [overlaps(old, new) for old, new in zip(self.old, self.new)]
         line = ChunkType((-1,), output.dtype)
         ids = np.empty(output.grid, np.int64)
         for place in np.ndindex(*output.grid):
@@ -143,12 +143,12 @@ class Gathered(Operand):
             taken = tuple(one.taken for one in own)
             out = ChunkType(tuple(map(sum, taken)), output.dtype)
             step = Call(join_pieces, taken, tuple(range(len(read))), out, True, out.nbytes, alone=True, gathers=True)
-            bounds = np.array(list(_bounds(own)), np.int64).tobytes()
+            bounds = np.array(list(_piece_bounds(own)), np.int64).tobytes()
             ids[place] = builder.add(single(self.name, [line] * len(read), step), read.tolist(), ((bounds,),))
         return ids
 
 
-def _bounds(own: Sequence[Cover]) -> Iterator[tuple[int, int]]:
+def _piece_bounds(own: Sequence[Overlap]) -> Iterator[tuple[int, int]]:
     """Where each piece lies in the line of its old chunk, in C order of the old chunks."""
     steps = [
         [(one.start if not i else 0, n, whole) for i, (n, whole) in enumerate(zip(one.taken, one.lengths))]

@@ -18,17 +18,17 @@ from jmars.tensor.chunk import ChunkGraphBuilder
 from jmars.tensor.operand import Splits
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["add_classes", "boxes", "classes", "corners", "starts", "view"]
+__all__ = ["add_by_class", "boxes", "chunk_classes", "chunk_starts", "corners", "mark_view"]
 
 Ints = NDArray[np.int64]
 
 
-def classes(axes: Sequence[Sequence[Hashable]]) -> tuple[list[tuple[Any, ...]], Ints]:
+def chunk_classes(axes: Sequence[Sequence[Hashable]]) -> tuple[list[tuple[Any, ...]], Ints]:
     """The different combinations of one key per axis, and which of them each place of the grid has.
 
     Examples
     --------
-    >>> found, which = classes([[3, 3, 1], ["a"]])
+    >>> found, which = chunk_classes([[3, 3, 1], ["a"]])
     >>> found, which.tolist()
     ([(3, 'a'), (1, 'a')], [[0], [0], [1]])
     """
@@ -42,7 +42,7 @@ def classes(axes: Sequence[Sequence[Hashable]]) -> tuple[list[tuple[Any, ...]], 
     return list(itertools.product(*different)), which
 
 
-def add_classes(
+def add_by_class(
     builder: ChunkGraphBuilder,
     program: Callable[[int], Program],
     which: Ints,
@@ -54,12 +54,12 @@ def add_classes(
     return builder.add_many([program(int(k)) for k in used], row.reshape(-1), inputs, args)
 
 
-def starts(lengths: Sequence[int]) -> list[int]:
+def chunk_starts(lengths: Sequence[int]) -> list[int]:
     """Where each chunk of an axis begins.
 
     Examples
     --------
-    >>> starts((3, 3, 1))
+    >>> chunk_starts((3, 3, 1))
     [0, 3, 6]
     """
     return list(itertools.accumulate(lengths, initial=0))[:-1]
@@ -73,7 +73,7 @@ def corners(splits: Splits) -> list[tuple[Any, ...]]:
     >>> corners(((3, 1), (2, 2)))
     [((0, 0),), ((0, 2),), ((3, 0),), ((3, 2),)]
     """
-    return [(corner,) for corner in itertools.product(*map(starts, splits))]
+    return [(corner,) for corner in itertools.product(*map(chunk_starts, splits))]
 
 
 def boxes(shape: Sequence[int], start: int, stop: int) -> Iterator[tuple[slice, ...]]:
@@ -102,6 +102,6 @@ def boxes(shape: Sequence[int], start: int, stop: int) -> Iterator[tuple[slice, 
         yield from ((slice(last, last + 1), *box) for box in boxes(shape[1:], 0, end))
 
 
-def view(result: Tensor, base: Any) -> Tensor:
+def mark_view(result: Tensor, base: Any) -> Tensor:
     """`result`, noted to share memory with `base` if that is a tensor of the user's and NumPy would share."""
     return result._view_of(base) if isinstance(base, Tensor) and base is not result else result

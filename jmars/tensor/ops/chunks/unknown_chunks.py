@@ -15,10 +15,10 @@ from jmars.kernels.compile import compile_program
 from jmars.kernels.expression import Expression
 from jmars.kernels.program import ChunkType, Elementwise, Reduce, single
 from jmars.kernels.reducers import Reducer
-from jmars.tensor.ops.chunks.tiling import classes
+from jmars.tensor.ops.chunks.tiling import chunk_classes
 from jmars.tensor.unknown import Length, NeedsLengthError, Unknown
 
-__all__ = ["broadcast_lengths", "chunk_type", "classes", "length_kind", "run_expression", "run_reduction"]
+__all__ = ["broadcast_lengths", "chunk_classes", "chunk_type", "length_kind", "run_expression", "run_reduction"]
 
 Array = np.ndarray[Any, Any]
 

@@ -13,8 +13,8 @@ import numpy as np
 from jmars.kernels.expression import Expression, constant
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import new_data
-from jmars.tensor.ops.elementwise.formula import Elementwise
-from jmars.tensor.ops.elementwise.ufuncs import fitted
+from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
+from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -42,7 +42,7 @@ def _filled(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize
     if name in ("zeros", "empty") and dtype.kind in "SUV":
         value = np.zeros((), dtype)  # empty text, not that of 0
     splits = decide_splits(whole, dtype, chunk_size, chunks)
-    op = Elementwise(name, Expression((), (constant(value, dtype),)), splits)
+    op = ElementwiseOperand(name, Expression((), (constant(value, dtype),)), splits)
     return Tensor(new_data(op, whole, dtype, splits))
 
 
@@ -84,7 +84,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     if isinstance(fill_value, Tensor) or np.ndim(fill_value):
         value = as_tensor(fill_value)
         whole, dtype = shape_of(shape), value.dtype if dtype is None else np.dtype(dtype)
-        return fitted(value, dtype, whole, decide_splits(whole, dtype, chunk_size, chunks))
+        return cast_and_broadcast(value, dtype, whole, decide_splits(whole, dtype, chunk_size, chunks))
     array = np.asarray(fill_value)
     return _filled("full", shape, array[()], array.dtype if dtype is None else dtype, chunk_size, chunks)
 

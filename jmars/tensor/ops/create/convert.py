@@ -9,7 +9,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunk
-from jmars.tensor.ops.chunks.tiling import view
+from jmars.tensor.ops.chunks.tiling import mark_view
 from jmars.tensor.ops.create.constants import check_device
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.reduce.reduction import all_
@@ -33,7 +33,7 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any 
     if not isinstance(a, Tensor):
         return as_tensor(a, dtype, chunk_size, chunks)
     x = a if dtype is None or a.dtype == np.dtype(dtype) else astype(a, dtype)
-    return view(rechunk(x, chunk_size, chunks), a) if chunk_size is not None or chunks is not None else x
+    return mark_view(rechunk(x, chunk_size, chunks), a) if chunk_size is not None or chunks is not None else x
 
 
 @offers("asarray_chkfinite")
@@ -71,17 +71,17 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
 
 
 @offers("method.view")
-def reinterpreted(x: Tensor, dtype: Any = None) -> Tensor:
+def reinterpret(x: Tensor, dtype: Any = None) -> Tensor:
     """`x.view`: the same bytes as elements of another dtype of the same size."""
     if dtype is None:
-        return view(Tensor(x.data), x)
+        return mark_view(Tensor(x.data), x)
     kind = np.dtype(dtype)
     if kind.itemsize != x.dtype.itemsize:
         raise UnsupportedError(
             f"a view of {x.dtype} as {kind} changes the number of elements, which jmars does not do; view the "
             "value, x.fetch()"
         )
-    return view(blockwise("view", _viewed, [x], x.chunks, kind, (kind,)), x)
+    return mark_view(blockwise("view", _viewed, [x], x.chunks, kind, (kind,)), x)
 
 
 def _viewed(block: Any, kind: np.dtype[Any]) -> Any:

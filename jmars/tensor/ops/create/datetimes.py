@@ -15,12 +15,12 @@ from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["TIMES", "arange_of_times"]
+__all__ = ["DATETIME_FUNCTIONS", "arange_datetimes"]
 
-TIMES = ("datetime_as_string", "busday_count", "busday_offset", "is_busday")
+DATETIME_FUNCTIONS = ("datetime_as_string", "busday_count", "busday_offset", "is_busday")
 
 
-def _of_times(name: str) -> None:
+def _offer_datetime_function(name: str) -> None:
     theirs: Callable[..., Any] = getattr(np, name)
 
     @functools.wraps(theirs)
@@ -35,12 +35,12 @@ def _of_times(name: str) -> None:
     offers(name)(function)
 
 
-for _name in TIMES:
-    _of_times(_name)
+for _name in DATETIME_FUNCTIONS:
+    _offer_datetime_function(_name)
 
 
-@offers("method.arange_of_times")
-def arange_of_times(start: Any, stop: Any, step: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+@offers("method.arange_datetimes")
+def arange_datetimes(start: Any, stop: Any, step: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
     """`np.arange` of times: NumPy says in which unit.
 
     Raises

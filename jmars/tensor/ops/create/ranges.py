@@ -79,7 +79,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
         start, stop = 0, start
     given = (start, stop, step)
     if any(np.asarray(value).dtype.kind in "mMSU" for value in given):
-        return cast(Tensor, call("method.arange_of_times", start, stop, step, dtype, chunk_size, chunks))
+        return cast(Tensor, call("method.arange_datetimes", start, stop, step, dtype, chunk_size, chunks))
     if any(np.asarray(value).dtype.kind not in "biuf" for value in given):
         raise UnsupportedError("np.arange of other than real numbers is not in jmars; use asarray(numpy.arange(...))")
     if step == 0:
@@ -173,7 +173,7 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
     return result if dtype is None else astype(result, dtype)
 
 
-def _compared(comparison: str, n: int, m: int, shift: int, splits: Splits) -> Tensor:
+def _compare_positions(comparison: str, n: int, m: int, shift: int, splits: Splits) -> Tensor:
     """Row number + shift compared with column number, for each place of an (n, m) matrix."""
     if isinstance(shift, int):
         shift = min(max(shift, -n), m)  # beyond, all places are alike, and numbers would not fit
@@ -190,7 +190,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str
     check_device(device)
     n, m = shape_of((N, N if M is None else M))
     kind = check_dtype(dtype)
-    return astype(_compared("__eq__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks)), kind)
+    return astype(_compare_positions("__eq__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks)), kind)
 
 
 @offers("identity")
@@ -205,14 +205,14 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, chunk_s
     """`np.tri`: ones at and below a diagonal, cut as `chunk_size` says."""
     n, m = shape_of((N, N if M is None else M))
     kind = check_dtype(dtype)
-    return astype(_compared("__ge__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks)), kind)
+    return astype(_compare_positions("__ge__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks)), kind)
 
 
 def _triangle(m: Any, k: int, lower: bool) -> Tensor:
     x = as_tensor(m)
     if x.ndim == 1:
         x = broadcast_to(x, (x.size, x.size), chunks=x.chunks * 2)
-    below = _compared("__ge__", x.shape[-2], x.shape[-1], k if lower else k - 1, x.chunks[-2:])
+    below = _compare_positions("__ge__", x.shape[-2], x.shape[-1], k if lower else k - 1, x.chunks[-2:])
     zero = np.zeros((), x.dtype)[()]  # of times too
     return where(below, x, zero) if lower else where(below, zero, x)
 
@@ -240,7 +240,7 @@ def diag(v: Any, k: int = 0) -> Tensor:
     n = x.size + abs(k)
     rest = arange(abs(k)).astype(x.dtype)
     line = concatenate([x, rest], dtype=x.dtype, casting="unsafe")
-    on = _compared("__eq__", n, n, k, line.chunks * 2)
+    on = _compare_positions("__eq__", n, n, k, line.chunks * 2)
     return where(on, expand_dims(line, 1 if k >= 0 else 0), np.zeros((), x.dtype)[()])
 
 

@@ -20,18 +20,24 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import Kind, check_dtype, kind_of, result_type, ufunc_dtypes
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.chunks.unknown_chunks import broadcast_lengths, chunk_type, classes, length_kind, run_expression
+from jmars.tensor.ops.chunks.unknown_chunks import (
+    broadcast_lengths,
+    chunk_classes,
+    chunk_type,
+    length_kind,
+    run_expression,
+)
 from jmars.tensor.splits import agreed_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, axis_length, is_known, is_open
 
-__all__ = ["Elementwise", "Formula", "Value", "broadcast_of"]
+__all__ = ["ElementwiseOperand", "Formula", "FormulaValue", "broadcast_shape"]
 
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 
 
 @dataclass(frozen=True)
-class Value:
+class FormulaValue:
     """Something within a formula: number `number`, or a number of the user's not yet placed."""
 
     number: int  # -1 for a scalar; inputs and nodes otherwise
@@ -58,7 +64,7 @@ class Formula:
         self._nodes: list[Node] = []  # values of inputs are their numbers, of nodes -2 - k
         self._constants: dict[tuple[np.dtype[Any], bytes], int] = {}
 
-    def read(self, value: Any) -> Value:
+    def read(self, value: Any) -> FormulaValue:
         """A tensor, array, list or number as a value."""
         if not isinstance(value, Tensor):
             if isinstance(value, np.generic | bool | int | float | complex) or np.ndim(value) == 0:
@@ -67,17 +73,17 @@ class Formula:
                 kind = kind_of(value)
                 if isinstance(kind, np.dtype):
                     check_dtype(kind)
-                return Value(-1, kind, value)
+                return FormulaValue(-1, kind, value)
             value = as_tensor(value)
         if value.data.unsettled and is_open(value.data.chunks):
             value._settled()
         for i, known in enumerate(self.inputs):
             if known is value.data:
-                return Value(i, value.dtype)
+                return FormulaValue(i, value.dtype)
         self.inputs.append(value.data)
-        return Value(len(self.inputs) - 1, value.dtype)
+        return FormulaValue(len(self.inputs) - 1, value.dtype)
 
-    def apply(self, op: str, *values: Value, dtype: Any = None) -> Value:
+    def apply(self, op: str, *values: FormulaValue, dtype: Any = None) -> FormulaValue:
         """A ufunc (by name; "modf.1" is its second output) of values; `dtype` is what to compute in.
 
         Raises
@@ -90,7 +96,7 @@ class Formula:
         out = loop[len(values) + int(part or 0)]
         if all(value.number == -1 for value in values):
             result = getattr(np, name)(*(value.scalar for value in values), **({"dtype": dtype} if dtype else {}))
-            return Value(-1, out, result[int(part)] if part else result)
+            return FormulaValue(-1, out, result[int(part)] if part else result)
         if name in _COMPARISONS and any(v.number == -1 and not _fits(v, t) for v, t in zip(values, loop)):
             # a Python int that no element can equal: NumPy knows the answer from the dtype alone
             probe = [v.scalar if v.number == -1 else np.zeros((), v.kind) for v in values]
@@ -101,30 +107,30 @@ class Formula:
             args = [self.cast(arg, loop[i]) for i, arg in enumerate(args)]
         return self._node(op, args, out)
 
-    def where(self, condition: Value, x: Value, y: Value) -> Value:
+    def where(self, condition: FormulaValue, x: FormulaValue, y: FormulaValue) -> FormulaValue:
         """`np.where` of three values."""
         out = check_dtype(result_type(x.kind, y.kind))
         condition = self.cast(self._placed(condition, np.dtype(bool)), np.dtype(bool))
         chosen = [self.cast(v, out) if isinstance(v.kind, type) else v for v in (x, y)]  # Python numbers wrap here
         return self._node("where", [condition, *(self._placed(v, out) for v in chosen)], out)
 
-    def part(self, op: str, value: Value) -> Value:
+    def part(self, op: str, value: FormulaValue) -> FormulaValue:
         """ "real" or "imag" of a value."""
         value = self._placed(value, result_type(value.kind))
         if value.kind.kind == "c":
             return self._node(op, [value], np.empty(0, value.kind).real.dtype)
         return value if op == "real" else self._node("astype", [self._constant(0, value.kind)], value.kind)
 
-    def cast(self, value: Value, dtype: Any) -> Value:
+    def cast(self, value: FormulaValue, dtype: Any) -> FormulaValue:
         """The value with another dtype, by any means."""
         dtype = np.dtype(dtype)
         if value.number == -1:
-            return Value(-1, dtype, np.asarray(value.scalar).astype(dtype)[()])
+            return FormulaValue(-1, dtype, np.asarray(value.scalar).astype(dtype)[()])
         if value.kind.kind == "c" and dtype.kind not in "cb":
             value = self.part("real", value)  # what NumPy does too, after a warning
         return value if value.kind == dtype else self._node("astype", [value], dtype)
 
-    def tensor(self, value: Value, shape: tuple[int, ...] | None = None, splits: Splits | None = None) -> Tensor:
+    def tensor(self, value: FormulaValue, shape: tuple[int, ...] | None = None, splits: Splits | None = None) -> Tensor:
         """The tensor of a value; broadcast to `shape`, and cut as `splits` where no input says how.
 
         Raises
@@ -137,17 +143,17 @@ class Formula:
             value = self._node("astype", [value], value.kind)
         inputs, expression = self._expression(value)
         shapes = [data.shape for data in inputs] + ([shape] if shape is not None else [])
-        whole = shapes[0] if shapes and all(s == shapes[0] for s in shapes) else broadcast_of(inputs, shapes)
+        whole = shapes[0] if shapes and all(s == shapes[0] for s in shapes) else broadcast_shape(inputs, shapes)
         if shape is not None and whole != shape:
             raise ValueError(f"a result of shape {whole} does not fit into shape {shape}; give an array that it fits")
         chunks = _common(whole, inputs, splits)
         cut = tuple(rechunked(data, _own_splits(data, chunks)) for data in inputs)
         unique = tuple(dict.fromkeys(cut))
         assert len(unique) == len(cut)
-        op = Elementwise(self.name, expression, chunks, inputs=cut)
+        op = ElementwiseOperand(self.name, expression, chunks, inputs=cut)
         return Tensor(new_data(op, whole, expression.dtype, chunks))
 
-    def _expression(self, value: Value) -> tuple[list[TensorData], Expression]:
+    def _expression(self, value: FormulaValue) -> tuple[list[TensorData], Expression]:
         """What leads to a value, in order and densely numbered."""
         wanted: set[int] = set()
         stack = [value.number]
@@ -167,27 +173,27 @@ class Formula:
         nodes.append(Node(last.op, tuple(number[arg] for arg in last.args), last.dtype, last.data))
         return [self.inputs[i] for i in read], Expression(tuple(self.inputs[i].dtype for i in read), tuple(nodes))
 
-    def _placed(self, value: Value, dtype: np.dtype[Any]) -> Value:
+    def _placed(self, value: FormulaValue, dtype: np.dtype[Any]) -> FormulaValue:
         """A scalar as a constant: a NumPy scalar keeps its dtype, a Python number takes `dtype`."""
         if value.number != -1:
             return value
         kind = value.kind if isinstance(value.kind, np.dtype) else dtype
         return self._constant(value.scalar, kind)
 
-    def _constant(self, scalar: Any, dtype: np.dtype[Any]) -> Value:
+    def _constant(self, scalar: Any, dtype: np.dtype[Any]) -> FormulaValue:
         node = constant(scalar, dtype)
         number = self._constants.get((dtype, node.data))
         if number is None:
             self._nodes.append(node)
             number = self._constants[dtype, node.data] = -1 - len(self._nodes)
-        return Value(number, dtype)
+        return FormulaValue(number, dtype)
 
-    def _node(self, op: str, args: Sequence[Value], dtype: np.dtype[Any]) -> Value:
+    def _node(self, op: str, args: Sequence[FormulaValue], dtype: np.dtype[Any]) -> FormulaValue:
         self._nodes.append(Node(op, tuple(arg.number for arg in args), dtype))
-        return Value(-1 - len(self._nodes), dtype)
+        return FormulaValue(-1 - len(self._nodes), dtype)
 
 
-def _fits(value: Value, dtype: np.dtype[Any]) -> bool:
+def _fits(value: FormulaValue, dtype: np.dtype[Any]) -> bool:
     """Whether a scalar has a place in `dtype`."""
     if value.kind is not int:
         return True
@@ -198,7 +204,7 @@ def _fits(value: Value, dtype: np.dtype[Any]) -> bool:
     return True
 
 
-def broadcast_of(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+def broadcast_shape(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape that inputs broadcast to; lengths that only a run can tell are asked for where they matter."""
     try:
         return broadcast_lengths(shapes)
@@ -233,7 +239,7 @@ def _own_splits(data: TensorData, chunks: Splits) -> Splits:
 
 
 @dataclass(frozen=True, eq=False)
-class Elementwise(Operand):
+class ElementwiseOperand(Operand):
     """One expression on the chunks of its inputs, which are cut alike or broadcast."""
 
     function: str
@@ -271,7 +277,7 @@ class Elementwise(Operand):
     ) -> NDArray[np.int64]:
         """The same for chunks whose shape is known only when they are there."""
         grid = output.grid
-        kinds, which = classes([[length_kind(n) for n in axis] for axis in output.chunks])
+        kinds, which = chunk_classes([[length_kind(n) for n in axis] for axis in output.chunks])
         programs = []
         for shape in kinds:
             types = [chunk_type(_input_shape(shape, g, output), g.dtype) for g in inputs]

@@ -17,7 +17,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.infer import is_text_or_record, result_type
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.formula import Formula
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.overrides import call_numpy, overriding_args
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -123,8 +123,8 @@ def ufunc(name: str) -> Callable[..., Any]:
 
     def function(*inputs: Any, out: Any = None, where: Any = True, casting: str = "same_kind", **kwargs: Any) -> Any:
         if equals and any(map(is_text_or_record, inputs)):
-            return call("method.compared", name, *inputs)
-        dtype = _checked(name, kwargs)
+            return call("method.compare_structured", name, *inputs)
+        dtype = _check_keywords(name, kwargs)
         if len(inputs) > theirs.nin:  # NumPy takes outputs by position too
             inputs, out = inputs[: theirs.nin], inputs[theirs.nin :]
         if len(inputs) != theirs.nin:
@@ -143,7 +143,7 @@ def ufunc(name: str) -> Callable[..., Any]:
                     raise UnsupportedError(f"np.{name} with where= and no out= leaves elements undefined; give out=")
                 value = formula.where(formula.read(where), value, formula.cast(formula.read(target), value.kind))
             result = formula.tensor(value)
-            results.append(handed(result, target, name, casting))
+            results.append(assign_out(result, target, name, casting))
         return results[0] if theirs.nout == 1 else tuple(results)
 
     function.__name__ = function.__qualname__ = name
@@ -166,7 +166,7 @@ def _method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
     return method
 
 
-def _checked(name: str, kwargs: dict[str, Any]) -> Any:
+def _check_keywords(name: str, kwargs: dict[str, Any]) -> Any:
     """The dtype asked for; other keywords are NumPy's defaults or refused."""
     dtype = kwargs.pop("dtype", None)
     for key, value in kwargs.items():
@@ -215,7 +215,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Tensor:
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     """`np.clip`: elements moved into [a_min, a_max]; either may be None."""
     a_min, a_max = kwargs.pop("min", a_min), kwargs.pop("max", a_max)
-    dtype = _checked("clip", kwargs)
+    dtype = _check_keywords("clip", kwargs)
     formula = Formula("clip")
     value = formula.read(a)
     if isinstance(value.kind, np.dtype) and value.kind.kind in "iu":  # a Python int beyond the dtype bounds nothing
@@ -226,7 +226,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
         if bound is not None:
             value = formula.apply(name, value, formula.read(bound), dtype=dtype)
     result = formula.tensor(value)
-    return handed(result, out, "clip")
+    return assign_out(result, out, "clip")
 
 
 @offers("round", "around")
@@ -237,7 +237,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     if x.number >= 0 and x.kind.kind == "c" and decimals:  # each part for itself, as an infinite one spoils the other
         one = as_tensor(a)
         rounded = blockwise("round", np.round, [one], one.chunks, one.dtype, (decimals,))
-        return handed(rounded, out, "round")
+        return assign_out(rounded, out, "round")
     if x.kind == np.dtype(bool):
         value = formula.cast(x, np.float16)
     elif result_type(x.kind).kind in "iu":
@@ -252,7 +252,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
         factor = formula.read(float(10 ** builtins.abs(decimals)))
         value = formula.apply(back, formula.apply("rint", formula.apply(there, x, factor)), factor)
     result = formula.tensor(value)
-    return handed(result, out, "round")
+    return assign_out(result, out, "round")
 
 
 @offers("method.astype", "astype")
@@ -268,11 +268,11 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe",
     if x.data.unsettled:
         formula = Formula("astype")
         return Tensor(x.data) if x.dtype == dtype else formula.tensor(formula.cast(formula.read(x), dtype))
-    return fitted(x, dtype, x.shape, x.chunks)
+    return cast_and_broadcast(x, dtype, x.shape, x.chunks)
 
 
-@offers("method.fitted")
-def fitted(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Any) -> Tensor:
+@offers("method.cast_and_broadcast")
+def cast_and_broadcast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Any) -> Tensor:
     """`x` cast to `dtype` and broadcast to `shape`; a handle of its own."""
     if x.dtype == dtype and x.shape == shape:
         return Tensor(x.data)
@@ -328,7 +328,7 @@ def _test_infinite(name: str, ufunc_of_sign: bool) -> None:
         sign = formula.apply("signbit", value)
         sign = sign if ufunc_of_sign else formula.apply("logical_not", sign)
         result = formula.tensor(formula.apply("logical_and", formula.apply("isinf", value), sign))
-        return handed(result, out, name)
+        return assign_out(result, out, name)
 
     function.__name__ = name
     function.__doc__ = f"`np.{name}`."

@@ -1,6 +1,6 @@
 """Basic indexing: slices, ints, None and Ellipsis; chunk by chunk, untouched chunks as they are.
 
-`parts_of` says what a slice takes of each chunk of an axis; writing.py writes there. Used by indexing.py.
+`axis_slices` says what a slice takes of each chunk of an axis; writing.py writes there. Used by indexing.py.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
-from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["Part", "Slice", "local_slice", "parts_of", "sliced"]
+__all__ = ["AxisSlice", "Slice", "axis_slices", "local_slice", "slice_tensor"]
 
 Array = np.ndarray[Any, Any]
 Basic = int | slice | None  # an entry of an index; ints and slices in bounds
 
 
-class Part(NamedTuple):
+class AxisSlice(NamedTuple):
     """What an index takes of one chunk of an axis."""
 
     chunk: int
@@ -34,19 +34,19 @@ class Part(NamedTuple):
     length: int  # of the chunk
 
 
-def parts_of(lengths: Sequence[int], entry: int | slice) -> list[Part]:
+def axis_slices(lengths: Sequence[int], entry: int | slice) -> list[AxisSlice]:
     """What `entry` takes of an axis cut into `lengths`, in the order of the result; chunks of which it takes nothing
     are left out, but one stays.
 
     Examples
     --------
-    >>> parts_of((4, 4), slice(1, 8, 2))
-    [Part(chunk=0, start=1, taken=2, length=4), Part(chunk=1, start=1, taken=2, length=4)]
+    >>> axis_slices((4, 4), slice(1, 8, 2))
+    [AxisSlice(chunk=0, start=1, taken=2, length=4), AxisSlice(chunk=1, start=1, taken=2, length=4)]
     """
     whole = sum(lengths)
     start, stop, step = (entry, entry + 1, 1) if isinstance(entry, int) else entry.indices(whole)
     total = len(range(start, stop, step))
-    found: list[Part] = []
+    found: list[AxisSlice] = []
     begin = 0
     for k, length in enumerate(lengths):
         if step > 0:
@@ -55,11 +55,11 @@ def parts_of(lengths: Sequence[int], entry: int | slice) -> list[Part]:
             first, last = -((begin + length - 1 - start) // -step), (start - begin) // -step + 1
         first, last = max(first, 0), min(last, total)
         if last > first:
-            found.append(Part(k, start + first * step - begin, last - first, length))
+            found.append(AxisSlice(k, start + first * step - begin, last - first, length))
         begin += length
     if step < 0:
         found.reverse()
-    return found or [Part(0, 0, 0, lengths[0])]
+    return found or [AxisSlice(0, 0, 0, lengths[0])]
 
 
 def local_slice(start: int, count: int, step: int) -> slice:
@@ -68,13 +68,13 @@ def local_slice(start: int, count: int, step: int) -> slice:
     return slice(start, stop if stop >= 0 else None, step) if count else slice(0, 0)
 
 
-def sliced(x: Tensor, index: Sequence[Basic]) -> Tensor:
+def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
     """`x[index]` where `index` names every axis; a handle of its own."""
     entries = [entry for entry in index if entry is not None]
     assert len(entries) == x.ndim
     if all(entry is not None and entry == slice(None) for entry in index):
         return Tensor(x.data)
-    cuts = iter([parts_of(lengths, entry) for lengths, entry in zip(x.chunks, entries)])
+    cuts = iter([axis_slices(lengths, entry) for lengths, entry in zip(x.chunks, entries)])
     chunks: list[tuple[int, ...]] = []
     for entry in index:
         if entry is None:
@@ -103,7 +103,7 @@ class Slice(Operand):
         """One operand per chunk that is cut; a chunk that stays whole is passed on, others are never read."""
         (source,) = inputs
         entries = [slice(*e) if isinstance(e, tuple) else e for e in self.index if e is not None]
-        cuts = [parts_of(lengths, entry) for lengths, entry in zip(source.splits, entries)]
+        cuts = [axis_slices(lengths, entry) for lengths, entry in zip(source.splits, entries)]
         steps = [1 if isinstance(e, int) or e.step is None else int(e.step) for e in entries]
         ids = source.ids[np.ix_(*([part.chunk for part in parts] for parts in cuts))] if cuts else source.ids
         touched = np.ones(ids.shape, bool)
@@ -114,7 +114,7 @@ class Slice(Operand):
                 touched = touched[..., None] | np.array(cut)
         if not touched.any():
             return ids.reshape(output.grid)
-        kinds, which = classes([[(part.length, part.taken) for part in parts] for parts in cuts])
+        kinds, which = chunk_classes([[(part.length, part.taken) for part in parts] for parts in cuts])
         is_int = [isinstance(entry, int) for entry in entries]
 
         def program(k: int) -> Program:
@@ -122,20 +122,20 @@ class Slice(Operand):
             shape = tuple(1 if e is None else next(counts) for e in self.index if not isinstance(e, int))
             params = tuple((count, step) for (_, count), step in zip(kinds[k], steps))
             chunk = ChunkType(tuple(length for length, _ in kinds[k]), source.dtype)
-            return single(self.name, (chunk,), Call(cut_out, params, (0,), ChunkType(shape, output.dtype), True))
+            return single(self.name, (chunk,), Call(copy_slice, params, (0,), ChunkType(shape, output.dtype), True))
 
         begin = [np.array([part.start for part in parts]) for parts in cuts]
         where = np.nonzero(touched) if cuts else ()
         rows = [axis[i].tolist() for axis, i in zip(begin, where)]
         args = [(at,) for at in zip(*rows)] if rows else [((),)]
         flat = touched.reshape(-1)
-        made = add_classes(builder, program, which.reshape(-1)[flat], ids.reshape(-1)[flat, None], args)
+        made = add_by_class(builder, program, which.reshape(-1)[flat], ids.reshape(-1)[flat, None], args)
         result = ids.reshape(-1).copy()
         result[flat] = made
         return result.reshape(output.grid)
 
 
-def cut_out(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> None:
+def copy_slice(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> None:
     """Copy the part of a chunk that begins at `arg`; `params` are (count, step) of each axis."""
     index: tuple[Any, ...] = (*(local_slice(at, count, step) for at, (count, step) in zip(arg, params)), ...)
     part = inputs[0][index]

@@ -18,24 +18,24 @@ from jmars.kernels.program import Call, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.elementwise.ufuncs import astype
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import moveaxis, normal_axis
-from jmars.tensor.ops.shape.concatenate import part_of_axis
+from jmars.tensor.ops.shape.concatenate import slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, Origin, Unknown, axis_length, is_known
 
-__all__ = ["mask_at", "masked", "put_true", "truth"]
+__all__ = ["as_bool", "assign_by_mask", "select_by_mask", "select_by_mask_at"]
 
 Array = np.ndarray[Any, Any]
 
 
-def masked(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
+def select_by_mask(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
     """The elements of `x` where `mask` is true; it lies along the axes from `axis` on, which become one.
 
     Raises
@@ -55,37 +55,37 @@ def masked(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
             f"boolean index did not match indexed array along axis {axis + wrong}; size of axis is "
             f"{shape[wrong] if wrong < len(shape) else 0} but size of corresponding boolean axis is {mask.shape[wrong]}"
         )
-    cut = _cut_in_rows(x.data.chunks[axis : axis + m], x.data.chunks)
+    cut = _row_splits(x.data.chunks[axis : axis + m], x.data.chunks)
     data = rechunked(x.data, (*x.data.chunks[:axis], *cut, *x.data.chunks[axis + m :]))
     rows = rechunked(mask.data, cut)
     within = math.prod(int(n) for (n,) in cut[1:])
     most = [(n.most if isinstance(n, Unknown) else n) for n in cut[0]]
-    origin = Origin.of(_taken_by(mask, cut))
+    origin = Origin.of(_mask_key(mask, cut))
     taken = origin.axis([None if n is None else n * within for n in most])
     chunks = (*data.chunks[:axis], taken, *data.chunks[axis + m :])
-    op = Masked(axis, m, inputs=(data, rows))
+    op = MaskSelection(axis, m, inputs=(data, rows))
     return Tensor(new_data(op, tuple(map(axis_length, chunks)), x.dtype, chunks))
 
 
-def put_true(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
+def assign_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
     """`x` with `value`, which the same mask took, where it is true on the first axes; None if it is another mask."""
-    cut = _cut_in_rows(x.chunks[: mask.ndim], x.chunks)
+    cut = _row_splits(x.chunks[: mask.ndim], x.chunks)
     first = value.data.chunks[0][0]
-    same = isinstance(first, Unknown) and first.number is not None and first.origin.key == _taken_by(mask, cut)
+    same = isinstance(first, Unknown) and first.number is not None and first.origin.key == _mask_key(mask, cut)
     rest = x.chunks[mask.ndim :]
     if not same or value.data.chunks[1:] != rest:
         return None
     data = rechunked(x.data, (*cut, *rest))
-    op = PutTrue(mask.ndim, inputs=(data, rechunked(mask.data, cut), value.data))
+    op = MaskAssignment(mask.ndim, inputs=(data, rechunked(mask.data, cut), value.data))
     return Tensor(rechunked(new_data(op, data.shape, data.dtype, data.chunks), x.chunks))
 
 
-def _taken_by(mask: Tensor, cut: Splits) -> str:
+def _mask_key(mask: Tensor, cut: Splits) -> str:
     """What makes two arrays equally long and equally cut."""
     return f"{mask.data.key}:{hash(cut):x}"
 
 
-def _cut_in_rows(cut: Splits, chunks: Splits) -> Splits:
+def _row_splits(cut: Splits, chunks: Splits) -> Splits:
     """The masked axes with all but the first whole, so that chunks follow each other in C order."""
     if all(len(axis) == 1 for axis in cut[1:]):
         return cut
@@ -95,7 +95,7 @@ def _cut_in_rows(cut: Splits, chunks: Splits) -> Splits:
 
 
 @dataclass(frozen=True, eq=False)
-class Masked(Operand):
+class MaskSelection(Operand):
     """The elements of the first input where the second is true."""
 
     axis: int
@@ -119,7 +119,7 @@ class Masked(Operand):
                 strict=True,
             )
         ]
-        kinds, which = classes([*lengths[:first], along, *lengths[after:]])
+        kinds, which = chunk_classes([*lengths[:first], along, *lengths[after:]])
 
         def program(k: int) -> Program:
             *before, taken = kinds[k][first]
@@ -127,16 +127,16 @@ class Masked(Operand):
             types = [chunk_type((*outer, *before, *inner), x.dtype), chunk_type(before, mask.dtype)]
             out = chunk_type((*outer, taken, *inner), x.dtype)
             work = 0 if not out.is_sized else out.nbytes
-            return single(self.name, types, Call(take_true, (first,), (0, 1), out, False, work))
+            return single(self.name, types, Call(copy_masked, (first,), (0, 1), out, False, work))
 
         shape = [1] * len(output.grid)
         shape[first] = -1
         masks = np.broadcast_to(mask.ids.reshape(shape), output.grid)
         rows = np.stack([x.ids.reshape(-1), masks.reshape(-1)], axis=1)
-        return add_classes(builder, program, which.reshape(-1), rows).reshape(output.grid)
+        return add_by_class(builder, program, which.reshape(-1), rows).reshape(output.grid)
 
 
-def take_true(out: Array | None, inputs: Sequence[Array], params: tuple[int], arg: Any) -> Array:
+def copy_masked(out: Array | None, inputs: Sequence[Array], params: tuple[int], arg: Any) -> Array:
     """The elements that the mask names; `out` is there when their number was known."""
     x, mask = inputs
     found = np.ascontiguousarray(x[(slice(None),) * params[0] + (mask,)])
@@ -152,7 +152,7 @@ def take_true(out: Array | None, inputs: Sequence[Array], params: tuple[int], ar
 
 
 @dataclass(frozen=True, eq=False)
-class PutTrue(Operand):
+class MaskAssignment(Operand):
     """The first input with elements of the third where the second, on its first `ndim` axes, is true."""
 
     ndim: int
@@ -168,18 +168,18 @@ class PutTrue(Operand):
         rows = [
             (*place, length_kind(n)) for place, n in zip(_rows(x.splits[: self.ndim]), value.splits[0], strict=True)
         ]
-        kinds, which = classes([rows, *x.splits[self.ndim :]])
+        kinds, which = chunk_classes([rows, *x.splits[self.ndim :]])
 
         def program(k: int) -> Program:
             *before, taken = kinds[k][0]
             inner = kinds[k][1:]
             chunk = chunk_type((*before, *inner), x.dtype)
             types = (chunk, chunk_type(before, mask.dtype), chunk_type((taken, *inner), value.dtype))
-            return single(self.name, types, Call(put_where_true, (), (0, 1, 2), chunk))
+            return single(self.name, types, Call(write_masked, (), (0, 1, 2), chunk))
 
         masks = np.broadcast_to(mask.ids.reshape(-1, *[1] * len(kinds[0][1:])), value.ids.shape)
         read = np.stack([x.ids.reshape(-1), masks.reshape(-1), value.ids.reshape(-1)], axis=1)
-        return add_classes(builder, program, which.reshape(-1), read).reshape(output.grid)
+        return add_by_class(builder, program, which.reshape(-1), read).reshape(output.grid)
 
 
 def _rows(cut: Splits) -> list[tuple[int, ...]]:
@@ -187,7 +187,7 @@ def _rows(cut: Splits) -> list[tuple[int, ...]]:
     return [(n, *(axis[0] for axis in cut[1:])) for n in cut[0]]
 
 
-def put_where_true(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
+def write_masked(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
     """Copy a chunk and write the elements that the mask took back to their places."""
     x, mask, value = inputs
     np.copyto(out, x)
@@ -197,13 +197,13 @@ def put_where_true(out: Array, inputs: Sequence[Array], params: tuple[()], arg: 
 @offers("extract")
 def extract(condition: Any, arr: Any) -> Tensor:
     """`np.extract`: the elements of `arr` where `condition` is true, in C order."""
-    return masked(ravel(as_tensor(arr)), truth(ravel(as_tensor(condition))))
+    return select_by_mask(ravel(as_tensor(arr)), as_bool(ravel(as_tensor(condition))))
 
 
 @offers("compress")
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     """`np.compress`: the parts of an axis for which `condition`, which may be shorter, is true."""
-    x, mask = as_tensor(a), truth(as_tensor(condition))
+    x, mask = as_tensor(a), as_bool(as_tensor(condition))
     if mask.ndim != 1:
         raise ValueError("condition must be a 1-d array")
     if axis is None:
@@ -213,19 +213,19 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
     if length > x.shape[axis]:
         raise IndexError(f"index {length - 1} is out of bounds for axis {axis} with size {x.shape[axis]}")
     if length < x.shape[axis]:
-        x = part_of_axis(x, axis, slice(0, length))
-    result = masked(x, mask, axis)
-    return handed(result, out, "compress")
+        x = slice_axis(x, axis, slice(0, length))
+    result = select_by_mask(x, mask, axis)
+    return assign_out(result, out, "compress")
 
 
-def truth(x: Tensor) -> Tensor:
+def as_bool(x: Tensor) -> Tensor:
     """Whether each element is not zero."""
     return x if x.dtype == bool else astype(x, np.dtype(bool))
 
 
-def mask_at(x: Tensor, mask: Tensor, axis: int, first: int) -> Tensor:
-    """`masked` at `axis`, with the new axis at `first`."""
+def select_by_mask_at(x: Tensor, mask: Tensor, axis: int, first: int) -> Tensor:
+    """`select_by_mask` at `axis`, with the new axis at `first`."""
     if axis != first:
         m = mask.ndim
         x = moveaxis(x, range(axis, axis + m), range(first, first + m))
-    return masked(x, mask, first)
+    return select_by_mask(x, mask, first)

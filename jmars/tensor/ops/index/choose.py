@@ -15,11 +15,11 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.infer import kind_of, result_type
 from jmars.tensor.ops.blockwise.blockwise import blockwise
-from jmars.tensor.ops.blockwise.whole_axes import whole
+from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.reduction import all_, argmax, argmin
 from jmars.tensor.ops.shape.axes import broadcast_arrays, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
@@ -70,7 +70,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     arrays = [astype(as_tensor(x), dtype) for x in given]
     which, *arrays = broadcast_arrays(as_tensor(a), *arrays)
     inputs = [which, *(Tensor(rechunked(x.data, which.chunks)) for x in arrays)]
-    return handed(blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,)), out, "choose")
+    return assign_out(blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,)), out, "choose")
 
 
 def _choose(which: Array, *more: Any) -> Array:
@@ -125,12 +125,12 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     axis = normal_axis(axis, x.ndim)
     shape = np.broadcast_shapes(*(tuple(1 if i == axis else n for i, n in enumerate(y.shape)) for y in (x, at)))
-    x, at = (whole(_stretched(y, shape, axis), [axis]) for y in (x, at))
+    x, at = (single_chunk_along(_broadcast_other_axes(y, shape, axis), [axis]) for y in (x, at))
     at = Tensor(rechunked(at.data, tuple((at.shape[i],) if i == axis else cut for i, cut in enumerate(x.chunks))))
     return blockwise("take_along_axis", np.take_along_axis, [x, at], at.chunks, x.dtype, (axis,))
 
 
-def _stretched(x: Tensor, shape: tuple[int, ...], axis: int) -> Tensor:
+def _broadcast_other_axes(x: Tensor, shape: tuple[int, ...], axis: int) -> Tensor:
     """`x` broadcast along all axes but one."""
     wanted = tuple(x.shape[i] if i == axis else n for i, n in enumerate(shape))
     return x if x.shape == wanted else broadcast_arrays(x, np.broadcast_to(np.zeros((), bool), wanted))[0]
@@ -146,7 +146,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     at = as_tensor(indices)
     put = as_tensor(values)
     put = _broadcast(put, at.shape)
-    x = whole(x, [along])
+    x = single_chunk_along(x, [along])
     cut = tuple((at.shape[i],) if i == along else own for i, own in enumerate(x.chunks))
     if at.shape != tuple(map(sum, cut)):
         raise UnsupportedError("np.put_along_axis with indices that broadcast is not in jmars; give their full shape")

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.chunks.tiling import view
-from jmars.tensor.ops.index.basic_indexing import sliced
-from jmars.tensor.ops.index.boolean_mask import mask_at, masked
+from jmars.tensor.ops.chunks.tiling import mark_view
+from jmars.tensor.ops.index.basic_indexing import slice_tensor
+from jmars.tensor.ops.index.boolean_mask import select_by_mask, select_by_mask_at
 from jmars.tensor.ops.index.structured import field, field_names
-from jmars.tensor.ops.index.take import in_bounds, taken
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.index.take import in_bounds, take_positions
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis, normal_axis
-from jmars.tensor.ops.shape.reshape import merged_axes, ravel, reshape
+from jmars.tensor.ops.shape.reshape import merge_axes, ravel, reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -64,7 +64,7 @@ class Index:
         given = list(index) if isinstance(index, tuple) else [index]
         entries: list[Any] = []
         for entry in given:
-            entries += _meant(entry)
+            entries += _axis_entries(entry)
         used = sum(entry is not None and entry is not Ellipsis for entry in entries)
         if used > len(shape):
             raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed")
@@ -102,7 +102,7 @@ class _Mask:
     length: int
 
 
-def _meant(entry: Any) -> list[Any]:
+def _axis_entries(entry: Any) -> list[Any]:
     """One entry of the user's as entries for single axes."""
     if entry is None or entry is Ellipsis:
         return [entry]
@@ -131,16 +131,16 @@ def _meant(entry: Any) -> list[Any]:
 def getitem(x: Tensor, index: Any) -> Tensor:
     """`x[index]`."""
     if isinstance(index, str | list) and (names := field_names(index)) is not None:
-        return view(field(x, names), x)
+        return mark_view(field(x, names), x)
     entries = index if isinstance(index, tuple) else (index,)
-    if len(entries) == 1 and is_truth(entries[0]):  # x[None] or, of a false one, none of it
+    if len(entries) == 1 and is_bool_scalar(entries[0]):  # x[None] or, of a false one, none of it
         one, entry = expand_dims(x, 0), entries[0]
-        return masked(one, reshape(entry, (1,))) if isinstance(entry, Tensor) else one if entry else one[:0]
+        return select_by_mask(one, reshape(entry, (1,))) if isinstance(entry, Tensor) else one if entry else one[:0]
     masks = [i for i, entry in enumerate(entries) if isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim]
-    if len(masks) == 1 and all(isinstance(e, _BASIC) or e is None or e is Ellipsis or is_mask(e) for e in entries):
-        return _where_true(x, entries, masks[0])
+    if len(masks) == 1 and all(isinstance(e, _BASIC) or e is None or e is Ellipsis or is_lazy_mask(e) for e in entries):
+        return _select_by_lazy_mask(x, entries, masks[0])
     meaning = Index.of(index, x.shape)
-    result = sliced(x, meaning.basic)
+    result = slice_tensor(x, meaning.basic)
     at = meaning.arrays
     if not at:
         return result
@@ -150,26 +150,26 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     # axes of what is sliced already: ints are gone
     axes = [i - sum(isinstance(entry, int) for entry in meaning.entries[:i]) for i in at]
     first = advanced[0] - sum(isinstance(entry, int) for entry in meaning.entries[: advanced[0]]) if together else 0
-    return _taken_together(result, arrays, axes, first)
+    return _take_jointly(result, arrays, axes, first)
 
 
-def is_truth(entry: Any) -> bool:
+def is_bool_scalar(entry: Any) -> bool:
     """Whether an entry of an index is one bool, or an array of one without axes."""
     return isinstance(entry, bool | np.bool_) or (
         isinstance(entry, Tensor | np.ndarray) and entry.dtype == np.dtype(bool) and not entry.ndim
     )
 
 
-def is_mask(entry: Any) -> bool:
+def is_lazy_mask(entry: Any) -> bool:
     """Whether an entry of an index is a lazy boolean array."""
     return isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim > 0
 
 
-def _where_true(x: Tensor, entries: tuple[Any, ...], at: int) -> Tensor:
+def _select_by_lazy_mask(x: Tensor, entries: tuple[Any, ...], at: int) -> Tensor:
     """An index of one lazy mask and otherwise basic entries."""
     mask = entries[at]
     if len(entries) == 1:
-        return masked(x, mask)
+        return select_by_mask(x, mask)
     whole = (*entries[:at], *(slice(None),) * mask.ndim, *entries[at + 1 :])
     meaning = Index.of(whole, x.shape).entries
     before = sum(entry is not None and entry is not Ellipsis for entry in entries[:at])
@@ -181,18 +181,18 @@ def _where_true(x: Tensor, entries: tuple[Any, ...], at: int) -> Tensor:
     together = advanced[-1] - advanced[0] == len(advanced) - 1
     ints = [i for i, entry in enumerate(meaning) if isinstance(entry, int)]
     place = advanced[0] - sum(i < advanced[0] for i in ints) if together else 0
-    return mask_at(sliced(x, meaning), mask, first - sum(i < first for i in ints), place)
+    return select_by_mask_at(slice_tensor(x, meaning), mask, first - sum(i < first for i in ints), place)
 
 
-def _taken_together(x: Tensor, arrays: Any, axes: list[int], first: int) -> Tensor:
+def _take_jointly(x: Tensor, arrays: Any, axes: list[int], first: int) -> Tensor:
     """Elements at the positions that arrays of one shape name on `axes`; that shape's axes come at `first`."""
     x = moveaxis(x, axes, range(first, first + len(axes)))
     lengths = x.shape[first : first + len(axes)]
     positions = arrays[0]
     if len(axes) > 1:
-        x = merged_axes(x, first, len(axes))
+        x = merge_axes(x, first, len(axes))
         positions = np.ravel_multi_index(arrays, lengths) if arrays[0].size else np.empty(arrays[0].shape, np.int64)
-    result = taken(x, positions.reshape(-1), first)
+    result = take_positions(x, positions.reshape(-1), first)
     if positions.ndim == 1:
         return result
     return Tensor(reshape(result, (*x.shape[:first], *positions.shape, *x.shape[first + 1 :])).data)
@@ -214,8 +214,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     if positions.ndim == 0:
         result = getitem(x, (slice(None),) * axis + (positions,))
     else:
-        result = _taken_together(x, [in_bounds(positions, length, axis)], [axis], axis)
-    return handed(result, out, "take")
+        result = _take_jointly(x, [in_bounds(positions, length, axis)], [axis], axis)
+    return assign_out(result, out, "take")
 
 
 @offers("delete")
@@ -226,7 +226,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
     gone = obj.fetch() if isinstance(obj, Tensor) else obj
-    return taken(x, np.delete(np.arange(x.shape[axis]), gone), axis)
+    return take_positions(x, np.delete(np.arange(x.shape[axis]), gone), axis)
 
 
 @offers("flip")
@@ -234,7 +234,7 @@ def flip(m: Any, axis: Any = None) -> Tensor:
     """`np.flip`: axes backwards."""
     x = as_tensor(m)
     axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
-    return view(sliced(x, [slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim)]), m)
+    return mark_view(slice_tensor(x, [slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim)]), m)
 
 
 @offers("fliplr")
@@ -264,13 +264,13 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
     order[first], order[second] = second, first
     match k % 4:
         case 0:
-            return view(Tensor(x.data), m)
+            return mark_view(Tensor(x.data), m)
         case 1:
-            return view(_ordered(flip(x, second), order), m)
+            return mark_view(_ordered(flip(x, second), order), m)
         case 2:
             return flip(m, (first, second))
         case _:
-            return view(flip(_ordered(x, order), second), m)
+            return mark_view(flip(_ordered(x, order), second), m)
 
 
 def _ordered(x: Tensor, order: list[int]) -> Tensor:
@@ -287,6 +287,6 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     rows, columns = x.shape[-2:]
     count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     start = offset if offset >= 0 else -offset * columns
-    flat = merged_axes(x, x.ndim - 2, 2)
+    flat = merge_axes(x, x.ndim - 2, 2)
     stop = start + (count - 1) * (columns + 1) + 1 if count else start
-    return Tensor(sliced(flat, [*[slice(None)] * (x.ndim - 2), slice(start, stop, columns + 1)]).data)
+    return Tensor(slice_tensor(flat, [*[slice(None)] * (x.ndim - 2), slice(start, stop, columns + 1)]).data)

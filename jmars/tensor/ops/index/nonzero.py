@@ -10,7 +10,7 @@ from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import astype
-from jmars.tensor.ops.index.boolean_mask import masked, truth
+from jmars.tensor.ops.index.boolean_mask import as_bool, select_by_mask
 from jmars.tensor.ops.shape.concatenate import stack
 from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.protocols import offers
@@ -28,23 +28,23 @@ def flatnonzero(a: Any) -> Tensor:
 @offers("nonzero")
 def nonzero(a: Any) -> tuple[Tensor, ...]:
     """`np.nonzero`: an array of positions for each axis, all of one unknown length."""
-    mask = truth(as_tensor(a))
+    mask = as_bool(as_tensor(a))
     if not mask.ndim:
         raise ValueError(
             "Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead. "
             "If the context of this error is of the form `arr[nonzero(cond)]`, just use `arr[cond]`."
         )
-    return tuple(masked(one, mask) for one in _positions(mask))
+    return tuple(select_by_mask(one, mask) for one in _positions(mask))
 
 
 @offers("argwhere")
 def argwhere(a: Any) -> Tensor:
     """`np.argwhere`: one row of positions for each element that is not zero."""
-    mask = truth(as_tensor(a))
+    mask = as_bool(as_tensor(a))
     if not mask.ndim:
-        return masked(zeros((1, 0), np.intp), reshape(mask, (1,)))
+        return select_by_mask(zeros((1, 0), np.intp), reshape(mask, (1,)))
     places = stack(_positions(mask), axis=-1)
-    return masked(Tensor(rechunked(places.data, (*places.chunks[:-1], (mask.ndim,)))), mask)
+    return select_by_mask(Tensor(rechunked(places.data, (*places.chunks[:-1], (mask.ndim,)))), mask)
 
 
 def _positions(mask: Tensor) -> list[Tensor]:

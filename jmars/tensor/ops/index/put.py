@@ -12,11 +12,11 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.blockwise import blockwise
-from jmars.tensor.ops.blockwise.whole_axes import along, whole
+from jmars.tensor.ops.blockwise.single_chunk import map_along, single_chunk_along
 from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import ufunc, where
-from jmars.tensor.ops.index.take import taken
+from jmars.tensor.ops.index.take import take_positions
 from jmars.tensor.ops.reduce.cumulative import cumsum
 from jmars.tensor.ops.reduce.reduction import all_
 from jmars.tensor.ops.shape.axes import broadcast_arrays, normal_axis
@@ -81,7 +81,7 @@ def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Tenso
         raise TypeError("Expected an input array of integer or boolean data type")
     x, axis = (ravel(x), 0) if axis is None else (x, normal_axis(axis, x.ndim))
     lengths = {axis: -(-x.shape[axis] // 8)}
-    return along("packbits", np.packbits, x, [axis], lengths=lengths, dtype=np.uint8, axis=axis, bitorder=bitorder)
+    return map_along("packbits", np.packbits, x, [axis], lengths=lengths, dtype=np.uint8, axis=axis, bitorder=bitorder)
 
 
 @offers("unpackbits")
@@ -95,7 +95,7 @@ def unpackbits(a: Any, /, axis: int | None = None, count: int | None = None, bit
     n = n if count is None else count if count >= 0 else n + count
     if not x.shape[axis] and n > 0:  # NumPy gives whatever lay in its memory there
         return zeros(tuple(n if i == axis else m for i, m in enumerate(x.shape)), np.uint8)
-    return along("unpackbits", np.unpackbits, x, [axis], lengths={axis: n}, dtype=np.uint8, axis=axis, count=count,
+    return map_along("unpackbits", np.unpackbits, x, [axis], lengths={axis: n}, dtype=np.uint8, axis=axis, count=count,
                  bitorder=bitorder)  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def lexsort(keys: Any, axis: int = -1) -> Tensor:
     if not rows:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
     axis = normal_axis(axis, rows[0].ndim)
-    rows = [whole(x, [axis]) for x in rows]
+    rows = [single_chunk_along(x, [axis]) for x in rows]
     rows = [x.rechunk(rows[0].chunks) for x in rows]
     return blockwise("lexsort", _lexsort, rows, rows[0].chunks, np.intp, (axis,))
 
@@ -119,21 +119,21 @@ def _lexsort(*more: Any) -> Array:
 @offers("putmask")
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """`np.putmask`: writes values where a mask is true; values of another shape are taken in turn."""
-    x, put = _written("putmask", a), as_tensor(values)
+    x, put = _require_tensor("putmask", a), as_tensor(values)
     _check_safe(put, x)
-    x[...] = where(as_tensor(mask).astype(bool), _in_turn(put, x.shape), x)
+    x[...] = where(as_tensor(mask).astype(bool), _fill_cyclically(put, x.shape), x)
 
 
 @offers("place")
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """`np.place`: writes the first values, in turn, where a mask is true."""
-    x, put = _written("place", arr), ravel(vals)
+    x, put = _require_tensor("place", arr), ravel(vals)
     holds = as_tensor(mask).astype(bool)
     if not put.size:
         raise ValueError("Cannot insert from an empty array!")
     _check_safe(put, x)
     number = cumsum(holds.astype(np.intp)).reshape(x.shape) - 1
-    x[...] = where(holds, _by_number(put, number), x)
+    x[...] = where(holds, _cycle_values(put, number), x)
 
 
 def _check_safe(values: Tensor, x: Tensor) -> None:
@@ -142,20 +142,20 @@ def _check_safe(values: Tensor, x: Tensor) -> None:
         raise TypeError(f"Cannot cast array data from {values.dtype!r} to {x.dtype!r} according to the rule 'safe'")
 
 
-def _by_number(values: Tensor, number: Tensor) -> Tensor:
+def _cycle_values(values: Tensor, number: Tensor) -> Tensor:
     """`values[number % len(values)]`; the values are one chunk."""
-    return blockwise("place", _taken, [number, values.rechunk(-1)], number.chunks, values.dtype)
+    return blockwise("place", _take_cyclically, [number, values.rechunk(-1)], number.chunks, values.dtype)
 
 
-def _taken(number: Array, values: Array) -> Array:
+def _take_cyclically(number: Array, values: Array) -> Array:
     found: Array = values[number % len(values)]
     return found
 
 
-def _in_turn(put: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _fill_cyclically(put: Tensor, shape: tuple[int, ...]) -> Tensor:
     if not put.ndim or put.shape == shape:
         return put
-    return _by_number(ravel(put), arange(math.prod(shape)).reshape(shape))
+    return _cycle_values(ravel(put), arange(math.prod(shape)).reshape(shape))
 
 
 @offers("put")
@@ -167,7 +167,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     IndexError
         If a position lies outside and `mode` is "raise".
     """
-    x, values = _written("put", a), ravel(v)
+    x, values = _require_tensor("put", a), ravel(v)
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     at = np.asarray(ind).reshape(-1)
@@ -181,14 +181,14 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
         raise IndexError(f"index {wrong} is out of bounds for axis 0 with size {x.size}")
     at = np.clip(at, 0, x.size - 1) if mode == "clip" else at % x.size
     flat = Tensor(ravel(x).data)
-    flat[at] = taken(values, np.arange(len(at)) % values.size, 0)
+    flat[at] = take_positions(values, np.arange(len(at)) % values.size, 0)
     x[...] = reshape(flat, x.shape)
 
 
 @offers("fill_diagonal")
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """`np.fill_diagonal`: writes a number, or numbers in turn, on the main diagonal of a tensor."""
-    x = _written("fill_diagonal", a)
+    x = _require_tensor("fill_diagonal", a)
     if x.ndim < 2:
         raise ValueError("array must be at least 2-d")
     if x.ndim > 2 and len(set(x.shape)) > 1:
@@ -196,11 +196,11 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     step = x.shape[1] + 1 if x.ndim == 2 else 1 + int(np.cumprod(x.shape[:-1]).sum())
     end = x.shape[1] * x.shape[1] if x.ndim == 2 and not wrap else x.size
     at = arange(x.size).reshape(x.shape)
-    put = _by_number(ravel(val), at // step)
+    put = _cycle_values(ravel(val), at // step)
     x[...] = where((at % step == 0) & (at < end), put, x)
 
 
-def _written(name: str, x: Any) -> Tensor:
+def _require_tensor(name: str, x: Any) -> Tensor:
     if not isinstance(x, Tensor):
         raise UnsupportedError(f"np.{name} writes into tensors in jmars; give one, np.asarray(x)")
     return x

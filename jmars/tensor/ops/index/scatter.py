@@ -17,20 +17,20 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.index.getitem import Index
 from jmars.tensor.ops.index.take import positions_in_chunks
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis, squeeze
-from jmars.tensor.ops.shape.reshape import merged_axes, reshape
+from jmars.tensor.ops.shape.reshape import merge_axes, reshape
 from jmars.tensor.protocols import call
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["SetPositions", "matching", "set_together", "write_at"]
+__all__ = ["SetPositions", "apply_at", "match_ndim", "set_by_arrays"]
 
 Array = np.ndarray[Any, Any]
 
 
-def set_together(x: Tensor, meaning: Index, value: Tensor) -> Tensor:
+def set_by_arrays(x: Tensor, meaning: Index, value: Tensor) -> Tensor:
     """`x` with `value` at the elements that an index with integer arrays names.
 
     Raises
@@ -47,27 +47,27 @@ def set_together(x: Tensor, meaning: Index, value: Tensor) -> Tensor:
     if any(entry != slice(None) for entry in part):
         inner = call("method.getitem", x, part)
         whole = Index(tuple(slice(None) if isinstance(entry, slice) else entry for entry in entries))
-        return call("method.setitem", x, part, set_together(inner, whole, value))  # type: ignore[no-any-return]
+        return call("method.setitem", x, part, set_by_arrays(inner, whole, value))  # type: ignore[no-any-return]
     named = [i for i, entry in enumerate(entries) if not isinstance(entry, slice)]
     arrays = np.broadcast_arrays(*(entries[i] for i in named))
     shape, k = arrays[0].shape, len(named)
     first = named[0] if named[-1] - named[0] == k - 1 else 0  # where the axes of the arrays stand, as in x[index]
     rest = tuple(n for i, n in enumerate(x.shape) if i not in named)
     wanted = (*rest[:first], *shape, *rest[first:])
-    value = matching(value, wanted)
+    value = match_ndim(value, wanted)
     if 0 in wanted:
         return Tensor(x.data)
     if k == 1 and len(shape) == 1:
         return _set_positions(x, arrays[0], named[0], value)
     value = broadcast_to(value, wanted)
-    lines = merged_axes(moveaxis(x, named, range(k)), 0, k)
+    lines = merge_axes(moveaxis(x, named, range(k)), 0, k)
     positions = np.ravel_multi_index(arrays, tuple(x.shape[i] for i in named)).reshape(-1)
     given = reshape(moveaxis(value, range(first, first + len(shape)), range(len(shape))), (len(positions), *rest))
     written = reshape(_set_positions(lines, positions, 0, given), (*(x.shape[i] for i in named), *rest))
     return Tensor(rechunked(moveaxis(written, range(k), named).data, x.chunks))
 
 
-def matching(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+def match_ndim(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     """`value` with as many axes as `shape`, to which it broadcasts."""
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = squeeze(value, 0)
@@ -99,7 +99,7 @@ def _written(x: Tensor, op: Operand) -> Tensor:
     return Tensor(new_data(op, x.shape, x.dtype, x.chunks))
 
 
-def write_at(x: Tensor, positions: NDArray[np.int64], value: Tensor | None, function: np.ufunc) -> Tensor:
+def apply_at(x: Tensor, positions: NDArray[np.int64], value: Tensor | None, function: np.ufunc) -> Tensor:
     """`x` with a ufunc applied at positions of the first axis, as often as they come."""
     if value is None:
         return _written(x, SetPositions(positions, 0, function.__name__, inputs=(x.data,)))
@@ -132,7 +132,7 @@ class SetPositions(Operand):
         ids = np.moveaxis(target.ids.copy(), axis, 0)
         grid = tuple(1 if i == axis else n for i, n in enumerate(output.grid))
         given = [np.broadcast_to(value.ids, grid).reshape(-1) for value in values]
-        kinds, which = classes([s for i, s in enumerate(output.chunks) if i != axis])
+        kinds, which = chunk_classes([s for i, s in enumerate(output.chunks) if i != axis])
         broad = [[own == (1,) for own in value.splits] for value in values]
         for at, there, here in positions_in_chunks(self.positions, output.chunks[axis]):
             length = output.chunks[axis][at]
@@ -148,7 +148,7 @@ class SetPositions(Operand):
                 return single(self.label, types, step)
 
             pairs = np.stack([ids[at].reshape(-1), *given], axis=1)
-            made = add_classes(builder, program, which.reshape(-1), pairs, [((there, here),)] * len(pairs))
+            made = add_by_class(builder, program, which.reshape(-1), pairs, [((there, here),)] * len(pairs))
             ids[at] = made.reshape(ids[at].shape)
         return np.moveaxis(ids, 0, axis)
 

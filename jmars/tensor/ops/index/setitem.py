@@ -18,14 +18,14 @@ from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.chunks.tiling import add_classes, classes
-from jmars.tensor.ops.elementwise.ufuncs import astype, fitted, where
-from jmars.tensor.ops.index.basic_indexing import local_slice, parts_of
-from jmars.tensor.ops.index.boolean_mask import put_true
-from jmars.tensor.ops.index.getitem import Index, is_truth
-from jmars.tensor.ops.index.scatter import matching, set_together
-from jmars.tensor.ops.index.structured import field_names, with_field
-from jmars.tensor.ops.shape.axes import expand_dims, reshaped, squeeze
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
+from jmars.tensor.ops.elementwise.ufuncs import astype, cast_and_broadcast, where
+from jmars.tensor.ops.index.basic_indexing import axis_slices, local_slice
+from jmars.tensor.ops.index.boolean_mask import assign_by_mask
+from jmars.tensor.ops.index.getitem import Index, is_bool_scalar
+from jmars.tensor.ops.index.scatter import match_ndim, set_by_arrays
+from jmars.tensor.ops.index.structured import field_names, set_field
+from jmars.tensor.ops.shape.axes import expand_dims, reshape_chunks, squeeze
 from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -45,7 +45,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
         As NumPy raises them.
     """
     if isinstance(index, str | list) and (names := field_names(index)) is not None:
-        return with_field(x, names, value)
+        return set_field(x, names, value)
     if x.dtype.names is not None and (
         isinstance(value, tuple) or isinstance(value, list) and value and isinstance(value[0], tuple)
     ):
@@ -58,22 +58,22 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
             written = as_tensor(written.real)
         written = astype(written, x.dtype)
     mask = index[0] if isinstance(index, tuple) and len(index) == 1 else index
-    if is_truth(mask):
+    if is_bool_scalar(mask):
         mask = as_tensor(mask)
         if isinstance(written, Tensor) and written.ndim == x.ndim + 1:
             if len(written) != 1:
                 raise ValueError(f"{len(written)} values cannot be written to an array that one bool names")
             written = squeeze(written, 0)
-        return fitted(where(mask, written, x), x.dtype, x.shape, x.chunks)
+        return cast_and_broadcast(where(mask, written, x), x.dtype, x.shape, x.chunks)
     if isinstance(mask, Tensor | np.ndarray) and mask.dtype == np.dtype(bool) and mask.ndim:
-        result = _where_true(x, as_tensor(mask), written)
+        result = _set_by_mask(x, as_tensor(mask), written)
         if result is not None:
             return result
     meaning = Index.of(index, x.shape)
     at = meaning.arrays
     if not at:
-        return _set_part(x, meaning, written)
-    return set_together(x, meaning, as_tensor(written))
+        return _set_slice(x, meaning, written)
+    return set_by_arrays(x, meaning, as_tensor(written))
 
 
 def _number(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -83,7 +83,7 @@ def _number(value: Any, dtype: np.dtype[Any]) -> Any:
     return element[()]
 
 
-def _where_true(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
+def _set_by_mask(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
     """`x[mask] = value`; None where the true elements are to be counted, and the value has one for each of them."""
     if x.shape[: mask.ndim] != mask.shape:
         axis = next(i for i, n in enumerate(mask.shape) if i >= x.ndim or x.shape[i] != n)
@@ -93,7 +93,7 @@ def _where_true(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
         )
     inner = x.ndim - mask.ndim
     if isinstance(value, Tensor) and value.data.unsettled and value.ndim == inner + 1:
-        placed = put_true(x, mask, value)
+        placed = assign_by_mask(x, mask, value)
         if placed is not None:
             return placed
     if isinstance(value, Tensor) and value.ndim > inner and value.shape[-1 - inner] == 1:
@@ -105,16 +105,16 @@ def _where_true(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
         return Tensor(reshape(setitem(flat, ravel(mask).fetch(), value), x.shape).data)
     if inner:
         mask = expand_dims(mask, tuple(range(mask.ndim, x.ndim)))
-    return fitted(where(mask, value, x), x.dtype, x.shape, x.chunks)
+    return cast_and_broadcast(where(mask, value, x), x.dtype, x.shape, x.chunks)
 
 
-def _set_part(x: Tensor, meaning: Index, value: Any) -> Tensor:
+def _set_slice(x: Tensor, meaning: Index, value: Any) -> Tensor:
     """Basic indices."""
     entries = [entry for entry in meaning.entries if entry is not None]
     kept = tuple(e if isinstance(e, int) else (e.start, e.stop, e.step) for e in entries)
     if not isinstance(value, Tensor):
-        return _written(x, SetPart(kept, value.tobytes(), inputs=(x.data,)))
-    cuts = [parts_of(lengths, entry) for lengths, entry in zip(x.chunks, entries)]
+        return _written(x, SetSlice(kept, value.tobytes(), inputs=(x.data,)))
+    cuts = [axis_slices(lengths, entry) for lengths, entry in zip(x.chunks, entries)]
     counts = [tuple(part.taken for part in parts) for parts in cuts]
     target = tuple(
         (1,) if entry is None else next(axis)
@@ -123,7 +123,7 @@ def _set_part(x: Tensor, meaning: Index, value: Any) -> Tensor:
         if not isinstance(entry, int)
     )
     shape = tuple(map(sum, target))
-    value = matching(value, shape)
+    value = match_ndim(value, shape)
     if 0 in shape:
         return Tensor(x.data)
     lengths = tuple(tuple(n) if value.shape[i] != 1 else (1,) for i, n in enumerate(target))
@@ -131,8 +131,8 @@ def _set_part(x: Tensor, meaning: Index, value: Any) -> Tensor:
     kept_axes = [entry for entry in meaning.entries if not isinstance(entry, int)]
     there = iter([n for n, entry in zip(lengths, kept_axes) if entry is not None])  # the value with the axes of x
     own = tuple((1,) if isinstance(entry, int) else next(there) for entry in entries)
-    given = reshaped(given, own)
-    return _written(x, SetPart(kept, inputs=(x.data, given.data)))
+    given = reshape_chunks(given, own)
+    return _written(x, SetSlice(kept, inputs=(x.data, given.data)))
 
 
 def _written(x: Tensor, op: Operand) -> Tensor:
@@ -140,7 +140,7 @@ def _written(x: Tensor, op: Operand) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class SetPart(Operand):
+class SetSlice(Operand):
     """A rectangular part replaced by a number, or by the second input, with the axes of the first or 1."""
 
     index: tuple[Any, ...]
@@ -155,48 +155,48 @@ class SetPart(Operand):
         """One operand per chunk that is written to."""
         target, *values = inputs
         entries = [slice(*e) if isinstance(e, tuple) else e for e in self.index]
-        cuts = [parts_of(lengths, entry) for lengths, entry in zip(target.splits, entries)]
+        cuts = [axis_slices(lengths, entry) for lengths, entry in zip(target.splits, entries)]
         steps = [1 if isinstance(e, int) or e.step is None else int(e.step) for e in entries]
         place: Any = np.ix_(*([part.chunk for part in parts] for parts in cuts)) if cuts else ()
         old = np.asarray(target.ids[place])
         broad = [own == (1,) for own in values[0].splits] if values else [True] * len(cuts)
         new = np.broadcast_to(values[0].ids, old.shape) if values else None
         keys = [[(p.length, p.taken, 1 if b else p.taken) for p in parts] for parts, b in zip(cuts, broad)]
-        kinds, which = classes(keys)
+        kinds, which = chunk_classes(keys)
 
         def program(k: int) -> Program:
             chunk = ChunkType(tuple(n for n, _, _ in kinds[k]), target.dtype)
             part = tuple((count, step) for (_, count, _), step in zip(kinds[k], steps))
             read = [ChunkType(tuple(n for _, _, n in kinds[k]), g.dtype) for g in values]
             if not all(n == count for n, count, _ in kinds[k]):
-                step = Call(put_part, (part, self.number), tuple(range(1 + len(read))), chunk, True)
+                step = Call(write_slice, (part, self.number), tuple(range(1 + len(read))), chunk, True)
                 return single(self.name, (chunk, *read), step)
             if self.number is not None:
                 value = Expression((), (Node(CONSTANT, (), output.dtype, self.number),))
                 return single(self.name, (), Elementwise(value, (), chunk))
-            return single(self.name, read, Call(put_whole, part, (0,), chunk))
+            return single(self.name, read, Call(overwrite_chunk, part, (0,), chunk))
 
         whole = np.array([all(n == count for n, count, _ in kind) for kind in kinds])[which]
         ids = old.copy()
         if whole.any():
             read = new[whole][:, None] if new is not None else np.empty((int(whole.sum()), 0), np.int64)
-            ids[whole] = add_classes(builder, program, which[whole], read)
+            ids[whole] = add_by_class(builder, program, which[whole], read)
         if not whole.all():
             begin = [np.array([part.start for part in parts]) for parts in cuts]
             rows = [axis[i].tolist() for axis, i in zip(begin, np.nonzero(~whole))]
             read = np.stack([ids[~whole] for ids in (old, new) if ids is not None], axis=1)
-            ids[~whole] = add_classes(builder, program, which[~whole], read, [(at,) for at in zip(*rows)])
+            ids[~whole] = add_by_class(builder, program, which[~whole], read, [(at,) for at in zip(*rows)])
         result = target.ids.copy()
         result[place] = ids
         return result
 
 
-def put_whole(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: Any) -> None:
-    """Write the value over a whole chunk; params as the part of `put_part`."""
+def overwrite_chunk(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: Any) -> None:
+    """Write the value over a whole chunk; params as the part of `write_slice`."""
     out[tuple(slice(None, None, 1 if step > 0 else -1) for _, step in params)] = inputs[0]
 
 
-def put_part(out: Array, inputs: Sequence[Array], params: tuple[Any, bytes | None], arg: tuple[int, ...]) -> None:
+def write_slice(out: Array, inputs: Sequence[Array], params: tuple[Any, bytes | None], arg: tuple[int, ...]) -> None:
     """Copy a chunk and write the value over the part that begins at `arg`; params are (count, step) of each axis and
     the value, where it is no input."""
     part, number = params

@@ -18,7 +18,7 @@ from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["check_order", "compared", "field", "field_names", "with_field"]
+__all__ = ["check_sort_order", "compare_structured", "field", "field_names", "set_field"]
 
 Array = np.ndarray[Any, Any]
 Names = str | tuple[str, ...]
@@ -70,7 +70,7 @@ def _field(block: Array, names: Names, inner: int) -> Array:
     return found
 
 
-def with_field(x: Tensor, names: Names, value: Any) -> Tensor:
+def set_field(x: Tensor, names: Names, value: Any) -> Tensor:
     """`x` with `x["f"] = value`."""
     kind = _kind(x, names)
     if kind.subdtype:
@@ -89,13 +89,13 @@ def with_field(x: Tensor, names: Names, value: Any) -> Tensor:
     return blockwise("set field", _with_field, [x, cut], x.data.chunks, x.dtype, (names,))
 
 
-@offers("method.write_half")
-def write_half(x: Tensor, half: str, value: Any) -> None:
+@offers("method.set_complex_part")
+def set_complex_part(x: Tensor, half: str, value: Any) -> None:
     """`x.real = value` or `x.imag = value` of complex numbers: a pair of numbers is a record of two."""
     x._check_write()
     number = np.zeros(0, x.dtype).real.dtype
     pairs = call("method.view", Tensor(x.data), [("real", number), ("imag", number)])
-    x._rebind(call("method.view", with_field(pairs, half, value), x.dtype))
+    x._rebind(call("method.view", set_field(pairs, half, value), x.dtype))
 
 
 def _with_field(block: Array, value: Array, names: Names) -> Array:
@@ -108,8 +108,8 @@ def _with_number(block: Array, names: Names, kind: np.dtype[Any], number: bytes)
     return _with_field(block, np.frombuffer(number, kind, 1)[0], names)
 
 
-@offers("method.compared")
-def compared(name: str, a: Any, b: Any) -> Tensor:
+@offers("method.compare_structured")
+def compare_structured(name: str, a: Any, b: Any) -> Tensor:
     """`a == b` or `a != b` of records, whether all fields or some are so; of text, and of text beside numbers.
 
     Raises
@@ -130,7 +130,7 @@ def _compared(x: Array, y: Array, name: str) -> Array:
     return found
 
 
-def check_order(x: Tensor, order: Any) -> None:
+def check_sort_order(x: Tensor, order: Any) -> None:
     """Whether records can be sorted by these fields.
 
     Raises

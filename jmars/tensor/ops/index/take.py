@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
-from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.splits import split_axis
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["Take", "in_bounds", "positions_in_chunks", "taken"]
+__all__ = ["Take", "in_bounds", "positions_in_chunks", "take_positions"]
 
 Array = np.ndarray[Any, Any]
 Ints = NDArray[np.int64]
@@ -37,7 +37,7 @@ def in_bounds(positions: Any, length: int, axis: int) -> Ints:
     return np.where(found < 0, found + length, found)
 
 
-def taken(x: Tensor, positions: Ints, axis: int) -> Tensor:
+def take_positions(x: Tensor, positions: Ints, axis: int) -> Tensor:
     """The elements at `positions` (one axis, in bounds) of an axis."""
     most = max(x.chunks[axis])
     ends = np.cumsum(x.chunks[axis])
@@ -83,7 +83,7 @@ class Take(Operand):
         lengths = source.splits[axis]
         ids = np.empty(output.grid, np.int64)
         others = [s for i, s in enumerate(source.splits) if i != axis]
-        kinds, which = classes(others)
+        kinds, which = chunk_classes(others)
         rows = np.moveaxis(source.ids, axis, 0).reshape(len(lengths), -1)
         begin = 0
         for at, count in enumerate(output.chunks[axis]):
@@ -100,7 +100,7 @@ class Take(Operand):
 
             arg = (tuple((there, here) for _, there, here in found),)
             taken_from = rows[[k for k, _, _ in found]].T
-            made = add_classes(builder, program, which.reshape(-1), taken_from, [arg] * len(taken_from))
+            made = add_by_class(builder, program, which.reshape(-1), taken_from, [arg] * len(taken_from))
             np.moveaxis(ids, axis, 0)[at] = made.reshape(which.shape)
         return ids
 

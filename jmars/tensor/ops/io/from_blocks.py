@@ -17,8 +17,8 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, TensorMeta, new_data
-from jmars.tensor.ops.blockwise.map_blocks import opened, packed
-from jmars.tensor.ops.chunks.tiling import add_classes, classes, starts
+from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor
@@ -64,11 +64,11 @@ def from_blocks(
     shape = tuple(int(n) for n in shape)
     splits = decide_splits(shape, kind, chunk_size, chunks)
     label = name or str(getattr(function, "__name__", type(function).__name__))
-    return Tensor(new_data(Blocks(label, packed(function)), shape, kind, splits))
+    return Tensor(new_data(FromBlocks(label, pickled(function)), shape, kind, splits))
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks(Operand):
+class FromBlocks(Operand):
     """One call of a function for each chunk."""
 
     function: str
@@ -82,8 +82,8 @@ class Blocks(Operand):
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One call for each chunk, its bounds as the argument."""
-        kinds, which = classes(output.chunks)
-        bounds = [list(zip(starts(axis), itertools.accumulate(axis))) for axis in output.chunks]
+        kinds, which = chunk_classes(output.chunks)
+        bounds = [list(zip(chunk_starts(axis), itertools.accumulate(axis))) for axis in output.chunks]
 
         def program(k: int) -> Program:
             chunk = ChunkType(kinds[k], output.dtype)
@@ -92,13 +92,13 @@ class Blocks(Operand):
 
         args = [(box,) for box in itertools.product(*bounds)]
         rows = np.zeros((which.size, 0), np.int64)
-        return add_classes(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
+        return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
 
 
 def read_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
     """Call the function with one slice for each axis, and check what it gives."""
     name, blob = params
-    value = np.asarray(opened(blob)(tuple(slice(low, high) for low, high in arg)))
+    value = np.asarray(unpickled(blob)(tuple(slice(low, high) for low, high in arg)))
     if value.shape != out.shape or value.dtype != out.dtype:
         raise ValueError(
             f"{name} gave {value.dtype} of shape {value.shape} for the box {arg}, and {out.dtype} of shape {out.shape} "

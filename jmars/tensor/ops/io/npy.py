@@ -22,12 +22,12 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.engine import get_engine
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
-from jmars.tensor.ops.chunks.tiling import add_classes, boxes, corners
+from jmars.tensor.ops.chunks.tiling import add_by_class, boxes, corners
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Layout", "LoadNpy", "filled_file", "load", "load_at", "save", "to_npy"]
+__all__ = ["Layout", "LoadNpy", "load", "load_at", "save", "to_npy", "write_file"]
 
 Array = np.ndarray[Any, Any]
 DROP_BYTES = 4 * 2**20  # read through the mapping before its pages are let go: they count as this process's memory
@@ -202,10 +202,10 @@ def save(file: Any, arr: Any, allow_pickle: bool = False, **kwargs: Any) -> None
     path = os.path.abspath(os.fspath(file))
     path = path if path.endswith(".npy") else f"{path}.npy"
     x = as_tensor(arr)
-    filled_file(x, path, lambda part: begin_npy(x, part))
+    write_file(x, path, lambda part: create_npy(x, part))
 
 
-def filled_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
+def write_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
     """Compute a tensor and have the workers write its chunks to a file, which appears when it is complete.
 
     `begin` makes a file of the full length under the name that it is given, and tells where the elements go.
@@ -214,7 +214,7 @@ def filled_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
         fill(x, begin(part))
 
 
-def begin_npy(x: Tensor, part: str) -> Layout:
+def create_npy(x: Tensor, part: str) -> Layout:
     """An .npy file of the full length for a tensor, and where its elements go."""
     np.lib.format.open_memmap(part, "w+", x.dtype, x.shape).flush()
     return _read_header(part)
@@ -222,14 +222,14 @@ def begin_npy(x: Tensor, part: str) -> Layout:
 
 def fill(x: Tensor, layout: Layout) -> None:
     """Compute a tensor and have the workers write its chunks to a file of the full length."""
-    _claim(layout.path)
+    _allocate_blocks(layout.path)
     ones = tuple((1,) * len(axis) for axis in x.chunks)
     written = new_data(SaveNpy(layout, inputs=(x.data,)), tuple(map(sum, ones)), np.dtype(bool), ones)
     if x.size:
         get_engine().execute([written])
 
 
-def _claim(path: str) -> None:
+def _allocate_blocks(path: str) -> None:
     """Have the file's blocks on the disk now, so that a full disk is an error here and not a signal in an executor."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -262,7 +262,7 @@ class SaveNpy(Operand):
             chunk = ChunkType(shapes[k], source.dtype)
             return single("save", (chunk,), Call(write_chunk, (self.layout,), (0,), done, True))
 
-        made = add_classes(builder, program, which.reshape(-1), source.ids.reshape(-1, 1), corners(source.splits))
+        made = add_by_class(builder, program, which.reshape(-1), source.ids.reshape(-1, 1), corners(source.splits))
         return made.reshape(output.grid)
 
 

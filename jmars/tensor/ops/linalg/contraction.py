@@ -25,12 +25,12 @@ from jmars.tensor.engine import current_engine
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.splits import chunk_bytes, common_splits, refined
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["contracted"]
+__all__ = ["contract"]
 
 Array = np.ndarray[Any, Any]
 Labels = tuple[int, ...]  # one number per axis
@@ -38,7 +38,7 @@ FAT = 2**30  # products of numbers from which on all workers should share them: 
 MOST_TOGETHER = 16  # products that one operand sums: what comes later asks less often whether to stop
 
 
-def contracted(
+def contract(
     name: str, operands: Sequence[Tensor], labels: Sequence[Labels], result: Labels, dtype: np.dtype[Any]
 ) -> Tensor:
     """The sum of products along the labels that `result` lacks.
@@ -77,9 +77,9 @@ def contracted(
             if other == label and x.shape[i] == length
         ]
         cuts[label] = common_splits(found)
-    cuts = _fitting(cuts, [*labels, result], result, dtype.itemsize)
+    cuts = _limit_memory(cuts, [*labels, result], result, dtype.itemsize)
     chunks = tuple(cuts[label] for label in result)
-    cuts = _for_all_workers(cuts, result, lengths)
+    cuts = _split_for_workers(cuts, result, lengths)
     inputs = []
     for x, own in zip(operands, labels):
         x = x if x.dtype == dtype else astype(x, dtype)
@@ -100,7 +100,7 @@ def _workers() -> int:
     return engine.limits()[1] if engine is not None else 1
 
 
-def _for_all_workers(
+def _split_for_workers(
     cuts: dict[int, tuple[int, ...]], result: Labels, lengths: dict[int, int]
 ) -> dict[int, tuple[int, ...]]:
     """The cuts, finer along axes of the result where a few fat products would leave workers without one.
@@ -119,7 +119,7 @@ def _for_all_workers(
     return cuts
 
 
-def _fitting(
+def _limit_memory(
     cuts: dict[int, tuple[int, ...]], arrays: Sequence[Labels], result: Labels, itemsize: int
 ) -> dict[int, tuple[int, ...]]:
     """The cuts, finer along axes that are summed where one product would take more than half a worker's memory.
@@ -176,8 +176,8 @@ class Contraction(Operand):
         inner = [label for label in cuts if label not in self.result]
         order = [*self.result, *summed]
         spread = tuple(len(cuts[label]) for label in order)
-        rows = np.stack([_laid(grid, own, order, spread) for grid, own in zip(factors, self.labels)], axis=1)
-        kinds, kind = classes([cuts[label] for label in order])
+        rows = np.stack([_align_ids(grid, own, order, spread) for grid, own in zip(factors, self.labels)], axis=1)
+        kinds, kind = chunk_classes([cuts[label] for label in order])
 
         def lengths(k: int) -> dict[int, int]:
             length = dict(zip(order, kinds[k]))
@@ -201,13 +201,13 @@ class Contraction(Operand):
             part = slice(low, low + self.together)
             patterns, row = np.unique(kind[:, part], axis=0, return_inverse=True)
             read = rows[:, part].reshape(outer, -1)
-            columns.append(add_classes(builder, partial(program_of, patterns), row.reshape(-1), read))
+            columns.append(add_by_class(builder, partial(program_of, patterns), row.reshape(-1), read))
         ids = np.stack(columns, axis=1)
         return self._sums(builder, ids, output).reshape(output.grid)
 
     def _sums(self, builder: ChunkGraphBuilder, ids: NDArray[np.int64], output: TensorMeta) -> NDArray[np.int64]:
         """Sums of the rows of `ids`, one row for each output chunk."""
-        kinds, kind = classes(output.chunks)
+        kinds, kind = chunk_classes(output.chunks)
         reducer = UfuncReducer("logical_or" if output.dtype == np.dtype(bool) else "add", output.dtype)
         while (n := ids.shape[1]) > 1:
             groups = [range(i, min(i + self.combine_size, n)) for i in range(0, n, self.combine_size)]
@@ -221,12 +221,12 @@ class Contraction(Operand):
                     chunk = ChunkType(kinds[k], output.dtype)
                     return single("sum", (chunk,) * n, Combine(reducer, tuple(range(n)), chunk, True))
 
-                columns.append(add_classes(builder, program, kind.reshape(-1), ids[:, list(group)]))
+                columns.append(add_by_class(builder, program, kind.reshape(-1), ids[:, list(group)]))
             ids = np.stack(columns, axis=1)
         return ids
 
 
-def _laid(grid: ChunkGrid, own: Labels, order: Sequence[int], spread: tuple[int, ...]) -> NDArray[np.int64]:
+def _align_ids(grid: ChunkGrid, own: Labels, order: Sequence[int], spread: tuple[int, ...]) -> NDArray[np.int64]:
     """Ids of a factor for each place of the grid of all labels, flat."""
     ids = grid.ids
     for label in sorted(set(own), key=own.index):  # an axis with the label of another: the diagonal

@@ -18,7 +18,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
-from jmars.tensor.ops.blockwise.whole_axes import along, whole
+from jmars.tensor.ops.blockwise.single_chunk import map_along, single_chunk_along
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.shape.axes import broadcast_to
@@ -51,10 +51,12 @@ def _matrices(name: str, a: Any, square: bool = False) -> Tensor:
     return x
 
 
-def _each(name: str, x: Tensor, shape: tuple[int, int] | None = None, dtype: Any = None, **kwargs: Any) -> Tensor:
+def _map_matrices(
+    name: str, x: Tensor, shape: tuple[int, int] | None = None, dtype: Any = None, **kwargs: Any
+) -> Tensor:
     """NumPy's function for each matrix; `shape` is that of what it gives."""
     lengths = None if shape is None else {x.ndim - 2: shape[0], x.ndim - 1: shape[1]}
-    return along(
+    return map_along(
         name, _call, x, [x.ndim - 2, x.ndim - 1], lengths=lengths, dtype=dtype or x.dtype, called=name, **kwargs
     )
 
@@ -66,7 +68,7 @@ def _call(block: Array, called: str, **kwargs: Any) -> Array:
     return value.reshape(*value.shape, *(1,) * missing) if missing else value
 
 
-def _several(
+def _map_several(
     name: str, x: Tensor, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any], **kwargs: Any
 ) -> list[Tensor]:
     """The arrays that NumPy's function gives for each matrix: parts of one array of all of them.
@@ -75,8 +77,10 @@ def _several(
     """
     carrier = np.result_type(*dtypes)
     sizes = [math.prod(shape) for shape in shapes]
-    packed = along(name, _packed, x, [x.ndim - 2, x.ndim - 1], lengths={x.ndim - 2: 1, x.ndim - 1: sum(sizes)},
-                   dtype=carrier, called=name, **kwargs)  # fmt: skip
+    lengths = {x.ndim - 2: 1, x.ndim - 1: sum(sizes)}
+    packed = map_along(
+        name, _pack_results, x, [x.ndim - 2, x.ndim - 1], lengths=lengths, dtype=carrier, called=name, **kwargs
+    )
     found, start = [], 0
     for shape, size, dtype in zip(shapes, sizes, dtypes):
         part = packed[..., 0, start : start + size].reshape((*x.shape[:-2], *shape))
@@ -87,7 +91,7 @@ def _several(
     return found
 
 
-def _packed(block: Array, called: str, **kwargs: Any) -> Array:
+def _pack_results(block: Array, called: str, **kwargs: Any) -> Array:
     """All that NumPy's function gives for each matrix, in one line for each."""
     parts = getattr(np.linalg, called)(block, **kwargs)
     batch = block.shape[:-2]
@@ -100,11 +104,11 @@ def _is_tall(x: Tensor) -> bool:
     return x.ndim == 2 and len(x.chunks[0]) > 1 and x.shape[0] >= x.shape[1]
 
 
-class _Tall:
+class _TallQR:
     """A tall matrix factored by rows of chunks: Q and R of each, then of all their R."""
 
     def __init__(self, x: Tensor) -> None:
-        x = whole(x, [1])
+        x = single_chunk_along(x, [1])
         self.rows, self.n, self.dtype = x.chunks[0], x.shape[1], x.dtype
         n, self.ranks = self.n, tuple(min(m, self.n) for m in self.rows)
         tall = tuple(m + k for m, k in zip(self.rows, self.ranks))
@@ -174,12 +178,12 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     m, n = x.shape[-2:]
     k = min(m, n)
     if _is_tall(x) and mode != "complete":
-        tall = _Tall(x)
+        tall = _TallQR(x)
         return tall.r if mode == "r" else QRResult(tall.q(), tall.r)
     if mode == "r":
-        return _each("qr", x, (k, n), mode="r")
+        return _map_matrices("qr", x, (k, n), mode="r")
     width = k if mode == "reduced" else m
-    return QRResult(*_several("qr", x, [(m, width), (width, n)], [x.dtype, x.dtype], mode=mode))
+    return QRResult(*_map_several("qr", x, [(m, width), (width, n)], [x.dtype, x.dtype], mode=mode))
 
 
 @offers("linalg.svd")
@@ -201,16 +205,16 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
         turned = svd(x.T, False, compute_uv)
         return SVDResult(turned.Vh.T, turned.S, turned.U.T) if compute_uv else turned
     if _is_tall(x) and not compute_uv:
-        return svd(_Tall(x).r, False, False)
+        return svd(_TallQR(x).r, False, False)
     if _is_tall(x) and not full_matrices:
-        tall = _Tall(x)
+        tall = _TallQR(x)
         u, s, vh = svd(tall.r, False)
         return SVDResult(tall.q(u), s, vh)
     if not compute_uv:
-        values = _each("svd", x, (k, 1), real, compute_uv=False, hermitian=hermitian)
+        values = _map_matrices("svd", x, (k, 1), real, compute_uv=False, hermitian=hermitian)
         return Tensor(values[..., 0].data)
     width, height = (m, n) if full_matrices else (k, k)
-    return SVDResult(*_several("svd", x, [(m, width), (k,), (height, n)], [x.dtype, real, x.dtype],
+    return SVDResult(*_map_several("svd", x, [(m, width), (k,), (height, n)], [x.dtype, real, x.dtype],
                                full_matrices=full_matrices, hermitian=hermitian))  # fmt: skip
 
 
@@ -223,13 +227,13 @@ def svdvals(x: Any, /) -> Tensor:
 @offers("linalg.cholesky")
 def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
     """`np.linalg.cholesky`: the triangular factor of each positive definite matrix."""
-    return _each("cholesky", _matrices("cholesky", a, True), upper=upper)
+    return _map_matrices("cholesky", _matrices("cholesky", a, True), upper=upper)
 
 
 @offers("linalg.inv")
 def inv(a: Any) -> Tensor:
     """`np.linalg.inv`: the inverse of each matrix."""
-    return _each("inv", _matrices("inv", a, True))
+    return _map_matrices("inv", _matrices("inv", a, True))
 
 
 @offers("linalg.pinv")
@@ -241,10 +245,10 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
         raise ValueError("`rtol` and `rcond` can't be both set.")
     least = more.get("rtol", rcond)
     if np.ndim(least) == 0 and not isinstance(least, Tensor):
-        return _each("pinv", x, (x.shape[-1], x.shape[-2]), rcond=rcond, hermitian=hermitian, **more)
+        return _map_matrices("pinv", x, (x.shape[-1], x.shape[-2]), rcond=rcond, hermitian=hermitian, **more)
     least = as_tensor(least)[..., None, None]
     x = broadcast_to(x, (*np.broadcast_shapes(x.shape[:-2], least.shape[:-2]), *x.shape[-2:]))
-    x = whole(x, [x.ndim - 2, x.ndim - 1])
+    x = single_chunk_along(x, [x.ndim - 2, x.ndim - 1])
     own = zip(least.shape, x.chunks[x.ndim - least.ndim :])
     least = least.rechunk(tuple((1,) if n == 1 else cut for n, cut in own))
     chunks = (*x.chunks[:-2], (x.shape[-1],), (x.shape[-2],))
@@ -259,7 +263,7 @@ def _inverted(block: Array, least: Array, hermitian: bool) -> Array:
 @offers("linalg.det")
 def det(a: Any) -> Tensor:
     """`np.linalg.det`: the determinant of each matrix."""
-    return Tensor(_each("det", _matrices("det", a, True), (1, 1))[..., 0, 0].data)
+    return Tensor(_map_matrices("det", _matrices("det", a, True), (1, 1))[..., 0, 0].data)
 
 
 @offers("linalg.slogdet")
@@ -267,7 +271,7 @@ def slogdet(a: Any) -> Any:
     """`np.linalg.slogdet`: sign and logarithm of the determinant of each matrix."""
     x = _matrices("slogdet", a, True)
     real = np.zeros(0, x.dtype).real.dtype
-    return SlogdetResult(*_several("slogdet", x, [(), ()], [x.dtype, real]))
+    return SlogdetResult(*_map_several("slogdet", x, [(), ()], [x.dtype, real]))
 
 
 @offers("linalg.eigh")
@@ -275,14 +279,16 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
     """`np.linalg.eigh`: eigenvalues and vectors of each symmetric or Hermitian matrix."""
     x = _matrices("eigh", a, True)
     n, real = x.shape[-1], np.zeros(0, x.dtype).real.dtype
-    return EighResult(*_several("eigh", x, [(n,), (n, n)], [real, x.dtype], UPLO=UPLO))
+    return EighResult(*_map_several("eigh", x, [(n,), (n, n)], [real, x.dtype], UPLO=UPLO))
 
 
 @offers("linalg.eigvalsh")
 def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
     """`np.linalg.eigvalsh`: eigenvalues of each symmetric or Hermitian matrix."""
     x = _matrices("eigvalsh", a, True)
-    return Tensor(_each("eigvalsh", x, (x.shape[-1], 1), np.zeros(0, x.dtype).real.dtype, UPLO=UPLO)[..., 0].data)
+    return Tensor(
+        _map_matrices("eigvalsh", x, (x.shape[-1], 1), np.zeros(0, x.dtype).real.dtype, UPLO=UPLO)[..., 0].data
+    )
 
 
 @offers("linalg.matrix_power")
@@ -291,7 +297,7 @@ def matrix_power(a: Any, n: int) -> Tensor:
     x = as_tensor(a)
     if x.dtype.kind in "biu" and n >= 0:  # whole numbers stay so
         return _power(x, n)
-    return _each("matrix_power", _matrices("matrix_power", x, True), n=n)
+    return _map_matrices("matrix_power", _matrices("matrix_power", x, True), n=n)
 
 
 def _power(x: Tensor, n: int) -> Tensor:
@@ -299,7 +305,7 @@ def _power(x: Tensor, n: int) -> Tensor:
         raise np.linalg.LinAlgError(
             f"Last 2 dimensions of the array must be square, and matrix_power was given {x.shape}"
         )
-    return along("matrix_power", np.linalg.matrix_power, x, [x.ndim - 2, x.ndim - 1], dtype=x.dtype, n=n)
+    return map_along("matrix_power", np.linalg.matrix_power, x, [x.ndim - 2, x.ndim - 1], dtype=x.dtype, n=n)
 
 
 @offers("linalg.solve")
@@ -314,7 +320,7 @@ def solve(a: Any, b: Any) -> Tensor:
         )
     dtype = np.linalg.solve(np.ones((1, 1), x.dtype), np.ones((1, 1), y.dtype)).dtype
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    x = whole(broadcast_to(astype(x, dtype), (*batch, *x.shape[-2:])), [len(batch), len(batch) + 1])
+    x = single_chunk_along(broadcast_to(astype(x, dtype), (*batch, *x.shape[-2:])), [len(batch), len(batch) + 1])
     y = broadcast_to(astype(y, dtype), (*batch, *y.shape[-2:])).rechunk((*x.chunks[:-2], -1, as_tensor(y).chunks[-1]))
     value = blockwise("solve", np.linalg.solve, [x, y], y.chunks, dtype)
     return Tensor(value[..., 0].data) if vector else value
@@ -334,11 +340,11 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     m, n = x.shape
     sides = y[:, None] if y.ndim == 1 else y
     if _is_tall(x):
-        tall = _Tall(x)
+        tall = _TallQR(x)
         q = tall.q()
         small_a, small_b = tall.r, matmul(q.conj().T if x.dtype.kind == "c" else q.T, sides)
     else:
-        small_a, small_b = whole(x, [0, 1]), sides
+        small_a, small_b = single_chunk_along(x, [0, 1]), sides
     rcond = np.finfo(x.dtype).eps * max(m, n) if rcond is None else float(rcond)
     solution, _, rank, s = np.linalg.lstsq(small_a.fetch(), small_b.fetch(), rcond=rcond)
     value = as_tensor(solution)

@@ -16,8 +16,8 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.infer import kind_of
 from jmars.tensor.infer import result_type as common_dtype
 from jmars.tensor.ops.index.getitem import diagonal
-from jmars.tensor.ops.linalg.contraction import contracted
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.linalg.contraction import contract
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.reduction import sum_
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
@@ -28,7 +28,7 @@ __all__ = ["dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "tr
 normal_axis = np.lib.array_utils.normalize_axis_index
 
 
-def _two(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, np.dtype[Any]]:
+def _product_inputs(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, np.dtype[Any]]:
     """Both as tensors, and the dtype of their product."""
     dtype = common_dtype(kind_of(a), kind_of(b))
     if dtype.kind in "mM":
@@ -36,8 +36,8 @@ def _two(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, np.dtype[Any]]:
     return as_tensor(a), as_tensor(b), dtype
 
 
-def _given(name: str, result: Tensor, out: Any) -> Any:
-    return handed(result, out, name)
+def _assign_out(name: str, result: Tensor, out: Any) -> Any:
+    return assign_out(result, out, name)
 
 
 @offers("matmul", "linalg.matmul")
@@ -61,7 +61,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
     if kwargs:
         raise UnsupportedError(f"np.matmul with {', '.join(kwargs)} is not in jmars; move the axes first")
     out = out[0] if isinstance(out, tuple) else out
-    a, b, common = _two("matmul", x1, x2)
+    a, b, common = _product_inputs("matmul", x1, x2)
     common = common if dtype is None else np.dtype(dtype)
     if not a.ndim or not b.ndim:
         raise ValueError("matmul: Input operand does not have enough dimensions (a number has none); use multiply")
@@ -76,19 +76,19 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
     left = (*batch[len(batch) - max(a.ndim - 2, 0) :], *((row,) if a.ndim > 1 else ()), summed)
     right = (*batch[len(batch) - max(b.ndim - 2, 0) :], summed, *((column,) if b.ndim > 1 else ()))
     result = (*batch, *((row,) if a.ndim > 1 else ()), *((column,) if b.ndim > 1 else ()))
-    return _given("matmul", contracted("matmul", (a, b), (left, right), result, common), out)
+    return _assign_out("matmul", contract("matmul", (a, b), (left, right), result, common), out)
 
 
 @offers("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """`np.dot`: the sum along the last axis of `a` and the last but one of `b`."""
-    x, y, dtype = _two("dot", a, b)
+    x, y, dtype = _product_inputs("dot", a, b)
     if not x.ndim or not y.ndim:
-        return _given("dot", x * y, out)
+        return _assign_out("dot", x * y, out)
     if x.ndim <= 2 and y.ndim <= 2:
         _check_dot("dot", x, x.ndim - 1, y, max(y.ndim - 2, 0))
-        return _given("dot", matmul(x, y), out)
-    return _given("dot", _summed("dot", x, [x.ndim - 1], y, [max(y.ndim - 2, 0)], dtype), out)
+        return _assign_out("dot", matmul(x, y), out)
+    return _assign_out("dot", _sum_over_axes("dot", x, [x.ndim - 1], y, [max(y.ndim - 2, 0)], dtype), out)
 
 
 @offers("vdot")
@@ -103,25 +103,25 @@ def vdot(a: Any, b: Any, /) -> Tensor:
 @offers("vecdot", "linalg.vecdot")
 def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Tensor:
     """`np.vecdot`: the products of vectors along an axis, the first conjugated."""
-    a, b, dtype = _two("vecdot", x1, x2)
+    a, b, dtype = _product_inputs("vecdot", x1, x2)
     return sum_((a.conj() if a.dtype.kind == "c" else a) * b, axis, dtype)  # type: ignore[no-any-return]
 
 
 @offers("inner")
 def inner(a: Any, b: Any, /) -> Tensor:
     """`np.inner`: the sum along both last axes."""
-    x, y, dtype = _two("inner", a, b)
+    x, y, dtype = _product_inputs("inner", a, b)
     if not x.ndim or not y.ndim:
         product: Tensor = x * y
         return product
-    return _summed("inner", x, [x.ndim - 1], y, [y.ndim - 1], dtype)
+    return _sum_over_axes("inner", x, [x.ndim - 1], y, [y.ndim - 1], dtype)
 
 
 @offers("outer")
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """`np.outer`: all products of two flattened arrays."""
     x, y = ravel(a), ravel(b)
-    return _given("outer", x[:, None] * y[None, :], out)
+    return _assign_out("outer", x[:, None] * y[None, :], out)
 
 
 @offers("linalg.outer")
@@ -139,7 +139,7 @@ def _outer_of_vectors(x1: Any, x2: Any, /) -> Any:
 @offers("tensordot", "linalg.tensordot")
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     """`np.tensordot`: the sum along some axes of each, given as a number of them or as two lists."""
-    x, y, dtype = _two("tensordot", a, b)
+    x, y, dtype = _product_inputs("tensordot", a, b)
     if np.iterable(axes):
         first, second = ([operator.index(i) for i in (part if np.iterable(part) else [part])] for part in axes)
     else:
@@ -147,18 +147,20 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
         first, second = list(range(x.ndim - n, x.ndim)), list(range(n))
     if len(first) != len(second) or max(len(first), len(second)) > min(x.ndim, y.ndim):
         raise ValueError("shape-mismatch for sum")
-    return _summed("tensordot", x, [normal_axis(i, x.ndim) for i in first], y, [normal_axis(i, y.ndim) for i in second],
-                   dtype)  # fmt: skip
+    first, second = [normal_axis(i, x.ndim) for i in first], [normal_axis(i, y.ndim) for i in second]
+    return _sum_over_axes("tensordot", x, first, y, second, dtype)
 
 
-def _summed(name: str, x: Tensor, first: list[int], y: Tensor, second: list[int], dtype: np.dtype[Any]) -> Tensor:
+def _sum_over_axes(
+    name: str, x: Tensor, first: list[int], y: Tensor, second: list[int], dtype: np.dtype[Any]
+) -> Tensor:
     """Sums along axes `first` of `x` with axes `second` of `y`; the others follow one another."""
     for i, k in zip(first, second):
         _check_dot(name, x, i, y, k)
     left = tuple(range(x.ndim))
     right = tuple(first[second.index(k)] if k in second else x.ndim + k for k in range(y.ndim))
     result = tuple(i for i in left if i not in first) + tuple(x.ndim + k for k in range(y.ndim) if k not in second)
-    return contracted(name, (x, y), (left, right), result, dtype)
+    return contract(name, (x, y), (left, right), result, dtype)
 
 
 def _check_dot(name: str, x: Tensor, i: int, y: Tensor, k: int) -> None:
@@ -193,9 +195,9 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, 
         raise ValueError(f"einstein sum subscripts {result!r} of the output are not those of the input, each once")
     kind = np.result_type(*(x.dtype for x in tensors)) if dtype is None else np.dtype(dtype)
     labels = [tuple(ord(c) for c in term) for term in terms]
-    labels, numbers = _small(labels)
-    value = contracted("einsum", tensors, labels, tuple(numbers[ord(c)] for c in result), kind)
-    return _given("einsum", value, out)
+    labels, numbers = _renumber(labels)
+    value = contract("einsum", tensors, labels, tuple(numbers[ord(c)] for c in result), kind)
+    return _assign_out("einsum", value, out)
 
 
 def _without_ellipsis(text: str, ndims: Sequence[int]) -> tuple[str, str, str]:
@@ -214,7 +216,7 @@ def _without_ellipsis(text: str, ndims: Sequence[int]) -> tuple[str, str, str]:
     return ",".join(terms), "->", letters + "".join(once)
 
 
-def _small(labels: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], dict[int, int]]:
+def _renumber(labels: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], dict[int, int]]:
     """Labels as small numbers, for which einsum has letters."""
     numbers = {label: i for i, label in enumerate(dict.fromkeys(c for own in labels for c in own))}
     return [tuple(numbers[c] for c in own) for own in labels], numbers
@@ -241,7 +243,7 @@ def _trace_of_matrices(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 @offers("kron")
 def kron(a: Any, b: Any) -> Tensor:
     """`np.kron`: each element of `a` times all of `b`."""
-    x, y, _ = _two("kron", a, b)
+    x, y, _ = _product_inputs("kron", a, b)
     ndim = max(x.ndim, y.ndim)
     x, y = x.reshape((1,) * (ndim - x.ndim) + x.shape), y.reshape((1,) * (ndim - y.ndim) + y.shape)
     left = x[tuple(part for _ in range(ndim) for part in (slice(None), None))]

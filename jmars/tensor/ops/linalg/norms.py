@@ -14,7 +14,7 @@ import numpy as np
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.linalg.decompositions import EigResult, svd
 from jmars.tensor.ops.linalg.matrix_products import matmul
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.reduction import all_, max_, min_, sum_
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis
 from jmars.tensor.protocols import FUNCTIONS, offers
@@ -50,14 +50,14 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     tensors[0] = tensors[0][None] if first else tensors[0]
     tensors[-1] = tensors[-1][:, None] if last else tensors[-1]
     sizes = [x.shape[0] for x in tensors] + [tensors[-1].shape[1]]
-    value = _product(tensors, 0, len(tensors) - 1, _cheapest(tuple(sizes)))
+    value = _product(tensors, 0, len(tensors) - 1, _optimal_splits(tuple(sizes)))
     value = value[0] if first else value
     value = Tensor((value[..., 0] if last else value).data)
-    return handed(value, out, "multi_dot")
+    return assign_out(value, out, "multi_dot")
 
 
 @functools.lru_cache(maxsize=64)
-def _cheapest(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
+def _optimal_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
     """Where to split each product of matrices i..j of these sizes."""
     n = len(sizes) - 1
     cost, split = {(i, i): 0 for i in range(n)}, {}

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["CELL", "SMALL", "Box", "Cell", "Cells", "aligned"]
+__all__ = ["CELL", "SMALL", "Box", "Cell", "Cells", "align_splits"]
 
 SMALL = 1 << 17  # elements of an array that is one cell, drawn by the user's generator itself
 CELL = 1 << 12  # elements of a cell of a larger array (measured: 2^11 costs a sixth more, 2^13 twice the thin slabs)
@@ -80,12 +80,12 @@ class Cells(NamedTuple):
             yield Cell(number, begin, shape)
 
 
-def aligned(lengths: Sequence[int], side: int) -> tuple[int, ...]:
+def align_splits(lengths: Sequence[int], side: int) -> tuple[int, ...]:
     """A cut of an axis near to `lengths` that cuts no cell.
 
     Examples
     --------
-    >>> aligned((30, 30, 40), 32), aligned((3, 3, 3), 32)
+    >>> align_splits((30, 30, 40), 32), align_splits((3, 3, 3), 32)
     ((32, 32, 36), (9,))
     """
     total = sum(lengths)

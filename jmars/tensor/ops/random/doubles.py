@@ -17,7 +17,7 @@ import numpy as np
 
 from jmars.kernels.program import ChunkType, Fill
 from jmars.native import library
-from jmars.tensor.ops.random.streams import Stream, opened
+from jmars.tensor.ops.random.streams import Stream, open_generator
 
 __all__ = ["open_doubles", "run_axis"]
 
@@ -61,7 +61,7 @@ def open_doubles(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], o
 
 def _by_numpy(stream: Stream, begin: int, run: int, lead: Sequence[int], strides: Sequence[int]) -> Fill:
     """Runs of `run` elements, the next along an axis of `lead` so many `strides` further on."""
-    generator = opened(stream)
+    generator = open_generator(stream)
     advance = generator.bit_generator.advance
     at = 0  # numbers taken
 

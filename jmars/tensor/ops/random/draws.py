@@ -22,9 +22,9 @@ from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.ops.chunks.tiling import corners
 from jmars.tensor.ops.random.cells import Box, Cells
 from jmars.tensor.ops.random.doubles import open_doubles
-from jmars.tensor.ops.random.streams import Drawer, Stream, opened, sample
+from jmars.tensor.ops.random.streams import Drawer, Stream, open_generator, sample
 
-__all__ = ["Doubles", "Draws", "each_cell", "within"]
+__all__ = ["Doubles", "Draws", "box_index", "cell_generators"]
 
 Array = np.ndarray[Any, Any]
 # Steps between the streams of two cells: 2^128 by the golden ratio, so that no number of them come near each other.
@@ -126,11 +126,11 @@ class Draws(Operand):
         return _generated(builder, output, self.function, open_draws, params, self.stream, work)
 
 
-def each_cell(stream: Stream, cells: Cells) -> Callable[[int], Drawer]:
+def cell_generators(stream: Stream, cells: Cells) -> Callable[[int], Drawer]:
     """What opens the stream of a cell by its number; the stream itself where there is but one cell."""
-    drawer = opened(stream)
+    drawer = open_generator(stream)
     if cells.is_one:
-        return lambda number: opened(stream)
+        return lambda number: open_generator(stream)
     bits, state = drawer.bit_generator, drawer.bit_generator.state
 
     def placed(number: int) -> Drawer:
@@ -154,14 +154,14 @@ def open_draws(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], out
     shape = output.shape
     if len(shape) == vector:  # a number or a vector alone
         cells, corner, shape = Cells((1, *cells.shape), (1, *cells.sides)), (0, *corner), (1, *shape)
-    drawer_of = each_cell(stream, cells)
+    drawer_of = cell_generators(stream, cells)
     tall, width = _band(shape, cells)
     side, first, end = cells.sides[0], corner[0], corner[0] + shape[0]
     across = Cells(cells.shape[1:], cells.sides[1:])
     behind = list(across.over(tuple((c, c + n) for c, n in zip(corner[1:], shape[1:]))))
     chunk = tuple((c, c + n) for c, n in zip(corner[1:], shape[1:]))
     parts = [  # of a row of cells: its number, its shape, what of it is wanted and where that goes
-        (one.number, one.shape[: len(one.shape) - vector], within(both, one.begin), within(both, corner[1:]))
+        (one.number, one.shape[: len(one.shape) - vector], box_index(both, one.begin), box_index(both, corner[1:]))
         for one, both in ((one, one.overlap(chunk)) for one in behind)
     ]
     per_row = math.prod(-(-n // s) for n, s in zip(across.shape, across.sides))
@@ -202,6 +202,6 @@ def open_draws(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], out
     return fill
 
 
-def within(box: Box, begin: Sequence[int]) -> tuple[slice, ...]:
+def box_index(box: Box, begin: Sequence[int]) -> tuple[slice, ...]:
     """A box as an index of an array that lies at `begin`."""
     return tuple(slice(lo - a, hi - a) for (lo, hi), a in zip(box, begin))

@@ -19,14 +19,14 @@ import numpy as np
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, new_data
 from jmars.tensor.ops.create.constants import shape_of
-from jmars.tensor.ops.index.take import taken
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.index.take import take_positions
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.random.cells import SMALL
 from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS, parameters
 from jmars.tensor.ops.random.draws import Doubles, Draws
-from jmars.tensor.ops.random.permutation import Order
-from jmars.tensor.ops.random.streams import Drawer, Stream, entropy, jumped, packed, sample
-from jmars.tensor.ops.random.tensor_parameters import given_draws
+from jmars.tensor.ops.random.permutation import Permutation
+from jmars.tensor.ops.random.streams import Drawer, Stream, entropy, plain_argument, reserve_doubles, sample
+from jmars.tensor.ops.random.tensor_parameters import draw_by_tensors
 from jmars.tensor.protocols import call, unsupported
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -138,7 +138,7 @@ class Generator:
         cumulated = None
         if chances is not None:
             cumulated = np.cumsum(chances)
-            cumulated = packed(cumulated / cumulated[-1])
+            cumulated = plain_argument(cumulated / cumulated[-1])
         if not options.ndim:
             return self._draw("choice", (length, cumulated), size, _I8, chunk_size, chunks)
         if (
@@ -147,7 +147,7 @@ class Generator:
             and options.nbytes <= _OPTIONS
             and options.dtype != "O"
         ):
-            return self._draw("choice", (packed(options), cumulated), size, options.dtype, chunk_size, chunks)
+            return self._draw("choice", (plain_argument(options), cumulated), size, options.dtype, chunk_size, chunks)
         return _picked(options, self._draw("choice", (length, cumulated), size, _I8, chunk_size, chunks), axis)
 
     def permutation(self, x: Any, axis: int = 0, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
@@ -228,19 +228,19 @@ class Generator:
             return self._of_parameters(name, tuple(given), size, None, *cut)
         if any(isinstance(one, Tensor) for one in given):
             given = [one.fetch() if isinstance(one, Tensor) else one for one in given]
-        return self._draw(name, tuple(map(packed, given)), size, None, *cut, vector=1)
+        return self._draw(name, tuple(map(plain_argument, given)), size, None, *cut, vector=1)
 
     def _of_parameters(self, name: str, given: tuple[Any, ...], size: Any, dtype: Any, chunk_size: ChunkSize,
                        chunks: ChunkSize) -> Tensor:  # fmt: skip
         """A draw of one number for each element; parameters may be arrays or tensors."""
         if all(map(_is_number, given)):
-            return self._draw(name, tuple(map(packed, given)), size, dtype, chunk_size, chunks)
+            return self._draw(name, tuple(map(plain_argument, given)), size, dtype, chunk_size, chunks)
         own = np.broadcast_shapes(*(np.shape(one) for one in given))
         shape = own if size is None else shape_of(size)
         if not _broadcasts(own, shape):
             raise ValueError(f"Output size {shape} is not compatible with broadcast dimensions of inputs {own}.")
         if math.prod(shape) <= SMALL and not any(isinstance(one, Tensor) for one in given):
-            return self._draw(name, tuple(map(packed, given)), shape, dtype, chunk_size, chunks)
+            return self._draw(name, tuple(map(plain_argument, given)), shape, dtype, chunk_size, chunks)
         kinds = [np.ones(1, one.dtype) if isinstance(one, Tensor) else np.asarray(one) for one in given]
         kind = (
             check_dtype(dtype) if dtype is not None else sample(_probe, name, _harmless(name, kinds), (1,), _F8).dtype
@@ -249,7 +249,9 @@ class Generator:
             drawn = self._of_scale(name, given, shape, chunk_size, chunks)
         else:
             splits = decide_splits(shape, kind, chunk_size, chunks)
-            drawn = given_draws(name, Stream.fresh(self._numpy), [as_tensor(one) for one in given], shape, kind, splits)
+            drawn = draw_by_tensors(
+                name, Stream.fresh(self._numpy), [as_tensor(one) for one in given], shape, kind, splits
+            )
         return drawn
 
     def _of_scale(self, name: str, given: tuple[Any, ...], shape: tuple[int, ...], *cut: ChunkSize) -> Tensor:
@@ -275,7 +277,7 @@ class Generator:
         shape = () if size is None else shape_of(size)
         count = math.prod(shape)
         with _lock:
-            stream = jumped(self._numpy, count) if self._drawer is self._numpy else None
+            stream = reserve_doubles(self._numpy, count) if self._drawer is self._numpy else None
             if stream is None and count > SMALL:
                 stream = Stream.fresh(self._numpy)
         if stream is None:
@@ -305,14 +307,14 @@ class Generator:
         return _tensor(op, shape, probe.dtype, splits)
 
     def _written(self, drawn: Tensor, out: Any) -> Tensor:
-        return handed(drawn, out, "random")  # type: ignore[no-any-return]
+        return assign_out(drawn, out, "random")  # type: ignore[no-any-return]
 
     def _order(self, n: int, first: int, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
         """The first places of an order of range(n)."""
         if n <= SMALL:
             return as_tensor(self._drawer.permutation(n)[:first], chunk_size=chunk_size, chunks=chunks)
         splits = decide_splits((first,), _I8, chunk_size, chunks)
-        return _tensor(Order(n, Stream.fresh(self._numpy), splits), (first,), _I8, splits)
+        return _tensor(Permutation(n, Stream.fresh(self._numpy), splits), (first,), _I8, splits)
 
     def _reordered(self, x: Tensor, axis: int, by_rows: bool = False) -> Tensor:
         """An axis of a tensor in any order; NumPy draws that of rows in another way than that of numbers."""
@@ -320,8 +322,8 @@ class Generator:
         if n <= SMALL:
             order = np.arange(n)[:, None] if by_rows else np.arange(n)
             self._drawer.shuffle(order)
-            return taken(x, order.reshape(-1), axis)
-        return taken(x, self._order(n, n, None, None).fetch(), axis)
+            return take_positions(x, order.reshape(-1), axis)
+        return take_positions(x, self._order(n, n, None, None).fetch(), axis)
 
     def _without_replacement(self, n: int, size: Any, chances: Any, shuffle: bool, *cut: ChunkSize) -> Tensor:
         """Different numbers of range(n)."""

@@ -20,16 +20,16 @@ from jmars.kernels.program import ChunkType, Fill, Generate, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.ops.chunks.tiling import corners
-from jmars.tensor.ops.random.streams import Stream, opened
+from jmars.tensor.ops.random.streams import Stream, open_generator
 
-__all__ = ["Order", "mixed"]
+__all__ = ["Permutation", "permute"]
 
 Array = np.ndarray[Any, Any]
 _ROUNDS = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Order(Operand):
+class Permutation(Operand):
     """The first places of an order of range(n), one axis of int64."""
 
     n: int
@@ -46,7 +46,7 @@ class Order(Operand):
         """One generator per chunk, stream and corner as the argument."""
         shapes, which = shape_classes(output.chunks)
         programs = [
-            single(self.name, (), Generate(open_order, (self.n,), ChunkType(shape, output.dtype), True))
+            single(self.name, (), Generate(open_permutation, (self.n,), ChunkType(shape, output.dtype), True))
             for shape in shapes
         ]
         none = np.empty((which.size, 0), np.int64)
@@ -54,28 +54,28 @@ class Order(Operand):
         return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
 
 
-def open_order(params: tuple[int], arg: tuple[Stream, tuple[int]], output: ChunkType) -> Fill:
+def open_permutation(params: tuple[int], arg: tuple[Stream, tuple[int]], output: ChunkType) -> Fill:
     """Writes what stands at the places of a chunk."""
     (n,) = params
     stream, (begin,) = arg
-    keys = opened(stream).integers(0, 2**64, _ROUNDS, np.uint64)
+    keys = open_generator(stream).integers(0, 2**64, _ROUNDS, np.uint64)
 
     def fill(out: Array, start: int) -> None:
         first = begin + start
         for at in range(0, out.size, 1 << 14):  # so that what stands between stays in the cache
             part = out[at : at + (1 << 14)]
-            part[...] = mixed(np.arange(first + at, first + at + part.size, dtype=np.uint64), n, keys)
+            part[...] = permute(np.arange(first + at, first + at + part.size, dtype=np.uint64), n, keys)
 
     return fill
 
 
-def mixed(places: NDArray[np.uint64], n: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def permute(places: NDArray[np.uint64], n: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Where the order of range(n) that `keys` stand for sends each place; all in [0, n), and no two alike.
 
     Examples
     --------
     >>> keys = np.arange(6, dtype=np.uint64)
-    >>> sorted(mixed(np.arange(10, dtype=np.uint64), 10, keys).tolist())
+    >>> sorted(permute(np.arange(10, dtype=np.uint64), 10, keys).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
     half = max(1, math.ceil(max(1, (n - 1).bit_length()) / 2))  # bits of each half

@@ -17,11 +17,20 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["Drawer", "Packed", "Stream", "entropy", "jumped", "opened", "packed", "sample"]
+__all__ = [
+    "Drawer",
+    "PackedArray",
+    "Stream",
+    "entropy",
+    "open_generator",
+    "plain_argument",
+    "reserve_doubles",
+    "sample",
+]
 
 Array = np.ndarray[Any, Any]
 Drawer = Any  # np.random.Generator or np.random.RandomState, whose methods differ too much for one type
-Packed = tuple[str, tuple[int, ...], bytes]  # an array among the arguments of a draw: dtype, shape, elements
+PackedArray = tuple[str, tuple[int, ...], bytes]  # an array among the arguments of a draw: dtype, shape, elements
 
 _KINDS: dict[str, Callable[[int], Any]] = {
     kind.__name__: kind
@@ -59,7 +68,7 @@ def entropy(seed: Any) -> Any:
     return np.asarray(seed)[()] if isinstance(seed, Tensor) else seed
 
 
-def jumped(drawer: np.random.Generator, count: int) -> Stream | None:
+def reserve_doubles(drawer: np.random.Generator, count: int) -> Stream | None:
     """The stream of the next `count` doubles of a PCG64, which goes on behind them; None for another bit generator."""
     if type(drawer.bit_generator) is not np.random.PCG64:
         return None
@@ -70,7 +79,7 @@ def jumped(drawer: np.random.Generator, count: int) -> Stream | None:
     return stream
 
 
-def opened(stream: tuple[bytes]) -> Drawer:
+def open_generator(stream: tuple[bytes]) -> Drawer:
     """A generator in the state that a stream, which may have become a plain tuple on its way, tells."""
     state = json.loads(stream[0])
     bits = _KINDS[state["bit_generator"]](0)
@@ -87,15 +96,15 @@ def _plain(value: Any) -> Any:
     return value.tolist()
 
 
-def packed(value: Any) -> Any:
-    """An argument of a draw as plain data: numbers as Python's, arrays as `Packed`."""
+def plain_argument(value: Any) -> Any:
+    """An argument of a draw as plain data: numbers as Python's, arrays as `PackedArray`."""
     if np.ndim(value) == 0:
         return value.item() if isinstance(value, np.generic | np.ndarray) else value
     array = np.ascontiguousarray(value)
     return (array.dtype.str, array.shape, array.tobytes())
 
 
-def _unpacked(value: Any) -> Any:
+def _array_argument(value: Any) -> Any:
     if not isinstance(value, tuple):
         return value
     dtype, shape, data = value
@@ -114,7 +123,7 @@ def sample(
     method
         Of `Generator`, also for a RandomState.
     arguments
-        Its parameters before `size`, arrays as `Packed`; of "choice" the options (or how many), and the cumulated
+        Its parameters before `size`, arrays as `PackedArray`; of "choice" the options (or how many), and the cumulated
         probabilities or None.
     shape
         Of the draws; what a draw gives may have an axis of its own behind.
@@ -123,7 +132,7 @@ def sample(
     """
     if method not in _METHODS:
         raise UnsupportedError(f"there is no draw named {method!r}; there are {', '.join(sorted(_METHODS))}")
-    given = [_unpacked(one) for one in arguments]
+    given = [_array_argument(one) for one in arguments]
     older = isinstance(drawer, np.random.RandomState)
     if method == "choice":
         return _chosen(drawer, given[0], given[1], shape)

@@ -17,36 +17,36 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.chunks.tiling import add_classes, classes, corners
-from jmars.tensor.ops.random.cells import Cells, aligned
-from jmars.tensor.ops.random.draws import each_cell, within
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, corners
+from jmars.tensor.ops.random.cells import Cells, align_splits
+from jmars.tensor.ops.random.draws import box_index, cell_generators
 from jmars.tensor.ops.random.streams import Stream, sample
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["given_draws"]
+__all__ = ["draw_by_tensors"]
 
 Array = np.ndarray[Any, Any]
 
 
-def given_draws(
+def draw_by_tensors(
     function: str, stream: Stream, parameters: Sequence[Tensor], shape: tuple[int, ...], dtype: Any, splits: Splits
 ) -> Tensor:
     """Draws of `shape` cut by `splits`; the parameters broadcast to it."""
     cells = Cells.of(shape)
-    cut = tuple(aligned(lengths, side) for lengths, side in zip(splits, cells.sides))
+    cut = tuple(align_splits(lengths, side) for lengths, side in zip(splits, cells.sides))
     fitting = []
     for x in parameters:
         x = reshape(x, (1,) * (len(shape) - x.ndim) + x.shape)
         wanted = tuple((1,) if n == 1 else lengths for n, lengths in zip(x.shape, cut))
         fitting.append(rechunked(x.data, wanted))
     unique = tuple(dict.fromkeys(fitting))
-    op = GivenDraws(function, stream, tuple(unique.index(one) for one in fitting), inputs=unique)
+    op = TensorParameterDraws(function, stream, tuple(unique.index(one) for one in fitting), inputs=unique)
     return Tensor(rechunked(new_data(op, shape, dtype, cut), splits))
 
 
 @dataclass(frozen=True, eq=False)
-class GivenDraws(Operand):
+class TensorParameterDraws(Operand):
     """Draws by parameters that are read."""
 
     method: str  # of numpy.random.Generator
@@ -67,7 +67,7 @@ class GivenDraws(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One call per chunk, stream and corner as the argument."""
         cells = Cells.of(output.shape)
-        kinds, which = classes(output.chunks)
+        kinds, which = chunk_classes(output.chunks)
 
         def program(k: int) -> Program:
             made = ChunkType(kinds[k], output.dtype)
@@ -76,21 +76,21 @@ class GivenDraws(Operand):
                 for one in inputs
             ]
             params = (self.method, self.which, cells)
-            return single(self.method, types, Call(draw_given, params, tuple(range(len(types))), made, True))
+            return single(self.method, types, Call(draw_cells, params, tuple(range(len(types))), made, True))
 
         rows = [np.broadcast_to(one.ids, which.shape).reshape(-1) for one in inputs]
         args = [((self.stream, corner),) for (corner,) in corners(output.chunks)]
-        return add_classes(builder, program, which.reshape(-1), np.stack(rows, axis=1), args).reshape(which.shape)
+        return add_by_class(builder, program, which.reshape(-1), np.stack(rows, axis=1), args).reshape(which.shape)
 
 
-def draw_given(
+def draw_cells(
     out: Array, inputs: Sequence[Array], params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]]
 ) -> None:
     """Draw the cells of a chunk, each by its part of the parameters."""
     method, which, cells = params
     stream, corner = arg
-    drawer_of = each_cell(stream, cells)
+    drawer_of = cell_generators(stream, cells)
     for cell in cells.over(tuple((c, c + n) for c, n in zip(corner, out.shape))):
-        part = within(tuple((a, a + n) for a, n in zip(cell.begin, cell.shape)), corner)
+        part = box_index(tuple((a, a + n) for a, n in zip(cell.begin, cell.shape)), corner)
         given = [inputs[i][tuple(slice(None) if n == 1 else s for n, s in zip(inputs[i].shape, part))] for i in which]
         out[part] = sample(drawer_of(cell.number), method, tuple(given), cell.shape, out.dtype)

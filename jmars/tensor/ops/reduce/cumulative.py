@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
-from jmars.tensor.ops.chunks.tiling import add_classes, classes
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import broadcast_to, normal_axis
-from jmars.tensor.ops.shape.concatenate import concatenate, part_of_axis
+from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -54,7 +54,7 @@ class Scan(Operand):
         axis, params = self.axis, (self.ufunc, self.axis)
         lengths = source.splits[axis]
         ids = np.moveaxis(source.ids, axis, 0).reshape(len(lengths), -1)
-        kinds, which = classes([s for i, s in enumerate(source.splits) if i != axis])
+        kinds, which = chunk_classes([s for i, s in enumerate(source.splits) if i != axis])
         which = which.reshape(-1)
 
         def program(k: int, function: Any, length: int, carried: int, out: int) -> Program:
@@ -77,9 +77,9 @@ class Scan(Operand):
             def summed(k: int, length: int = length, carried: int = carried) -> Program:
                 return program(k, total, length, carried, 1)
 
-            rows.append(add_classes(builder, scanned, which, read))
+            rows.append(add_by_class(builder, scanned, which, read))
             if at + 1 < len(lengths):
-                carry = add_classes(builder, summed, which, read)
+                carry = add_by_class(builder, summed, which, read)
         grid = [n for i, n in enumerate(output.grid) if i != axis]
         return np.moveaxis(np.stack(rows).reshape(len(lengths), *grid), 0, axis)
 
@@ -113,7 +113,7 @@ def _accumulated(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: An
     # short integers are summed in long ones, as `sum` does
     kind = getattr(np, ufunc_name).reduce(np.zeros(1, x.dtype)).dtype if dtype is None else np.dtype(dtype)
     result = Tensor(new_data(Scan(name, ufunc_name, axis, inputs=(x.data,)), x.shape, kind, x.chunks))
-    return handed(result, out, name)
+    return assign_out(result, out, name)
 
 
 @offers("cumsum")
@@ -161,7 +161,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if n and any(end is not None for end in ends):
         x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], axis)
     for _ in range(n):
-        later, earlier = part_of_axis(x, axis, slice(1, None)), part_of_axis(x, axis, slice(None, -1))
+        later, earlier = slice_axis(x, axis, slice(1, None)), slice_axis(x, axis, slice(None, -1))
         x = ufunc("not_equal" if x.dtype == np.dtype(bool) else "subtract")(later, earlier)
     return Tensor(x.data)
 

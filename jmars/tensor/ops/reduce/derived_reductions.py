@@ -15,13 +15,23 @@ from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.ufuncs import astype, isclose, ufunc
 from jmars.tensor.ops.elementwise.ufuncs import where as choice
 from jmars.tensor.ops.reduce.reduction import all_, max_, mean, min_, normal_axes, prod, std, sum_, var
-from jmars.tensor.ops.reduce.where_argument import count_of, is_given
+from jmars.tensor.ops.reduce.where_argument import element_count, is_given
 from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["allclose", "along_axes", "array_equal", "average", "count_nonzero", "nanmean", "nanstd", "nanvar", "ptp"]
+__all__ = [
+    "allclose",
+    "array_equal",
+    "average",
+    "broadcast_weights",
+    "count_nonzero",
+    "nanmean",
+    "nanstd",
+    "nanvar",
+    "ptp",
+]
 
 
 def _without_nan(name: str, x: Tensor, put: float) -> Tensor:
@@ -54,7 +64,7 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
         return mean(x, axis, dtype, out, keepdims, where=where)
     mask = _not_nan(x, where)
     total = sum_(x, axis, dtype, keepdims=keepdims, where=mask)
-    return ufunc("divide")(total, count_of(x, axis, keepdims, mask).astype(total.dtype), out=out)
+    return ufunc("divide")(total, element_count(x, axis, keepdims, mask).astype(total.dtype), out=out)
 
 
 @offers("nanvar")
@@ -67,7 +77,7 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: f
     ddof = correction if is_given(correction) else ddof
     mask = _not_nan(x, where)
     value = var(x, axis, dtype, None, ddof, keepdims, where=mask, mean=mean)
-    enough = count_of(x, axis, keepdims, mask) > ddof
+    enough = element_count(x, axis, keepdims, mask) > ddof
     return ufunc("positive")(choice(enough, value, value.dtype.type(np.nan)), out=out)
 
 
@@ -115,14 +125,14 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         return (value, full(value.shape, count, value.dtype, chunks=value.chunks)) if returned else value
     w = as_tensor(weights)
     if w.shape != x.shape:
-        w = along_axes(w, x, axis)
+        w = broadcast_weights(w, x, axis)
     dtype = np.result_type(x.dtype, w.dtype, *(["f8"] if x.dtype.kind in "biu" else []))
     total = sum_(broadcast_to(w, x.shape), axis, dtype, keepdims=keepdims)
     value = sum_(astype(x, dtype) * astype(w, dtype), axis, keepdims=keepdims) / total
     return (value, total) if returned else value
 
 
-def along_axes(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
+def broadcast_weights(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
     """Weights of some axes of `x`, given in the order of `axis`, as they broadcast with it."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")

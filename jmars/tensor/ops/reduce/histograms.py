@@ -27,7 +27,7 @@ __all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogram_bin_ed
 Array = np.ndarray[Any, Any]
 
 
-def _alike(name: str, x: Tensor, weights: Any) -> Tensor:
+def _match_weights(name: str, x: Tensor, weights: Any) -> Tensor:
     """Weights cut as what they weigh."""
     w = as_tensor(weights)
     if w.shape != x.shape:
@@ -35,7 +35,7 @@ def _alike(name: str, x: Tensor, weights: Any) -> Tensor:
     return Tensor(rechunked(w.data, x.chunks))
 
 
-def _counted(name: str, function: Any, inputs: Sequence[Tensor], cells: int, dtype: Any,
+def _sum_counts(name: str, function: Any, inputs: Sequence[Tensor], cells: int, dtype: Any,
              params: tuple[Any, ...]) -> Tensor:  # fmt: skip
     """The sum over chunks of the first input of lines of `cells` counts."""
     n = int(np.prod([len(cut) for cut in inputs[0].chunks], dtype=int))
@@ -74,8 +74,10 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
         raise ValueError(f"'list' argument must have no negative elements, and the smallest is {low}")
     cells = max(high + 1, minlength)
     if weights is None:
-        return _counted("bincount", _bincount, [data], cells, np.intp, (cells,))
-    return _counted("bincount", _bincount_weighed, [data, _alike("bincount", data, weights)], cells, float, (cells,))
+        return _sum_counts("bincount", _bincount, [data], cells, np.intp, (cells,))
+    return _sum_counts(
+        "bincount", _bincount_weighed, [data, _match_weights("bincount", data, weights)], cells, float, (cells,)
+    )
 
 
 def _bincount(block: Array, cells: int) -> Array:
@@ -134,10 +136,10 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = 
     edges, even = _edges("histogram", x, bins, range)
     cells = edges.shape[0] - 1
     if weights is None:
-        counts = _counted("histogram", _histogram, [x, edges], cells, np.intp, (even,))
+        counts = _sum_counts("histogram", _histogram, [x, edges], cells, np.intp, (even,))
     else:
-        w = _alike("histogram", x, weights)
-        counts = _counted("histogram", _histogram_weighed, [x, w, edges], cells, w.dtype, (even,))
+        w = _match_weights("histogram", x, weights)
+        counts = _sum_counts("histogram", _histogram_weighed, [x, w, edges], cells, w.dtype, (even,))
     if density:
         counts = counts / astype(diff(edges), float) / sum_(counts)
     return counts, edges
@@ -176,9 +178,9 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | 
     sizes = tuple(edges.shape[0] - 1 for edges, _ in found)
     inputs: list[Tensor] = [points]
     if weights is not None:
-        inputs.append(Tensor(_alike("histogramdd", Tensor(points[:, 0].data), weights)[:, None].data))
+        inputs.append(Tensor(_match_weights("histogramdd", Tensor(points[:, 0].data), weights)[:, None].data))
     params = (tuple(even for _, even in found), weights is not None)
-    counts = _counted("histogramdd", _histogramdd, [*inputs, *(edges for edges, _ in found)], int(np.prod(sizes)),
+    counts = _sum_counts("histogramdd", _histogramdd, [*inputs, *(edges for edges, _ in found)], int(np.prod(sizes)),
                       float, params).reshape(sizes)  # fmt: skip
     edges = [one for one, _ in found]
     if density:
@@ -218,7 +220,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
         raise ValueError("object too deep for desired array")
     if not isinstance(bins, Tensor):
         np.digitize(np.zeros(0), np.asarray(bins), right)  # NumPy says what is wrong with them
-    return _against("digitize", _digitize, data, edges, (right,))
+    return _search_in("digitize", _digitize, data, edges, (right,))
 
 
 def _digitize(block: Array, bins: Array, right: bool) -> Array:
@@ -235,13 +237,13 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
         raise ValueError("object too deep for desired array")
     if sorter is not None:
         data = data[as_tensor(sorter).fetch()]
-    return _against("searchsorted", _searchsorted, where, data.rechunk(-1), (side,))
+    return _search_in("searchsorted", _searchsorted, where, data.rechunk(-1), (side,))
 
 
 def _searchsorted(block: Array, line: Array, side: Any) -> Array:
     return np.asarray(np.searchsorted(line, block, side))
 
 
-def _against(name: str, function: Any, x: Tensor, line: Tensor, params: tuple[Any, ...]) -> Tensor:
+def _search_in(name: str, function: Any, x: Tensor, line: Tensor, params: tuple[Any, ...]) -> Tensor:
     """A position in `line`, one chunk, for each element of `x`."""
     return blockwise(name, function, [x, line], x.chunks, np.intp, params)

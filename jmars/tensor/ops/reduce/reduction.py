@@ -19,9 +19,9 @@ from jmars.kernels.program import Call, ChunkType, Combine, Program, Reduce, sin
 from jmars.kernels.reducers import MomentReducer, PositionReducer, Reducer, UfuncReducer, state_shape
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
-from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, classes, length_kind, run_reduction
-from jmars.tensor.ops.out_argument import handed
-from jmars.tensor.ops.reduce.where_argument import chosen, count_of, is_given, moment, started
+from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind, run_reduction
+from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where, element_count, is_given, moment
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import is_known, is_open
@@ -66,7 +66,7 @@ class Reduction(Operand):
             shapes, which = shape_classes(source.splits)
             leaves = [self._leaf(ChunkType(shape, source.dtype), alone, output.dtype) for shape in shapes]
         else:
-            kinds, which = classes([[length_kind(n) for n in axis] for axis in source.splits])
+            kinds, which = chunk_classes([[length_kind(n) for n in axis] for axis in source.splits])
             leaves = [self._loose_leaf(chunk_type(one, source.dtype), alone, output.dtype) for one in kinds]
         which = which.transpose(order).reshape(-1)
         args = _corners(self.reducer, source, order)
@@ -169,14 +169,14 @@ def reduce(
     kept: Splits = tuple((1,) if i in axes else splits for i, splits in enumerate(cut))
     chunks = kept if keepdims else tuple(splits for i, splits in enumerate(cut) if i not in axes)
     op = Reduction(name, reducer, axes, keepdims, config.combine_size, inputs=(x.data,))
-    return _handed(Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks)), name, out)
+    return _assign_out(Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks)), name, out)
 
 
-def _handed(result: Tensor, name: str, out: Any) -> Any:
+def _assign_out(result: Tensor, name: str, out: Any) -> Any:
     """A result, or `out` that takes it; NumPy asks for its very shape here."""
     if is_given(out) and out.shape != result.shape:
         raise ValueError(f"output array of shape {out.shape} does not match the result's shape {result.shape}")
-    return handed(result, out, name, "same_kind" if name not in ("mean", "var", "std") else "unsafe")
+    return assign_out(result, out, name, "same_kind" if name not in ("mean", "var", "std") else "unsafe")
 
 
 def _in_one_stage(chunks: Splits, axes: tuple[int, ...], reducer: Reducer) -> bool:
@@ -197,14 +197,14 @@ def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
          where: Any = True) -> Any:  # fmt: skip
     """`np.sum`: integers in int64 or uint64 at least, booleans counted."""
-    return _accumulate("sum", "add", chosen("sum", as_tensor(a), where, 0), axis, dtype, out, keepdims, initial)
+    return _accumulate("sum", "add", apply_where("sum", as_tensor(a), where, 0), axis, dtype, out, keepdims, initial)
 
 
 @offers("prod")
 def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
          where: Any = True) -> Any:  # fmt: skip
     """`np.prod`."""
-    x = chosen("prod", as_tensor(a), where, 1)
+    x = apply_where("prod", as_tensor(a), where, 1)
     return _accumulate("prod", "multiply", x, axis, dtype, out, keepdims, initial)
 
 
@@ -216,7 +216,7 @@ def _accumulate(name: str, ufunc: str, x: Tensor, axis: Any, dtype: Any, out: An
     if not is_given(initial):
         return reduce(name, x, axis, UfuncReducer(ufunc, inner), np.dtype(dtype), keepdims, out)
     total = reduce(name, x, axis, UfuncReducer(ufunc, inner), np.dtype(dtype), keepdims)
-    return _handed(started(ufunc, total, initial), name, out)
+    return _assign_out(apply_initial(ufunc, total, initial), name, out)
 
 
 @offers("min", "amin")
@@ -263,23 +263,23 @@ def _extreme(
         return reduce(name, x, axis, UfuncReducer(ufunc, x.dtype), x.dtype, keepdims, out)
     if empty:  # a sum has a value all the same, and this is one of nothing
         nothing = reduce(name, x, axis, UfuncReducer("logical_or", np.dtype(bool)), np.dtype(bool), keepdims)
-        return _handed(chosen(name, nothing.astype(x.dtype), np.False_, initial), name, out)
-    x = chosen(name, x, where, initial)
+        return _assign_out(apply_where(name, nothing.astype(x.dtype), np.False_, initial), name, out)
+    x = apply_where(name, x, where, initial)
     least = reduce(name, x, axis, UfuncReducer(ufunc, x.dtype), x.dtype, keepdims)
-    return _handed(started(ufunc, least, initial), name, out)
+    return _assign_out(apply_initial(ufunc, least, initial), name, out)
 
 
 @offers("any")
 def any_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.any`: NaN counts as true."""
-    x = chosen("any", as_tensor(a), where, 0)
+    x = apply_where("any", as_tensor(a), where, 0)
     return reduce("any", x, axis, UfuncReducer("logical_or", np.dtype(bool)), np.dtype(bool), keepdims, out)
 
 
 @offers("all")
 def all_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.all`: NaN counts as true."""
-    x = chosen("all", as_tensor(a), where, 1)
+    x = apply_where("all", as_tensor(a), where, 1)
     return reduce("all", x, axis, UfuncReducer("logical_and", np.dtype(bool)), np.dtype(bool), keepdims, out)
 
 
@@ -292,8 +292,8 @@ def mean(
     inner, result = _mean_dtypes(x.dtype, dtype)
     if where is not True and is_given(where):
         total = sum_(x, axis, inner, keepdims=keepdims, where=where)
-        value = total / count_of(x, axis, keepdims, where).astype(total.real.dtype)
-        return _handed(value.astype(result), "mean", out)
+        value = total / element_count(x, axis, keepdims, where).astype(total.real.dtype)
+        return _assign_out(value.astype(result), "mean", out)
     count = math.prod(x.shape[i] for i in normal_axes(axis, x.ndim))
     return reduce("mean", x, axis, UfuncReducer("add", inner, count), result, keepdims, out)
 
@@ -331,7 +331,7 @@ def _moment(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: float, kee
     precise = np.result_type(inner, np.float64)  # float64 also for float32: nothing is lost by joining
     if is_given(mean) or (where is not True and is_given(where)):
         value = moment(x, axis, precise, ddof, keepdims, where, mean, root=root)
-        return _handed(value.astype(result), name, out)
+        return _assign_out(value.astype(result), name, out)
     return reduce(name, x, axis, MomentReducer(precise, ddof, root), result, keepdims, out)
 
 

@@ -13,13 +13,13 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.kernels.reducers import UfuncReducer
 from jmars.tensor.operand import new_data
-from jmars.tensor.ops.blockwise.whole_axes import along
+from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
-from jmars.tensor.ops.index.scatter import write_at
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.index.scatter import apply_at
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.cumulative import Scan
 from jmars.tensor.ops.reduce.reduction import all_, any_, max_, min_, nanmax, nanmin, normal_axes, prod, reduce, sum_
-from jmars.tensor.ops.reduce.where_argument import chosen, is_given, started
+from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where, is_given
 from jmars.tensor.ops.shape.axes import broadcast_to, normal_axis, squeeze
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
@@ -43,7 +43,7 @@ def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None,
     function = _NAMED.get(name)
     if function in (any_, all_):
         met = function(x if dtype is None else astype(x, dtype), axis, keepdims=keepdims, where=where)
-        return handed(started(name, met, initial), out, name)
+        return assign_out(apply_initial(name, met, initial), out, name)
     if function is not None:
         given: dict[str, Any] = {"where": where, "initial": initial}
         if dtype is not None and function in (sum_, prod):
@@ -55,22 +55,22 @@ def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None,
         raise ValueError(f"reduction operation '{name}' is not reorderable, so at most one axis may be specified")
     if where is not True and is_given(where) and theirs.identity is None:
         raise UnsupportedError(f"np.{name}.reduce with where= is not in jmars; it has no value that changes nothing")
-    x = chosen(name, astype(x, kind), where, theirs.identity)
+    x = apply_where(name, astype(x, kind), where, theirs.identity)
     if name in _TREES and axes:
-        result = started(name, reduce(name, x, axes, UfuncReducer(name, kind), kind, keepdims), initial)
+        result = apply_initial(name, reduce(name, x, axes, UfuncReducer(name, kind), kind, keepdims), initial)
     else:
-        result = _line_by_line(theirs, x, axes, keepdims, initial)
-    return handed(result, out, name)
+        result = _reduce_in_one_chunk(theirs, x, axes, keepdims, initial)
+    return assign_out(result, out, name)
 
 
-def _line_by_line(theirs: np.ufunc, x: Tensor, axes: tuple[int, ...], keepdims: Any, initial: Any) -> Tensor:
+def _reduce_in_one_chunk(theirs: np.ufunc, x: Tensor, axes: tuple[int, ...], keepdims: Any, initial: Any) -> Tensor:
     """One axis, or none, which leaves everything as it is."""
     if not axes:
-        return started(theirs.__name__, x, initial)
+        return apply_initial(theirs.__name__, x, initial)
     (axis,) = axes
     more = {"initial": initial} if is_given(initial) else {}
     options = {"theirs": theirs, "axis": axis, "more": more}
-    value = along(theirs.__name__, _reduced, x, [axis], lengths={axis: 1}, dtype=x.dtype, **options)
+    value = map_along(theirs.__name__, _reduced, x, [axis], lengths={axis: 1}, dtype=x.dtype, **options)
     return value if keepdims else squeeze(value, axis)
 
 
@@ -97,8 +97,10 @@ def accumulate(theirs: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, o
         x = x if name in ("add", "multiply") else astype(x, kind)
         result = Tensor(new_data(Scan(f"{name}.accumulate", name, axis, inputs=(x.data,)), x.shape, kind, x.chunks))
     else:
-        result = along(f"{name}.accumulate", _accumulated, x, [axis], dtype=kind, theirs=theirs, axis=axis, kind=kind)
-    return handed(result, out, name)
+        result = map_along(
+            f"{name}.accumulate", _accumulated, x, [axis], dtype=kind, theirs=theirs, axis=axis, kind=kind
+        )
+    return assign_out(result, out, name)
 
 
 def _accumulated(block: Array, theirs: np.ufunc, axis: int, kind: Any) -> Array:
@@ -116,10 +118,10 @@ def reduceat(theirs: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
     with np.errstate(all="ignore"):
         kind = theirs.reduceat(np.ones(2, x.dtype), [0], dtype=dtype).dtype
     options = {"theirs": theirs, "at": at.astype(np.intp), "axis": axis, "kind": kind}
-    result = along(
+    result = map_along(
         f"{theirs.__name__}.reduceat", _reduced_at, x, [axis], lengths={axis: len(at)}, dtype=kind, **options
     )
-    return handed(result, out, theirs.__name__)
+    return assign_out(result, out, theirs.__name__)
 
 
 def _reduced_at(block: Array, theirs: np.ufunc, at: Array, axis: int, kind: Any) -> Array:
@@ -168,7 +170,7 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
         for one in more
     ]
     if where.size:
-        a[...] = reshape(write_at(flat, where.reshape(-1), given[0] if given else None, theirs), a.shape)
+        a[...] = reshape(apply_at(flat, where.reshape(-1), given[0] if given else None, theirs), a.shape)
 
 
 def _value(index: Any) -> Any:

@@ -13,7 +13,7 @@ from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.protocols import call
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["chosen", "count_of", "is_given", "moment", "started"]
+__all__ = ["apply_initial", "apply_where", "element_count", "is_given", "moment"]
 
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
 
@@ -23,7 +23,7 @@ def is_given(value: Any) -> bool:
     return value is not None and value is not _NO_VALUE
 
 
-def chosen(name: str, x: Tensor, where: Any, put: Any) -> Tensor:
+def apply_where(name: str, x: Tensor, where: Any, put: Any) -> Tensor:
     """`x` with `put` where the mask does not hold; `x` itself without a mask.
 
     Raises
@@ -39,7 +39,7 @@ def chosen(name: str, x: Tensor, where: Any, put: Any) -> Tensor:
     return formula.tensor(formula.where(mask, formula.read(x), formula.read(element[()])), x.shape, x.chunks)
 
 
-def started(ufunc: str, result: Tensor, initial: Any) -> Tensor:
+def apply_initial(ufunc: str, result: Tensor, initial: Any) -> Tensor:
     """A reduction that began with `initial`."""
     if not is_given(initial):
         return result
@@ -49,7 +49,7 @@ def started(ufunc: str, result: Tensor, initial: Any) -> Tensor:
     return formula.tensor(formula.apply(ufunc, formula.read(start[()]), formula.read(result)), result.shape)
 
 
-def count_of(x: Tensor, axis: Any, keepdims: Any, where: Any) -> Any:
+def element_count(x: Tensor, axis: Any, keepdims: Any, where: Any) -> Any:
     """How many elements count."""
     mask = call("broadcast_to", True if where is True or not is_given(where) else where, x.shape)
     return call("sum", mask, axis, np.intp, keepdims=keepdims)
@@ -61,13 +61,13 @@ def moment(
     """Variance, or its root, of the elements that count, around a mean that may be given; in `inner` precision."""
     if not is_given(mean):
         total = call("sum", x, axis, inner, keepdims=True, where=where)
-        mean = call("divide", total, call("astype", count_of(x, axis, True, where), total.real.dtype))
+        mean = call("divide", total, call("astype", element_count(x, axis, True, where), total.real.dtype))
     distance = call("subtract", call("astype", x, inner), mean)
     squares = call("square", distance.real)
     if distance.dtype.kind == "c":
         squares = squares + call("square", distance.imag)
     total = call("sum", squares, axis, keepdims=keepdims, where=where)
-    count = call("maximum", count_of(x, axis, keepdims, where) - ddof, 0)
+    count = call("maximum", element_count(x, axis, keepdims, where) - ddof, 0)
     value = call("divide", total, call("astype", count, total.dtype))
     found: Tensor = call("sqrt", value) if root else value
     return found

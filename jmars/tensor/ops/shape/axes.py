@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
-from jmars.tensor.ops.chunks.tiling import add_classes, classes, view
-from jmars.tensor.ops.elementwise.ufuncs import fitted
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, mark_view
+from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["broadcast_to", "expand_dims", "moveaxis", "reshaped", "squeeze", "swapaxes", "transpose"]
+__all__ = ["broadcast_to", "expand_dims", "moveaxis", "reshape_chunks", "squeeze", "swapaxes", "transpose"]
 
 Array = np.ndarray[Any, Any]
 TILE = 256  # elements on a side of the squares in which a matrix is transposed
@@ -47,7 +47,7 @@ class Transpose(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand per chunk."""
         (source,) = inputs
-        kinds, which = classes(output.chunks)
+        kinds, which = chunk_classes(output.chunks)
         back = np.argsort(self.axes)
 
         def program(k: int) -> Program:
@@ -55,7 +55,7 @@ class Transpose(Operand):
             return single(self.name, (chunk,), Call(permute, self.axes, (0,), ChunkType(kinds[k], output.dtype)))
 
         ids = source.ids.transpose(self.axes)
-        return add_classes(builder, program, which.reshape(-1), ids.reshape(-1, 1)).reshape(output.grid)
+        return add_by_class(builder, program, which.reshape(-1), ids.reshape(-1, 1)).reshape(output.grid)
 
 
 def permute(out: Array, inputs: Sequence[Array], params: tuple[int, ...], arg: Any) -> None:
@@ -87,24 +87,24 @@ class Reshape(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand per chunk; the grids have their chunks in the same C order."""
         (source,) = inputs
-        before, which = classes(source.splits)
-        after, becomes = classes(output.chunks)
+        before, which = chunk_classes(source.splits)
+        after, becomes = chunk_classes(output.chunks)
         kind = which.reshape(-1) * len(after) + becomes.reshape(-1)
 
         def program(k: int) -> Program:
             chunk = ChunkType(before[k // len(after)], source.dtype)
             out = ChunkType(after[k % len(after)], output.dtype)
-            return single(self.name, (chunk,), Call(same_order, (), (0,), out, reshapes=True))
+            return single(self.name, (chunk,), Call(copy_reshaped, (), (0,), out, reshapes=True))
 
-        return add_classes(builder, program, kind, source.ids.reshape(-1, 1)).reshape(output.grid)
+        return add_by_class(builder, program, kind, source.ids.reshape(-1, 1)).reshape(output.grid)
 
 
-def same_order(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
+def copy_reshaped(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
     """Copy a chunk to another shape."""
     np.copyto(out, inputs[0].reshape(out.shape))
 
 
-def reshaped(x: Tensor, splits: Splits) -> Tensor:
+def reshape_chunks(x: Tensor, splits: Splits) -> Tensor:
     """`x` in a shape whose chunks hold, in C order, what the chunks of `x` hold."""
     if splits == x.chunks:
         return Tensor(x.data)
@@ -127,10 +127,10 @@ def transpose(a: Any, axes: Any = None) -> Tensor:
     if len(order) != x.ndim:
         raise ValueError("axes don't match array")
     if order == tuple(range(x.ndim)):
-        return view(Tensor(x.data), a)
+        return mark_view(Tensor(x.data), a)
     chunks = tuple(x.chunks[i] for i in order)
     data = new_data(Transpose(order, inputs=(x.data,)), tuple(x.shape[i] for i in order), x.dtype, chunks)
-    return view(Tensor(data), a)
+    return mark_view(Tensor(data), a)
 
 
 @offers("matrix_transpose", "linalg.matrix_transpose")
@@ -177,7 +177,7 @@ def expand_dims(a: Any, axis: Any) -> Tensor:
     ndim = x.ndim + (len(axis) if isinstance(axis, tuple | list) else 1)
     new = normal_axes(axis, ndim)
     lengths = iter(x.chunks)
-    return view(reshaped(x, tuple((1,) if i in new else next(lengths) for i in range(ndim))), a)
+    return mark_view(reshape_chunks(x, tuple((1,) if i in new else next(lengths) for i in range(ndim))), a)
 
 
 @offers("squeeze")
@@ -187,7 +187,7 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
     gone = [i for i, n in enumerate(x.shape) if n == 1] if axis is None else normal_axes(axis, x.ndim)
     if any(x.shape[i] != 1 for i in gone):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-    return view(reshaped(x, tuple(lengths for i, lengths in enumerate(x.chunks) if i not in gone)), a)
+    return mark_view(reshape_chunks(x, tuple(lengths for i, lengths in enumerate(x.chunks) if i not in gone)), a)
 
 
 def _at_least(ndim: int, arrays: tuple[Any, ...]) -> Any:
@@ -231,7 +231,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False, *, chunk_size: Chu
             f"operands could not be broadcast together with remapped shapes [original->remapped]: {x.shape} and "
             f"requested shape {whole}"
         )
-    return view(fitted(x, x.dtype, whole, decide_splits(whole, x.dtype, chunk_size, chunks)), array)
+    return mark_view(cast_and_broadcast(x, x.dtype, whole, decide_splits(whole, x.dtype, chunk_size, chunks)), array)
 
 
 @offers("broadcast_arrays")

@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.chunks.tiling import view
+from jmars.tensor.ops.chunks.tiling import mark_view
 from jmars.tensor.ops.elementwise.ufuncs import astype
-from jmars.tensor.ops.index.basic_indexing import Slice, sliced
-from jmars.tensor.ops.index.take import taken
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.index.basic_indexing import Slice, slice_tensor
+from jmars.tensor.ops.index.take import take_positions
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import atleast_1d, atleast_2d, atleast_3d, expand_dims, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import chunk_bytes, common_splits, evenly, without_slivers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["array_split", "concatenate", "part_of_axis", "repeat", "stack", "tile"]
+__all__ = ["array_split", "concatenate", "repeat", "slice_axis", "stack", "tile"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +86,11 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     kind = np.dtype(dtype) if dtype is not None else np.result_type(*(x.dtype for x in parts))
     parts = [x if x.dtype == kind else astype(x, kind, casting=casting) for x in parts]
     parts = [x for x in parts if x.shape[axis]] or parts[:1]
-    result = _joined(parts, axis)
-    return handed(result, out, "concatenate", casting)  # type: ignore[no-any-return]
+    result = _concatenate(parts, axis)
+    return assign_out(result, out, "concatenate", casting)  # type: ignore[no-any-return]
 
 
-def _joined(parts: list[Tensor], axis: int) -> Tensor:
+def _concatenate(parts: list[Tensor], axis: int) -> Tensor:
     """Parts of one dtype and of equal lengths on the other axes."""
     if len(parts) == 1:
         return Tensor(parts[0].data)
@@ -100,10 +100,10 @@ def _joined(parts: list[Tensor], axis: int) -> Tensor:
     chunks = (*cut[:axis], along, *cut[axis:])
     op = Concatenate(axis, inputs=tuple(inputs))
     data = new_data(op, tuple(map(sum, chunks)), parts[0].dtype, chunks)
-    return Tensor(rechunked(data, (*chunks[:axis], _settled_cut(parts, axis, chunks), *chunks[axis + 1 :])))
+    return Tensor(rechunked(data, (*chunks[:axis], _concatenated_splits(parts, axis, chunks), *chunks[axis + 1 :])))
 
 
-def _settled_cut(parts: list[Tensor], axis: int, chunks: Splits) -> tuple[int, ...]:
+def _concatenated_splits(parts: list[Tensor], axis: int, chunks: Splits) -> tuple[int, ...]:
     """How a joined axis is cut, so that what is joined again and again does not fall into ever more chunks.
 
     Where its parts are cut out of arrays, as these are cut altogether if that makes fewer chunks.
@@ -205,9 +205,9 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(whole[(slice(None),) * axis + (i,)] for i in range(whole.shape[axis]))
 
 
-def part_of_axis(x: Tensor, axis: int, part: slice) -> Tensor:
+def slice_axis(x: Tensor, axis: int, part: slice) -> Tensor:
     """`x` with only `part` of one axis."""
-    return sliced(x, [part if i == axis else slice(None) for i in range(x.ndim)])
+    return slice_tensor(x, [part if i == axis else slice(None) for i in range(x.ndim)])
 
 
 @offers("array_split")
@@ -224,7 +224,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tenso
         each, longer = divmod(length, sections)
         ends = [i * each + min(i, longer) for i in range(sections + 1)]
     axis = normal_axis(axis, x.ndim)
-    return [view(part_of_axis(x, axis, slice(low, high)), ary) for low, high in zip(ends, ends[1:])]
+    return [mark_view(slice_axis(x, axis, slice(low, high)), ary) for low, high in zip(ends, ends[1:])]
 
 
 @offers("split")
@@ -264,7 +264,7 @@ def tile(A: Any, reps: Any) -> Tensor:
         x = expand_dims(x, tuple(range(len(counts) - x.ndim)))
     counts = [1] * (x.ndim - len(counts)) + counts
     for axis, count in enumerate(counts):
-        x = _joined([x] * count, axis) if count > 0 else part_of_axis(x, axis, slice(0, 0))
+        x = _concatenate([x] * count, axis) if count > 0 else slice_axis(x, axis, slice(0, 0))
     return Tensor(x.data)
 
 
@@ -278,4 +278,4 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
     counts = np.asarray(repeats)
     if counts.dtype.kind not in "iu" and counts.size:
         raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
-    return taken(x, np.repeat(np.arange(x.shape[axis], dtype=np.int64), counts.astype(np.int64)), axis)
+    return take_positions(x, np.repeat(np.arange(x.shape[axis], dtype=np.int64), counts.astype(np.int64)), axis)

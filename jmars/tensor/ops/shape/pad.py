@@ -10,9 +10,9 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
-from jmars.tensor.ops.index.take import taken
+from jmars.tensor.ops.index.take import take_positions
 from jmars.tensor.ops.shape.axes import broadcast_to
-from jmars.tensor.ops.shape.concatenate import concatenate, part_of_axis
+from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -101,15 +101,15 @@ def _end(x: Tensor, axis: int, side: int, n: int, mode: str, option: Any) -> Ten
     if mode in _FILLED:
         return full(shape, np.asarray(option).astype(x.dtype)[()], x.dtype, chunks=cut)
     if not n:
-        return part_of_axis(x, axis, slice(0, 0))
+        return slice_axis(x, axis, slice(0, 0))
     if mode == "linear_ramp":
-        edge = part_of_axis(x, axis, slice(length - 1, length) if side else slice(0, 1))
+        edge = slice_axis(x, axis, slice(length - 1, length) if side else slice(0, 1))
         return _ramp(edge, axis, side, n, option)
     if option is not None and (option < 0 or (not option and mode in ("maximum", "minimum"))):
         raise ValueError("stat_length of 0 yields no value for padding" if not option else
                          "index can't contain negative values")  # fmt: skip
     some = length if option is None else min(option, length)
-    part = part_of_axis(x, axis, slice(length - some, length) if side else slice(0, some))
+    part = slice_axis(x, axis, slice(length - some, length) if side else slice(0, some))
     value = call(_FUNCTIONS[mode], part, axis=axis, keepdims=True)
     if x.dtype.kind in "iu" and value.dtype.kind == "f":
         value = ufunc("rint")(value)
@@ -120,7 +120,7 @@ def _ramp(edge: Tensor, axis: int, side: int, n: int, end: Any) -> Tensor:
     """`n` elements from the edge's value to `end`, as `np.linspace` has them; the last ones are `end`."""
     steps = arange(n, chunks=((n,),)).reshape(tuple(n if i == axis else 1 for i in range(edge.ndim)))
     if side:
-        steps = part_of_axis(steps, axis, slice(None, None, -1))
+        steps = slice_axis(steps, axis, slice(None, None, -1))
     start = np.float64(end) if np.isrealobj(end) else end
     wide = edge if edge.dtype.kind in "fc" else astype(edge, np.float64)
     value = steps * ((wide - start) / n) + start
@@ -135,7 +135,7 @@ def _mirrored(x: Tensor, axis: int, before: int, behind: int, mode: str, odd: bo
     if odd and length > 1:
         if max(before, behind) > length - (mode == "reflect"):
             raise UnsupportedError(f"np.pad with odd {mode} by more than the array is long is not in jmars; pad twice")
-        edges = [part_of_axis(x, axis, slice(0, 1)), part_of_axis(x, axis, slice(length - 1, length))]
+        edges = [slice_axis(x, axis, slice(0, 1)), slice_axis(x, axis, slice(length - 1, length))]
         ends = [2 * edge - end for edge, end in zip(edges, ends)]
     return concatenate([ends[0], x, ends[1]], axis, dtype=x.dtype, casting="unsafe")
 
@@ -145,6 +145,6 @@ def _run(x: Tensor, axis: int, at: Any) -> Tensor:
     steps = np.diff(at)
     if len(at) > 1 and steps[0] in (1, -1) and (steps == steps[0]).all():
         low, high = int(at.min()), int(at.max()) + 1
-        part = part_of_axis(x, axis, slice(low, high))
-        return part if steps[0] == 1 else part_of_axis(part, axis, slice(None, None, -1))
-    return taken(x, at.astype(np.int64), axis)
+        part = slice_axis(x, axis, slice(low, high))
+        return part if steps[0] == 1 else slice_axis(part, axis, slice(None, None, -1))
+    return take_positions(x, at.astype(np.int64), axis)

@@ -16,13 +16,13 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.chunks.rechunk import rechunk
-from jmars.tensor.ops.chunks.tiling import view
-from jmars.tensor.ops.shape.axes import reshaped, transpose
+from jmars.tensor.ops.chunks.tiling import mark_view
+from jmars.tensor.ops.shape.axes import reshape_chunks, transpose
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["merged_axes", "ravel", "reshape"]
+__all__ = ["merge_axes", "ravel", "reshape"]
 
 SMALL = 2**16  # elements; chunks may grow to as many where that saves cutting rows apart
 Group = tuple[tuple[int, ...], tuple[int, ...]]  # lengths of axes, and of what they become
@@ -78,15 +78,15 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
         final = tuple(lengths for cut in wanted for lengths in cut)
         between = tuple(map(_runs, wanted))
         if between == flat:
-            result = reshaped(runs, final)
+            result = reshape_chunks(runs, final)
         else:
-            result = reshaped(rechunk(reshaped(runs, flat), chunks=between), final)
+            result = reshape_chunks(rechunk(reshape_chunks(runs, flat), chunks=between), final)
     if chunk_size is not None or chunks is not None:
         result = rechunk(result, chunk_size, chunks)
-    return view(result, a)
+    return mark_view(result, a)
 
 
-def merged_axes(x: Tensor, first: int, count: int) -> Tensor:
+def merge_axes(x: Tensor, first: int, count: int) -> Tensor:
     """`count` axes from `first` as one."""
     return reshape(x, (*x.shape[:first], math.prod(x.shape[first : first + count]), *x.shape[first + count :]))
 

@@ -13,11 +13,11 @@ import numpy as np
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.create.ranges import diag
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.cumulative import cumprod, cumsum
 from jmars.tensor.ops.reduce.reduction import all_, any_
 from jmars.tensor.ops.shape.axes import broadcast_arrays, broadcast_to, expand_dims, moveaxis, normal_axis
-from jmars.tensor.ops.shape.concatenate import concatenate, part_of_axis
+from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -77,10 +77,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     order = np.argsort(where_, kind="stable")
     pieces, last = [], 0
     for i in order.tolist():
-        pieces.append(part_of_axis(x, axis, slice(last, int(where_[i]))))
-        pieces.append(part_of_axis(put, axis, slice(i, i + 1)))
+        pieces.append(slice_axis(x, axis, slice(last, int(where_[i]))))
+        pieces.append(slice_axis(put, axis, slice(i, i + 1)))
         last = int(where_[i])
-    pieces.append(part_of_axis(x, axis, slice(last, None)))
+    pieces.append(slice_axis(x, axis, slice(last, None)))
     return Tensor(concatenate([p for p in pieces if p.shape[axis]] or pieces[:1], axis).data)
 
 
@@ -105,7 +105,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
         low, high = (int(there[0]), int(there[-1]) + 1) if len(there) else (0, 0)
         if len(there):
             low, high = low if "f" in trim else 0, high if "b" in trim else x.shape[i]
-        x = part_of_axis(x, i, slice(low, high))
+        x = slice_axis(x, i, slice(low, high))
     return Tensor(x.data)
 
 
@@ -136,4 +136,4 @@ def _cumulative(name: str, function: Any, first: int, a: Any, axis: Any, dtype: 
     axis = normal_axis(axis, x.ndim)
     head = full(tuple(1 if i == axis else n for i, n in enumerate(x.shape)), first, value.dtype)
     value = Tensor(concatenate([head, value], axis).data)
-    return handed(value, out, name)
+    return assign_out(value, out, name)

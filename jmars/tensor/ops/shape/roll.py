@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
-from jmars.tensor.ops.chunks.rechunk import put_together
-from jmars.tensor.ops.chunks.shuffle import covers
+from jmars.tensor.ops.chunks.rechunk import assemble_chunks
+from jmars.tensor.ops.chunks.shuffle import overlaps
 from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -64,7 +64,7 @@ class Roll(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand per chunk; where whole chunks change places there is none."""
         (x,) = inputs
-        axes = [covers(cut, cut) for cut in x.splits]
+        axes = [overlaps(cut, cut) for cut in x.splits]
         cut = x.splits[self.axis]
-        axes[self.axis] = covers(cut * 2, (sum(cut) - self.by, *cut))[1:]
-        return put_together(self.name, builder, np.concatenate([x.ids, x.ids], self.axis), axes, output)
+        axes[self.axis] = overlaps(cut * 2, (sum(cut) - self.by, *cut))[1:]
+        return assemble_chunks(self.name, builder, np.concatenate([x.ids, x.ids], self.axis), axes, output)

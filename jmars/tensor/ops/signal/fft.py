@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.ops.blockwise.whole_axes import along
+from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.create.constants import check_device
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import astype
-from jmars.tensor.ops.out_argument import handed
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import normal_axis
 from jmars.tensor.ops.shape.roll import roll
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
@@ -43,8 +43,8 @@ def _transformed(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = Non
     gives = length // 2 + 1 if name in _HALVED else length
     function = getattr(np.fft, name)
     dtype = function(np.ones(2, x.dtype)).dtype
-    result = along(name, function, x, [axis], lengths={axis: gives}, dtype=dtype, n=length, axis=axis, norm=norm)
-    return handed(result, out, name)
+    result = map_along(name, function, x, [axis], lengths={axis: gives}, dtype=dtype, n=length, axis=axis, norm=norm)
+    return assign_out(result, out, name)
 
 
 @offers("fft.fft")
@@ -130,7 +130,7 @@ def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
 def _over(one: str, name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any) -> Any:
     x = as_tensor(a)
     lengths, axes = _cooked(x, s, axes, False)
-    return handed(_each(one, x, lengths[::-1], axes[::-1], norm), out, name)
+    return assign_out(_each(one, x, lengths[::-1], axes[::-1], norm), out, name)
 
 
 @offers("fft.rfftn")
@@ -139,7 +139,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
     x = as_tensor(a)
     lengths, axes = _cooked(x, s, axes, False)
     x = _transformed("rfft", x, lengths[-1], axes[-1], norm)
-    return handed(_each("fft", x, lengths[-2::-1], axes[-2::-1], norm), out, "rfftn")
+    return assign_out(_each("fft", x, lengths[-2::-1], axes[-2::-1], norm), out, "rfftn")
 
 
 @offers("fft.irfftn")
@@ -148,7 +148,7 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out
     x = as_tensor(a)
     lengths, axes = _cooked(x, s, axes, True)
     x = _each("ifft", x, lengths[:-1], axes[:-1], norm)
-    return handed(_transformed("irfft", x, lengths[-1], axes[-1], norm), out, "irfftn")
+    return assign_out(_transformed("irfft", x, lengths[-1], axes[-1], norm), out, "irfftn")
 
 
 @offers("fft.fft2")

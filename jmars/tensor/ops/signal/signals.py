@@ -19,7 +19,7 @@ from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.reduce.cumulative import cumsum, diff
 from jmars.tensor.ops.reduce.reduction import sum_
 from jmars.tensor.ops.shape.axes import moveaxis, normal_axis
-from jmars.tensor.ops.shape.concatenate import concatenate, part_of_axis, stack
+from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis, stack
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -60,7 +60,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     kernel = short.rechunk(-1)
     for size in _like(long.chunks[0], length):
         low, high = max(0, start - m + 1), min(n, start + size)
-        piece = Tensor(rechunked(part_of_axis(long, 0, slice(low, high)).data, ((high - low,),)))
+        piece = Tensor(rechunked(slice_axis(long, 0, slice(low, high)).data, ((high - low,),)))
         parts.append(blockwise("convolve", _convolved, [piece, kernel], ((size,),), dtype, (start - low, size)))
         start += size
     return concatenate(parts)
@@ -90,17 +90,17 @@ def _convolved(piece: Array, kernel: Array, first: int, size: int) -> Array:
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     """`np.correlate` of two lines: the convolution with the second one turned round and conjugated."""
     x, y = ravel(a), ravel(v)
-    turned = part_of_axis(y, 0, slice(None, None, -1))
+    turned = slice_axis(y, 0, slice(None, None, -1))
     turned = turned.conj() if y.dtype.kind == "c" else turned
     if x.size >= y.size or mode == "full":
         return convolve(x, turned, mode)
     whole = convolve(x, turned, "full")  # NumPy swaps them and turns the result
     n, m = x.size, y.size
     if mode == "valid":
-        return Tensor(part_of_axis(whole, 0, slice(n - 1, m)).data)
+        return Tensor(slice_axis(whole, 0, slice(n - 1, m)).data)
     if mode != "same":
         raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
-    return Tensor(part_of_axis(whole, 0, slice(n // 2, n // 2 + m)).data)
+    return Tensor(slice_axis(whole, 0, slice(n // 2, n // 2 + m)).data)
 
 
 @offers("interp")
@@ -151,7 +151,7 @@ def _slope(f: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
         )
 
     def at(start: int | None, stop: int | None) -> Tensor:
-        return part_of_axis(f, axis, slice(start, stop))
+        return slice_axis(f, axis, slice(start, stop))
 
     if np.ndim(step):
         coordinates = as_tensor(step).fetch().astype(f.dtype if f.dtype.kind == "f" else float)
@@ -195,7 +195,7 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
         d = diff(points) if points.ndim == 1 else diff(points, axis=axis)
         if points.ndim == 1:
             d = d.reshape([-1 if i == axis else 1 for i in range(data.ndim)])
-    both = part_of_axis(data, axis, slice(1, None)) + part_of_axis(data, axis, slice(None, -1))
+    both = slice_axis(data, axis, slice(1, None)) + slice_axis(data, axis, slice(None, -1))
     return sum_(d * both / 2.0, axis)  # type: ignore[no-any-return]
 
 
@@ -221,8 +221,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 6.283
     if ambiguous:
         ddmod = where((ddmod == low) & (dd > 0), high, ddmod)
     correction = where(abs(dd) < discont, 0, ddmod - dd)
-    rest_ = part_of_axis(x, axis, slice(1, None)) + cumsum(correction, axis)
-    return Tensor(astype(concatenate([astype(part_of_axis(x, axis, slice(0, 1)), kind), rest_], axis), kind).data)
+    rest_ = slice_axis(x, axis, slice(1, None)) + cumsum(correction, axis)
+    return Tensor(astype(concatenate([astype(slice_axis(x, axis, slice(0, 1)), kind), rest_], axis), kind).data)
 
 
 @offers("sinc")

@@ -23,17 +23,17 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.dynamic import Dynamic, Literal, fragment, new_group, placeholders
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.blockwise import blockwise
-from jmars.tensor.ops.chunks.tiling import classes
+from jmars.tensor.ops.chunks.tiling import chunk_classes
 from jmars.tensor.ops.shape.reshape import ravel
-from jmars.tensor.ops.sort.sample_sort import sorted_line
+from jmars.tensor.ops.sort.sample_sort import sort_long_axis
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import TensorGraph
 from jmars.tensor.unknown import Origin
 
-__all__ = ["MOST_ASKED", "Asked", "quantiles"]
+__all__ = ["MOST_QUANTILES", "QuantileRequest", "quantiles"]
 
 Array = np.ndarray[Any, Any]
-MOST_ASKED = 8  # quantiles at once: for more of them it is cheaper to sort
+MOST_QUANTILES = 8  # quantiles at once: for more of them it is cheaper to sort
 SAMPLES = 2**17  # of all chunks, about
 EVERY = 128  # elements to one sample, at least
 SIGMAS = 6.0  # how far a range reaches from where its quantile is expected, in standard deviations
@@ -42,7 +42,7 @@ _BYTES = np.dtype(np.uint8)
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuantileRequest:
     """Which quantiles, and what they are to be like."""
 
     fractions: tuple[float, ...]  # from 0 to 1
@@ -69,27 +69,27 @@ class Asked:
         return np.array(found).reshape(-1).astype(self.dtype)
 
 
-def quantiles(name: str, x: Tensor, asked: Asked) -> Tensor:
+def quantiles(name: str, x: Tensor, asked: QuantileRequest) -> Tensor:
     """Quantiles of all elements of an array of real numbers, of which no chunk is empty; a line in one chunk."""
-    if not 0 < len(asked.fractions) <= MOST_ASKED:
+    if not 0 < len(asked.fractions) <= MOST_QUANTILES:
         return _by_sorting(name, x, asked, x.size)
     k, sizes = len(asked.fractions), [math.prod(place) for place in itertools.product(*x.chunks)]
     every = max(EVERY, sum(sizes) // SAMPLES)
     drawn = tuple(-(-n // every) for n in sizes)
-    samples = Tensor(new_data(Sampled(every, inputs=(x.data,)), (sum(drawn),), x.dtype, (drawn,)))
+    samples = Tensor(new_data(ChunkSamples(every, inputs=(x.data,)), (sum(drawn),), x.dtype, (drawn,)))
     params = (asked.fractions, SIGMAS)
-    ranges = blockwise(name, ranges_of, [samples.rechunk(-1)], ((2 * k,),), x.dtype, params).data
+    ranges = blockwise(name, candidate_ranges, [samples.rechunk(-1)], ((2 * k,),), x.dtype, params).data
     origin = Origin.of(new_group())
     most = [8 * (4 * k + 1) + k * n * x.dtype.itemsize for n in sizes]
-    within = new_data(Within(k, inputs=(x.data, ranges)), (origin.whole,), _BYTES, (origin.axis(most),))
+    within = new_data(RangeCounts(k, inputs=(x.data, ranges)), (origin.whole,), _BYTES, (origin.axis(most),))
     told = 16 + k * asked.dtype.itemsize
-    found = new_data(Found(asked, inputs=(within, ranges)), (told,), _BYTES, ((told,),))
-    result = Selected(group=new_group(), called=name, asked=asked, inputs=(found, x.data))
+    found = new_data(RangeQuantiles(asked, inputs=(within, ranges)), (told,), _BYTES, ((told,),))
+    result = SelectedQuantiles(group=new_group(), called=name, asked=asked, inputs=(found, x.data))
     return Tensor(new_data(result, (k,), asked.dtype, ((k,),)))
 
 
 @dataclass(frozen=True, eq=False)
-class Sampled(Operand):
+class ChunkSamples(Operand):
     """One element of each `every` of each chunk, wherever it lies among them; one line of all chunks."""
 
     every: int
@@ -102,7 +102,7 @@ class Sampled(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand for each chunk."""
         (x,) = inputs
-        kinds, which = classes(x.splits)
+        kinds, which = chunk_classes(x.splits)
         programs = []
         for kind in kinds:
             out = ChunkType((-(-math.prod(kind) // self.every),), x.dtype)
@@ -120,7 +120,7 @@ def sample(out: Array, inputs: Sequence[Array], params: tuple[int], number: int)
     out[...] = x.reshape(-1)[first + within]
 
 
-def ranges_of(samples: Array, fractions: tuple[float, ...], sigmas: float) -> Array:
+def candidate_ranges(samples: Array, fractions: tuple[float, ...], sigmas: float) -> Array:
     """For each fraction the two values between which that quantile of what the samples were drawn from must lie."""
     real = samples.dtype.kind == "f"
     line = np.sort(samples[~np.isnan(samples)] if real else samples)
@@ -136,32 +136,32 @@ def ranges_of(samples: Array, fractions: tuple[float, ...], sigmas: float) -> Ar
 
 
 @dataclass(frozen=True, eq=False)
-class Within(Operand):
+class RangeCounts(Operand):
     """Of each chunk, as bytes: how many elements lie where with respect to each range, and those that lie within."""
 
     ranges: int
-    name: ClassVar[str] = "within"
+    name: ClassVar[str] = "count_ranges"
 
     def token(self) -> Hashable:
         """Equal inputs give equal bytes."""
-        return ("within", self.ranges)
+        return ("count_ranges", self.ranges)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand for each chunk."""
         x, ranges = inputs
-        kinds, which = classes(x.splits)
+        kinds, which = chunk_classes(x.splits)
         bounds = ChunkType((2 * self.ranges,), x.dtype)
         programs = []
         for kind in kinds:
             chunk = ChunkType(kind, x.dtype)
             most = 8 * (4 * self.ranges + 1) + self.ranges * chunk.nbytes
-            step = Call(count_within, (), (0, 1), ChunkType((-1,), _BYTES, most))
+            step = Call(count_ranges, (), (0, 1), ChunkType((-1,), _BYTES, most))
             programs.append(single(self.name, (chunk, bounds), step))
         read = np.column_stack([x.ids.reshape(-1), np.broadcast_to(ranges.ids, x.ids.size)])
         return builder.add_many(programs, which.reshape(-1), read)
 
 
-def count_within(out: None, inputs: Sequence[Array], params: tuple[()], arg: Any) -> Array:
+def count_ranges(out: None, inputs: Sequence[Array], params: tuple[()], arg: Any) -> Array:
     """Numbers, then elements.
 
     The numbers are `int64`: elements that are no NaN; for each range those below its low end, those up to that, those
@@ -189,10 +189,10 @@ def count_within(out: None, inputs: Sequence[Array], params: tuple[()], arg: Any
 
 
 @dataclass(frozen=True, eq=False)
-class Found(Operand):
+class RangeQuantiles(Operand):
     """As bytes: whether the quantiles lie in their ranges, how many elements are no NaN, and the quantiles."""
 
-    asked: Asked
+    asked: QuantileRequest
     name: ClassVar[str] = "quantile"
 
     def token(self) -> Hashable:
@@ -204,12 +204,12 @@ class Found(Operand):
         within, ranges = inputs
         bounds = ChunkType((2 * len(self.asked.fractions),), ranges.dtype)
         types = (*(ChunkType((-1,), _BYTES) for _ in within.ids), bounds)
-        step = Call(find, (self.asked,), tuple(range(len(types))), ChunkType(output.shape, _BYTES))
+        step = Call(find_quantiles, (self.asked,), tuple(range(len(types))), ChunkType(output.shape, _BYTES))
         ids = [*within.ids.tolist(), *ranges.ids.tolist()]
         return np.array([builder.add(single(self.name, types, step), ids)], np.int64)
 
 
-def find(out: Array, inputs: Sequence[Array], params: tuple[Asked], arg: Any) -> None:
+def find_quantiles(out: Array, inputs: Sequence[Array], params: tuple[QuantileRequest], arg: Any) -> None:
     """The quantiles from what the chunks told."""
     (asked,) = params
     *told, ranges = inputs
@@ -243,11 +243,11 @@ def find(out: Array, inputs: Sequence[Array], params: tuple[Asked], arg: Any) ->
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Selected(Dynamic):
+class SelectedQuantiles(Dynamic):
     """What was found, once that is known; a sort where it was not."""
 
     called: str
-    asked: Asked
+    asked: QuantileRequest
     name: ClassVar[str] = "quantile"
 
     @property
@@ -274,14 +274,14 @@ class Selected(Dynamic):
         return fragment([TensorData(Literal(array=found), (k,), found.dtype, ((k,),))])
 
 
-def _by_sorting(name: str, x: Tensor, asked: Asked, numbers: int) -> Tensor:
+def _by_sorting(name: str, x: Tensor, asked: QuantileRequest, numbers: int) -> Tensor:
     """The quantiles of the first `numbers` elements in order."""
     below, above, part = asked.positions(numbers)
-    pairs = sorted_line(ravel(x))[np.concatenate([below, above, [numbers - 1]])].rechunk(-1)
-    return blockwise(name, between, [pairs], ((len(part),),), asked.dtype, (asked, tuple(part.tolist())))
+    pairs = sort_long_axis(ravel(x))[np.concatenate([below, above, [numbers - 1]])].rechunk(-1)
+    return blockwise(name, interpolate_pairs, [pairs], ((len(part),),), asked.dtype, (asked, tuple(part.tolist())))
 
 
-def between(pairs: Array, asked: Asked, part: tuple[float, ...]) -> Array:
+def interpolate_pairs(pairs: Array, asked: QuantileRequest, part: tuple[float, ...]) -> Array:
     """The values between two elements each; the last of all says whether there is a NaN."""
     k = len(part)
     if pairs.dtype.kind == "f" and np.isnan(pairs[-1]):

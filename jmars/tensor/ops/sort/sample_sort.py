@@ -26,26 +26,26 @@ from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import TensorGraph
 
-__all__ = ["sorted_line"]
+__all__ = ["sort_long_axis"]
 
 Array = np.ndarray[Any, Any]
 FINE = 8  # values at which the line may be cut, for each part: what a part reads beside its own is about 1/8
 MOST_COUNTS = 2**18  # elements of all chunks below all cuts, about; where there are more chunks, cuts are fewer
 
 
-def sorted_line(x: Tensor) -> Tensor:
+def sort_long_axis(x: Tensor) -> Tensor:
     """The elements of a line in order, NaN last, cut as `x`; of equal elements none is told from another."""
     chunks = x.chunks
     filled = tuple(n for n in chunks[0] if n)
     if filled and filled != chunks[0]:  # an empty chunk has no samples
-        return Tensor(rechunked(sorted_line(Tensor(rechunked(x.data, (filled,)))).data, chunks))
+        return Tensor(rechunked(sort_long_axis(Tensor(rechunked(x.data, (filled,)))).data, chunks))
     parts = len(chunks[0])
     fine = parts * max(2, min(FINE, MOST_COUNTS // parts**2))
     runs = blockwise("sort", _sorted, [x], chunks, x.dtype)
-    samples = blockwise("sort", _sampled, [runs], ((2 * fine,) * parts,), x.dtype, (2 * fine,), flat=True)
-    cuts = blockwise("sort", _cuts, [samples.rechunk(-1)], ((fine - 1,),), x.dtype, (fine,))
-    below = blockwise("sort", _below, [runs, cuts], ((fine - 1,) * parts,), np.intp, flat=True).rechunk(-1)
-    op = Merged(group=new_group(), inputs=(runs.data, below.data))
+    samples = blockwise("sort", _sample_run, [runs], ((2 * fine,) * parts,), x.dtype, (2 * fine,), flat=True)
+    cuts = blockwise("sort", _splitters, [samples.rechunk(-1)], ((fine - 1,),), x.dtype, (fine,))
+    below = blockwise("sort", _count_below, [runs, cuts], ((fine - 1,) * parts,), np.intp, flat=True).rechunk(-1)
+    op = SampleSort(group=new_group(), inputs=(runs.data, below.data))
     return Tensor(new_data(op, x.shape, x.dtype, chunks))
 
 
@@ -53,20 +53,20 @@ def _sorted(block: Array) -> Array:
     return np.sort(block)
 
 
-def _sampled(run: Array, count: int) -> Array:
+def _sample_run(run: Array, count: int) -> Array:
     """Elements of a run at regular distances, some of them again where it is short."""
     found: Array = run[np.linspace(0, len(run) - 1, count).astype(np.intp)]
     return found
 
 
-def _cuts(samples: Array, parts: int) -> Array:
+def _splitters(samples: Array, parts: int) -> Array:
     """The values between the parts."""
     ordered = np.sort(samples)
     found: Array = ordered[np.arange(1, parts) * len(ordered) // parts]
     return found
 
 
-def _below(run: Array, cuts: Array) -> Array:
+def _count_below(run: Array, cuts: Array) -> Array:
     """Elements of a run below each of the cuts, where equal elements are shared among cuts that are equal."""
     low, high = np.searchsorted(run, cuts, "left"), np.searchsorted(run, cuts, "right")
     first = np.searchsorted(cuts, cuts, "left")
@@ -76,7 +76,7 @@ def _below(run: Array, cuts: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Merged(Dynamic):
+class SampleSort(Dynamic):
     """Runs in order and the elements of each below each cut; becomes their merge once these are known."""
 
     name: ClassVar[str] = "sort"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ops.blockwise.blockwise import blockwise
-from jmars.tensor.ops.blockwise.whole_axes import whole
+from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -43,17 +43,17 @@ def topk(a: Any, k: int, axis: int = -1) -> Tensor:
     x, k = as_tensor(a), operator.index(k)
     axis = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
     if len(x.chunks[axis]) > 1:
-        x = whole(_largest(x, k, axis), [axis])
+        x = single_chunk_along(_largest(x, k, axis), [axis])
     return _largest(x, k, axis)
 
 
 def _largest(x: Tensor, k: int, axis: int) -> Tensor:
     """Those of each chunk."""
     cut = tuple(tuple(min(n, abs(k)) for n in lengths) if i == axis else lengths for i, lengths in enumerate(x.chunks))
-    return blockwise("topk", largest, [x], cut, x.dtype, (k, axis))
+    return blockwise("topk", largest_elements, [x], cut, x.dtype, (k, axis))
 
 
-def largest(block: Array, k: int, axis: int) -> Array:
+def largest_elements(block: Array, k: int, axis: int) -> Array:
     """The `k` largest of each line of a block, in falling order; the -k smallest in rising order."""
     n = min(abs(k), block.shape[axis])
     if 0 < n < block.shape[axis]:

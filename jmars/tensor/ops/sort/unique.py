@@ -21,9 +21,9 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.dynamic import new_group
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import corners
-from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, classes, length_kind
+from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind
 from jmars.tensor.ops.shape.reshape import ravel
-from jmars.tensor.ops.sort.unique_axis import unique_lines
+from jmars.tensor.ops.sort.unique_axis import unique_slices
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import Origin, is_known
@@ -67,7 +67,7 @@ def unique(
     """
     x = as_tensor(ar)
     if axis is not None and x.ndim != 1:
-        return unique_lines(x, axis, return_index, return_inverse, return_counts, equal_nan=equal_nan)
+        return unique_slices(x, axis, return_index, return_inverse, return_counts, equal_nan=equal_nan)
     if return_inverse and not equal_nan and x.dtype.kind in "fcmM":
         raise UnsupportedError("np.unique with return_inverse and equal_nan=False is not in jmars; leave one out")
     if (return_index or return_inverse) and not is_known([x.data.shape]):
@@ -76,15 +76,17 @@ def unique(
         equal_nan = True
     fields = (True, return_index, return_counts)
     origin = Origin.of(new_group())
-    packed = Packed(fields, equal_nan, max(2, config.combine_size), inputs=(x.data,))
+    packed = UniqueElements(fields, equal_nan, max(2, config.combine_size), inputs=(x.data,))
     whole = new_data(packed, *_one_chunk(Origin.of(new_group()), _BYTES))
     found: list[Tensor] = []
     for field, wanted in enumerate(fields):
         if wanted:
             dtype = x.dtype if not field else np.dtype(np.intp)
-            found.append(Tensor(new_data(Field(field, fields, x.dtype, inputs=(whole,)), *_one_chunk(origin, dtype))))
+            found.append(
+                Tensor(new_data(UniqueField(field, fields, x.dtype, inputs=(whole,)), *_one_chunk(origin, dtype)))
+            )
     if return_inverse:
-        which = Tensor(new_data(Inverse(inputs=(x.data, found[0].data)), x.shape, np.dtype(np.intp), x.chunks))
+        which = Tensor(new_data(UniqueInverse(inputs=(x.data, found[0].data)), x.shape, np.dtype(np.intp), x.chunks))
         found.insert(1 + return_index, which if _is_shaped() and axis is None else ravel(which))
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -153,7 +155,7 @@ def unique_all(x: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Packed(Operand):
+class UniqueElements(Operand):
     """Different elements with their positions and counts, as bytes in one chunk."""
 
     fields: tuple[bool, ...]  # whether there are values, positions, counts
@@ -168,7 +170,7 @@ class Packed(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand for each chunk, then a tree that joins them."""
         (x,) = inputs
-        kinds, which = classes([[length_kind(n) for n in axis] for axis in x.splits])
+        kinds, which = chunk_classes([[length_kind(n) for n in axis] for axis in x.splits])
         shape = tuple(map(sum, x.splits)) if self.fields[1] else ()
         params = (shape, self.fields, self.equal_nan)
         size = x.dtype.itemsize + 8 * sum(self.fields[1:])
@@ -177,7 +179,7 @@ class Packed(Operand):
             chunk = chunk_type(one, x.dtype)
             elements = chunk.nbytes // max(1, x.dtype.itemsize)
             most = 8 + elements * size if chunk.is_sized or chunk.most is not None else None
-            step = Call(find, params, (0,), ChunkType((-1,), _BYTES, most), self.fields[1])
+            step = Call(find_unique, params, (0,), ChunkType((-1,), _BYTES, most), self.fields[1])
             programs.append(single(self.name, (chunk,), step))
         args = corners(x.splits) if self.fields[1] else None
         ids = builder.add_many(programs, which.reshape(-1), x.ids.reshape(-1, 1), args)
@@ -190,12 +192,12 @@ class Packed(Operand):
         if len(group) == 1:
             return int(group[0])
         chunk = ChunkType((-1,), _BYTES)
-        step = Call(join, (dtype, self.fields, self.equal_nan), tuple(range(len(group))), chunk)
+        step = Call(join_unique, (dtype, self.fields, self.equal_nan), tuple(range(len(group))), chunk)
         return builder.add(single(self.name, (chunk,) * len(group), step), group.tolist())
 
 
 @dataclass(frozen=True, eq=False)
-class Field(Operand):
+class UniqueField(Operand):
     """One part of what is packed."""
 
     number: int
@@ -216,7 +218,7 @@ class Field(Operand):
 
 
 @dataclass(frozen=True, eq=False)
-class Inverse(Operand):
+class UniqueInverse(Operand):
     """For each element of the first input its place among those of the second, which is one chunk."""
 
     name: ClassVar[str] = "unique"
@@ -228,13 +230,13 @@ class Inverse(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand for each chunk."""
         x, values = inputs
-        kinds, which = classes(x.splits)
+        kinds, which = chunk_classes(x.splits)
         known = chunk_type([length_kind(n) for n in values.splits[0]], values.dtype)
 
         def program(shape: tuple[int, ...]) -> Program:
             out = ChunkType(shape, output.dtype)
             return single(
-                self.name, (ChunkType(shape, x.dtype), known), Call(places, (), (0, 1), out, False, out.nbytes)
+                self.name, (ChunkType(shape, x.dtype), known), Call(find_positions, (), (0, 1), out, False, out.nbytes)
             )
 
         ids = x.ids.reshape(-1)
@@ -263,7 +265,9 @@ def _unpack(packed: Array, fields: Sequence[bool], dtype: np.dtype[Any]) -> list
     return found
 
 
-def find(out: Any, inputs: Sequence[Array], params: tuple[tuple[int, ...], tuple[bool, ...], bool], arg: Any) -> Array:
+def find_unique(
+    out: Any, inputs: Sequence[Array], params: tuple[tuple[int, ...], tuple[bool, ...], bool], arg: Any
+) -> Array:
     """Different elements of a chunk, which begins at `arg` of an array of shape `params[0]`."""
     shape, (_, index, counts), equal_nan = params
     (x,) = inputs
@@ -274,7 +278,9 @@ def find(out: Any, inputs: Sequence[Array], params: tuple[tuple[int, ...], tuple
     return _pack([values, first if index else None, count if counts else None])
 
 
-def join(out: Any, inputs: Sequence[Array], params: tuple[np.dtype[Any], tuple[bool, ...], bool], arg: Any) -> Array:
+def join_unique(
+    out: Any, inputs: Sequence[Array], params: tuple[np.dtype[Any], tuple[bool, ...], bool], arg: Any
+) -> Array:
     """Different elements of several chunks."""
     dtype, fields, equal_nan = params
     parts = [_unpack(one, fields, dtype) for one in inputs]
@@ -307,7 +313,7 @@ def field(
     return found
 
 
-def places(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
+def find_positions(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
     """Where each element stands among different ones in order; NaN is the last of them."""
     x, values = inputs
     out[...] = np.searchsorted(values, x.reshape(-1)).reshape(x.shape)

@@ -23,13 +23,13 @@ from jmars.tensor.protocols import call
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import Origin
 
-__all__ = ["unique_lines"]
+__all__ = ["unique_slices"]
 
 Array = np.ndarray[Any, Any]
 _BYTES = np.dtype(np.uint8)
 
 
-def unique_lines(x: Tensor, axis: int, index: bool, inverse: bool, counts: bool, *, equal_nan: bool) -> Any:
+def unique_slices(x: Tensor, axis: int, index: bool, inverse: bool, counts: bool, *, equal_nan: bool) -> Any:
     """Different lines along `axis` in order, and on demand where each comes first, which one each is, how often."""
     axis = normal_axis(axis, x.ndim)
     wanted = (True, bool(index), bool(inverse), bool(counts))
@@ -38,13 +38,13 @@ def unique_lines(x: Tensor, axis: int, index: bool, inverse: bool, counts: bool,
         return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
     lines = moveaxis(x, axis, 0)
     whole = rechunked(lines.data, tuple((n,) for n in lines.shape))
-    packed = new_data(Lines(equal_nan, inputs=(whole,)), *_open())
+    packed = new_data(UniqueSlices(equal_nan, inputs=(whole,)), *_open())
     origin = Origin.of(new_group())
     results: list[Tensor] = []
     for field, is_wanted in enumerate(wanted):
         if not is_wanted:
             continue
-        op = Part(field, lines.shape, x.dtype, inputs=(packed,))
+        op = UniqueSlicesField(field, lines.shape, x.dtype, inputs=(packed,))
         if field == 2:
             results.append(Tensor(new_data(op, lines.shape[:1], np.dtype(np.intp), ((lines.shape[0],),))))
         else:
@@ -63,7 +63,7 @@ def _open() -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Lines(Operand):
+class UniqueSlices(Operand):
     """Different lines along the first axis, their first places, every line's number and counts, as bytes."""
 
     equal_nan: bool
@@ -78,12 +78,12 @@ class Lines(Operand):
         (x,) = inputs
         chunk = ChunkType(tuple(n for (n,) in x.splits), x.dtype)
         most = 8 + chunk.nbytes + 24 * chunk.shape[0]
-        step = Call(find_lines, (self.equal_nan,), (0,), ChunkType((-1,), _BYTES, most), work=4 * chunk.nbytes)
+        step = Call(find_unique_slices, (self.equal_nan,), (0,), ChunkType((-1,), _BYTES, most), work=4 * chunk.nbytes)
         return np.array([builder.add(single(self.name, (chunk,), step), x.ids.reshape(-1).tolist())], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Part(Operand):
+class UniqueSlicesField(Operand):
     """One part of what is packed: lines, first places, every line's number, counts."""
 
     number: int
@@ -98,7 +98,7 @@ class Part(Operand):
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """One operand."""
         out = chunk_type([length_kind(cut[0]) for cut in output.chunks], output.dtype)
-        step = Call(part_of_lines, (self.number, self.shape, self.dtype), (0,), out)
+        step = Call(unpack_slices_field, (self.number, self.shape, self.dtype), (0,), out)
         made = builder.add(single(self.name, (ChunkType((-1,), _BYTES),), step), inputs[0].ids.tolist())
         return np.array(made, np.int64).reshape(output.grid)
 
@@ -106,14 +106,14 @@ class Part(Operand):
 # -- what executors run
 
 
-def find_lines(out: Any, inputs: Sequence[Array], params: tuple[bool], arg: Any) -> Array:
+def find_unique_slices(out: Any, inputs: Sequence[Array], params: tuple[bool], arg: Any) -> Array:
     """The different lines of a chunk, packed."""
     values, first, which, count = np.unique(inputs[0], True, True, True, axis=0, equal_nan=params[0])
     parts = [np.int64(len(values)), *map(np.ascontiguousarray, (values, first, which, count))]
     return np.frombuffer(b"".join(part.tobytes() for part in parts), _BYTES)
 
 
-def part_of_lines(
+def unpack_slices_field(
     out: Array | None, inputs: Sequence[Array], params: tuple[int, tuple[int, ...], np.dtype[Any]], arg: Any
 ) -> Array:
     """One part of what is packed."""

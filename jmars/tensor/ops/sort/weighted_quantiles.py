@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ops.blockwise.blockwise import blockwise
-from jmars.tensor.ops.blockwise.whole_axes import whole
+from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.reduce.derived_reductions import along_axes
+from jmars.tensor.ops.reduce.derived_reductions import broadcast_weights
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["as_lines", "weighted_quantiles"]
+__all__ = ["reduced_axes_last", "weighted_quantiles"]
 
 Array = np.ndarray[Any, Any]
 
 
-def as_lines(x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
+def reduced_axes_last(x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
     """`x` with the axes `axis` brought to the end and made one; the other axes, and these, as they stood."""
     axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     rest = tuple(i for i in range(x.ndim) if i not in axes)
@@ -43,10 +43,10 @@ def weighted_quantiles(name: str, a: Any, q: Any, axis: Any, method: str, keepdi
     probe = np.ones(1, x.dtype)
     kind = np.asarray(getattr(np, name)(probe, q, method=method, weights=np.ones(1, given.dtype))).dtype
     if given.shape != x.shape:
-        given = broadcast_to(along_axes(given, x, axis), x.shape)
-    lines, rest, axes = as_lines(x, axis)
-    lines = whole(lines, [len(rest)])
-    counts = Tensor(rechunked(as_lines(given, axis)[0].data, lines.chunks))
+        given = broadcast_to(broadcast_weights(given, x, axis), x.shape)
+    lines, rest, axes = reduced_axes_last(x, axis)
+    lines = single_chunk_along(lines, [len(rest)])
+    counts = Tensor(rechunked(reduced_axes_last(given, axis)[0].data, lines.chunks))
     leading = np.shape(q)
     flat = (tuple(q.reshape(-1).tolist()), q.dtype) if isinstance(q, np.ndarray) else q
     cut = (*lines.chunks[:-1], (math.prod(leading),))

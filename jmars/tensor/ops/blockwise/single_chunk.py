@@ -1,6 +1,6 @@
 """NumPy functions of whole lines: the axes that they work along lie in one chunk, the others stay cut.
 
-`along` is what transforms, sorting, medians and functions of stacks of matrices are made of.
+`map_along` is what transforms, sorting, medians and functions of stacks of matrices are made of.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.splits import chunk_bytes, refined
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["along", "whole"]
+__all__ = ["map_along", "single_chunk_along"]
 
 
-def whole(x: Tensor, axes: Sequence[int]) -> Tensor:
+def single_chunk_along(x: Tensor, axes: Sequence[int]) -> Tensor:
     """`x` with each of `axes` in one chunk; other axes are cut further where a chunk would become too large.
 
     Examples
     --------
     >>> from jmars.tensor.ops.create.constants import ones
-    >>> whole(ones((4, 6), chunk_size=2), [1]).chunks
+    >>> single_chunk_along(ones((4, 6), chunk_size=2), [1]).chunks
     ((2, 2), (6,))
     """
     chunks = tuple((n,) if axis in axes else cut for axis, (n, cut) in enumerate(zip(x.shape, x.chunks)))
@@ -34,7 +34,7 @@ def whole(x: Tensor, axes: Sequence[int]) -> Tensor:
     return Tensor(rechunked(x.data, refined(chunks, axes, max(1, there // x.dtype.itemsize))))
 
 
-def along(
+def map_along(
     name: str,
     function: Callable[..., Any],
     x: Tensor,
@@ -59,6 +59,6 @@ def along(
     dtype
         Of the result; by default what the function gives for one element.
     """
-    x = whole(x, axes)
+    x = single_chunk_along(x, axes)
     chunks = tuple((lengths[i],) if lengths and i in lengths else cut for i, cut in enumerate(x.chunks))
     return map_blocks(function, x, dtype=dtype, chunks=chunks, name=name, **kwargs)
