@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from dataclasses import dataclass, field
-from pathlib import Path
+
+SETTLED = 5.0  # seconds of age after which a process that is not of this run will not turn out to be
+_TICKS = os.sysconf("SC_CLK_TCK")  # per second
 
 MARK = "JMARS_TEST_RUN"  # environment variable: one word per test run around the process, innermost last
 
@@ -48,19 +51,27 @@ class _Stat:
 
 
 def _stat(pid: int) -> _Stat | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except (OSError, UnicodeDecodeError):
+    text = _bytes(f"/proc/{pid}/stat")
+    if not text:
         return None
-    words = text[text.rindex(")") + 2 :].split()
-    return _Stat(state=words[0], parent=int(words[1]), session=int(words[3]), started=int(words[19]))
+    words = text[text.rindex(b")") + 2 :].split()
+    return _Stat(state=words[0].decode(), parent=int(words[1]), session=int(words[3]), started=int(words[19]))
 
 
 def _bytes(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
+    try:
+        parts = []
+        while part := os.read(descriptor, 1 << 20):
+            parts.append(part)
+        return b"".join(parts)
+    except OSError:  # the process ended meanwhile
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def _command(pid: int) -> str:
@@ -68,7 +79,11 @@ def _command(pid: int) -> str:
 
 
 class ProcessFinder:
-    """Live processes that this test run started, reparented ones included; zombies do not count."""
+    """Live processes that this test run started, reparented ones included; zombies do not count.
+
+    A process of others is looked at twice and then remembered by its pid, for a look costs a read of /proc/<pid>/stat
+    and there may be hundreds. It is forgotten when it ends, and all are when the kernel begins anew with low pids.
+    """
 
     def __init__(self, word: str) -> None:
         self.word = word.encode()
@@ -78,17 +93,29 @@ class ProcessFinder:
         assert started is not None
         self.born = started.started
         self._marked: dict[Process, bool] = {}  # what /proc/<pid>/environ said; it never changes for a process
+        self._others: set[int] = set()  # pids of processes that are not of this run and cannot become so
+        self._last_pid = 0
 
     def find(self) -> dict[Process, _Stat]:
         """Every process of this run except this one."""
-        stats = {pid: stat for pid in _pids() if (stat := _stat(pid)) is not None and stat.state not in "ZX"}
+        last = int(_bytes("/proc/loadavg").split()[-1])
+        if last < self._last_pid:
+            self._others.clear()
+        self._last_pid = last
+        pids = _pids()
+        self._others.intersection_update(pids)
+        new = [pid for pid in pids if pid not in self._others and pid != self.me]
+        stats = {pid: stat for pid in new if (stat := _stat(pid)) is not None and stat.state not in "ZX"}
         found: dict[Process, _Stat] = {}
         for pid, stat in stats.items():
-            if pid == self.me or stat.started < self.born:
+            if stat.started < self.born:
+                self._others.add(pid)
                 continue
             process = Process(pid, stat.started)
             if self._is_marked(process) or self._is_descendant(pid, stats) or self._is_copy(pid, stat):
                 found[process] = stat
+            elif time.clock_gettime(time.CLOCK_BOOTTIME) > stat.started / _TICKS + SETTLED:
+                self._others.add(pid)
         return found
 
     def _is_marked(self, process: Process) -> bool:
@@ -188,19 +215,23 @@ def _descriptors() -> dict[tuple[int, str], str]:
 
 
 def _maps() -> dict[str, str]:
-    found = {}
-    with open("/proc/self/maps") as lines:
-        for line in lines:
-            if "/memfd:" in line or "/dev/shm/" in line:
-                _span, _mode, _offset, device, inode, path = line.split(maxsplit=5)
-                found[f"{device}:{inode}"] = f"mapped shared memory {path.strip()} (inode {inode})"
+    found: dict[str, str] = {}
+    text = _bytes("/proc/self/maps")
+    if b"/memfd:" not in text and b"/dev/shm/" not in text:
+        return found
+    for line in text.decode(errors="replace").splitlines():
+        if "/memfd:" in line or "/dev/shm/" in line:
+            _span, _mode, _offset, device, inode, path = line.split(maxsplit=5)
+            found[f"{device}:{inode}"] = f"mapped shared memory {path.strip()} (inode {inode})"
     return found
 
 
 def _shared_files() -> dict[str, str]:
-    folder = Path("/dev/shm")
-    paths = [path for path in folder.iterdir() if not path.is_dir()] if folder.is_dir() else []
-    return {path.name: f"shared memory file {path}" for path in paths}  # a folder there is nobody's shared memory
+    try:
+        with os.scandir("/dev/shm") as entries:  # a folder there is nobody's shared memory
+            return {entry.name: f"shared memory file {entry.path}" for entry in entries if not entry.is_dir()}
+    except FileNotFoundError:
+        return {}
 
 
 def is_foreign(name: str, ours: set[int]) -> bool:

@@ -46,7 +46,9 @@ class Room:
 
     @classmethod
     def make(cls, may_stay: tuple[str, ...] = ()) -> Room:
-        """A new one; its path is short, since a Unix socket's is at most 107 bytes."""
+        """An empty one; its path is short, since a Unix socket's is at most 107 bytes."""
+        if _spare:
+            return cls(_spare.pop(), may_stay)
         path = Path(tempfile.mkdtemp(prefix="jm-", dir="/tmp"))
         (path / "tmp").mkdir()
         (path / "run").mkdir(mode=0o700)
@@ -69,14 +71,31 @@ class Room:
 
     def left(self) -> list[str]:
         """Files, sockets and folders with something in them that are still here."""
+        if self._is_empty():
+            return []
         found = [path for path in self.path.rglob("*") if path.is_symlink() or not path.is_dir()]
         names = [str(path.relative_to(self.path)) for path in found]
         globs = FOREIGN + self.may_stay
         return [f"file {n}" for n in names if not any(fnmatch.fnmatch(n, f"*{glob}*") for glob in globs)]
 
+    def _is_empty(self) -> bool:
+        """Whether it is as it was made, folders and modes."""
+        here = str(self.path)
+        try:
+            names = sorted(os.listdir(here)), os.listdir(f"{here}/tmp"), os.listdir(f"{here}/run")
+            return names == (["run", "tmp"], [], []) and os.stat(f"{here}/run").st_mode & 0o777 == 0o700
+        except OSError:
+            return False
+
     def remove(self) -> None:
-        """Remove it with all that is in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove it with all that is in it, or keep it for the next test if it is as good as new."""
+        if self._is_empty() and not _spare:
+            _spare.append(self.path)
+        else:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+_spare: list[Path] = []  # one room that a test left as it found it: most tests write nothing
 
 
 @dataclass
@@ -177,11 +196,10 @@ class LeakCheck:
         if not lines:
             return []
         left = self._left()
-        foreign = {name for name in left.shared if is_foreign(name, self._pids())}
-        lines = [line for line in left.lines() if line not in {left.shared[name] for name in foreign}] + room.left()
+        lines = left.lines() + room.left()
         for process in left.processes:
             _end(process)
-        for name in left.shared.keys() - foreign:
+        for name in left.shared:
             Path("/dev/shm", name).unlink(missing_ok=True)
         self.base |= left
         return lines
@@ -195,7 +213,10 @@ class LeakCheck:
             sessions |= shared.holds.sessions
             parents |= {process.pid for process in shared.holds.processes}
         left = Census.take(self.finder) - accounted
-        if parents:  # a shared cluster may replace its executors while a test runs
+        if left.shared:  # another run beside this one may have made it
+            ours = self._pids()
+            left.shared = {name: text for name, text in left.shared.items() if not is_foreign(name, ours)}
+        if parents and left.processes:  # a shared cluster may replace its executors while a test runs
             stats = self.finder.find()
             for process in list(left.processes):
                 stat = stats.get(process)
@@ -251,3 +272,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     check = session.config.pluginmanager.get_plugin("jmars-leak-check")
     if isinstance(check, LeakCheck):
         check.base = Census.take(check.finder)
+
+
+def pytest_sessionfinish() -> None:
+    """The spare room goes with the run."""
+    while _spare:
+        shutil.rmtree(_spare.pop(), ignore_errors=True)
