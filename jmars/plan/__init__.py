@@ -1,80 +1,53 @@
-"""Graph to workers, decided before the run; no I/O.
+"""Plans of a graph, made before it runs: a worker and a rank for each operand. Pure functions, no I/O.
 
-statistics   depth, readers and descendants
-bfs_v1       first workers as the first Mars placed them
-assign       first workers of initial operands (seeds 000, 001, 003)
-plan         the frozen result
-graph        what a planner sees: operands with their cost, bytes and wishes
-cluster      the workers as numbers: cores, speed, memory, links, disks
-signature    what makes operands cost alike
-roofline     what an operand should cost when nobody has seen it run
-profile_file  where what was learnt is kept
-costs        seconds by key and size, read from a file key by key
-accuracy     how far predictions were off so far
-profile      what operands cost, learnt from runs
-cost         a compiled graph with its costs
-calls        the inner loops of the next four and of the simulation, in C
-order        ranks: depth first, longest way first, by level, Mars's
-eft          each operand to the worker where it ends first
-runs         a depth-first order cut into runs
-bisect       halves of halves that share few bytes
-min_memory   the order that holds fewest bytes
-partition/   partitions by METIS and mt-KaHyPar, and cascade's distances
-parts        subgraphs that one worker runs
-atomic       subgraphs that can run as one process each
-merge        cascade's partition by merging (seed 004)
-depth_first  cascade's partition depth first, then expansion (seed 004)
-outcome      what a run costs
-store        memory and disk of one simulated worker
-ports        the simulated network
-simulation   one simulated run, event by event
-simulate     what a plan would cost
-justify      an order learnt from a run
-policies     placing operands while the graph runs, as the seeds do
-improve/     plans made better: copies, stealing, annealing, from coarse to fine
-candidates   the plans that choose tries, cheap ones first
-choose       several plans tried, the best taken
-orders       the best order for one host
-predict      what a run on this host should take
-waiting      bytes times seconds that outputs wait for other workers
-explain      a plan as data that a notebook draws
-drift        whether a run goes as planned
-replan       a plan for what is left of a run
+plan_graph        the graph that planners read: operands with their cost, bytes, devices and pins
+workers           the workers that planners read: cores, speed, memory, links, disks
+graph_statistics  depth, readers and descendants of operands
+plan              the frozen plan
+c_planners        the planners' inner loops in C
+cost/             seconds and bytes of operands, measured and predicted
+order/            orders to run a graph in
+simulation/       runs of a plan in virtual time
+assign/           workers for operands
+partition/        partitions: METIS, mt-KaHyPar, cascade's
+improve/          plans improved by simulation: copies, stealing, annealing, refinement
+choice/           the best of several plans; explanation, drift and replanning
 """
 
-from jmars.plan.accuracy import Accuracy
-from jmars.plan.assign import assign_initial, shares
-from jmars.plan.atomic import atomic_labels, atomic_parts
-from jmars.plan.bfs_v1 import assign_bfs_v1, initial_v1
-from jmars.plan.bisect import assign_bisect
-from jmars.plan.choose import Choice, choose, lower_bound
-from jmars.plan.cluster import UNLIMITED, Workers
-from jmars.plan.cost import annotate, one_host, program_seconds
-from jmars.plan.depth_first import depth_first
-from jmars.plan.drift import DriftReport, Observed, drift, with_speed
-from jmars.plan.eft import assign_eft
-from jmars.plan.explain import explain, picture
-from jmars.plan.graph import ANY, CPU, GPU, PlanGraph, contract, volume
+from jmars.plan.assign.bfs_v1 import assign_bfs_v1, initial_v1
+from jmars.plan.assign.bisection import assign_bisect
+from jmars.plan.assign.contiguous import assign_runs, source_runs
+from jmars.plan.assign.earliest_finish import assign_eft
+from jmars.plan.assign.initial import assign_initial, shares
+from jmars.plan.choice.choose import Choice, choose
+from jmars.plan.choice.drift import DriftReport, Observed, drift, with_speed
+from jmars.plan.choice.explain import explain, picture
+from jmars.plan.choice.one_host import choose_order, seconds_to_plan
+from jmars.plan.choice.replan import Remaining, remaining, replan
+from jmars.plan.cost.accuracy import Accuracy
+from jmars.plan.cost.annotate import annotate, one_host, program_seconds
+from jmars.plan.cost.profile import Profile
+from jmars.plan.cost.signature import Signature, signature
+from jmars.plan.graph_statistics import GraphStatistics, neighbours, statistics
 from jmars.plan.improve import anneal, duplicate, refine, steal
-from jmars.plan.justify import rank_justified
-from jmars.plan.merge import merge
-from jmars.plan.min_memory import rank_min_memory
-from jmars.plan.order import rank_b_level, rank_by, rank_depth_first, rank_level, rank_mars, rank_wave
-from jmars.plan.orders import choose_order, seconds_to_plan
-from jmars.plan.outcome import SimResult
+from jmars.plan.improve.justify import rank_justified
+from jmars.plan.order.min_memory import rank_min_memory
+from jmars.plan.order.ranks import rank_b_level, rank_by, rank_depth_first, rank_level, rank_mars, rank_wave
 from jmars.plan.partition import assign_km1, assign_metis, assign_ncd
-from jmars.plan.parts import Part, as_assignment, as_labels
+from jmars.plan.partition.atomic import atomic_labels, atomic_parts
+from jmars.plan.partition.depth_first import depth_first
+from jmars.plan.partition.merging import merge
+from jmars.plan.partition.parts import Part, as_assignment, as_labels
 from jmars.plan.plan import Plan, make_plan
-from jmars.plan.policies import FollowInputs
-from jmars.plan.predict import Prediction, predict
-from jmars.plan.profile import Profile
-from jmars.plan.replan import Remaining, remaining, replan
-from jmars.plan.runs import assign_runs, source_runs
-from jmars.plan.signature import Signature, signature
-from jmars.plan.simulate import simulate
-from jmars.plan.simulation import Policy, Simulation
-from jmars.plan.statistics import GraphStatistics, neighbours, statistics
-from jmars.plan.waiting import waiting
+from jmars.plan.plan_graph import ANY, CPU, GPU, PlanGraph, contract, volume
+from jmars.plan.simulation.event_loop import Policy, Simulation
+from jmars.plan.simulation.follow_inputs import FollowInputs
+from jmars.plan.simulation.lower_bound import lower_bound
+from jmars.plan.simulation.predict import Prediction, predict
+from jmars.plan.simulation.sim_result import SimResult
+from jmars.plan.simulation.simulate import simulate
+from jmars.plan.simulation.waiting import waiting
+from jmars.plan.workers import UNLIMITED, Workers
 
 __all__ = [
     "ANY",

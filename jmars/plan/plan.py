@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag
-from jmars.plan.assign import assign_initial
+from jmars.plan.assign.initial import assign_initial
 
 __all__ = ["Plan", "make_plan"]
 

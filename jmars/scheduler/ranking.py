@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from jmars.errors import MemoryLimitError
 from jmars.optimize import Compiled
 from jmars.plan import Choice, PlanGraph, Profile, annotate, one_host
-from jmars.plan.order import rank_by
-from jmars.plan.orders import HOST_ORDERS, choose_order, seconds_to_plan
-from jmars.plan.predict import foretell
+from jmars.plan.choice.one_host import HOST_ORDERS, choose_order, seconds_to_plan
+from jmars.plan.order.ranks import rank_by
+from jmars.plan.simulation.predict import foretell
 from jmars.switches import TASK_DEFAULTS
 
 __all__ = ["Machine", "Ranked", "rank_operands"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from jmars.model.states import OperandState as S
 from jmars.plan import DriftReport, Observed, Plan, PlanGraph, Workers, drift, with_speed
-from jmars.plan.replan import DONE, READY, RUNNING, WAITS, replan
+from jmars.plan.choice.replan import DONE, READY, RUNNING, WAITS, replan
 
 __all__ = ["NewPlan", "Standing", "Watch", "plan_anew"]
 

@@ -17,7 +17,7 @@ from jmars.errors import JmarsError
 from jmars.kernels import Program
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
-from jmars.plan.roofline import prior
+from jmars.plan.cost.roofline import prior
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
 from jmars.worker.estimate import Estimate

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from jmars.graph import Dag
-from jmars.plan.graph import PlanGraph
+from jmars.plan.plan_graph import PlanGraph
 
 CHUNK = 100e6
 RATE = 2e9  # bytes a second

@@ -31,7 +31,6 @@ from jmars.plan import (
     assign_bisect,
     assign_eft,
     assign_initial,
-    candidates,
     choose,
     depth_first,
     lower_bound,
@@ -39,8 +38,9 @@ from jmars.plan import (
     rank_by,
     simulate,
 )
-from jmars.plan.choose import PREFERENCES
-from jmars.plan.order import sequential_peak
+from jmars.plan.choice import candidates
+from jmars.plan.choice.choose import PREFERENCES
+from jmars.plan.order.ranks import sequential_peak
 from jmars.plan.partition import assign_km1, assign_metis, has_km1, has_metis
 from jmars.plan.partition.ncd import NearestCommonDescendant
 from tests.benchmarks.plan_drift import run_and_see

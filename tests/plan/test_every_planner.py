@@ -31,12 +31,12 @@ from jmars.plan import (
     simulate,
     volume,
 )
-from jmars.plan.assign import SEARCHES
-from jmars.plan.atomic import atomic_labels
+from jmars.plan.assign.initial import SEARCHES
 from jmars.plan.improve import anneal, duplicate, refine, steal
-from jmars.plan.min_memory import rank_backwards
-from jmars.plan.order import RANKS
+from jmars.plan.order.min_memory import rank_backwards
+from jmars.plan.order.ranks import RANKS
 from jmars.plan.partition import assign_km1, assign_metis, assign_ncd, has_km1, has_metis
+from jmars.plan.partition.atomic import atomic_labels
 from tests.plan.examples import clusters, graphs, largest_need
 
 

@@ -6,7 +6,7 @@ import jmars.tensor as mt
 from jmars.config import config
 from jmars.optimize import compile_graph
 from jmars.plan import Profile, annotate
-from jmars.plan.order import rank_by
+from jmars.plan.order.ranks import rank_by
 from jmars.scheduler.ranking import Machine, rank_operands
 from jmars.tensor.tensor_graph import TensorGraph
 

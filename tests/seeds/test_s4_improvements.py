@@ -7,8 +7,8 @@ from jmars.graph import Dag
 from jmars.optimize.priority import mars
 from jmars.plan import PlanGraph, Workers, assign_initial, choose, make_plan, rank_by, simulate
 from jmars.plan.improve import MOVES, anneal, duplicate, refine, solve_exactly, steal
-from jmars.plan.min_memory import rank_backwards, rank_min_memory
-from jmars.plan.order import sequential_peak
+from jmars.plan.order.min_memory import rank_backwards, rank_min_memory
+from jmars.plan.order.ranks import sequential_peak
 from jmars.plan.partition import assign_metis, assign_ncd, distances, has_metis, metis_groups, values
 from jmars.switches import checked
 from tests.benchmarks.plan_graphs import SMALL_ONES, layered

@@ -18,8 +18,8 @@ import numpy as np
 
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag
-from jmars.plan.cluster import UNLIMITED, Workers
-from jmars.plan.graph import ANY, CPU, GPU, PlanGraph
+from jmars.plan.plan_graph import ANY, CPU, GPU, PlanGraph
+from jmars.plan.workers import UNLIMITED, Workers
 
 __all__ = ["FORMAT", "as_json", "read_json"]
 

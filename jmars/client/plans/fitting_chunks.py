@@ -16,7 +16,7 @@ from jmars.client.plans.question import Question
 from jmars.client.plans.recut import chunk_count, cut_sources, largest_source, ordered, recut
 from jmars.config import config
 from jmars.errors import JmarsError, MemoryLimitError
-from jmars.plan.profile import Profile
+from jmars.plan.cost.profile import Profile
 from jmars.scheduler.fitting import SPARE, hungriest
 from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.chunks.rechunk import Rechunk

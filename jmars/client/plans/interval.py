@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.client.plans.policies import Planned
-from jmars.plan.accuracy import Accuracy
-from jmars.plan.cluster import Workers
-from jmars.plan.graph import PlanGraph
-from jmars.plan.outcome import SimResult
-from jmars.plan.predict import foretell
-from jmars.plan.profile import Profile
+from jmars.plan.cost.accuracy import Accuracy
+from jmars.plan.cost.profile import Profile
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.simulation.predict import foretell
+from jmars.plan.simulation.sim_result import SimResult
+from jmars.plan.workers import Workers
 
 __all__ = ["peak_interval"]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jmars.deploy.memory import room_for_chunks
-from jmars.plan.cluster import Workers
+from jmars.plan.workers import Workers
 from jmars.units import parse_bytes
 
 __all__ = ["changed"]

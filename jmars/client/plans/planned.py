@@ -1,7 +1,7 @@
 """`PlannedRun`: a run that is planned and not begun, with what it will cost and why.
 
 `plan_for` makes one of tensor nodes and `what_if` one of another; nothing is started, sent or computed. Costs are those
-learnt from runs on this machine (`jmars.plan.profile`), and a prior where nothing was learnt.
+learnt from runs on this machine (`jmars.plan.cost.profile`), and a prior where nothing was learnt.
 Source: the issue's "Before the run"; seed 004, "What about the cost of the whole schedule?".
 """
 
@@ -28,12 +28,12 @@ from jmars.config import config
 from jmars.deploy.memory import usable_cores
 from jmars.errors import GraphError
 from jmars.optimize.pipeline import Compiled
-from jmars.plan.cluster import Workers
-from jmars.plan.cost import one_host
-from jmars.plan.explain import picture
-from jmars.plan.graph import PlanGraph
-from jmars.plan.outcome import SimResult
-from jmars.plan.profile import Profile
+from jmars.plan.choice.explain import picture
+from jmars.plan.cost.annotate import one_host
+from jmars.plan.cost.profile import Profile
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.simulation.sim_result import SimResult
+from jmars.plan.workers import Workers
 from jmars.tensor.operand import TensorData
 from jmars.units import parse_bytes
 
@@ -140,7 +140,7 @@ class PlannedRun:
     def picture(self) -> dict[str, Any]:
         """The run as data that goes into JSON: lanes, memory over time, critical path, what moves.
 
-        See `jmars.plan.explain.picture`.
+        See `jmars.plan.picture`.
         """
         return picture(self.graph, self.workers, self.predicted)
 

@@ -15,25 +15,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import GraphError
-from jmars.plan.assign import SEARCHES, assign_initial
-from jmars.plan.bisect import assign_bisect
-from jmars.plan.choose import PREFERENCES, Candidate, choose, lower_bound
-from jmars.plan.cluster import Workers
-from jmars.plan.depth_first import depth_first
-from jmars.plan.eft import assign_eft
-from jmars.plan.graph import PlanGraph
-from jmars.plan.merge import merge
-from jmars.plan.order import RANKS, rank_by
-from jmars.plan.orders import choose_order
-from jmars.plan.outcome import SimResult
+from jmars.plan.assign.bisection import assign_bisect
+from jmars.plan.assign.contiguous import assign_runs
+from jmars.plan.assign.earliest_finish import assign_eft
+from jmars.plan.assign.initial import SEARCHES, assign_initial
+from jmars.plan.choice.choose import PREFERENCES, Candidate, choose
+from jmars.plan.choice.one_host import choose_order
+from jmars.plan.order.ranks import RANKS, rank_by
+from jmars.plan.partition.depth_first import depth_first
 from jmars.plan.partition.km1 import assign_km1
+from jmars.plan.partition.merging import merge
 from jmars.plan.partition.metis import assign_metis
 from jmars.plan.partition.ncd import assign_ncd
-from jmars.plan.parts import as_assignment
-from jmars.plan.policies import FollowInputs
-from jmars.plan.runs import assign_runs
-from jmars.plan.simulate import simulate
-from jmars.plan.simulation import Policy
+from jmars.plan.partition.parts import as_assignment
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.simulation.event_loop import Policy
+from jmars.plan.simulation.follow_inputs import FollowInputs
+from jmars.plan.simulation.lower_bound import lower_bound
+from jmars.plan.simulation.sim_result import SimResult
+from jmars.plan.simulation.simulate import simulate
+from jmars.plan.workers import Workers
 
 __all__ = ["ASSIGNERS", "ORDERS", "Planned", "plan_by", "policy_names", "spread"]
 

@@ -13,9 +13,9 @@ from typing import Any
 from jmars.client.plans.recut import recut
 from jmars.optimize.pipeline import Compiled, compile_graph
 from jmars.optimize.stages import Unfolding
-from jmars.plan.cost import annotate
-from jmars.plan.graph import PlanGraph
-from jmars.plan.profile import Profile
+from jmars.plan.cost.annotate import annotate
+from jmars.plan.cost.profile import Profile
+from jmars.plan.plan_graph import PlanGraph
 from jmars.tensor.dynamic import Dynamic
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor_graph import TensorGraph

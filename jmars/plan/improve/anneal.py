@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError, MemoryLimitError
-from jmars.plan.cluster import Workers
-from jmars.plan.graph import PlanGraph
-from jmars.plan.improve.copies import Copied, with_copies
-from jmars.plan.order import rows
-from jmars.plan.simulate import simulate
+from jmars.plan.improve.duplication import Copied, with_copies
+from jmars.plan.order.ranks import rows
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.simulation.simulate import simulate
+from jmars.plan.workers import Workers
 
 __all__ = ["MOVES", "Annealed", "anneal"]
 

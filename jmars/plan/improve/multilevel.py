@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import MemoryLimitError
-from jmars.plan.bisect import assign_bisect
-from jmars.plan.cluster import Workers
-from jmars.plan.graph import PlanGraph
-from jmars.plan.order import rank_by
-from jmars.plan.outcome import SimResult
+from jmars.plan.assign.bisection import assign_bisect
+from jmars.plan.order.ranks import rank_by
 from jmars.plan.partition.metis import metis_groups, suits_metis
-from jmars.plan.simulate import simulate
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.simulation.sim_result import SimResult
+from jmars.plan.simulation.simulate import simulate
+from jmars.plan.workers import Workers
 
 __all__ = ["Refined", "groups_of", "refine", "solve_exactly"]
 

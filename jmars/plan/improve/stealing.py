@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jmars.plan.cluster import Workers
-from jmars.plan.graph import PlanGraph
-from jmars.plan.order import rank_by, rows
-from jmars.plan.outcome import SimResult, Trace
-from jmars.plan.simulate import simulate
+from jmars.plan.order.ranks import rank_by, rows
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.simulation.sim_result import SimResult, Trace
+from jmars.plan.simulation.simulate import simulate
+from jmars.plan.workers import Workers
 
 __all__ = ["steal"]
 

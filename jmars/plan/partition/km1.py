@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import SettingError
-from jmars.plan.cluster import Workers
-from jmars.plan.graph import PlanGraph
-from jmars.plan.order import rows
-from jmars.plan.runs import allowed
+from jmars.plan.order.ranks import rows
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.workers import Workers, allowed
 
 __all__ = ["assign_km1", "has_km1"]
 

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import GraphError, SettingError
-from jmars.plan.cluster import Workers
-from jmars.plan.graph import PlanGraph
-from jmars.plan.order import t_level
-from jmars.plan.runs import allowed
+from jmars.plan.order.ranks import t_level
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.workers import Workers, allowed
 
 __all__ = ["assign_metis", "has_metis", "metis_groups", "suits_metis"]
 

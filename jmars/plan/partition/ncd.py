@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag
 from jmars.graph.order import topological
-from jmars.plan.cluster import Workers
-from jmars.plan.graph import PlanGraph
-from jmars.plan.order import rows
-from jmars.plan.simulate import simulate
-from jmars.plan.simulation import Simulation
-from jmars.plan.statistics import neighbours
+from jmars.plan.graph_statistics import neighbours
+from jmars.plan.order.ranks import rows
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.simulation.event_loop import Simulation
+from jmars.plan.simulation.simulate import simulate
+from jmars.plan.workers import Workers
 
 __all__ = ["NearestCommonDescendant", "assign_ncd", "components", "distances", "values"]
 

@@ -9,7 +9,7 @@ from jmars.client.plans import fitting_chunks as module
 from jmars.client.plans.fitting_chunks import fitting_chunks, taken_whole, what_fits
 from jmars.client.plans.question import Question
 from jmars.errors import MemoryLimitError
-from jmars.plan.profile import Profile
+from jmars.plan.cost.profile import Profile
 from jmars.scheduler.fitting import hungriest, refuse_unfit
 from jmars.switches import TASK_DEFAULTS
 

@@ -1,0 +1,9 @@
+"""The best of several plans, by simulation; and plans revised during a run.
+
+candidates  assignments and orders to try, cheap ones first
+choose      the best plan for several workers
+one_host    the best order for one host
+explain     a plan as data that a notebook draws
+drift       measured speed of workers against the plan
+replan      a plan for the rest of a run
+"""

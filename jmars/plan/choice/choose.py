@@ -1,0 +1,210 @@
+"""The plan: of several assignments and orders the one that is simulated best.
+
+No single way of planning wins everywhere, so `choose` tries several under the real memory limit, the cheapest to make
+first, until its time is up; it keeps what each would have cost, for the notebook to show.
+Source: PLANNING 0.1 and 4.2; seed 004, "Something to tweak, something to measure".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jmars.errors import GraphError, MemoryLimitError
+from jmars.native import backend
+from jmars.plan.choice.candidates import candidates
+from jmars.plan.improve.anneal import anneal
+from jmars.plan.improve.justify import rank_justified
+from jmars.plan.improve.multilevel import refine
+from jmars.plan.order.ranks import rank_by, sequential_peak
+from jmars.plan.plan import Plan
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.simulation.lower_bound import lower_bound
+from jmars.plan.simulation.sim_result import SimResult, Trace
+from jmars.plan.simulation.simulate import simulate
+from jmars.plan.workers import Workers
+
+__all__ = ["PREFERENCES", "Candidate", "Choice", "choose"]
+
+PREFERENCES = ("fast", "lean", "memory")
+
+_MOVED, _HELD = 0.3, 0.05  # "lean": what moving or spilling all bytes, and holding twice as many, is worth
+_JUSTIFIED = 3  # plans whose order is tried again, learnt from their run
+_PACE = {"c": 12e-6, "python": 150e-6}  # "auto": seconds an operand
+_SHORTEST, _LEAST = 0.15, 3  # "auto": seconds, and plans
+_SLACK = 1.1  # "memory": how much longer than the fastest it may take
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One plan that was tried: how it was made, and what it would cost."""
+
+    assigned_by: str
+    ranked_by: str
+    assign: NDArray[np.int16]
+    rank: NDArray[np.int64]
+    result: SimResult
+    score: float  # lower is better; for "memory" bytes, else multiples of the lower bound
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The best plan, what it is predicted to cost, what was tried beside it, and the seconds that no plan beats."""
+
+    plan: Plan
+    predicted: SimResult
+    tried: tuple[Candidate, ...]
+    lower_bound: float
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate that `plan` was made from."""
+        return next(one for one in self.tried if one.result is self.predicted)
+
+
+def choose(
+    graph: PlanGraph,
+    workers: Workers,
+    *,
+    prefer: str = "lean",
+    budget: float | Literal["auto"] | None = "auto",
+    improve: float = 0.0,
+    placed: ArrayLike | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Choice:
+    """Make several plans, simulate each, and take the best.
+
+    Parameters
+    ----------
+    graph, workers
+        What is run where.
+    prefer
+        "fast": the shortest time; "lean": also few bytes moved and held; "memory": fewest bytes held among plans
+        within a tenth of the fastest.
+    budget
+        Seconds; nothing more is tried when there would be no time left for as long a step as there was. One plan is
+        always made. None: everything is tried. "auto": 12 µs an operand, or 150 where plans are made in Python, but at
+        least 150 ms, and three plans.
+    improve
+        Seconds spent beyond that to better the best plan, from coarse to fine and then by annealing; for plans that
+        will be used again. Not for "memory".
+    placed
+        Worker that holds an operand's chunk already, shape (n,), -1: none.
+    clock
+        What tells the seconds.
+
+    Raises
+    ------
+    GraphError
+        If there is no such preference, the graph has a cycle, or no worker may run an operand.
+    MemoryLimitError
+        If one operand alone does not fit in any plan tried.
+
+    Examples
+    --------
+    >>> from jmars.graph import Dag
+    >>> pair = PlanGraph.build(Dag.from_edges(3, [0, 1], [2, 2]), cost=1.0, nbytes=8)
+    >>> choice = choose(pair, Workers.build(2, latency=0.0))
+    >>> choice.lower_bound, round(choice.predicted.makespan, 3), choice.best.assigned_by
+    (2.0, 2.0, 'eft 3')
+    """
+    if prefer not in PREFERENCES:
+        raise GraphError(f"no preference {prefer!r}; choose one of {', '.join(PREFERENCES)}")
+    start = last = clock()
+    limit, least, longest = (*_auto(graph.n), 0.0) if budget == "auto" else (budget, 1, 0.0)
+    bound, total = lower_bound(graph, workers, placed), int(graph.nbytes.sum())
+    scratch = int(graph.work.max(initial=0)) * int(workers.cores.sum())  # no plan runs on all cores with less
+    lean = sequential_peak(graph, rank_by("dfs", graph)) * len(workers) + scratch
+    tried: list[Candidate] = []
+    failed: list[MemoryLimitError] = []
+    times: dict[int, Trace] = {}  # of the best so far, by their place in `tried`
+
+    def is_over() -> bool:
+        nonlocal last, longest
+        now = clock()
+        last, longest = now, max(longest, now - last)
+        return limit is not None and len(tried) >= least and now - start + longest > limit
+
+    def attempt(assigned_by: str, ranked_by: str, assign: NDArray[np.int16], rank: NDArray[np.int64]) -> None:
+        try:
+            result = simulate(graph, workers, assign, rank, placed=placed, trace="times")
+        except MemoryLimitError as error:
+            failed.append(error)
+            return
+        assert result.trace is not None
+        times[len(tried)] = result.trace
+        score = _score(prefer, result, bound, total, lean)
+        tried.append(Candidate(assigned_by, ranked_by, assign, rank, replace(result, trace=None), score))
+        if len(times) > _JUSTIFIED:
+            del times[max(times, key=lambda k: (tried[k].score, k))]
+
+    for candidate in candidates(graph, workers, placed, prefer=prefer, seconds=limit):
+        attempt(*candidate)
+        if is_over():
+            break
+    if not tried:
+        raise failed[0]
+    ran = dict(times)
+    for k in sorted(ran, key=lambda k: (tried[k].score, k)):
+        if is_over():
+            break
+        one = tried[k]
+        rank = rank_justified(graph, one.assign, ran[k], workers.seconds_per_byte)
+        attempt(one.assigned_by, f"{one.ranked_by}, justified", one.assign, rank)
+    if improve > 0 and prefer != "memory":
+        one = min(tried, key=lambda one: one.score)
+        price = 0.0  # of a second of transfer, so that a second means to both what it means to the score
+        if prefer == "lean" and workers.seconds_per_byte:
+            price = _MOVED * bound / (max(total, 1) * workers.seconds_per_byte)
+        for name, assign, rank in _improved(graph, workers, one, price, improve, placed, clock):
+            attempt(one.assigned_by, f"{one.ranked_by}, {name}", assign, rank)
+    fastest = min(one.result.makespan for one in tried)
+    allowed = [one for one in tried if prefer != "memory" or one.result.makespan <= fastest * _SLACK]
+    best = min(allowed, key=lambda one: one.score)
+    return Choice(Plan(graph.dag, best.assign.copy(), best.rank.copy()), best.result, tuple(tried), bound)
+
+
+def _auto(n: int) -> tuple[float, int]:
+    """Seconds for a graph of n operands, and how many plans are made at least."""
+    return max(_SHORTEST, n * _PACE[backend()]), _LEAST
+
+
+def _score(prefer: str, result: SimResult, bound: float, total: int, lean: int) -> float:
+    """What a plan is worth, lower is better."""
+    if prefer == "memory":
+        return float(result.peak_total + result.spilled)
+    time_ = result.makespan / bound if bound else result.makespan
+    if prefer == "fast":
+        return time_
+    traffic, held = (result.moved + result.spilled) / max(total, 1), result.peak_total / max(lean, 1)
+    return time_ + _MOVED * traffic + _HELD * max(0.0, held - 1)
+
+
+def _improved(
+    graph: PlanGraph,
+    workers: Workers,
+    one: Candidate,
+    price: float,
+    seconds: float,
+    placed: ArrayLike | None,
+    clock: Callable[[], float],
+) -> Iterator[tuple[str, NDArray[np.int16], NDArray[np.int64]]]:
+    """The plan refined, and then annealed, each in half of the time; copies of operands are left out."""
+    start, assign = clock(), one.assign
+    if len(workers) > 1:
+        assign = refine(
+            graph, workers, assign, one.rank, tries=10**6, seconds=seconds / 2, price=price, placed=placed, clock=clock
+        ).assign
+        yield "refined", assign, one.rank
+    if placed is None or not np.any(np.asarray(placed) >= 0):
+        left = seconds - (clock() - start)
+        moves = ("move", "swap", "reorder") if len(workers) > 1 else ("reorder",)
+        found = anneal(
+            graph, workers, assign, one.rank, tries=10**6, seconds=left, price=price, moves=moves, clock=clock
+        )
+        yield "annealed", found.assign, found.rank

@@ -1,0 +1,270 @@
+"""A plan explained, as data that a notebook draws: who runs what when, what holds it up, what moves, and why it won.
+
+`picture` is of one simulated run, `explain` of a choice, with what was tried beside it. All of it goes into JSON and is
+bounded: bars, points and edges beyond the limits are joined or left out, and the counts say so.
+Source: PLANNING 7, `explain.py`; seed 004, "need to consider the timeline of the whole execution".
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jmars.errors import GraphError
+from jmars.plan.choice.choose import Candidate, Choice
+from jmars.plan.order.ranks import rows
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.simulation.sim_result import SimResult, Trace
+from jmars.plan.simulation.simulate import simulate
+from jmars.plan.simulation.waiting import waiting
+from jmars.plan.workers import UNLIMITED, Workers
+
+__all__ = ["explain", "picture"]
+
+_EPS = 1e-9
+
+
+def explain(
+    graph: PlanGraph, workers: Workers, choice: Choice, *, placed: ArrayLike | None = None, most: int = 2000
+) -> dict[str, Any]:
+    """What `picture` says of the chosen plan, and why it was chosen.
+
+    Parameters
+    ----------
+    graph, workers, choice, placed
+        What was given to `choose`, and what it gave.
+    most
+        Bars, and points of all memory curves together, at most.
+
+    Returns
+    -------
+    dict
+        All of `picture`, and
+
+        - "lower_bound": seconds that no plan beats;
+        - "chosen": name of the plan; "why": the reason in a sentence;
+        - "tried": [name, makespan, peak of all workers, spilled, moved, score] of each plan that was simulated, the
+          best first; seconds and bytes.
+
+    Examples
+    --------
+    >>> from jmars.graph import Dag
+    >>> from jmars.plan.choose import choose
+    >>> pair = PlanGraph.build(Dag.from_edges(3, [0, 1], [2, 2]), cost=1.0, nbytes=8)
+    >>> shown = explain(pair, Workers.build(1, cores=2), choose(pair, Workers.build(1, cores=2)))
+    >>> shown["makespan"], shown["workers"][0]["lanes"]
+    (2.0, [[[0, 0.0, 1.0, 1], [2, 1.0, 2.0, 1]], [[1, 0.0, 1.0, 1]]])
+    """
+    plan = choice.plan
+    result = simulate(graph, workers, plan.assign, plan.rank, placed=placed, trace=True)
+    tried = sorted(choice.tried, key=lambda one: (one is not choice.best, one.score))
+    return picture(graph, workers, result, most=most) | {
+        "lower_bound": choice.lower_bound,
+        "chosen": _name(choice.best),
+        "why": _why(choice, tried),
+        "tried": [
+            [_name(c), r.makespan, int(r.peak_total), int(r.spilled), int(r.moved), float(c.score)]
+            for c in tried
+            for r in [c.result]
+        ],
+    }
+
+
+def picture(graph: PlanGraph, workers: Workers, result: SimResult, *, most: int = 2000) -> dict[str, Any]:
+    """One simulated run as data.
+
+    Parameters
+    ----------
+    graph, workers
+        What ran where.
+    result
+        What `simulate(..., trace=True)` gave.
+    most
+        Bars, and points of all memory curves together, at most.
+
+    Returns
+    -------
+    dict
+        In seconds and bytes:
+
+        - "makespan", "moved", "spilled", "reloaded", "peak" (of all workers at one time), "operands" (that ran);
+        - "workers": of each "cores", "speed", "memory" (None: unlimited), "busy", "idle" (core seconds), "peak",
+          "waiting" (byte-seconds that its outputs waited for other workers), "lanes": for each core the bars
+          [first operand, start, end, operands in the bar], and "curve": [seconds, bytes from then on];
+        - "critical": the chain of operands that held up the end, from the start on, each {"operand", "start", "end",
+          "why", "after"}: it started when "after" (an operand, or -1) let it: "start" nothing did, "input" made what it
+          reads, "transfer" made it elsewhere and it had to come, "core" ran where it then ran, "disk" memory was made;
+        - "cut": {"bytes", "chunks", "pairs": [from, to, bytes, chunks], "largest": [operand, from, to, bytes] of 20 at
+          most}, each chunk counted once for each worker that it goes to.
+
+    Raises
+    ------
+    GraphError
+        If the run was not traced.
+    """
+    if result.trace is None:
+        raise GraphError("this run was not traced; simulate it with trace=True")
+    trace, p = result.trace, len(workers)
+    where = result.assign.astype(np.int64)
+    ran = np.flatnonzero(where >= 0)
+    waited = waiting(graph, where, trace, p)
+    curves = _curves(trace.memory, p, max(2, most // p), result.makespan)
+    tick = result.makespan / max(1, most // max(1, int(workers.cores.sum())))
+    shown = []
+    for w in range(p):
+        mine = ran[where[ran] == w]
+        cores, memory = int(workers.cores[w]), int(workers.memory[w])
+        shown.append(
+            {
+                "cores": cores,
+                "speed": float(workers.speed[w]),
+                "memory": None if memory == UNLIMITED else memory,
+                "busy": float(result.busy[w]),
+                "idle": float(cores * result.makespan - result.busy[w]),
+                "peak": int(result.peak[w]),
+                "waiting": float(waited[w]),
+                "lanes": _lanes(mine, trace, cores, tick if len(ran) > most else 0.0),
+                "curve": curves[w],
+            }
+        )
+    return {
+        "makespan": float(result.makespan),
+        "moved": int(result.moved),
+        "spilled": int(result.spilled),
+        "reloaded": int(result.reloaded),
+        "peak": int(result.peak_total),
+        "operands": len(ran),
+        "workers": shown,
+        "critical": _critical(graph, workers, where, trace, most),
+        "cut": _cut(graph, where),
+    }
+
+
+def _name(candidate: Candidate) -> str:
+    return f"{candidate.assigned_by}, {candidate.ranked_by}"
+
+
+def _why(choice: Choice, tried: list[Candidate]) -> str:
+    """The choice beside the best plan that was assigned otherwise, in a sentence."""
+    best = choice.best
+    others = [c for c in tried if c.assigned_by != best.assigned_by]
+    bound = best.result.makespan / choice.lower_bound if choice.lower_bound else 1.0
+    text = f"{_name(best)}: {bound:.2f} times the lower bound"
+    if not others:
+        return f"{text}; nothing else was tried"
+    other = others[0]
+    mine, its = best.result, other.result
+    found = []
+    for what, a, b in (
+        ("time", mine.makespan, its.makespan),
+        ("bytes moved", float(mine.moved), float(its.moved)),
+        ("bytes spilled", float(mine.spilled), float(its.spilled)),
+        ("bytes held", float(mine.peak_total), float(its.peak_total)),
+    ):
+        if b and abs(a / b - 1) >= 0.005:
+            found.append(f"{a / b - 1:+.0%} {what}")
+        elif a and not b:
+            found.append(f"{a / 1e6:.0f} MB more {what}")
+    return f"{text}; beside {_name(other)}, the next best of {len(tried)}: {', '.join(found) or 'alike'}"
+
+
+def _lanes(mine: NDArray[np.int64], trace: Trace, cores: int, tick: float) -> list[list[list[float]]]:
+    """Bars of one worker by core; neighbours in a lane that start in the same tick are joined."""
+    lanes: list[list[list[float]]] = [[] for _ in range(cores)]
+    free = [0.0] * cores
+    for v in mine[np.lexsort((mine, trace.end[mine], trace.start[mine]))].tolist():
+        start, end = float(trace.start[v]), float(trace.end[v])
+        able = [c for c in range(cores) if free[c] <= start + _EPS]
+        core = able[0] if able else min(range(cores), key=free.__getitem__)
+        free[core] = end
+        lane = lanes[core]
+        if lane and tick and int(lane[-1][1] / tick) == int(start / tick):
+            lane[-1][2] = end
+            lane[-1][3] += 1
+        else:
+            lane.append([v, start, end, 1])
+    return lanes
+
+
+def _curves(memory: list[tuple[float, int, int]], p: int, most: int, makespan: float) -> list[list[list[float]]]:
+    """Bytes in memory over time of each worker: changes only, and the highest of each tick where they are too many."""
+    curves: list[list[list[float]]] = [[] for _ in range(p)]
+    held: float
+    for time, w, held in memory:
+        curve = curves[w]
+        if curve and curve[-1][0] == time:
+            curve[-1][1] = held
+        elif not curve or curve[-1][1] != held:
+            curve.append([time, held])
+    for w, curve in enumerate(curves):
+        if len(curve) > most:
+            tick = makespan / (most - 1) or 1.0
+            highest: dict[int, float] = {}
+            for (time, held), (until, _) in pairwise([*curve, [makespan, 0]]):
+                for k in range(int(time / tick), max(int(time / tick), int(until / tick)) + 1):
+                    highest[k] = max(highest.get(k, 0), held)
+            curves[w] = [[k * tick, held] for k, held in sorted(highest.items())][:most]
+    return curves
+
+
+def _critical(
+    graph: PlanGraph, workers: Workers, where: NDArray[np.int64], trace: Trace, most: int
+) -> list[dict[str, Any]]:
+    """Back from the operand that ended last: who let each start when it did."""
+    ran = np.flatnonzero(where >= 0)
+    if not len(ran):
+        return []
+    start, end = trace.start.tolist(), trace.end.tolist()
+    inputs = rows(graph.dag.pred_ptr, graph.dag.pred_idx)
+    size, home = graph.nbytes.tolist(), where.tolist()
+    ended: list[list[tuple[float, int]]] = [[] for _ in range(len(workers))]
+    for v in ran.tolist():
+        ended[home[v]].append((end[v], v))
+    for line in ended:
+        line.sort()
+    times = [np.array([time for time, _ in line]) for line in ended]
+    chain: list[dict[str, Any]] = []
+    seen: set[int] = set()
+    v = int(ran[np.argmax(trace.end[ran])])
+    while v >= 0 and v not in seen and len(chain) < most:
+        seen.add(v)
+        w, began = home[v], start[v]
+        near = [i for i in inputs[v] if home[i] == w]
+        far = [i for i in inputs[v] if home[i] not in (w, -1)]
+        here = ended[w][: int(np.searchsorted(times[w], began + _EPS))]  # who had ended on this worker
+        just = [u for _, u in here[int(np.searchsorted(times[w], began - _EPS)) :] if u not in seen]
+        why, after = "start", -1
+        if any(abs(end[i] - began) <= _EPS for i in near):
+            why, after = "input", max(near, key=lambda i: (end[i], -i))
+        elif began > _EPS and just:
+            why, after = "core", min(just, key=start.__getitem__)
+        elif began > _EPS and far:
+            arrives = {i: end[i] + size[i] / float(workers.bandwidth[home[i], w]) for i in far}
+            why, after = "transfer", max(far, key=lambda i: (arrives[i], -i))
+        elif began > _EPS and (near or here):
+            why, after = "disk", max([*near, here[-1][1]] if here else near, key=end.__getitem__)
+        chain.append({"operand": v, "start": began, "end": end[v], "why": why, "after": after})
+        v = after
+    return chain[::-1]
+
+
+def _cut(graph: PlanGraph, where: NDArray[np.int64]) -> dict[str, Any]:
+    """Chunks that go from worker to worker, each once for each receiver."""
+    src, dst = graph.dag.edges()
+    apart = (where[src] != where[dst]) & (where[src] >= 0) & (where[dst] >= 0)
+    width = int(where.max(initial=0)) + 1
+    sent, to = np.divmod(np.unique(src[apart] * width + where[dst[apart]]), width)
+    size = graph.nbytes[sent]
+    pair, back = np.unique(where[sent] * width + to, return_inverse=True)
+    total, count = np.zeros(len(pair), np.int64), np.bincount(back, minlength=len(pair))
+    np.add.at(total, back, size)
+    top = np.argsort(-size, kind="stable")[:20]
+    return {
+        "bytes": int(size.sum()),
+        "chunks": len(sent),
+        "pairs": [[*divmod(int(k), width), int(b), int(c)] for k, b, c in zip(pair, total, count, strict=True)],
+        "largest": [[int(sent[k]), int(where[sent[k]]), int(to[k]), int(size[k])] for k in top],
+    }

@@ -1,0 +1,278 @@
+"""A plan for what is left of a run: when a worker is slower than planned, is lost, or has come.
+
+`remaining` cuts out the operands that are still to run; those that run stay where they are, chunks that are there are
+used where they lie. `replan` tries to keep the owners, to keep them at a price, and to forget them, and takes what is
+simulated best.
+Source: PLANNING 0.5 and 3.4: "Replan traffic is high because the prototype reassigns by pure EFT; keep current owners
+as affinity".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jmars.errors import GraphError, MemoryLimitError
+from jmars.graph.dag import Dag
+from jmars.plan.assign.earliest_finish import assign_eft
+from jmars.plan.choice.choose import Candidate, Choice
+from jmars.plan.order.ranks import rank_by
+from jmars.plan.plan import Plan
+from jmars.plan.plan_graph import PlanGraph
+from jmars.plan.simulation.lower_bound import lower_bound
+from jmars.plan.simulation.simulate import simulate
+from jmars.plan.workers import Workers
+
+__all__ = ["DONE", "READY", "RUNNING", "WAITS", "Remaining", "remaining", "replan"]
+
+WAITS, READY, RUNNING, DONE = range(4)  # as `Simulation.state`
+
+_MOVED = 0.3  # what all bytes moved are worth beside the lower bound, as in `choose`
+
+
+@dataclass(frozen=True, eq=False)
+class Remaining:
+    """What is left of a graph: `graph` with the operands `operands` of the whole, of which `placed` (shape (k,), worker
+    or -1) are chunks that are there; `fixed` (worker or -1) are those that run.
+    """
+
+    graph: PlanGraph
+    operands: NDArray[np.int64]
+    placed: NDArray[np.int16]
+    fixed: NDArray[np.int16]
+
+
+def remaining(
+    graph: PlanGraph,
+    state: ArrayLike,
+    placed: ArrayLike,
+    running: ArrayLike | None = None,
+    *,
+    elapsed: ArrayLike | None = None,
+) -> Remaining:
+    """The part of a graph that is still to run.
+
+    Parameters
+    ----------
+    graph
+        All operands.
+    state
+        `WAITS`, `READY`, `RUNNING` or `DONE`, shape (n,).
+    placed
+        Worker that holds an operand's chunk now, -1: nobody, shape (n,). An operand that is done and whose chunk
+        nobody holds is run again if somebody left reads it.
+    running
+        Worker of each operand that runs, shape (n,); None: nothing runs. Its inputs are taken to be there.
+    elapsed
+        Seconds that each running operand has run, on a core of speed 1, shape (n,); None: 0.
+
+    Raises
+    ------
+    GraphError
+        If an operand runs on no worker.
+    """
+    now, holder = np.asarray(state), np.asarray(placed, np.int64)
+    at = np.full(graph.n, -1) if running is None else np.asarray(running, np.int64)
+    runs = now == RUNNING
+    if np.any(at[runs] < 0):
+        raise GraphError(f"operand {np.flatnonzero(runs & (at < 0))[0]} runs on no worker; say which in `running`")
+    src, dst = graph.dag.edges()
+    left = now != DONE
+    reads = left & ~runs
+    while True:  # lost chunks that are read again are made again, and what they read, back to what is there
+        lost = np.zeros(graph.n, np.bool_)
+        lost[src[reads[dst]]] = True
+        lost &= ~left & (holder < 0)
+        if not lost.any():
+            break
+        left, reads = left | lost, reads | lost
+    used = reads[dst]
+    there = np.zeros(graph.n, np.bool_)
+    there[src[used]] = True
+    there &= ~left & (holder >= 0)
+    operands = np.flatnonzero(left | there)
+    place = np.full(graph.n, -1, np.int64)
+    place[operands] = np.arange(len(operands))
+    cost = np.where(there, 0.0, graph.cost)
+    if elapsed is not None:
+        cost[runs] = np.maximum(cost[runs] - np.asarray(elapsed, np.float64)[runs], 0.0)
+    pin = np.where(runs, at, graph.pin)
+    part = PlanGraph.build(
+        Dag.from_edges(len(operands), place[src[used]], place[dst[used]]),
+        cost[operands],
+        graph.nbytes[operands],
+        work=graph.work[operands],
+        result=graph.result[operands],
+        device=graph.device[operands],
+        pin=pin[operands],
+        op=graph.op[operands],
+    )
+    home = np.where(there, holder, -1)[operands].astype(np.int16)
+    return Remaining(part, operands, home, np.where(runs, at, -1)[operands].astype(np.int16))
+
+
+def replan(
+    graph: PlanGraph,
+    workers: Workers,
+    plan: Plan,
+    state: ArrayLike,
+    placed: ArrayLike,
+    *,
+    running: ArrayLike | None = None,
+    elapsed: ArrayLike | None = None,
+    available: ArrayLike | None = None,
+    budget: float | None = 1.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Choice:
+    """A new plan for the operands that are left.
+
+    Parameters
+    ----------
+    graph
+        All operands.
+    workers
+        The workers as they are now: those of the old plan in its order, with the speeds that `drift` found, then those
+        that have come.
+    plan
+        The plan until now; operands keep its worker where that is as good.
+    state, placed, running, elapsed
+        See `remaining`; `running` None: operands run where `plan` has them.
+    available
+        Which workers may be used, shape (P,); False: it is lost, and so is what it held and ran. None: all.
+    budget
+        Seconds after which nothing more is tried; None: everything is. One plan is always made.
+    clock
+        What tells the seconds.
+
+    Returns
+    -------
+    Choice
+        `plan` is for the whole graph: `assign` is -1 where nothing is to run, those that run keep their worker, and
+        their rank is lowest. `predicted`, `tried` and `lower_bound` are of the rest of the run only.
+
+    Raises
+    ------
+    GraphError
+        If no worker is left, or none may run an operand.
+    MemoryLimitError
+        If one operand alone does not fit.
+
+    Examples
+    --------
+    Worker 1 turned out to be four times slower, so it keeps one of the two operands that it was to run:
+
+    >>> graph = PlanGraph.build(Dag.from_edges(6, [], []), cost=1.0, nbytes=8)
+    >>> old = Plan(graph.dag, np.array([0, 0, 0, 1, 1, 1], np.int16), np.arange(6))
+    >>> now = replan(graph, Workers.build(2, speed=[1.0, 0.25]), old, [3, 3, 0, 3, 0, 0], [0, 0, -1, 1, -1, -1])
+    >>> now.plan.assign.tolist(), now.predicted.makespan
+    ([-1, -1, 0, -1, 0, 0], 3.0)
+    """
+    start = clock()
+    usable = np.ones(len(workers), np.bool_) if available is None else np.asarray(available, np.bool_)
+    if not usable.any():
+        raise GraphError("no worker is left to plan for; start a worker first")
+    state, holder = np.asarray(state).copy(), np.asarray(placed, np.int64)
+    at = np.asarray(plan.assign if running is None else running, np.int64)
+    state[(state == RUNNING) & (at >= 0) & ~usable[at]] = WAITS  # it ran on a lost worker
+    holder = np.where((holder >= 0) & usable[holder], holder, -1)
+    rest = remaining(graph, state, holder, np.where(state == RUNNING, at, -1), elapsed=elapsed)
+    part, here = _only(rest.graph, workers, usable)
+    number = np.cumsum(usable) - 1  # of each usable worker among them
+    home = np.where(rest.placed >= 0, number[rest.placed], -1).astype(np.int16)
+    owner = np.where(rest.fixed >= 0, rest.fixed, np.asarray(plan.assign, np.int64)[rest.operands])
+    owner = np.where((owner >= 0) & usable[owner], number[owner], -1)
+    kept = np.empty(part.n, np.int64)
+    kept[np.argsort(plan.rank[rest.operands], kind="stable")] = np.arange(part.n)
+    bound, total = lower_bound(part, here), max(int(part.nbytes.sum()), 1)
+    tried: list[Candidate] = []
+    failed: list[MemoryLimitError] = []
+    for name, ordered, assign, rank in _candidates(part, here, home, owner, kept, rest.fixed >= 0):
+        try:
+            result = simulate(part, here, assign, rank, placed=home)
+        except MemoryLimitError as error:
+            failed.append(error)
+            continue
+        score = result.makespan / (bound or 1.0) + _MOVED * result.moved / total
+        tried.append(Candidate(name, ordered, assign, rank, result, score))
+        if budget is not None and clock() - start >= budget:
+            break
+    if not tried:
+        raise failed[0]
+    best = min(tried, key=lambda one: one.score)
+    whole = np.full(graph.n, -1, np.int16)
+    back = np.flatnonzero(usable)
+    runs = best.assign >= 0
+    whole[rest.operands[runs]] = back[best.assign[runs]]
+    # what is over goes before what is left, in the order that it had
+    order = np.argsort(plan.rank, kind="stable")
+    gone = np.ones(graph.n, np.bool_)
+    gone[rest.operands] = False
+    rank = np.empty(graph.n, np.int64)
+    rank[order[gone[order]]] = np.arange(graph.n - part.n)
+    rank[rest.operands] = graph.n - part.n + best.rank
+    return Choice(Plan(graph.dag, whole, rank), best.result, tuple(tried), bound)
+
+
+def _only(part: PlanGraph, workers: Workers, usable: NDArray[np.bool_]) -> tuple[PlanGraph, Workers]:
+    """The usable workers, and the graph with its pins numbered as they are now."""
+    if usable.all():
+        return part, workers
+    here = Workers.build(
+        int(usable.sum()),
+        cores=workers.cores[usable],
+        speed=workers.speed[usable],
+        memory=workers.memory[usable],
+        device=workers.device[usable],
+        bandwidth=workers.bandwidth[np.ix_(usable, usable)],
+        latency=workers.latency,
+        disk=workers.disk[usable],
+    )
+    number = np.where(usable, np.cumsum(usable) - 1, -2)  # -2: nobody, so that `Workers.able` says so
+    pin = np.where(part.pin >= 0, number[part.pin], -1)
+    same = (part.cost, part.nbytes)
+    given = {"work": part.work, "result": part.result, "device": part.device, "op": part.op}
+    return PlanGraph.build(part.dag, *same, pin=pin, **given), here
+
+
+def _candidates(
+    part: PlanGraph,
+    workers: Workers,
+    home: NDArray[np.int16],
+    owner: NDArray[np.int64],
+    kept: NDArray[np.int64],
+    runs: NDArray[np.bool_],
+) -> Iterator[tuple[str, str, NDArray[np.int16], NDArray[np.int64]]]:
+    """Names, assignment and rank of plans to try: nothing changed, then owners kept at a price, and forgotten."""
+    kept = _first(kept, runs)
+    if not np.any((owner < 0) & (home < 0)):
+        yield "as it was", "as it was", np.where(home >= 0, -1, owner).astype(np.int16), kept
+    urgent = _first(rank_by("blevel", part, workers.seconds_per_byte), runs)
+    mean = float(part.cost.sum()) / max(part.n, 1)
+
+    def eft(pull: float, price: float) -> NDArray[np.int16]:
+        return assign_eft(part, workers, urgent, price=price, affinity=owner, pull=pull, placed=home)
+
+    for name, pull, price in (
+        ("owners kept at a price", mean, 3.0),
+        ("owners kept", np.inf, 3.0),
+        ("owners kept at a low price", mean / 4, 3.0),
+        ("eft 3", 0.0, 3.0),
+        ("eft 1", 0.0, 1.0),
+        ("owners kept at a high price", 8 * mean, 3.0),
+    ):
+        assign = eft(pull, price)
+        yield name, "blevel", assign, urgent
+        yield name, "as it was", assign, kept
+    assign = eft(mean, 3.0)
+    yield "owners kept at a price", "dfs", assign, _first(rank_by("dfs", part), runs)
+
+
+def _first(rank: NDArray[np.int64], runs: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The rank with those that run before all others."""
+    found = np.empty(len(rank), np.int64)
+    found[np.lexsort((rank, ~runs))] = np.arange(len(rank))
+    return found

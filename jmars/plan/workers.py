@@ -1,0 +1,159 @@
+"""The machines that a plan is made for: cores, speed, memory, links and disks as numbers.
+
+The planners and the simulator read a `Workers`; the scheduler, or a user who asks "what if", writes one.
+Source: PLANNING 7, `cluster.py`; seed 004, "Graph Thoughts": a graph of processing contexts (with capacity/speed) and
+edges (communication speeds).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jmars.errors import GraphError
+from jmars.plan.plan_graph import ANY, CPU, PlanGraph, filled
+
+__all__ = ["UNLIMITED", "Workers", "allowed"]
+
+UNLIMITED = int(np.iinfo(np.int64).max)  # bytes of memory that no plan fills
+
+
+@dataclass(frozen=True, eq=False)
+class Workers:
+    """P workers; the arrays have shape (P,) unless said otherwise and are read-only.
+
+    Attributes
+    ----------
+    cores
+        Operands that run at once, 1 or more.
+    speed
+        1 is the core that `PlanGraph.cost` was measured on; 0.5 takes twice as long.
+    memory
+        Bytes for chunks and scratch; `UNLIMITED` where nothing is ever spilled.
+    device
+        `CPU` or `GPU`.
+    bandwidth
+        Bytes a second from worker i to worker j, shape (P, P); the diagonal is not used.
+    latency
+        Seconds until the first byte of a transfer.
+    disk
+        Bytes a second, written or read.
+    """
+
+    cores: NDArray[np.int32]
+    speed: NDArray[np.float64]
+    memory: NDArray[np.int64]
+    device: NDArray[np.uint8]
+    bandwidth: NDArray[np.float64]
+    latency: float
+    disk: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        p = len(self.bandwidth)
+        if not p:
+            raise GraphError("no worker to plan for; start a worker first")
+        for name in ("cores", "speed", "memory", "device", "bandwidth", "disk"):
+            array = getattr(self, name)
+            if array.shape != ((p, p) if name == "bandwidth" else (p,)):
+                raise GraphError(f"{name} has shape {array.shape} and there are {p} workers; give one entry for each")
+            if name != "device" and not array.min() > 0:
+                raise GraphError(f"{name} must be above 0 for each worker; the smallest given is {array.min()}")
+            array.flags.writeable = False
+
+    @classmethod
+    def build(
+        cls,
+        n: int,
+        *,
+        cores: ArrayLike = 1,
+        speed: ArrayLike = 1.0,
+        memory: ArrayLike = UNLIMITED,
+        device: ArrayLike = CPU,
+        bandwidth: ArrayLike = 1.25e9,
+        latency: float = 5e-4,
+        disk: ArrayLike = 1e9,
+    ) -> Workers:
+        """`n` workers from numbers or arrays; a number holds for every worker, or every pair of them.
+
+        The links are 10 Gbit Ethernet and the disks write 1 GB/s unless said otherwise.
+
+        Raises
+        ------
+        GraphError
+            If there is no worker, an array has the wrong shape, or an entry is 0 or less.
+
+        Examples
+        --------
+        >>> pair = Workers.build(2, cores=[4, 8])
+        >>> len(pair), pair.cores.tolist(), pair.rate
+        (2, [4, 8], 12.0)
+        """
+        return cls(
+            filled(cores, np.int32, n),
+            filled(speed, np.float64, n),
+            filled(memory, np.int64, n),
+            filled(device, np.uint8, n),
+            filled(bandwidth, np.float64, n, n),
+            float(latency),
+            filled(disk, np.float64, n),
+        )
+
+    def __len__(self) -> int:
+        return len(self.cores)
+
+    @property
+    def rate(self) -> float:
+        """Seconds of `PlanGraph.cost` done in a second when all cores are busy."""
+        return float((self.cores * self.speed).sum())
+
+    @property
+    def seconds_per_byte(self) -> float:
+        """Mean over the links between different workers; 0 with one worker."""
+        apart = ~np.eye(len(self), dtype=bool)
+        return float((1 / self.bandwidth[apart]).mean()) if len(self) > 1 else 0.0
+
+    def able(self, graph: PlanGraph) -> list[tuple[int, ...]]:
+        """Workers that may run each operand, by its pin and device; operands that may run alike share a tuple.
+
+        Raises
+        ------
+        GraphError
+            If an operand is pinned to no worker of these, or no worker has its device.
+        """
+        team_of, teams = self.teams(graph)
+        return [teams[k] for k in team_of.tolist()]
+
+    def teams(self, graph: PlanGraph) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
+        """`able` as a table: a row of workers, ascending, for each way to wish, and each operand's row, shape (n,).
+
+        Raises
+        ------
+        GraphError
+            As `able`.
+        """
+        wish = (graph.pin.astype(np.int64) + 1) * 256 + graph.device
+        rows = np.flatnonzero(np.bincount(wish)) if graph.n and wish.min() >= 0 else np.unique(wish)
+        teams = []
+        for pin, device in zip((rows // 256 - 1).tolist(), (rows % 256).tolist(), strict=True):
+            fit = tuple(w for w in range(len(self)) if pin in (-1, w) and device in (ANY, int(self.device[w])))
+            if not fit:
+                raise GraphError(
+                    f"an operand wants worker {pin} and device {device} (-1 and {ANY}: any) and none of "
+                    f"{len(self)} workers is that; add such a worker or lift the wish"
+                )
+            teams.append(fit)
+        return np.searchsorted(rows, wish), teams
+
+
+def allowed(
+    graph: PlanGraph, workers: Workers, assigned: NDArray[np.int16], operands: NDArray[np.int64]
+) -> NDArray[np.int16]:
+    """`assigned`, with the first worker that may run an operand of `operands` where this one may not."""
+    if np.any(graph.pin >= 0) or np.any(graph.device):
+        team_of, teams = workers.teams(graph)
+        for row, team in enumerate(teams):
+            mine = operands[team_of[operands] == row]
+            assigned[mine[~np.isin(assigned[mine], team)]] = team[0]
+    return assigned
