@@ -25,7 +25,7 @@ from jmars.deploy.ending import ended_within, is_stopped
 from jmars.errors import ClusterLostError
 from jmars.scheduler import Machine
 from jmars.worker import ExecutionActor
-from jmars.worker.announcing import Announcement
+from jmars.worker.recovery_snapshot import RecoverySnapshot
 from jmars.worker.remote_scheduler import Orders, RemoteScheduler
 
 __all__ = ["Apart"]
@@ -83,7 +83,7 @@ class Apart:
             _Relayed(self, "tasks"),
             _Relayed(self, "why"),
         )
-        self._known = Announcement(execution.chunks)
+        self._known = RecoverySnapshot(execution.chunks)
         self._reports = RemoteScheduler(self._report, self._known)
         execution.scheduler = self._reports
         self._mailbox = Mailbox()

@@ -30,13 +30,13 @@ from jmars.deploy.together import Together
 from jmars.deploy.watch import Watch
 from jmars.errors import JmarsError, MemoryLimitError, fault_of
 from jmars.model import events
+from jmars.processes.links import Children
 from jmars.scheduler import Machine
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import ExecutionActor, Zygote, start_zygote
-from jmars.worker.levels import levels
-from jmars.worker.links import Children
-from jmars.worker.passing import PassingActor
+from jmars.worker.chunk_transfer import ChunkTransferActor
+from jmars.worker.memory_levels import levels
 from jmars.worker.store import StoreActor
 
 __all__ = ["Host", "main"]
@@ -63,7 +63,7 @@ class Host:
         self.execution.graph_room.aside = memory.set_aside(orders["limit"], workers, arena.capacity)
         names = [worker.name for worker in self.execution.workers]
         store = StoreActor(self.execution)
-        passing = PassingActor(store, arena.memory)
+        passing = ChunkTransferActor(store, arena.memory)
         self.scheduler = self._make_scheduler(names, passing)
         self.watch = Watch(self.execution, self.scheduler.reasons, self._stalled)
         self.clients = Clients(self.scheduler.session, store, orders["detach"])
@@ -83,7 +83,7 @@ class Host:
         self._memory, self._private = memory.PrivateMemory(), dict[str, int]()
         self._known: dict[str, int] = {}  # processes, as they were told of last
 
-    def _make_scheduler(self, workers: list[str], passing: PassingActor) -> Together | Apart:
+    def _make_scheduler(self, workers: list[str], passing: ChunkTransferActor) -> Together | Apart:
         """One in this process; where the cluster is detached one of its own, which may die without harm."""
         plans = memory.plan_bytes(self.orders["limit"])
 

@@ -15,7 +15,7 @@ from typing import Any
 from jmars.model.standing import Verdict
 from jmars.scheduler.watchdog import CALM, Watchdog
 from jmars.worker import ExecutionActor
-from jmars.worker.standing import standing
+from jmars.worker.host_status import standing
 
 __all__ = ["Watch"]
 

@@ -1,6 +1,6 @@
 """How a host and its jobs stand at one moment, as plain data: what `why` is answered from.
 
-`worker/standing.py` gathers what a host knows, each job tells the rest; `scheduler/why.py` makes a sentence of both.
+`worker/host_status.py` gathers what a host knows, each job tells the rest; `scheduler/why.py` makes a sentence of both.
 All of it travels as msgpack. Seconds are ages, not times of day; sizes are bytes; -1 stands for no operand.
 Source: RELIABILITY 3, "silent hang after faults": a watchdog names what is waited for.
 """

@@ -1,6 +1,6 @@
 """WhyActor: gathers what the scheduler knows of its jobs, so that `why` can answer, and says when nothing moves.
 
-A host brings how it stands (`worker/standing.py`), since it may be another process; the operands get the words of their
+A host brings its status (`worker/host_status.py`), since it may be another process; the operands get the words of their
 jobs here. `deploy/watch.py` asks it, for clients and for the watchdog.
 """
 

@@ -1,6 +1,6 @@
 """Chunks that travel as messages: their bytes with a checksum, which who receives them compares.
 
-What lies in shared memory does not travel and has none. Used by worker/passing.py and web/gateway.py.
+What lies in shared memory does not travel and has none.
 Source: the issue's "checksum on every spilled and moved chunk"; RELIABILITY 0 (2).
 """
 

@@ -11,19 +11,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
+from jmars.dispatch.state_times import StateTimes
+from jmars.dispatch.task_queue import TaskQueue
+from jmars.dispatch.worker_state import Batch, Worker
 from jmars.errors import MemoryLimitError
+from jmars.memory.buffer_manager import AllocationRequest, BufferManager
+from jmars.memory.gathering import Piece, pieces_of
+from jmars.memory.quota import Quota
+from jmars.memory.udf_memory import UdfMemoryPolicy
 from jmars.model.messages import JobTable
 from jmars.model.standing import GRAPHS
 from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks
-from jmars.worker.crew import Batch, Worker
-from jmars.worker.gathering import Piece, pieces_of
-from jmars.worker.grants import Grants
-from jmars.worker.queue import TaskQueue
-from jmars.worker.quota import Quota
-from jmars.worker.sizing import Sizing
-from jmars.worker.states import States
-from jmars.worker.storing import Request, Storing
+from jmars.worker.dynamic_outputs import DynamicOutputs
 
 __all__ = ["Admission"]
 
@@ -53,17 +53,17 @@ class Admission:
         refused: Callable[[str, int, Exception], None],
     ) -> None:
         self.quota = Quota(arena)
-        self.sizing = Sizing(arena, self.quota, workers)
-        self.grants = Grants(arena.capacity, len(workers))
-        self.states = States()
+        self.sizing = DynamicOutputs(arena, self.quota, workers)
+        self.grants = UdfMemoryPolicy(arena.capacity, len(workers))
+        self.states = StateTimes()
         self.seconds_of: Callable[[int], float] = lambda _: 0.0  # what a program's operand takes; 0: nobody knows
-        self.storing: Storing
+        self.storing: BufferManager
         self.staged: deque[tuple[JobTable, int, int]] = deque()  # (job, operand, slot) with all memory at hand
         self.building: Batch | None = None  # the batch that is being filled: its inputs are in use already
         self.clients = 0  # slots that a client fills or reads just now
         self._arena, self._chunks, self._workers, self._queue = arena, chunks, workers, queue
         self._dispatch, self._refused = dispatch, refused
-        self._preparing: dict[Request, tuple[JobTable, int]] = {}  # who stands in line for memory
+        self._preparing: dict[AllocationRequest, tuple[JobTable, int]] = {}  # who stands in line for memory
 
     def admit(self, table: JobTable, operand: int) -> int:
         """The slot of an operand's output when it can run now; -1 when it stands in line for memory."""
@@ -180,7 +180,7 @@ class Admission:
 
         chunks = [] if gather else [table.chunk[i] for i in table.inputs[operand]]
         rank, number = table.rank[operand], table.number
-        request = Request(chunks, size, granted, refused, what, rank, number, work, least, gather)
+        request = AllocationRequest(chunks, size, granted, refused, what, rank, number, work, least, gather)
         self._preparing[request] = (table, operand)
         try:
             self.storing.refuse_too_large([size or 0, work, *inputs], what)
@@ -221,7 +221,7 @@ class Admission:
         self.storing.withdraw(withdrawn.__contains__)
         return [operand for _, operand, _ in mine] + list(withdrawn.values())
 
-    def owner(self, request: Request) -> tuple[JobTable | None, int]:
+    def owner(self, request: AllocationRequest) -> tuple[JobTable | None, int]:
         """The job and operand that a request is of; (None, -1) for a client's."""
         return self._preparing.get(request, (None, -1))
 

@@ -14,28 +14,28 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from jmars.dispatch.estimate import Estimate
+from jmars.dispatch.ledger import Ledger
+from jmars.dispatch.worker_state import Death
+from jmars.memory.buffer_manager import BufferManager
 from jmars.model.messages import JobTable
 from jmars.plan import signature
+from jmars.processes.links import Children
 from jmars.storage.arena import Arena
-from jmars.worker.care import Care
-from jmars.worker.crew import Death
-from jmars.worker.dispatching import Dispatching
-from jmars.worker.estimate import Estimate
+from jmars.worker.dispatcher import Dispatcher
 from jmars.worker.graph_room import GraphRoom
-from jmars.worker.hosted import Workplace
-from jmars.worker.keeping import Keeping
-from jmars.worker.ledger import Ledger
-from jmars.worker.links import Children
-from jmars.worker.reporting import Reporting
-from jmars.worker.rescue import Rescue
-from jmars.worker.storing import Storing
+from jmars.worker.open_jobs import WorkerContext
+from jmars.worker.report_handler import ReportHandler
+from jmars.worker.retained_memory import RetainedMemory
+from jmars.worker.speculation import SpeculativeExecution
+from jmars.worker.supervision import ProcessSupervisor
 
 __all__ = ["ExecutionActor"]
 
 GRACE_SECONDS = 0.5  # for which a running operand may ignore that it was told to stop
 
 
-class ExecutionActor(Workplace):
+class ExecutionActor(WorkerContext):
     """The workers of this host: a `WorkerPort` for the scheduler.
 
     Parameters
@@ -61,18 +61,18 @@ class ExecutionActor(Workplace):
         spill_folder: Callable[[], str],
         disk_room: Callable[[], int],
     ) -> None:
-        self._dispatching = Dispatching()
+        self._dispatching = Dispatcher()
         super().__init__(arena, workers, self._dispatching.dispatch)
         self._dispatching.place = self
         still = self._close_if_still
-        self.rescue = Rescue(self)
-        keeping, self.graph_room = Keeping(self, self.rescue), GraphRoom(self)
-        reporting = Reporting(self, self._dispatching, self.rescue, keeping, still)
-        self.care = Care(
+        self.rescue = SpeculativeExecution(self)
+        keeping, self.graph_room = RetainedMemory(self, self.rescue), GraphRoom(self)
+        reporting = ReportHandler(self, self._dispatching, self.rescue, keeping, still)
+        self.care = ProcessSupervisor(
             self, children, threads, spill_folder, reporting, self._dispatching, self.rescue, keeping, still
         )
         ready = self.admission
-        self.storing = Storing(
+        self.storing = BufferManager(
             arena, self.chunks, self.care.start_mover, ready.in_use, ready.idle, self.told.moved, disk_room
         )
         ready.storing = ready.sizing.storing = self.storing

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
+from jmars.memory.allocation_requests import AllocationRequest
 from jmars.model.standing import GRAPHS
-from jmars.worker.hosted import Workplace
-from jmars.worker.requests import Request
+from jmars.worker.open_jobs import WorkerContext
 
 __all__ = ["GraphRoom"]
 
@@ -33,10 +33,10 @@ class GraphRoom:
         Bytes that it is promised.
     """
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: WorkerContext) -> None:
         self.aside = self.held = 0
         self._place = place
-        self._asking: Request | None = None  # for more
+        self._asking: AllocationRequest | None = None  # for more
         self._refused_at = -PATIENCE
 
     def told(self, taken: int) -> None:
@@ -51,7 +51,7 @@ class GraphRoom:
             storing.withdraw(lambda request: request is asking)
         elif self._asking is None and storing.trouble.error is None and perf_counter() > self._refused_at + PATIENCE:
             size = min(wanted - self.held, PIECE)  # chunks go to disk for it, some at a time
-            self._asking = Request((), None, self._granted, self._refused, GRAPHS, scratch=size, least=STEP)
+            self._asking = AllocationRequest((), None, self._granted, self._refused, GRAPHS, scratch=size, least=STEP)
             storing.ask(self._asking)
 
     def shed(self, others: Callable[[], bool]) -> bool:

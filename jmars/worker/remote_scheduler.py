@@ -1,8 +1,9 @@
 """A scheduler that is another process, as the workers see it: each report a message, each message an order.
 
 `RemoteScheduler` is the `SchedulerPort` of the host, `Orders` the actor that the scheduler's orders reach; both keep
-the `Announcement` for the next scheduler, should this one die. While there is none, reports go nowhere: what they said
-is in the announcement. Source: docs/decisions/0027-scheduler-apart.md; seed 003, "架构" (scheduler and workers apart).
+the `RecoverySnapshot` for the next scheduler, should this one die. While there is none, reports go nowhere: the
+snapshot holds what they said.
+Source: docs/decisions/0027-scheduler-apart.md; seed 003, "架构" (scheduler and workers apart).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from jmars.errors import fault_of
 from jmars.model.messages import JobTable, Raised, WorkerPort
-from jmars.worker.announcing import Announcement
+from jmars.worker.recovery_snapshot import RecoverySnapshot
 
 __all__ = ["Orders", "RemoteScheduler"]
 
@@ -35,7 +36,7 @@ class RemoteScheduler:
         Remembers what was reported.
     """
 
-    def __init__(self, send: Send, known: Announcement) -> None:
+    def __init__(self, send: Send, known: RecoverySnapshot) -> None:
         self._send, self._known = send, known
         self.when_closed: dict[str, asyncio.Future[None]] = {}  # job that is given up: who waits until it is forgotten
 
@@ -117,7 +118,7 @@ class RemoteScheduler:
 class Orders:
     """The actor "workers": what a scheduler apart orders. Orders about jobs that are not open here change nothing."""
 
-    def __init__(self, workers: WorkerPort, reports: RemoteScheduler, known: Announcement) -> None:
+    def __init__(self, workers: WorkerPort, reports: RemoteScheduler, known: RecoverySnapshot) -> None:
         self._workers, self._reports, self._known = workers, reports, known
 
     def many(self, orders: Sequence[tuple[str, tuple[Any, ...]]]) -> None:

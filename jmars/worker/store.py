@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from jmars.errors import ClusterError
+from jmars.memory.buffer_manager import AllocationRequest
 from jmars.worker.execution import ExecutionActor
-from jmars.worker.storing import Request
 
 __all__ = ["StoreActor"]
 
@@ -24,7 +24,7 @@ class StoreActor:
     def __init__(self, execution: ExecutionActor) -> None:
         self._execution = execution
         self._chunks, self._storing = execution.chunks, execution.storing
-        self._waiting: dict[int | str, Request] = {}  # fresh chunk or ticket: its place in the line for memory
+        self._waiting: dict[int | str, AllocationRequest] = {}  # fresh chunk or ticket: its request for memory
         self._reserved: dict[int, int] = {}  # chunk: slot that the client fills
         self._pinned: dict[str, tuple[Sequence[int], bool]] = {}  # ticket: chunks, and whether for a view that lasts
 
@@ -105,7 +105,7 @@ class StoreActor:
             del self._waiting[name]
             answer.set_exception(error)
 
-        request = self._waiting[name] = Request(chunks, size, granted, refused, what)
+        request = self._waiting[name] = AllocationRequest(chunks, size, granted, refused, what)
         self._storing.ask(request)
         return answer
 

@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from jmars.client import Cluster
+from jmars.dispatch.estimate import BATCH_OPERANDS
 from jmars.errors import ClusterError
 from jmars.model.states import OperandState
 from jmars.tensor.operand import TensorData
-from jmars.worker.estimate import BATCH_OPERANDS
 from tests.cluster.operands import SlowToTile, apply, numbers, total
 
 CHUNKS, SIZE = 400, 20_000

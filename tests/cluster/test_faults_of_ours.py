@@ -72,9 +72,9 @@ SITES = [
     ("jmars.scheduler.operand", "OperandActor", "finished"),
     ("jmars.scheduler.graph", "GraphActor", "_begin"),
     ("jmars.worker.execution", "ExecutionActor", "enqueue_graph"),
-    ("jmars.worker.reporting", "Reporting", "reported"),
-    ("jmars.worker.reporting", "Reporting", "_stored"),
-    ("jmars.worker.uses", "Uses", "finished"),
+    ("jmars.worker.report_handler", "ReportHandler", "reported"),
+    ("jmars.worker.report_handler", "ReportHandler", "_stored"),
+    ("jmars.memory.next_use", "NextUse", "finished"),
 ]
 
 

@@ -283,7 +283,7 @@ LOOKED_AT = {
     ("S307", "notebook/cell.py"): "the user's own cell",
     ("S506", "client/tasks/documents.py"): "a subclass of SafeLoader",
     ("S108", "scheduler/journal.py"): "what TMPDIR is where it is not set",
-    ("S108", "worker/granted.py"): "names of mappings, read from /proc; no file is made",
+    ("S108", "processes/rlimit_guard.py"): "names of mappings, read from /proc; no file is made",
     ("S608", "web/session_file.py"): "the words are ours, what others sent are parameters",
 }
 

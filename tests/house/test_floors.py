@@ -17,6 +17,7 @@ FLOORS: tuple[tuple[str | tuple[str, ...], ...], ...] = (
     ("plan",),
     ("actors",),
     ("storage", "transport"),
+    ("processes", "memory", "dispatch"),
     (("worker", "scheduler"),),
     ("web",),
     ("deploy",),
@@ -94,5 +95,7 @@ def test_no_module_needs_itself() -> None:
 
 def test_worker_and_scheduler_are_siblings() -> None:
     for module in modules():
-        other = {"worker": "jmars.scheduler", "scheduler": "jmars.worker"}.get(module.folder)
-        assert other is None or not any(found.target.startswith(other) for found in module.imports()), module.name
+        hosts = ("worker", "dispatch", "memory", "processes")
+        others = ("scheduler",) if module.folder in hosts else hosts if module.folder == "scheduler" else ()
+        targets = [f"{found.target}." for found in module.imports()]
+        assert not any(f.startswith(f"jmars.{other}.") for f in targets for other in others), module.name

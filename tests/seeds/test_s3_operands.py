@@ -10,11 +10,11 @@ import pytest
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.config import config
+from jmars.dispatch.estimate import BATCH_OPERANDS
 from jmars.errors import OperandError
 from jmars.model.states import OperandState as S
 from jmars.remote import spawn
 from jmars.scheduler.lifecycle import LEGAL, Happened, IllegalMoveError, check, step
-from jmars.worker.estimate import BATCH_OPERANDS
 from tests.cluster.operands import apply, numbers, total
 from tests.seeds.fold import Fold
 

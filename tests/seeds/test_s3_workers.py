@@ -13,17 +13,17 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
+from jmars.dispatch.task_queue import TaskQueue
 from jmars.errors import MemoryLimitError
+from jmars.memory.quota import Quota
 from jmars.model.states import OperandState as S
+from jmars.processes.executor import FAILED, TAKEN_BACK, UNSIZED
 from jmars.remote import spawn
 from jmars.scheduler.assigner import choose_worker
 from jmars.storage.arena import PAGE, SLAB, Arena
-from jmars.worker.executor import FAILED, TAKEN_BACK, UNSIZED
-from jmars.worker.queue import TaskQueue
-from jmars.worker.quota import Quota
 from tests.cluster.operands import apply, numbers, total
+from tests.memory.buffer_host import Host as MemoryHost
 from tests.worker.steps_host import Host, in_loop, program, table
-from tests.worker.storing_host import Host as MemoryHost
 
 NOTHING = {"slots": 0, "promised": 0, "line": 0, "pins": 0, "batches": 0}
 ERROR = ("ValueError", "mine", "", b"", -1, False)

@@ -15,7 +15,7 @@ from jmars.actors.delivery import Received
 from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.errors import ClusterLostError
 from jmars.scheduler import SessionActor
-from jmars.worker.announcing import Announcement
+from jmars.worker.recovery_snapshot import RecoverySnapshot
 from jmars.worker.remote_scheduler import Orders, RemoteScheduler
 from tests.sim.wire import Peer, Wire
 
@@ -33,7 +33,7 @@ class SimApart:
     def __init__(self, world: World) -> None:
         self._world = world
         self._wire = Wire(world.loop, world.faults)
-        self._known = Announcement(world.execution.chunks)
+        self._known = RecoverySnapshot(world.execution.chunks)
         self._reports = RemoteScheduler(self._report, self._known)
         world.execution.scheduler = self._reports
         mailbox = Mailbox()

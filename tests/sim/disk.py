@@ -6,8 +6,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from jmars.processes.mover import Mover
 from jmars.storage.arena import Arena
-from jmars.worker.mover import Mover
 from tests.sim.processes import Child
 
 __all__ = ["Disk"]

@@ -1,4 +1,4 @@
-"""The executor as a task: the messages of jmars/worker/executor.py, with real kernels and drawn times."""
+"""The executor as a task: the messages of jmars/processes/executor.py, with real kernels and drawn times."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import xxhash
 from jmars.errors import ExecutionInterrupted, MemoryLimitError
 from jmars.kernels import Program, compile_program
 from jmars.kernels.unsized import detached, measured, write
+from jmars.processes.executor import FAILED, INTERRUPTED, TAKEN_BACK, UNSIZED, describe
+from jmars.processes.health import Vital
 from jmars.storage.arena import HEADER, Arena
-from jmars.worker.executor import FAILED, INTERRUPTED, TAKEN_BACK, UNSIZED, describe
-from jmars.worker.health import Vital
 from tests.sim.processes import Child
 
 __all__ = ["Executor"]

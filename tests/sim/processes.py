@@ -14,8 +14,8 @@ from random import Random
 from typing import Any
 
 from jmars.actors.frames import Decoder, pack
-from jmars.worker.health import Vital
-from jmars.worker.links import ChildLink
+from jmars.processes.health import Vital
+from jmars.processes.links import ChildLink
 from tests.sim.faults import Faults
 from tests.sim.loop import VirtualLoop
 
@@ -45,7 +45,7 @@ class _Transport(asyncio.Transport):
 
 
 class Tokens:
-    """What `worker.claims.Claims` is, without a file."""
+    """What `worker.claims.BatchSemaphore` is, without a file."""
 
     def __init__(self) -> None:
         self._count = 0

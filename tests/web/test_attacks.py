@@ -15,7 +15,7 @@ from jmars.errors import ClusterError, UnsupportedError
 from jmars.web.call_document import DocumentError, build
 from jmars.web.operand_document import document_of, graph_of
 from jmars.web.operand_values import decode, encode, function_of
-from jmars.worker.passing import PassingActor
+from jmars.worker.chunk_transfer import ChunkTransferActor
 from tests.web.conftest import call, listen, ref
 
 
@@ -173,7 +173,7 @@ class _Store:
 
 def test_nobody_reads_beside_a_chunk():
     memory = bytearray(range(256))
-    actor = PassingActor(_Store(), memory)
+    actor = ChunkTransferActor(_Store(), memory)
     assert asyncio.run(actor.gather(0, 8, 8, (2, 3), (24, 8)))[0] == bytes(range(136, 184))
     assert asyncio.run(actor.read(0, 60, 64)) == bytes(range(188, 192))
     for asked in ((0, 8, (9,), (8,)), (8, 8, (8,), (8,)), (-8, 8, (1,), (8,)), (56, 8, (2,), (-8,)), (0, 65, (), ())):

@@ -12,9 +12,9 @@ import numpy as np
 from jmars.actors.frames import pack
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.model.messages import JobTable
+from jmars.processes.health import Vital
 from jmars.storage.arena import Arena
 from jmars.worker import ExecutionActor
-from jmars.worker.health import Vital
 
 __all__ = ["Host", "program", "table"]
 

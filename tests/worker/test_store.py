@@ -11,7 +11,7 @@ import pytest
 from jmars.errors import ClusterError
 from jmars.storage.arena import SLAB
 from jmars.worker.store import StoreActor
-from tests.worker.storing_host import Host
+from tests.memory.buffer_host import Host
 
 
 def store_of(host: Host) -> tuple[StoreActor, Any]:

@@ -29,7 +29,7 @@ __all__ = ["AHEAD", "Prediction", "foretell", "predict", "slots"]
 
 AHEAD = 2  # batches that an executor has at once: one that it runs, one that waits beside it
 _PAGE = 4096  # bytes; slots are whole pages, and powers of two from 64 bytes to half a page
-_BATCH, _BATCH_SECONDS = 100, 0.005  # operands of a batch, and the time that it should take (worker/estimate.py)
+_BATCH, _BATCH_SECONDS = 100, 0.005  # operands of a batch, and the time that it should take (dispatch/estimate.py)
 
 
 @dataclass(frozen=True)

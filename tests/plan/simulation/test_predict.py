@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.config import config
+from jmars.dispatch.estimate import BATCH_OPERANDS, BATCH_SECONDS
 from jmars.graph import Dag
 from jmars.optimize import Compiled, compile_graph
 from jmars.plan import PlanGraph, Prediction, Profile, Workers, predict, simulate
 from jmars.plan.simulation.predict import _BATCH, _BATCH_SECONDS, AHEAD, foretell, slots
 from jmars.storage.arena import Allocator
 from jmars.tensor.tensor_graph import TensorGraph
-from jmars.worker.dispatching import WINDOW
-from jmars.worker.estimate import BATCH_OPERANDS, BATCH_SECONDS
+from jmars.worker.dispatcher import WINDOW
 
 MB = 2**20
 

@@ -1,0 +1,263 @@
+"""The executor process: runs kernels on shared memory, batch by batch.
+
+It is forked by the zygote, speaks with the control process over one socket and ends when that closes.
+
+Messages in: `("program", number, pickle)` makes a program known, `("forget",)` forgets them all; `("run", flag,
+operands, caps)` runs a batch, where an operand is `(program, output offset, input offsets, args)` and `flag` is the
+word of the arena's header that tells this job to stop; `caps` is None, or for each operand that calls a function of the
+user's `(bytes that it may take, whether what it takes is measured)` and None for the others; `private` tells how
+operands travel whose chunks have no known size, and what `("place", slot, why)` answers.
+
+Message out: `(count, microseconds, fresh, waited, error, shapes)`: so many more operands of the oldest batch are done;
+`microseconds`, `fresh` and `waited` are what `meter` reads of them; `error` is None, `(UNSIZED, bytes)` where the next
+one is computed and has no slot, or `(kind, class name, text, traceback, pickle, which fused operand, whether it may
+pass by itself)` of the next one, and then the rest of the batch is dropped, or `(TAKEN_BACK,)` where a whole batch was
+not begun because `claims` had no token for it, or, of no batch, `(KEPT, bytes)` that functions left behind; a kind
+MEMORY, of a function that wanted more than its cap, has behind that the bytes that it had and the cap. `shapes` holds
+(place in the report, shape) of chunks whose size was not known; where memory was measured or results were stored,
+(place, bytes) and (place, microseconds with the wait for a slot, microseconds without) stand behind it.
+Source: seed 003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import math
+import mmap
+import os
+import pickle
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from jmars.actors.frames import pack, recv_message
+from jmars.errors import ExecutionInterrupted, JmarsError, text_of
+from jmars.kernels import Program, compile_program, settled, take_member
+from jmars.model.messages import Raised
+from jmars.processes.batch_semaphore import BatchSemaphore
+from jmars.processes.meter import Meter
+from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
+from jmars.processes.unsized_runner import UnsizedRunner
+from jmars.storage.arena import HEADER
+from jmars.tensor.ops.blockwise.map_blocks import unpickled
+
+__all__ = ["FAILED", "INTERRUPTED", "KEPT", "MEMORY", "TAKEN_BACK", "UNSIZED", "run_executor"]
+
+FAILED, INTERRUPTED, UNSIZED, TAKEN_BACK = "failed", "interrupted", "unsized", "taken back"
+MEMORY, KEPT = "memory", "kept"
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
+REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
+TRIM_ALWAYS = 1 << 62
+TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch
+TRIM_PART = 32  # of the memory, shared by all workers: what freed memory they may keep, within the tenth of the limit
+
+
+class _Ready:
+    """A program compiled in this process."""
+
+    __slots__ = ("dtype", "inputs", "kernel", "loose", "shape", "work")
+
+    def __init__(self, blob: bytes) -> None:
+        program = cloudpickle.loads(blob)
+        self.kernel: Any = compile_program(program)
+        self.shape, self.dtype = program.output.shape, program.output.dtype
+        self.inputs = [(one.shape, one.dtype) for one in program.inputs]
+        self.work: int = program.work
+        self.loose = program if program.is_loose else None  # `UnsizedRunner` runs it
+
+
+class _Broken:
+    """A program that cannot be compiled here: every operand of it fails with the reason."""
+
+    shape: tuple[int, ...] = ()
+    dtype = np.dtype(bool)
+    inputs: tuple[Any, ...] = ()
+    work = 0
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    @property
+    def loose(self) -> Program | None:
+        """Raise what compiling raised."""
+        raise self.error
+
+    kernel: Any = None  # never called
+
+
+def run_executor(
+    link: socket.socket, arena_fd: int, arena_size: int, claims: BatchSemaphore, threads: int, workers: int = 1
+) -> None:
+    """Serve until the control process hangs up; as one of so many `workers`."""
+    memory = mmap.mmap(arena_fd, arena_size)
+    chunks = mmap.mmap(arena_fd, arena_size, access=mmap.ACCESS_READ)  # inputs: who writes there gets an error
+    flags = memoryview(memory)[:HEADER].cast("I")
+    programs: dict[int, _Ready | _Broken] = {}
+    read = link.makefile("rb", 1 << 16).read
+    private = UnsizedRunner(read, memory, chunks)
+    meter, granted = Meter(), RlimitGuard(arena_size)
+    np.seterr(all="ignore")  # a chunk's warning would be printed where nobody looks
+    gc.freeze()
+    trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # where memory is ample it stays, faulted
+    trim = ran_functions = False
+    while True:
+        if trim:
+            _trim_heap()
+            granted.trimmed()
+            trim = False
+        if ran_functions and (kept := granted.left_behind()) is not None:
+            link.sendall(pack((0, [], 0, 0, (KEPT, kept), [])))
+        ran_functions = False
+        try:
+            message = recv_message(read)
+        except (EOFError, ConnectionError):
+            os._exit(0)
+        if message[0] == "program":
+            try:
+                programs[message[1]] = _Ready(message[2])
+            except Exception as error:  # a user's function may raise anything when it is unpickled
+                programs[message[1]] = _Broken(error)
+            continue
+        if message[0] == "forget":
+            programs.clear()
+            compile_program.cache_clear()
+            unpickled.cache_clear()
+            continue
+        _, flag, operands, caps = message
+        if not claims.take():
+            link.sendall(pack((0, [], 0, 0, (TAKEN_BACK,), [])))
+            continue
+        if caps is not None:
+            settled()  # what is being compiled would take of the function's memory
+        scratch = _run_batch(link, programs, private, meter, granted, flags, flag, operands, caps)
+        ran_functions = caps is not None
+        trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # nobody knew what they take
+
+
+def _run_batch(
+    link: socket.socket,
+    programs: dict[int, _Ready | _Broken],
+    private: UnsizedRunner,
+    meter: Meter,
+    granted: RlimitGuard,
+    flags: memoryview,
+    flag: int,
+    operands: tuple[Any, ...],
+    caps: Sequence[tuple[int, bool] | None] | None,
+) -> int:
+    """Run one batch and report it; returns the most scratch that an operand used."""
+    elapsed: list[int] = []
+    shapes: list[tuple[int, tuple[int, ...]]] = []  # place in `elapsed` and shape of chunks whose size was not known
+    peaks: list[tuple[int, int]] = []  # place in `elapsed` and bytes that functions took whose memory is measured
+    stored: list[tuple[int, int, int]] = []  # place in `elapsed`, µs that storing took with the wait, and without
+    array, memory, chunks = np.ndarray, private.memory, private.chunks
+    scratch = 0
+    stop: Callable[[], bool] = lambda: bool(flags[flag])  # noqa: E731  (a closure over two locals, called between blocks)
+    before = reported = perf_counter()
+    meter.start()
+
+    def report(error: Any) -> None:
+        nonlocal operands, elapsed, shapes, peaks, stored, reported
+        reported = perf_counter()
+        computed, fresh, waited = meter.read(elapsed)
+        told = (len(elapsed), computed, fresh, waited, error, shapes)
+        link.sendall(pack((*told, peaks, stored) if peaks or stored else told))
+        operands, elapsed, shapes, peaks, stored = operands[len(elapsed) :], [], [], [], []
+
+    def ask(size: int) -> int:
+        """Where a chunk of `size` bytes may go; waiting for that is no time of the operand's."""
+        nonlocal before
+        asked = perf_counter()
+        report((UNSIZED, size))
+        slot = private.slot()
+        private.waited = perf_counter() - asked
+        before += private.waited
+        return slot
+
+    for number, out, ins, args in operands:
+        program = programs[number]
+        cap = None
+        if caps is not None:
+            cap, caps = caps[0], caps[1:]
+            if cap is None:
+                granted.end()
+            elif cap[1] or granted.cap != cap[0]:
+                granted.begin(*cap)  # it stays for the next ones of the batch that have the same
+        try:
+            if flags[flag]:
+                raise ExecutionInterrupted("the job was told to stop")
+            if program.loose is not None:
+                shape = private.run(program.kernel, program.loose, out, ins, args, stop, ask)
+                scratch = max(scratch, _found(program.loose, ins))  # a merge puts them together, unannounced
+                if shape is not None:
+                    shapes.append((len(elapsed), shape))
+                    storing, waiting = int(1e6 * private.storing), int(1e6 * private.waited)
+                    stored.append((len(elapsed), storing + waiting, storing))
+                    scratch = max(scratch, math.prod(shape) * program.dtype.itemsize)
+            else:
+                views = [array(shape, dtype, chunks, at) for (shape, dtype), at in zip(program.inputs, ins)]
+                program.kernel(array(program.shape, program.dtype, memory, out), views, args, stop)
+            if cap is not None and cap[1]:
+                granted.end()
+                peaks.append((len(elapsed), granted.peak()))
+                scratch = TRIM_ALWAYS
+        except ExecutionInterrupted:
+            granted.end()
+            report((INTERRUPTED, "", "", "", b"", -1, False))
+            return scratch
+        except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
+            taken = granted.taken() if cap is not None else 0
+            granted.end()
+            if cap is not None and is_out_of_memory(error):
+                report((MEMORY, *describe(error), taken, cap[0]))
+                return TRIM_ALWAYS
+            report((FAILED, *describe(error)))
+            return scratch
+        scratch = max(scratch, program.work)
+        now = perf_counter()
+        elapsed.append(int((now - before) * 1e6))
+        before = now
+        if now - reported > REPORT_SECONDS and len(elapsed) < len(operands):
+            report(None)
+    granted.end()
+    report(None)
+    return scratch
+
+
+def _found(program: Program, ins: Sequence[tuple[int, tuple[int, ...] | None]]) -> int:
+    """Bytes of the chunks that an operand reads whose sizes were not known before."""
+    return sum(math.prod(shape) * of.dtype.itemsize for of, (_, shape) in zip(program.inputs, ins) if shape is not None)
+
+
+def describe(error: BaseException) -> Raised:
+    """What is told of an exception; none of that raises."""
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
+    shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
+    trace = "".join(traceback.format_list(shown[-8:]))
+    member = take_member(error)
+    try:
+        blob = cloudpickle.dumps(error)
+        pickle.loads(blob)
+    except Exception:  # it cannot travel: name and text do
+        blob = b""
+    transient = isinstance(error, OSError) and not isinstance(error, JmarsError)
+    return type(error).__name__, text_of(error)[:10_000], trace[:20_000], blob, member, transient
+
+
+def _trim_heap() -> None:
+    """Hand freed memory back to the system."""
+    if sys.platform == "linux":
+        _libc().malloc_trim(0)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)

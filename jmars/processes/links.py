@@ -1,0 +1,328 @@
+"""The control process's end of each child process.
+
+`ChildLink` frames what is written and decodes what arrives; `Children` starts children through the zygote and tells
+when one is gone: only after the zygote saw it end, so that nothing of it can still write to shared memory. Where the
+system has no process or no file to give just now, it is asked again, less and less often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from jmars.actors.frames import Decoder, pack
+from jmars.errors import ProtocolError
+from jmars.processes.allocation_livelock import ProcessUsage
+from jmars.processes.batch_semaphore import BatchSemaphore
+from jmars.processes.health import Vital
+from jmars.processes.vitals import descendants, kills_for_memory, private_now, use, vitals
+from jmars.processes.zygote import Zygote
+from jmars.units import format_bytes
+
+__all__ = ["ChildLink", "Children", "ending"]
+
+RETRY_SECONDS, LONGEST_RETRY = 0.05, 2.0  # between two tries to start a process: the first, twice as long each time
+
+
+class ChildLink(asyncio.Protocol):
+    """One child process: what to send it, and whom to tell what it says.
+
+    Attributes
+    ----------
+    how
+        How it ended: "signal", "exit", "memory" (ended for what it took) or "stopped" (it did not run, and was ended).
+        Whoever ends it says so here before.
+    peak
+        The most bytes that it had in memory, shared memory counted; 0 until it has ended.
+    claims
+        By which a batch that it has not begun can be taken back.
+    """
+
+    def __init__(
+        self, name: str, heard: Callable[[ChildLink, Any], None], gone: Callable[[ChildLink, str], None]
+    ) -> None:
+        self.name = name
+        self.pid = 0
+        self.alive = True
+        self.how = ""
+        self.peak = 0
+        self.claims: BatchSemaphore | None = None
+        self._silent = False
+        self._offered = 0  # batches that wait for the child to be there
+        self._heard, self._gone = heard, gone
+        self._decoder = Decoder()
+        self._transport: asyncio.WriteTransport | None = None
+        self._waiting: list[bytes] = []
+
+    def send(self, message: Any) -> None:
+        """Write a message; before the child is up it waits here."""
+        frame = pack(message)
+        if self._transport is None:
+            self._waiting.append(frame)
+        else:
+            self._transport.write(frame)
+
+    def offer(self) -> None:
+        """A batch is about to be sent: the child may begin it."""
+        if not self.pid:
+            self._offered += 1
+        elif self.claims is not None:
+            self.claims.offer()
+
+    def unsend(self) -> None:
+        """What waits for a child that is not there yet is not for it any more."""
+        if not self.pid:
+            self._waiting.clear()
+            self._offered = 0
+
+    def waiting_batches(self) -> int:
+        """How many batches were offered before the child was there; asked once."""
+        offered, self._offered = self._offered, 0
+        return offered
+
+    def take_back(self) -> bool:
+        """Whether the last batch that was sent is ours again; the child has begun it otherwise."""
+        return self.claims is not None and self.alive and self.claims.take()
+
+    def silence(self) -> None:
+        """Nothing that the child says counts any more; it is about to be ended."""
+        self._silent = True
+
+    def kill(self, how: str = "") -> None:
+        """End the process at once, even a stopped one; never another that has its number now."""
+        if self.pid and self.alive:
+            self.how = self.how or how
+            try:
+                os.kill(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The child's socket is ours: write what waited."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if not self.alive:
+            transport.close()
+            return
+        for frame in self._waiting:
+            transport.write(frame)
+        self._waiting.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Messages of the child; what a dead one said last comes too late: its operands run again already."""
+        if not self.alive or self._silent:
+            return
+        try:
+            for message in self._decoder.feed(data):
+                self._heard(self, message)
+        except ProtocolError:
+            self.kill()  # a child that talks nonsense is replaced
+        except Exception as error:  # asyncio would hang up on the child, and of an OSError not even say why
+            what = {"message": f"what {self.name} said could not be acted on", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(what)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The child hung up; a process that lives on without its socket is ended."""
+        self.kill()
+
+    def close(self) -> None:
+        """Hang up; the child ends itself."""
+        if self._transport is not None:
+            self._transport.close()
+        if self.claims is not None:
+            self.claims.close()
+
+    def ended(self, why: str) -> None:
+        """The zygote saw the process end, or it cannot even die and nobody waits for it any more."""
+        if self.alive:
+            self.alive = False
+            self._gone(self, why)
+            self.close()
+
+
+class Children:
+    """The child processes of a host by name.
+
+    Attributes
+    ----------
+    trouble
+        Why no process can be started just now; "" where that is not so.
+    """
+
+    def __init__(self, zygote: Zygote, zygote_lost: Callable[[], None]) -> None:
+        self.trouble = ""
+        self._zygote = zygote
+        self._zygote_lost = zygote_lost
+        self._links: dict[str, ChildLink] = {}
+        self._by_pid: dict[int, ChildLink] = {}
+        self._starting: dict[str, tuple[str, tuple[Any, ...], float]] = {}  # name: role, args, seconds before a retry
+        self._ends: dict[str, socket.socket] = {}  # our ends of those that are being forked
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._retries: dict[str, asyncio.TimerHandle] = {}
+        self._memory_kills = kills_for_memory()
+        self._gone: dict[int, Callable[[], None]] = {}
+        asyncio.get_running_loop().add_reader(zygote.link, self._heard_zygote)
+
+    @property
+    def zygote(self) -> int:
+        """The process that forks the others."""
+        return self._zygote.pid
+
+    def start(self, link: ChildLink, role: str, *args: Any) -> None:
+        """Fork a process for `link`, as soon as the system lets us."""
+        self._links[link.name] = link
+        self._starting[link.name] = (role, args, RETRY_SECONDS)
+        self._try(link)
+
+    def _try(self, link: ChildLink) -> None:
+        self._retries.pop(link.name, None)
+        role, args, _ = self._starting[link.name]
+        ours = theirs = claims = None
+        try:
+            ours, theirs = socket.socketpair()
+            fds = [theirs.fileno()]
+            if role == "executor":
+                claims = BatchSemaphore()
+                fds.append(claims.fd)
+            self._zygote.fork(link.name, role, fds, *args)
+        except OSError as error:
+            for one in (ours, theirs, claims):
+                if one is not None:
+                    one.close()
+            if error.errno in (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN):
+                return  # the zygote is gone, and so is the cluster: `_heard_zygote` says so
+            self._try_later(link, f"{error.strerror} (errno {error.errno})")
+            return
+        theirs.close()
+        ours.setblocking(False)
+        link.claims, self._ends[link.name] = claims, ours
+
+    def _try_later(self, link: ChildLink, why: str) -> None:
+        """The system has no process or file to give: ask again."""
+        self.trouble = why
+        role, args, wait = self._starting[link.name]
+        self._starting[link.name] = (role, args, min(2 * wait, LONGEST_RETRY))
+        self._retries[link.name] = asyncio.get_running_loop().call_later(wait, self._try, link)
+
+    def pids(self) -> dict[str, int]:
+        """Process ids by name."""
+        return {link.name: pid for pid, link in self._by_pid.items() if link.alive}
+
+    def _heard_zygote(self) -> None:
+        try:
+            messages = self._zygote.read()
+        except EOFError:
+            asyncio.get_running_loop().remove_reader(self._zygote.link)
+            self._zygote_lost()
+            return
+        for message in messages:
+            if message[0] == "forked":
+                _, name, pid = message
+                self._forked(self._links[name], pid)
+            elif message[0] == "failed":
+                _, name, number = message
+                link = self._links[name]
+                self._ends.pop(name).close()
+                if link.claims is not None:
+                    link.claims.close()
+                self._try_later(link, f"{os.strerror(number)} (errno {number})")
+            else:
+                _, pid, status, peak = message
+                self._ended(pid, status, peak)
+
+    def _forked(self, link: ChildLink, pid: int) -> None:
+        link.pid = pid
+        for _ in range(link.waiting_batches()):
+            link.offer()
+        self._by_pid[pid] = link
+        del self._starting[link.name]
+        self.trouble = ""
+        end = self._ends.pop(link.name)
+        task = asyncio.ensure_future(asyncio.get_running_loop().create_unix_connection(lambda: link, sock=end))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _ended(self, pid: int, status: int, peak: int) -> None:
+        link = self._by_pid.pop(pid, None)
+        if link is None:
+            return
+        link.peak = peak
+        if not link.how:
+            link.how = "exit" if not os.WIFSIGNALED(status) else "signal"
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+                kills = kills_for_memory()
+                if kills > self._memory_kills:
+                    link.how = "memory"
+                self._memory_kills = kills
+        given_up = self._gone.pop(pid, None)
+        if given_up is not None:
+            given_up()
+        else:
+            link.ended(ending(status, link.how, peak))
+
+    def vitals(self, pids: Iterable[int]) -> dict[int, Vital]:
+        """How these processes are."""
+        return vitals(pids)
+
+    def private(self, pid: int) -> int:
+        """Bytes that a process and all that it has started have for themselves."""
+        return sum(map(private_now, [pid, *descendants(pid)]))
+
+    def use(self, pid: int) -> ProcessUsage | None:
+        """What a process has used."""
+        return use(pid)
+
+    def kill_all(self, link: ChildLink, how: str) -> None:
+        """End a process and all that it has started."""
+        started = descendants(link.pid)
+        link.kill(how)
+        for pid in started:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+    def wake_zygote(self) -> None:
+        """Let the zygote go on, if a signal has stopped it."""
+        os.kill(self._zygote.pid, signal.SIGCONT)
+
+    def give_up(self, link: ChildLink, why: str, gone: Callable[[], None]) -> None:
+        """A process was ended and cannot die: go on as if it had; `gone` is called when it is really gone."""
+        self._gone[link.pid] = gone
+        link.ended(why)
+
+    def close(self) -> None:
+        """Hang up on all children and the zygote."""
+        asyncio.get_running_loop().remove_reader(self._zygote.link)
+        for timer in self._retries.values():
+            timer.cancel()
+        for end in self._ends.values():
+            end.close()
+        for link in self._by_pid.values():
+            link.close()
+        self._zygote.link.close()
+
+
+def ending(status: int, how: str = "", peak: int = 0) -> str:
+    """What a wait status says, in words."""
+    if how == "memory":
+        most = f" (it had {format_bytes(peak)} in memory)" if peak else ""
+        return f"killed for the memory that it took{most}"
+    if how == "cancelled":
+        return "ended by jmars for its cancelled job"
+    if how == "stopped":
+        return "ended because it did not run any more: stopped by a signal or frozen"
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"signal {number}"
+        hint = " (often the system's out-of-memory killer)" if number == signal.SIGKILL else ""
+        return f"killed by {name}{hint}"
+    return f"ended with exit status {os.waitstatus_to_exitcode(status)}"

@@ -1,0 +1,170 @@
+"""The memory that a user's function may take in its executor: a cap on what the process has for itself.
+
+While the function runs the system refuses private memory beyond the cap, so the function gets a MemoryError at the line
+that asks for too much, and no other process loses memory to it. What the chunks lie in does not count, nor what the
+process had before. Used by `executor`. Source: RELIABILITY 4.2, row 9; setrlimit(2), RLIMIT_DATA: since Linux 4.7 all
+private writable memory counts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import threading
+from contextlib import suppress
+from resource import RLIM_INFINITY, RLIMIT_DATA, getrlimit, setrlimit
+from time import monotonic
+
+import numpy as np
+
+from jmars.errors import JmarsError
+from jmars.processes.vitals import descendants, private_now
+from jmars.storage.arena import PAGE
+
+__all__ = ["RlimitGuard", "is_out_of_memory"]
+
+STACKS = 2**24  # bytes of stacks of threads: the system counts all that they may use, and they use little of it
+STACK = 2**19  # bytes of each that Python starts
+STEP = 2**22  # bytes by which what functions left behind must differ to be told anew
+LOOK_SECONDS = 0.25  # between two looks at children and shared memory
+RETAINED = 2**25  # bytes of heap beyond what it was at the start from which on free parts of it are counted
+_WORDS = (  # the last two: C code that got no memory and forgot to say so
+    "cannot allocate memory",
+    "failed to map segment",
+    "can't start new thread",
+    "error return without exception set",
+    "returned null without setting an exception",
+)
+
+
+class RlimitGuard:
+    """The cap of one process."""
+
+    def __init__(self, arena_size: int = 0) -> None:
+        threading.stack_size(STACK)
+        self._arena_size = arena_size
+        self._bare = self._beside = self._told = 0  # bytes: before functions ran, of children and shared, told last
+        self._look_again = 0.0
+        self._is_warm = False  # whether libraries have taken what they keep for good
+        self.cap = -1  # bytes that may be taken now; -1 for any number
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self._soft, self._hard = getrlimit(RLIMIT_DATA)
+        self._start = self._pages()[5] * PAGE
+        self._before = 0  # bytes that the process had for itself when the cap began
+        self.trimmed()
+        self._resident = 0  # and bytes of all kinds, where the peak is measured
+
+    def begin(self, cap: int, measured: bool = False) -> None:
+        """From now on this process may take `cap` bytes more than it has; `measured` where `peak` is asked later."""
+        if not self._is_warm:
+            _warm()
+            self._is_warm = True
+            pages = self._pages()
+            self._bare = (pages[1] - pages[2]) * PAGE
+        pages = self._pages()
+        data = pages[5] * PAGE
+        if data > self._start + RETAINED:
+            data -= min(_free_heap(), data)  # the function may use that first
+        self.cap, self._before, self._resident = cap, (pages[1] - pages[2]) * PAGE, 0
+        if measured:
+            self._resident = pages[1] * PAGE
+            with suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # some containers have none
+                file.write("5")  # the most that was resident counts from now on
+        limit = data + cap + STACKS
+        setrlimit(RLIMIT_DATA, (limit if self._soft == RLIM_INFINITY else min(limit, self._soft), self._hard))
+
+    def taken(self) -> int:
+        """Bytes that the process has now beyond what it had when the cap began."""
+        pages = self._pages()
+        return max(0, (pages[1] - pages[2]) * PAGE - self._before)
+
+    def trimmed(self) -> None:
+        """Freed memory was handed back to the system."""
+        pages = self._pages()
+        self._least = (pages[1] - pages[2]) * PAGE
+
+    def left_behind(self) -> int | None:
+        """Bytes that functions have left in this process and its children; None where that was told, or hardly moved.
+
+        Counted from the first cap on. Children, and memory that is shared with them, are looked at now and then.
+        """
+        if not self._is_warm:
+            return None
+        pages, now = self._pages(), monotonic()
+        if now >= self._look_again:
+            children = sum(map(private_now, descendants(os.getpid())))
+            self._beside, self._look_again = children + _shared(self._arena_size), now + LOOK_SECONDS
+        kept = max(0, (pages[1] - pages[2]) * PAGE - self._bare) + self._beside
+        if abs(kept - self._told) < STEP:
+            return None
+        self._told = kept
+        return kept
+
+    def kept(self) -> int:
+        """Bytes that the process has beyond what it had when it last handed memory back: functions freed some of it."""
+        pages = self._pages()
+        return max(0, (pages[1] - pages[2]) * PAGE - self._least)
+
+    def end(self) -> None:
+        """Any number again, if there is a cap."""
+        if self.cap >= 0:
+            setrlimit(RLIMIT_DATA, (self._soft, self._hard))
+            self.cap = -1
+
+    def peak(self) -> int:
+        """The most bytes that were resident beyond what was when the cap began; asked where that was measured."""
+        with open("/proc/self/status", "rb") as status:
+            for line in status:
+                if line.startswith(b"VmHWM:"):
+                    return max(0, int(line.split()[1]) * 1024 - self._resident)
+        return 0
+
+    def _pages(self) -> list[int]:
+        return list(map(int, os.pread(self._statm, 128, 0).split()))
+
+
+def _warm() -> None:
+    """Have the library of linear algebra take its buffers now: where it gets none it ends the process."""
+    square = np.ones((128, 128))  # smaller ones need no buffer
+    np.linalg.solve(square + np.eye(128), square @ square)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that there was no memory: as itself, or as what others make of it."""
+    if isinstance(error, JmarsError):
+        return False
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    return isinstance(error, ImportError | RuntimeError | OSError | SystemError) and any(
+        word in str(error).lower() for word in _WORDS
+    )
+
+
+def _shared(arena_size: int) -> int:
+    """Bytes of memory that this process maps to share it with others, the arena left out."""
+    total = 0
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            span, mode, _, _, inode, *path = line.split(maxsplit=5)
+            if mode[3] == "s" and inode != "0" and path and path[0].startswith(("/dev/zero", "/memfd:", "/dev/shm/")):
+                begin, end = (int(one, 16) for one in span.split("-"))
+                total += (end - begin) * (end - begin != arena_size)
+    return total
+
+
+class _Mallinfo(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks")
+    ] + [("keepcost", ctypes.c_size_t)]
+
+
+def _free_heap() -> int:
+    """Bytes of the heap that are free, and count as the process's still."""
+    try:
+        ask = ctypes.CDLL(None).mallinfo2
+    except AttributeError:  # a C library that does not tell
+        return 0
+    ask.restype = _Mallinfo
+    return int(ask().fordblks)

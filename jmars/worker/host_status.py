@@ -1,0 +1,157 @@
+"""How this host stands: what each worker does, who waits for memory or for the disk, who holds them, who died.
+
+`standing` only reads; it is asked when somebody wants to know why nothing moves, never on the way of an operand.
+`process_state` asks the system itself, since a stopped process cannot answer. Used by the host's `why`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from jmars.dispatch.worker_state import Death, Worker
+from jmars.memory.buffer_manager import AllocationRequest
+from jmars.model.messages import JobTable
+from jmars.model.standing import DeathStanding, HostStanding, LineStanding, MemoryStanding, WorkerStanding
+from jmars.processes.health import Vital
+from jmars.processes.vitals import vitals
+from jmars.storage.arena import PAGE
+
+if TYPE_CHECKING:
+    from jmars.worker.execution import ExecutionActor
+
+__all__ = ["process_state", "standing"]
+
+FIRST = 5  # of those who wait that are told one by one
+_STATES = {"S": "sleeps", "I": "sleeps", "D": "waits for a disk", "t": "held by a debugger"}
+_VITALS = {Vital.STOPPED: "stopped", Vital.FROZEN: "frozen", Vital.GONE: "is gone"}
+
+
+def standing(execution: ExecutionActor) -> HostStanding:
+    """The host at this moment."""
+    jobs = execution.jobs.by_number
+    line = execution.storing.line
+    return {
+        "workers": [_worker(execution, worker) for worker in execution.workers],
+        "queued": {jobs[number].job: n for number, n in execution.queue.count().items() if number in jobs},
+        "line": [_waits(execution, request) for request, _ in zip(line, range(FIRST))],
+        "waiting": dict(Counter(jobs[one.job].job if one.rank >= 0 else "" for one in line)),
+        "reading": [_waits(execution, request) for request in execution.storing.loading[:FIRST]],
+        "memory": _memory(execution, list(jobs.values())),
+        "disk": execution.storing.moving(),
+        "deaths": [_died(death) for death in execution.deaths],
+    }
+
+
+def _died(death: Death) -> DeathStanding:
+    found: DeathStanding = {
+        "worker": death.worker,
+        "pid": death.pid,
+        "job": death.job,
+        "operand": death.operand,
+        "what": death.what and f"operand {death.what}",
+        "how": death.why,
+        "peak": death.peak,
+        "cap": death.cap,
+        "seconds": monotonic() - death.time,
+    }
+    return found
+
+
+def process_state(pid: int) -> str:
+    """What the system says of a process: runs, sleeps, stopped, frozen, waits for a disk, is gone."""
+    vital = vitals([pid])[pid]
+    if vital is not Vital.RUNS:
+        return _VITALS[vital]
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            letter = file.read().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "is gone"
+    return _STATES.get(letter, "runs")
+
+
+def _worker(execution: ExecutionActor, worker: Worker) -> WorkerStanding:
+    found: WorkerStanding = {
+        "name": worker.name,
+        "pid": worker.link.pid,
+        "process": process_state(worker.link.pid) if worker.link.pid else "",
+        "state": worker.state or ("idle" if worker.link.pid else "starting"),
+        "job": "",
+        "operand": -1,
+        "what": "",
+        "seconds": 0.0,
+        "usual": 0.0,
+        "behind": 0,
+    }
+    if worker.batches and worker.batches[0].operands:
+        batch = worker.batches[0]
+        table, operand = batch.table, batch.operands[0]
+        found["job"], found["operand"], found["what"] = table.job, operand, _words(table, operand)
+        found["state"] = worker.state or ("busy" if batch.asking is None else "asks")
+        found["seconds"] = max(0.0, monotonic() - worker.since)
+        number = execution.programs.numbers(table)[table.program[operand]]
+        found["usual"] = execution.ledger.estimate.known(number)
+        found["behind"] = worker.running - 1
+    return found
+
+
+def _words(table: JobTable, operand: int) -> str:
+    row = table.program[operand]
+    return f"operand {table.programs[row].name}" if row >= 0 else "a stored chunk"
+
+
+def _waits(execution: ExecutionActor, request: AllocationRequest) -> LineStanding:
+    """One who waits, and what it has no room for yet."""
+    chunks = execution.chunks
+    sizes = [chunks.size(one) for one in request.chunks if one in chunks.memory or one in chunks.disk]
+    missing = [chunks.size(one) for one in request.chunks if one not in chunks.memory and one in chunks.disk]
+    lacks = sum(map(_pages, missing))
+    if request.size is not None and request.slot < 0:
+        lacks += _pages(request.size)
+    if request.scratch and request.promised < 0:
+        lacks += request.scratch
+    table, operand = execution.admission.owner(request)
+    return {
+        "job": table.job if table is not None else "",
+        "operand": operand,
+        "what": request.what.removeprefix("the "),
+        "needs": sum(map(_pages, sizes)) + _pages(request.size or 0) + request.scratch,
+        "lacks": lacks,
+    }
+
+
+def _pages(size: int) -> int:
+    return -(-size // PAGE) * PAGE
+
+
+def _memory(execution: ExecutionActor, tables: Sequence[JobTable]) -> MemoryStanding:
+    """Every slot by who holds it."""
+    chunks, size_of = execution.chunks, execution.chunks.allocator.size_of
+    held = {table.job: 0 for table in tables}
+    kept = viewed = 0
+    spans = [(table.base, table.base + len(table.chunk), table.job) for table in tables]
+    for chunk, offset in chunks.memory.items():
+        size = size_of(offset)
+        viewed += size if chunk in chunks.pins else 0
+        for first, end, job in spans:
+            if first <= chunk < end:
+                held[job] += size
+                break
+        else:
+            kept += size
+    for worker in execution.workers:  # slots that running operands write into
+        for batch in worker.batches:
+            held[batch.table.job] = held.get(batch.table.job, 0) + sum(size_of(slot) for slot in batch.outs if slot)
+    arena = execution.chunks.allocator
+    return {
+        "capacity": arena.capacity,
+        "used": arena.used,
+        "jobs": held,
+        "kept": kept,
+        "viewed": viewed,
+        "promised": execution.admission.quota.granted - execution.graph_room.held,
+        "graphs": execution.graph_room.held,
+    }

@@ -1,0 +1,189 @@
+"""Ledger: what a job took is told when it ends, and learnt; a profile that cannot be kept breaks nothing."""
+
+import asyncio
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from jmars.dispatch.ledger import Ledger
+from jmars.kernels.expression import Expression, Node
+from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
+from jmars.model.messages import JobTable
+from jmars.plan import Profile, signature
+from jmars.storage.arena import PAGE, Allocator
+from jmars.storage.chunks import Chunks
+from jmars.dispatch import ledger as module
+
+F8 = np.dtype("f8")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("JMARS_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def negative(n: int = 1000) -> Program:
+    chunk = ChunkType((n,), F8)
+    return single("neg", (chunk,), Elementwise(Expression((F8,), (Node("negative", (0,), F8),)), (0,), chunk))
+
+
+class Host:
+    """A ledger over an arena, with nothing that runs."""
+
+    def __init__(self) -> None:
+        self.arena = Allocator(64 * PAGE)
+        self.chunks = Chunks(self.arena, lambda chunk: chunk)
+        self.storing = SimpleNamespace(disk_seconds=0.0)
+        self.ledger = Ledger(self.arena, self.chunks, self.storing, 2)
+        self.table: JobTable
+
+    def open(self, stored: tuple[int, ...] = (), operands: int = 1) -> None:
+        """A job of so many operands, which reads these chunks."""
+        n = operands + len(stored)
+        lists = {name: [0] * n for name in ("inputs", "nbytes", "work", "rank", "readers")}
+        program, chunk = [-1] * len(stored) + [0] * operands, [*stored, *range(1000, 1000 + operands)]
+        self.table = JobTable(
+            "job", 1, [], program, args=None, base=1000, chunk=chunk, kept=0, stored=range(len(stored)), **lists
+        )
+        self.ledger.open_job(self.table)
+
+    def close(self) -> dict:
+        return self.ledger.close_job(self.table, [negative()])
+
+
+def test_a_job_tells_the_most_memory_that_it_took_beside_what_lay_there():
+    host = Host()
+    host.arena.allocate(4 * PAGE)  # the result of another job
+    host.open()
+    slot = host.arena.allocate(10 * PAGE)
+    host.arena.free(slot)
+    assert host.close()["peak"] == 10 * PAGE
+    host.open()
+    assert host.close()["peak"] == 0
+
+
+def test_chunks_that_a_job_reads_count_as_its_own():
+    host = Host()
+    host.chunks.memory[7] = host.arena.allocate(4 * PAGE)
+    host.open(stored=(7,))
+    host.arena.allocate(PAGE)
+    assert host.close()["peak"] == 5 * PAGE
+
+
+def test_a_job_tells_what_was_spilled_while_it_ran():
+    host = Host()
+    host.chunks.spilled = 100
+    host.open()
+    host.chunks.spilled += 50
+    assert host.close()["spilled"] == 50
+
+
+def test_operands_teach_the_profile_when_their_job_ends():
+    host = Host()
+    host.open()
+    for seconds in (0.1, 0.2, 0.3):
+        host.ledger.estimate.learn(0, seconds)
+    known = signature(negative())
+    assert host.ledger.profile.seconds(known.key, known.size) is None
+    host.close()
+    assert host.ledger.profile.seconds(known.key, known.size) == pytest.approx(0.2)
+    assert host.ledger.profile.seconds(known.family, known.size) == pytest.approx(0.2)
+    assert host.ledger.estimate.take() == {}
+    assert host.ledger.estimate.seconds(0) > 0
+
+
+@pytest.mark.parametrize("users", [False, True])
+def test_what_a_users_function_takes_says_nothing_of_other_kernels(users):
+    host = Host()
+    chunk = ChunkType((1000,), F8)
+    slept = single("nap", (chunk,), Call(print, (), (0,), chunk, users=users))
+    host.open()
+    host.ledger.estimate.learn(0, 1.0)
+    host.ledger.close_job(host.table, [slept])
+    assert (host.ledger.profile.scale == 1.0) is users
+
+
+def test_operands_on_fresh_memory_do_not_spoil_what_is_known():
+    host, known = Host(), signature(negative())
+    host.open()
+    host.ledger.estimate.learn(0, 0.9, fresh=PAGE)
+    host.close()
+    assert host.ledger.profile.seconds(known.key, known.size) == 0.9
+    host.open()
+    host.ledger.estimate.learn(0, 0.9, fresh=PAGE)
+    host.ledger.estimate.learn(0, 0.1)
+    host.close()
+    assert host.ledger.profile.seconds(known.key, known.size) == 0.1
+
+
+def test_disk_and_dispatch_are_learnt_from_jobs_that_use_them():
+    host = Host()
+    disk, dispatch = host.ledger.profile.disk, host.ledger.profile.dispatch
+    host.open()
+    host.close()
+    assert (host.ledger.profile.disk, host.ledger.profile.dispatch) == (disk, dispatch)
+    host.open(operands=module.LEAST_OPERANDS)
+    host.chunks.spilled = module.LEAST_MOVED
+    host.storing.disk_seconds = 0.001
+    host.close()
+    assert host.ledger.profile.disk > disk
+    assert host.ledger.profile.dispatch != dispatch
+
+
+def test_waiting_for_a_core_makes_others_busy_not_operands_dear():
+    host, known = Host(), signature(negative())
+    host.open()
+    host.ledger.estimate.learn(0, 0.1)
+    host.ledger.waited = 0.1  # as long as it computed
+    host.close()
+    assert host.ledger.profile.seconds(known.key, known.size) == 0.1
+    assert host.ledger.profile.busy == pytest.approx(1.5)  # the newest job counts half
+    host.open()
+    host.ledger.estimate.learn(0, 0.1)
+    host.close()
+    assert host.ledger.profile.busy == pytest.approx(1.25)
+
+
+def test_what_was_learnt_is_there_in_the_next_session():
+    host, known = Host(), signature(negative())
+    host.open()
+    host.ledger.estimate.learn(0, 0.25)
+    host.close()
+    host.ledger.save()
+    other = Host()
+    other.ledger.load()
+    assert other.ledger.profile.seconds(known.key, known.size) == 0.25
+
+
+def test_a_cache_that_cannot_be_used_is_said_once_in_the_log_and_breaks_nothing(cache: Path, caplog):
+    cache.write_text("a file where the folder should be")
+    host = Host()
+    with caplog.at_level(logging.WARNING):
+        host.ledger.load()
+    assert "what operands cost is not kept" in caplog.text
+    assert host.ledger.profile == Profile()
+    host.ledger.profile.observe("a", 8, 1.0)
+    host.ledger.save()
+    assert host.ledger.profile.changed == {"a"}
+
+
+def test_what_was_learnt_is_saved_when_a_job_ends_but_not_at_every_end(cache: Path):
+    async def two_jobs() -> None:
+        host = Host()
+        host.ledger._saved = -module.SAVE_SECONDS  # long ago
+        saves = set()
+        for _ in range(2):
+            host.open()
+            host.ledger.estimate.learn(0, 0.25)
+            host.close()
+            saves.add(host.ledger._saving)
+            await host.ledger._saving
+        assert len(saves) == 1  # the second end came too soon
+        assert host.ledger.profile.changed  # and what it taught waits
+
+    asyncio.run(two_jobs())
+    assert Profile.load().costs

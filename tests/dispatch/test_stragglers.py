@@ -1,0 +1,61 @@
+"""What should run elsewhere: decided from how workers stand, without clocks or processes."""
+
+from jmars.dispatch.stragglers import LEAST_LATE, WAITS_BEHIND, Stragglers, WorkerLoad
+
+IDLE = WorkerLoad(idle=True)
+
+
+def busy(seconds, **more):
+    return WorkerLoad(seconds=seconds, program=7, **more)
+
+
+def test_what_waits_behind_one_that_runs_long_is_taken_for_whoever_is_free_first():
+    late = Stragglers()
+    assert late.choose([busy(1.0, waits=True), IDLE]) == ([0], [])
+    assert late.choose([busy(WAITS_BEHIND / 2, waits=True), IDLE]) == ([], [])
+    assert late.choose([busy(1.0, waits=True), busy(1.0)]) == ([0], [])
+
+
+def test_where_memory_is_short_as_many_are_taken_as_are_idle_the_longest_first():
+    late = Stragglers()
+    workers = [busy(1.0, waits=True), busy(3.0, waits=True), busy(2.0, waits=True)]
+    assert late.choose([*workers, IDLE], tight=True) == ([1], [])
+    assert late.choose(workers, tight=True) == ([], []), "its inputs are read while it waits"
+
+
+def test_what_waits_for_a_process_that_does_not_run_is_taken_though_nobody_is_idle():
+    assert Stragglers().choose([busy(0.0, waits=True, stuck=True), busy(5.0)]) == ([0], [])
+
+
+def test_a_copy_is_made_of_what_takes_half_as_long_again_as_three_quarters_of_its_like():
+    late = Stragglers()
+    late.learn(7, [1_000_000 * n for n in (2, 3, 4, 4, 100)])
+    assert late.limit(7, usual=22.0) == 6.0
+    assert late.choose([busy(5.9, usual=22.0, repeatable=True), IDLE]) == ([], [])
+    assert late.choose([busy(6.1, usual=22.0, repeatable=True), IDLE]) == ([], [(0, 1)])
+
+
+def test_short_operands_are_late_a_second_beyond_their_mean_and_unknown_ones_never():
+    late = Stragglers()
+    late.learn(7, [100] * 50)
+    assert late.limit(7, usual=1e-4) == 1e-4 + LEAST_LATE
+    assert late.choose([busy(60.0, usual=0.0, repeatable=True), IDLE]) == ([], [])
+
+
+def test_what_may_not_run_twice_or_has_a_copy_already_gets_none():
+    assert Stragglers().choose([busy(60.0, usual=1.0, repeatable=False, stuck=True), IDLE]) == ([], [])
+
+
+def test_a_process_that_does_not_run_has_all_it_holds_copied_at_once():
+    assert Stragglers().choose([busy(0.0, repeatable=True, stuck=True), IDLE]) == ([], [(0, 1)])
+
+
+def test_what_nobody_has_begun_goes_before_copies():
+    workers = [busy(60.0, usual=1.0, repeatable=True, waits=True), IDLE]
+    assert Stragglers().choose(workers) == ([0], [])
+
+
+def test_each_idle_worker_runs_one_copy():
+    late = Stragglers()
+    workers = [busy(9.0, usual=1.0, repeatable=True), busy(9.0, usual=1.0, repeatable=True), IDLE]
+    assert late.choose(workers) == ([], [(0, 2)])

@@ -1,0 +1,54 @@
+"""StopFlags: each open job has a word of its own. Programs: many small or few large ones are kept between jobs."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from jmars.dispatch.worker_state import REMEMBERED, REMEMBERED_BYTES, Programs, StopFlags, Worker
+from jmars.errors import ClusterError
+from jmars.kernels.program import Call, ChunkType, single
+from jmars.storage.arena import HEADER
+
+
+def test_a_job_is_stopped_by_no_word_of_another_however_many_came_between():
+    memory = bytearray(HEADER)
+    words = memoryview(memory).cast("I")
+    flags = StopFlags(memoryview(memory))
+    flags.open_job(1)
+    for number in range(2, 3000):
+        flags.open_job(number)
+        flags.stop(number)
+        assert not words[flags.word(1)]
+        flags.close_job(number)
+    flags.open_job(3000)
+    flags.stop(1)
+    assert words[flags.word(1)] and not words[flags.word(3000)]
+
+
+def test_more_open_jobs_than_words_are_refused_and_the_next_fits_when_one_is_closed():
+    flags = StopFlags(memoryview(bytearray(HEADER)))
+    for number in range(1024):
+        flags.open_job(number)
+    with pytest.raises(ClusterError, match="1024 jobs are open"):
+        flags.open_job(1024)
+    flags.close_job(7)
+    flags.open_job(1024)
+
+
+def test_programs_are_forgotten_when_they_are_many_or_bring_much_along_and_no_job_is_open():
+    def forgets(sizes):
+        """Whether jobs with a program of so many bytes each leave none behind."""
+        programs, worker, found = Programs(), Worker(0), False
+        worker.link = SimpleNamespace(send=lambda message: None)
+        for number, size in enumerate(sizes):
+            call = Call(print, (number, bytes(size)), (), ChunkType((1,), np.dtype("u1")))
+            table = SimpleNamespace(number=number, programs=[single("f", (), call)])
+            programs.open_job(table)
+            programs.make_known(worker, programs.numbers(table)[0], table, 0)
+            found = programs.close_job(table)
+        return found
+
+    assert not forgets([10] * 100) and not forgets([REMEMBERED_BYTES // 2])
+    assert forgets([10] * (REMEMBERED + 1)) and forgets([REMEMBERED_BYTES // 2] * 2)
+    assert not forgets([REMEMBERED_BYTES, 10])  # counted anew

@@ -1,0 +1,54 @@
+"""A `BufferManager` without processes, for tests of who gets memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jmars.memory.buffer_manager import AllocationRequest, BufferManager
+from jmars.storage.arena import SLAB, Allocator
+from jmars.storage.chunks import Chunks, Place
+
+
+class Host:
+    """A `BufferManager` over four slots, and a mover that notes what it is told and does it when asked to."""
+
+    def __init__(self) -> None:
+        self.arena = Allocator(4 * SLAB)
+        self.chunks = Chunks(self.arena, next_use=lambda chunk: chunk)
+        self.told: list[tuple[Any, ...]] = []
+        self.said: list[Any] = []  # who was granted which slot, or refused why
+        self.storing = BufferManager(
+            self.arena, self.chunks, lambda _: self, set, lambda: True, lambda *_: None, lambda: 0
+        )
+
+        self.storing.trouble.patience = 0.0
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        self.told.append(message)
+
+    def store(self, *chunks: int) -> None:
+        for chunk in chunks:
+            self.chunks.memory[chunk] = self.arena.allocate(SLAB)
+
+    def spilled(self, *chunks: int) -> None:
+        for chunk in chunks:
+            self.chunks.disk[chunk] = Place(f"file-{chunk}", b"", SLAB)
+
+    def ask(self, name: str, chunks: Any = (), slots: int = 0) -> AllocationRequest:
+        def refused(error: Exception) -> None:
+            self.said.append((name, type(error)))
+
+        def granted(slot: int) -> None:
+            self.said.append((name, slot))
+
+        request = AllocationRequest(chunks, slots * SLAB or None, granted, refused, name)
+        self.storing.ask(request)
+        return request
+
+    def move(self, error: str = "") -> None:
+        while self.told:
+            what, chunk, *_ = self.told.pop(0)
+            if what == "spill":
+                self.storing.heard(self, ("spilled", chunk, f"file-{chunk}", b"", error))
+            elif what == "load":
+                self.storing.heard(self, ("loaded", chunk, error))

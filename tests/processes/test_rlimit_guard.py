@@ -1,0 +1,145 @@
+"""The cap on a process's own memory: held in a process of the test's own, so that a mistake harms nobody."""
+
+import errno
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from resource import RLIMIT_DATA, getrlimit, setrlimit
+
+import cloudpickle
+import numpy as np
+import pytest
+
+from jmars.errors import MemoryLimitError
+from jmars.memory.udf_memory import LEAST_SLACK
+from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
+
+MiB = 2**20
+
+
+PROGRAM = """
+import pickle, sys
+import cloudpickle
+try:
+    answer = cloudpickle.load(sys.stdin.buffer)()
+except BaseException as error:
+    answer = error
+sys.stdout.buffer.write(pickle.dumps(answer))
+"""
+
+
+def apart(function):
+    """What `function` gives in a process of its own: a new one, whose heap has nothing free to fall back on."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=cloudpickle.dumps(function),
+        stdout=subprocess.PIPE,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    answer = pickle.loads(done.stdout)
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def grab(cap, size):
+    """Whether an array of `size` bytes is refused under a cap, what was taken when it was, and whether it is later."""
+    granted = RlimitGuard()
+    granted.begin(cap)
+    try:
+        kept = np.ones(20 * MiB, np.uint8)
+        np.ones(size, np.uint8)
+        refused = False
+    except MemoryError:
+        refused = True
+    taken = granted.taken()
+    granted.end()
+    after = np.ones(size, np.uint8).nbytes == size
+    return refused, taken, after, kept.nbytes
+
+
+def test_what_goes_beyond_the_cap_is_refused_and_what_was_taken_told_and_after_it_all_is_as_before():
+    refused, taken, after, _ = apart(lambda: grab(60 * MiB, 100 * MiB))
+    assert refused and 20 * MiB <= taken < 60 * MiB and after
+
+
+def test_what_stays_below_the_cap_is_not_refused():
+    assert not apart(lambda: grab(200 * MiB, 100 * MiB))[0]
+
+
+def test_a_limit_that_the_user_has_set_on_the_processes_is_neither_raised_nor_an_error():
+    def work():
+        setrlimit(RLIMIT_DATA, (2**31, 2**31))  # as `ulimit -d` does, or a batch system
+        granted = RlimitGuard()
+        granted.begin(2**33)
+        under = getrlimit(RLIMIT_DATA)
+        granted.end()
+        return under, getrlimit(RLIMIT_DATA)
+
+    assert apart(work) == ((2**31, 2**31), (2**31, 2**31))
+
+
+def test_what_a_process_keeps_of_freed_memory_counts_until_it_is_handed_back():
+    def work():
+        granted = RlimitGuard()
+        block = np.ones(64 * MiB, np.uint8)  # more than ever comes from what the heap has free
+        kept = granted.kept()
+        granted.trimmed()
+        return kept, granted.kept(), len(block)
+
+    kept, later, _ = apart(work)
+    assert kept >= 60 * MiB and later < MiB
+
+
+def test_the_peak_is_measured_where_that_is_asked():
+    def work():
+        granted = RlimitGuard()
+        granted.begin(300 * MiB, measured=True)
+        np.ones(100 * MiB, np.uint8)
+        granted.end()
+        return granted.peak()
+
+    assert 95 * MiB <= apart(work) < 130 * MiB
+
+
+def test_linear_algebra_under_a_small_cap_raises_or_runs_and_ends_no_process():
+    def work():
+        granted = RlimitGuard()
+        granted.begin(LEAST_SLACK)
+        square, ends = np.eye(600), []
+        for function in (np.linalg.eigh, np.linalg.svd, np.linalg.inv, lambda x: x @ x):
+            try:
+                function(square)
+                ends.append("ran")
+            except MemoryError:
+                ends.append("refused")
+        granted.end()
+        return ends
+
+    assert set(apart(work)) <= {"ran", "refused"} and len(apart(work)) == 4
+
+
+def test_no_cap_costs_nothing_to_end():
+    assert apart(lambda: RlimitGuard().end()) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libx.so: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_errors_that_say_that_there_was_no_memory(error):
+    assert is_out_of_memory(error)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("cannot allocate memory"), OSError(errno.ENOSPC, "x"), MemoryLimitError("ours")]
+)
+def test_errors_that_say_something_else(error):
+    assert not is_out_of_memory(error)

@@ -1,0 +1,119 @@
+"""Who gets what next: jobs take turns, and nothing is bound behind what runs long."""
+
+import numpy as np
+
+from jmars.kernels.program import Call, ChunkType, single
+from jmars.worker.dispatcher import WINDOW
+from tests.worker.steps_host import Host, in_loop, program, table
+
+DONE = (1, [2_000_000], 0, 0, None, [])
+TAKEN_BACK = (0, [], 0, 0, ("taken back", "", "", "", b"", -1, False), [])
+USERS = [program(users=True)]
+
+
+def sent(host, worker):
+    """(job, operands) of each batch that a worker has."""
+    return [(batch.table.number, list(batch.operands)) for batch in host.execution.workers[worker].batches]
+
+
+def job(number, operands, programs=USERS):
+    return table(number, programs, [0] * operands, [()] * operands)
+
+
+@in_loop
+def test_what_waits_behind_a_long_function_runs_where_a_worker_is_free_first():
+    with Host(workers=2) as host:
+        host.run(job(1, 4), 0, 1, 2, 3)
+        assert sent(host, 0) == [(1, [0]), (1, [2])] and sent(host, 1) == [(1, [1]), (1, [3])]
+        host.children.token = True
+        for worker in host.execution.workers:
+            worker.since -= 1.0  # nobody knew that it takes so long
+        assert host.execution.rescue.look()
+        assert ("interrupted", ("job-1", [2], 0)) in host.scheduler.told
+        host.execution.enqueue_graph("job-1", [2, 3], [0, 0])
+        assert sent(host, 0) == [(1, [0])] and sent(host, 1) == [(1, [1])], "nothing waits behind what runs long"
+        host.say(*DONE, worker=1)
+        host.say(*TAKEN_BACK, worker=1)
+        assert sent(host, 1)[0] == (1, [2]), "it was sent to the other one first"
+
+
+@in_loop
+def test_an_earlier_job_and_a_later_one_that_waited_in_a_window_take_turns():
+    with Host(workers=2) as host:
+        host.execution.open_job(job(1, 2))
+        host.run(job(2, 4), 0, 1, 2, 3)
+        host.children.token = True
+        for worker in host.execution.workers:
+            worker.since -= 1.0
+        host.execution.rescue.look()
+        host.execution.enqueue_graph("job-2", [2, 3], [0, 1])
+        host.execution.enqueue_graph("job-1", [0, 1], [0, 0])
+        for worker in (1, 0):
+            host.say(*DONE, worker=worker)
+            host.say(*TAKEN_BACK, worker=worker)
+        assert sent(host, 1)[0] == (1, [0]) and sent(host, 0)[0] == (2, [2])
+
+
+@in_loop
+def test_time_that_a_job_had_alone_is_not_taken_off_its_turns():
+    with Host() as host:
+        host.execution.open_job(job(1, 40))
+        host.execution.open_job(job(2, 1))
+        host.execution.open_job(job(3, 20))
+        host.execution.enqueue_graph("job-1", list(range(40)), [0] * 40)
+        host.execution.enqueue_graph("job-2", [0], [0])
+        ran = []
+
+        def run(number):
+            for _ in range(number):
+                ran.append(sent(host, 0)[0][0])
+                host.say(*DONE)
+
+        run(20)  # job 2 has ended soon, and job 1 is alone then
+        host.execution.enqueue_graph("job-3", list(range(20)), [0] * 20)
+        run(WINDOW + 12)
+        assert ran.count(2) == 1 and 5 <= ran.count(3) <= 7, "it had half of the time since it came"
+
+
+@in_loop
+def test_where_memory_is_short_the_earlier_job_goes_first():
+    for tight, order in ((False, [1, 1, 1, 2, 1]), (True, [1, 1, 1, 1, 2])):
+        with Host() as host:
+            host.execution.open_job(table(1, USERS, [0] * 4, [()] * 4, tight=tight))
+            host.execution.open_job(job(2, 1))
+            host.execution.enqueue_graph("job-1", [0, 1, 2, 3], [0] * 4)  # two of them are sent, and then one begins
+            host.execution.enqueue_graph("job-2", [0], [0])
+            ran = []
+            while sent(host, 0):
+                ran.append(sent(host, 0)[0][0])
+                host.say(*DONE)
+            assert ran == order
+
+
+@in_loop
+def test_nothing_waits_behind_what_is_known_to_run_long_but_where_memory_is_short():
+    for tight, held in ((False, [[0]]), (True, [[0], [1]])):
+        with Host() as host:
+            one = table(1, USERS, [0, 0], [(), ()], tight=tight)
+            host.execution.open_job(one)
+            (number,) = host.execution.programs.numbers(one)
+            host.execution.ledger.estimate.learn(number, 3.0)
+            host.execution.enqueue_graph("job-1", [0, 1], [0, 0])
+            assert [operands for _, operands in sent(host, 0)] == held
+            host.say(*DONE)
+            assert [operands for _, operands in sent(host, 0)] == [[1]]
+
+
+@in_loop
+def test_no_more_is_gathered_ahead_than_the_workers_soon_read():
+    line, out = ChunkType((-1,), np.dtype("u1")), ChunkType((4096,), np.dtype("u1"))
+    merge = single("merge", [line], Call(len, (), (0,), out, True, 4096, alone=True, gathers=True))
+    bounds = (np.array([[0, 64]]).tobytes(),)
+    readers = 30
+    rows, inputs, args = [0] + [1] * readers, [(), *[(0,)] * readers], [(), *[(bounds,)] * readers]
+    with Host(pages=200, workers=2) as host:
+        host.run(table(1, [program(), merge], rows, inputs, args=args), 0)
+        host.say(1, [1000], 0, 0, None, [])
+        host.execution.enqueue_graph("job-1", list(range(1, readers + 1)), [0] * readers)
+        assert len(host.execution.storing.gathers) == WINDOW * 2, "the others wait in the queue, without memory"
+        assert len(host.execution.queue) == readers - WINDOW * 2

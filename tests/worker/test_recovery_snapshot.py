@@ -1,0 +1,136 @@
+"""RecoverySnapshot: a new scheduler is told what became of every operand, whoever was told before."""
+
+import asyncio
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+
+from jmars.errors import MemoryLimitError
+from jmars.worker.recovery_snapshot import RecoverySnapshot
+from jmars.worker.remote_scheduler import Orders, RemoteScheduler
+
+
+class Workers:
+    """A WorkerPort that only remembers what was ordered."""
+
+    def __init__(self, refuses=False):
+        self.ordered, self.refuses = [], refuses
+
+    def open_job(self, table):
+        if self.refuses:
+            raise MemoryLimitError("too large; use less")
+        self.ordered.append("open_job")
+
+    def __getattr__(self, method):
+        return lambda *args: self.ordered.append((method, *args))
+
+
+def host(refuses=False):
+    """RecoverySnapshot, what was sent, the ports of both directions, and the workers."""
+    chunks = SimpleNamespace(memory={7: 0, 9: 0, 100: 0}, disk={8: None}, moving=set(), doomed={9})
+    known, sent = RecoverySnapshot(chunks), []
+    reports = RemoteScheduler(lambda method, args: sent.append((method, *args)), known)
+    workers = Workers(refuses)
+    return known, sent, reports, Orders(workers, reports, known), workers
+
+
+def table(job="job-1", number=1, base=5):
+    return pickle.dumps(SimpleNamespace(job=job, number=number, base=base, program=[0] * 6))
+
+
+def unpacked(data):
+    return np.frombuffer(data, "<u4").tolist()
+
+
+def test_the_announcement_tells_where_each_operand_stands():
+    known, sent, reports, orders, _ = host()
+    orders.open_job(table())
+    orders.enqueue_graph("job-1", [0, 1, 2, 3], [0, 0, 1, 1])
+    reports.started("job-1", [0, 1], 0)
+    reports.started("job-1", [2], 1)
+    reports.finished("job-1", [0], 0, {0: (3,)}, [10])
+    reports.finished("job-1", [2], 1)
+    reports.lost("job-1", [1], 0, "killed")
+    told = known.as_data([])["jobs"]["job-1"]
+    assert (told["number"], told["base"]) == (1, 5)
+    assert unpacked(told["queued"]) == [3]
+    assert told["running"] == []
+    assert [(worker, unpacked(ids)) for worker, ids in told["stored"]] == [(0, [0]), (1, [2])]
+    assert told["sizes"] == {0: (3,)}
+    assert [message[0] for message in sent] == ["started", "started", "finished", "finished", "lost"]
+
+
+def test_lost_chunks_are_not_announced_and_those_that_clients_bring_are_named():
+    known, _, reports, orders, _ = host()
+    orders.open_job(table())
+    reports.finished("job-1", [2, 3], 0)
+    reports.chunks_lost([5 + 2], "a bad checksum")
+    told = known.as_data([(100, 1)])
+    assert [unpacked(ids) for _, ids in told["jobs"]["job-1"]["stored"]] == [[3]]
+    assert np.frombuffer(told["chunks"], "<i8").tolist() == [7, 8, 100]  # 9 is freed as soon as it lies still
+    assert told["besides"] == [(100, 1)]  # kept perhaps, though nobody was told: neither free nor gone
+
+
+def test_an_order_that_cannot_be_acted_on_ends_its_job_alone():
+    _, sent, _, orders, workers = host()
+    orders.open_job(table())
+
+    def fails(job, *args):
+        raise KeyError("injected")
+
+    workers.enqueue_graph = workers.replan = fails
+    orders.many([("enqueue_graph", ("job-1", [0], [0])), ("free_chunks", ([7],))])
+    orders.replan("job-1", [0], [0], [])
+    assert [message[:2] for message in sent] == [("broken", "job-1")] * 2 and "KeyError: 'injected'" in sent[0][2]
+    assert workers.ordered[-1] == ("free_chunks", [7])
+
+
+def test_orders_about_jobs_that_were_refused_change_nothing():
+    known, sent, _, orders, workers = host(refuses=True)
+    orders.open_job(table())
+    orders.enqueue_graph("job-1", [0], [0])
+    orders.stop_execution("job-1")
+    orders.replan("job-1", [], [], [])
+    orders.close_job("job-1")
+    ((method, job, operand, error),) = sent
+    assert (method, job, operand) == ("refused", "job-1", -1)
+    assert isinstance(pickle.loads(error), MemoryLimitError)
+    assert workers.ordered == [] and known.jobs == {}
+
+
+def test_what_closed_jobs_took_is_told_to_a_scheduler_that_may_not_know():
+    known, sent, reports, orders, _ = host()
+    orders.open_job(table())
+    orders.close_job("job-1")
+    reports.closed("job-1", {"makespan": 1.0})
+    assert known.as_data([])["closed"] == {"job-1": {"makespan": 1.0}}
+    assert sent[-1] == ("closed", "job-1", {"makespan": 1.0})
+    orders.open_job(table(number=2))
+    assert known.as_data([])["closed"] == {}
+
+
+def test_a_job_that_is_given_up_goes_with_all_its_chunks_and_without_a_report():
+    async def test():
+        known, sent, reports, orders, workers = host()
+        orders.open_job(table())
+        waiting = asyncio.ensure_future(orders.give_up("job-1"))
+        await asyncio.sleep(0)
+        assert [one[0] for one in workers.ordered[1:]] == ["stop_execution", "close_job"]
+        assert not waiting.done()
+        reports.closed("job-1", {})
+        await waiting
+        assert workers.ordered[-1] == ("free_chunks", range(5, 11))
+        assert sent == [] and known.jobs == {}
+        await orders.give_up("job-1")
+
+    asyncio.run(test())
+
+
+def test_a_job_that_was_stopped_is_announced_as_such():
+    known, _, _, orders, workers = host()
+    orders.open_job(table())
+    assert not known.as_data([])["jobs"]["job-1"]["stopped"]
+    orders.stop_execution("job-1")
+    assert known.as_data([])["jobs"]["job-1"]["stopped"]
+    assert workers.ordered[-1] == ("stop_execution", "job-1")

@@ -1,0 +1,113 @@
+"""What users' functions leave behind in executors: held against the memory, bounded, and given back."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jmars.memory.udf_memory import LEAST_SLACK
+from jmars.processes.executor import INTERRUPTED, KEPT, UNSIZED
+from jmars.worker.retained_memory import RECYCLED, bound
+from tests.worker.steps_host import Host, in_loop, program, table
+
+DONE = (1, [5], 0, 0, None, [])
+PAGES = 64 * LEAST_SLACK // 4096
+USERS = [program(users=True)]
+
+
+def kept(size):
+    return (0, [], 0, 0, (KEPT, size), [])
+
+
+def host(workers=1):
+    return Host(pages=PAGES, workers=workers)
+
+
+def killed(one):
+    ends = []
+    for name, link in one.children.links.items():
+        link.kill = lambda how="", name=name, link=link: (ends.append(name), setattr(link, "how", how))
+    return ends
+
+
+def gone(one, worker=0):
+    link = one.children.links[f"worker-{worker}"]
+    link.ended(link.how)
+
+
+@given(*[st.integers(0, 2**40)] * 3, st.integers(0, 100))
+def test_a_bound_never_grows_beyond_what_may_grow(first, slack, most, renewed):
+    assert first <= bound(first, slack, most, renewed) <= bound(first, slack, most, renewed + 1) <= first + most
+
+
+@in_loop
+def test_what_functions_keep_is_held_against_the_memory_for_chunks():
+    with host() as one:
+        ends, slack = killed(one), one.execution.admission.grants.slack
+        one.say(*kept(slack // 2))
+        assert one.held()["promised"] == 0, "a little is within the tenth by which a limit may be missed"
+        one.say(*kept(slack + 5 * 4096))
+        assert one.held()["promised"] == 5 * 4096 and not ends
+        one.say(*kept(0))
+        assert one.held()["promised"] == 0
+
+
+@in_loop
+def test_a_process_in_which_memory_piles_up_is_replaced_when_it_rests_and_nobody_is_blamed():
+    with host() as one:
+        ends, slack = killed(one), one.execution.admission.grants.slack
+        one.run(table(1, USERS, [0, 0], [(), ()]), 0, 1)
+        worker = one.execution.workers[0]
+        one.say(*kept(100))  # after its first functions
+        one.say(*kept(2 * slack))  # the first operand is reported next, and the second one has begun
+        assert worker.state == RECYCLED and not ends
+        one.say(*DONE)
+        assert not ends and one.batches()
+        one.say(*DONE)
+        assert ends == ["worker-0"] and not worker.batches
+        gone(one)
+        assert worker.state == "" and worker.kept == 0 and one.held()["promised"] == 0
+        assert "lost" not in one.scheduler.names() and not one.execution.deaths
+
+
+@in_loop
+def test_what_a_process_needs_from_the_first_on_is_no_reason_and_each_renewal_gives_more_room():
+    with host() as one:
+        slack = one.execution.admission.grants.slack
+        for more in (2, 3, 5, 5):
+            ends = killed(one)
+            one.say(*kept(6 * slack))
+            one.say(*kept(6 * slack + (more - 1) * slack * (more > 2)))
+            assert not ends, "it was replaced for as much before"
+            one.say(*kept(6 * slack + more * slack))
+            assert ends == ["worker-0"]
+            gone(one)
+
+
+@in_loop
+def test_who_finds_no_room_has_processes_replaced_that_keep_memory():
+    with host(workers=2) as one:
+        ends = killed(one)
+        one.say(*kept(one.arena.capacity // 2), worker=1)
+        assert not ends and one.held()["promised"] > 0
+        need = one.arena.capacity * 3 // 4
+        one.run(table(1, [program(size=need)], [0], [()]), 0)
+        assert ends == ["worker-1"] and one.held()["line"] == 1 and "refused" not in one.scheduler.names()
+        gone(one, 1)
+        assert one.held()["line"] == 0 and len(one.batches(0)) + len(one.batches(1)) == 1
+
+
+@in_loop
+def test_who_waits_for_a_place_in_a_process_that_keeps_too_much_runs_again_in_another():
+    with host() as one:
+        ends, slack = killed(one), one.execution.admission.grants.slack
+        one.run(table(1, [program(sized=False)], [0], [()]), 0)
+        one.say(*kept(one.arena.capacity // 2 + slack))
+        size = one.arena.capacity * 2 // 5
+        one.say(0, [], 0, 0, (UNSIZED, size), [])
+        assert one.children.sent["worker-0"][-1] == ("place", 0, ""), "else it would wait for its own end"
+        assert one.held()["line"] == 0 and not ends
+        one.say(0, [], 0, 0, (INTERRUPTED, "", "", "", b"", 0, False), [])
+        assert ends == ["worker-0"] and "failed" not in one.scheduler.names()
+        gone(one)
+        one.execution.enqueue_graph("job-1", [0], [0])
+        ((_, _, [(_, (slot, _), *_)], _),) = one.batches()
+        assert one.arena.size_of(slot) >= size

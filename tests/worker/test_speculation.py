@@ -1,0 +1,140 @@
+"""Copies and batches taken back: one result counts, and all that either held is free at the end."""
+
+from jmars.worker import speculation
+from tests.worker.steps_host import Host, in_loop, program, table
+
+NOTHING = {"slots": 0, "promised": 0, "line": 0, "pins": 0, "batches": 0}
+DONE = (1, [5], 0, 0, None, [])
+
+
+def late(host, work=4096):
+    """One operand runs on the first worker, and a copy of it on the second."""
+    host.run(table(1, [program(work=work)], [0], [()]), 0)
+    first = host.execution.workers[0]
+    host.execution.workers[0].state = "suspect"
+    host.execution.rescue.look()
+    second = host.execution.workers[1]
+    assert second.batches[0].twin is first.batches[0] and second.batches[0].is_copy
+    assert host.held() == {"slots": 2 * 8192, "promised": 2 * 4096, "line": 0, "pins": 0, "batches": 2}
+    return first, second
+
+
+def finished(host):
+    return [args[1:3] for name, args in host.scheduler.told if name == "finished"]
+
+
+def gone(host, worker, how="signal"):
+    link = host.children.links[f"worker-{worker}"]
+    link.how = link.how or how
+    link.ended(how)
+
+
+def killed(host):
+    """Have every `kill` noted."""
+    ends = []
+    for name, link in host.children.links.items():
+        link.kill = lambda how="", name=name, link=link: (ends.append((name, how)), setattr(link, "how", how))
+    return ends
+
+
+@in_loop
+def test_the_copy_is_first_and_the_other_process_ends_with_its_slot():
+    with Host(workers=2) as host:
+        first, _ = late(host)
+        ends = killed(host)
+        host.say(*DONE, worker=1)
+        assert finished(host) == [([0], 1)] and ends == [("worker-0", "discarded")]
+        assert not first.batches and len(first.debris) == 1 and host.held()["promised"] == 0
+        host.say(*DONE, worker=0)  # what it says now is not heard
+        gone(host, 0)
+        assert finished(host) == [([0], 1)] and host.held() == NOTHING
+        assert [args[3] for name, args in host.scheduler.told if name == "worker_moved"] == ["replaced"]
+        assert not host.execution.deaths  # it did nothing wrong
+
+
+@in_loop
+def test_the_first_one_is_first_and_the_copys_process_ends():
+    with Host(workers=2) as host:
+        _, second = late(host)
+        ends = killed(host)
+        host.say(*DONE, worker=0)
+        assert finished(host) == [([0], 0)] and ends == [("worker-1", "discarded")]
+        gone(host, 1)
+        assert host.held() == NOTHING and not second.debris
+
+
+@in_loop
+def test_when_the_first_ones_process_dies_the_copy_goes_on_and_nobody_is_told():
+    with Host(workers=2) as host:
+        _, second = late(host)
+        gone(host, 0)
+        assert "lost" not in host.scheduler.names() and "interrupted" not in host.scheduler.names()
+        assert second.batches[0].twin is None and not second.batches[0].is_copy
+        host.say(*DONE, worker=1)
+        assert finished(host) == [([0], 1)] and host.held() == NOTHING
+
+
+@in_loop
+def test_when_the_copys_process_dies_the_first_one_goes_on():
+    with Host(workers=2) as host:
+        first, _ = late(host)
+        gone(host, 1)
+        assert "lost" not in host.scheduler.names() and first.batches[0].twin is None
+        host.say(*DONE, worker=0)
+        assert finished(host) == [([0], 0)] and host.held() == NOTHING
+
+
+@in_loop
+def test_of_two_that_were_told_to_stop_only_the_last_one_is_told():
+    with Host(workers=2) as host:
+        late(host)
+        for worker in (1, 0):
+            host.say(0, [], 0, 0, ("interrupted", "", "", "", b"", -1, False), [], worker=worker)
+        told = [args for name, args in host.scheduler.told if name == "interrupted"]
+        assert told == [("job-1", [0], 0)] and host.held() == NOTHING
+
+
+@in_loop
+def test_no_copy_is_made_of_a_users_function_nor_where_there_is_no_memory_for_it():
+    with Host(workers=2) as host:
+        host.run(table(1, [program(users=True)], [0], [()]), 0)
+        host.execution.workers[0].state = "suspect"
+        host.execution.rescue.look()
+        assert not host.execution.workers[1].batches
+    with Host(pages=3, workers=2) as host:
+        host.run(table(1, [program(work=4096)], [0], [()]), 0)
+        host.execution.workers[0].state = "suspect"
+        host.execution.rescue.look()
+        assert not host.execution.workers[1].batches
+        assert host.held() == {"slots": 8192, "promised": 4096, "line": 0, "pins": 0, "batches": 1}
+
+
+@in_loop
+def test_who_waited_behind_the_loser_is_interrupted_and_not_to_blame():
+    with Host(workers=2) as host:
+        host.run(table(1, [program()], [0, 0], [(), ()]), 0)
+        host.execution.workers[0].state = "suspect"
+        host.execution.rescue.look()
+        host.execution.workers[0].state = ""
+        host.execution.enqueue_graph("job-1", [1], [0])
+        killed(host)
+        host.say(*DONE, worker=1)
+        gone(host, 0)
+        assert ("interrupted", ("job-1", [1], 0)) in host.scheduler.told and "lost" not in host.scheduler.names()
+
+
+@in_loop
+def test_what_ran_while_the_machine_slept_is_not_late_and_what_was_seen_to_run_long_is(monkeypatch):
+    with Host(workers=2) as host:
+        job = table(1, [program()], [0], [()])
+        host.run(job, 0)
+        first, second = host.execution.workers
+        now = first.since
+        host.execution.ledger.estimate.learn(host.execution.programs.numbers(job)[0], 0.1)
+        monkeypatch.setattr(speculation, "monotonic", lambda: now)
+        copied = []
+        for passed in (0.25, 600.0, 0.25, 0.25):
+            now += passed
+            host.execution.rescue.look()
+            copied.append(bool(second.batches))
+        assert copied == [False, False, False, True]
