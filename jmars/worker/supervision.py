@@ -1,10 +1,10 @@
-"""The processes of a host: started, told to stop, looked after, found dead or not running, and replaced.
+"""Starts, watches and replaces the child processes of a host.
 
-`ProcessSupervisor` keeps one executor process for each worker, for as long as the cluster lives. What a process held
-when it died goes back to the scheduler, which has it run elsewhere. A process that lives and does not run is seen in
-/proc (`health` decides): its waiting batch is taken back, what it runs is copied if that does no harm, and after some seconds
-it is ended. While work is under way `ProcessSupervisor` looks four times a second. Used by `execution`.
-Source: seed 003, "未来工作" (worker fail-over); RELIABILITY 4.4 (2).
+`ProcessSupervisor` keeps one executor process for each worker while the cluster lives. The scheduler reschedules the
+operands of a process that died. /proc shows processes that are alive and do not run (`health` decides): their waiting
+batch is revoked, a speculative copy of their running batch starts if that does no harm, and after some seconds they
+are killed. The supervisor looks four times a second while work is under way.
+Source: docs/explanation/seeds.md, "Future work".
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from jmars.dispatch import ledger as module
 from jmars.dispatch.ledger import Ledger
 from jmars.kernels.expression import Expression, Node
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
@@ -15,7 +16,6 @@ from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
 from jmars.storage.arena import PAGE, Allocator
 from jmars.storage.chunks import Chunks
-from jmars.dispatch import ledger as module
 
 F8 = np.dtype("f8")
 
