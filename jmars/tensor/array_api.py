@@ -1,8 +1,8 @@
 """The Python array API standard (2025.12) on jmars.
 
-It is what `x.__array_namespace__()` gives and `jmars.array_api` names: libraries written for the standard call it
-without knowing jmars. NumPy 2's main namespace follows the standard, so these are the functions of `jmars.tensor`;
-what of arrays lies on the "cpu" is NumPy's answer too. `dir` lists what the standard asks for.
+`x.__array_namespace__()` returns this module, also named `jmars.array_api`, so that libraries written for the standard
+work on tensors. NumPy 2's main namespace follows the standard, so most functions are those of `jmars.tensor`. `dir`
+lists the names of the standard.
 Source: https://data-apis.org/array-api/2025.12/.
 """
 
@@ -41,58 +41,58 @@ _OURS = """
 """.split()  # noqa: SIM905
 
 
-# What the standard spells or gives otherwise than NumPy
+# Functions whose signature or result in the standard differs from NumPy's
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
-    """Elements moved into [min, max]; either may be None."""
+    """Limit elements to [min, max]; either bound may be None."""
     return FUNCTIONS["clip"](x, min, max)
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """Each line along `axis` in order."""
+    """Sort along an axis."""
     found = FUNCTIONS["sort"](x, axis, stable=stable)
     return FUNCTIONS["flip"](found, axis) if descending else found
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """Positions that would sort each line along `axis`; equal elements keep their order if it is `stable`."""
+    """Return the positions that sort an array along `axis`; with `stable`, equal elements keep their order."""
     if not descending:
         return FUNCTIONS["argsort"](x, axis, stable=stable)
-    last = x.shape[axis] - 1  # the lines read backwards, so that of equal elements the first comes last, and then first
+    last = x.shape[axis] - 1  # flipped twice, so that equal elements keep their order
     return FUNCTIONS["flip"](last - FUNCTIONS["argsort"](FUNCTIONS["flip"](x, axis), axis, stable=stable), axis)
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
-    """Grids of coordinates, one for each line."""
+    """Make coordinate grids from one-dimensional arrays."""
     return tuple(FUNCTIONS["meshgrid"](*arrays, indexing=indexing))
 
 
 def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
-    """The arrays in the one shape that they broadcast to."""
+    """Broadcast arrays to their common shape."""
     return tuple(FUNCTIONS["broadcast_arrays"](*arrays))
 
 
 class __array_namespace_info__(type(np.__array_namespace_info__())):  # type: ignore[misc]
-    """What there is, as NumPy says it: dtypes, capabilities, and one device."""
+    """NumPy's information on dtypes and capabilities; the only device is "cpu"."""
 
     def devices(self) -> tuple[str, ...]:
-        """All devices."""
+        """Return all devices."""
         return tuple(super().devices())
 
 
 class _Linalg(ModuleType):
-    """`jmars.tensor.linalg`, but for eigenvalues: the standard has them complex, whatever they are."""
+    """`jmars.tensor.linalg` with complex eigenvalues, as the standard demands."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_linalg, name)
 
     def eigvals(self, x: Any, /) -> Any:
-        """Eigenvalues of square matrices, complex."""
+        """Compute the complex eigenvalues of square matrices."""
         return _complex(_linalg.eigvals(x))
 
     def eig(self, x: Any, /) -> Any:
-        """Eigenvalues and eigenvectors of square matrices, complex."""
+        """Compute the complex eigenvalues and eigenvectors of square matrices."""
         values, vectors = found = _linalg.eig(x)
         return type(found)(_complex(values), _complex(vectors))
 
@@ -105,9 +105,9 @@ linalg = _Linalg(f"{__name__}.linalg", _linalg.__doc__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NUMPYS or name == "lib":  # np.lib's functions find ours by NumPy's protocols
+    if name in _NUMPYS or name == "lib":  # np.lib's functions call ours through NumPy's protocols
         return getattr(np, name)
-    if name in FUNCTIONS:  # beside the standard's also what else there is, as NumPy does it: xarray asks for einsum
+    if name in FUNCTIONS:  # names beyond the standard, too: xarray needs einsum
         return FUNCTIONS[name]
     raise AttributeError(f"neither the array API standard {__array_api_version__} nor jmars.tensor knows {name!r}")
 

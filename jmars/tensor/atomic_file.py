@@ -1,8 +1,8 @@
-"""A file that gets its name when it is complete: what is written to files by `save` and its like.
+"""Atomic file writes: a file appears under its name only when it is complete. `save` and its like write so.
 
-Until then it has none, where the file system can do that (O_TMPFILE), and is opened through /proc by the workers, which
-are on the same host: nothing is left of it even if this process is killed. Elsewhere it has a name beside, of its own,
-and what a process that was killed has left so is removed when the same file is written again.
+Where the file system supports O_TMPFILE, the unfinished file has no name, and workers of the same host open it through
+/proc; nothing is left if this process is killed. Elsewhere it has a temporary name in the same folder; a later write of
+the same file removes the temporary files of killed processes.
 Source: open(2) and proc(5) of Linux.
 """
 
@@ -23,19 +23,19 @@ TMPFILE = getattr(os, "O_TMPFILE", 0)
 
 @contextmanager
 def atomic_file(path: str, keep: bool = True) -> Iterator[str]:
-    """Where this process and the workers write what becomes the file `path`, and replaces what had that name.
+    """Yield a temporary path that this process and the workers can write; at the end it replaces the file `path`.
 
     Parameters
     ----------
     path
-        Absolute.
+        Absolute path.
     keep
-        Whether it becomes that file; else it is gone at the end.
+        False: remove the temporary file at the end and leave `path` alone.
 
     Raises
     ------
     OSError
-        If there can be no such file; names `path`, not where it was written.
+        If the file cannot be made; the error names `path`, not the temporary path.
     """
     named = f"{path}.{_here()}-{os.getpid()}-{secrets.token_hex(4)}.part"
     _remove_left(path)
@@ -44,7 +44,7 @@ def atomic_file(path: str, keep: bool = True) -> Iterator[str]:
     try:
         yield part
         if keep and descriptor >= 0:
-            os.link(f"/proc/self/fd/{descriptor}", named, src_dir_fd=descriptor)  # only so Python follows the link
+            os.link(f"/proc/self/fd/{descriptor}", named, src_dir_fd=descriptor)  # with src_dir_fd the link is followed
         if keep:
             os.replace(named, path)
     except OSError as error:
@@ -59,22 +59,22 @@ def atomic_file(path: str, keep: bool = True) -> Iterator[str]:
 
 
 def _here() -> str:
-    """Among which processes the number of one means it: of this boot of this host, and of this container."""
+    """Identify the space of process numbers: this boot of this host, and this container."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             boot = file.read()
         return xxhash.xxh3_64_hexdigest(boot + str(os.stat("/proc/self/ns/pid").st_ino).encode())[:8]
     except OSError:
-        return "elsewhere"  # nobody knows whether its writer lives
+        return "elsewhere"  # the writer's process number means nothing here
 
 
 def _remove_left(path: str) -> None:
-    """Remove what writers of this file left that have ended."""
+    """Remove temporary files of this path whose processes have ended."""
     folder, name = os.path.split(path)
     pattern = re.compile(rf"{re.escape(name)}\.{_here()}-([0-9]+)-[0-9a-f]{{8}}\.part")
     try:
         found = [(one, int(match[1])) for one in os.listdir(folder) if (match := pattern.fullmatch(one))]
-    except OSError:  # who makes the file finds out what is wrong
+    except OSError:  # making the file will raise the error
         return
     for one, pid in found:
         if not os.path.exists(f"/proc/{pid}"):
@@ -83,10 +83,10 @@ def _remove_left(path: str) -> None:
 
 
 def _unnamed(path: str) -> int:
-    """A file without a name in the folder of `path`, open; -1 where that cannot be."""
+    """Open a file without a name in the folder of `path`; -1 if the file system does not support that."""
     if not TMPFILE or not os.path.isdir("/proc/self/fd"):
         return -1
     try:
         return os.open(os.path.dirname(path), TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
-    except OSError:  # who opens it by a name finds out what is wrong, if it is the folder
+    except OSError:  # if the folder is wrong, opening the named file raises
         return -1

@@ -1,9 +1,9 @@
-"""Chunks and the operands on them, in flat arrays: `ChunkGrid`, `ChunkGraphBuilder`, `ChunkGraph`.
+"""The chunk graph, in flat arrays: `ChunkGrid`, `ChunkGraphBuilder`, `ChunkGraph`.
 
-Operands tile themselves into a builder (tensor/ops, driven by optimize/tile.py); optimize works on the graph that it
-gives. Operands are dense numbers in topological order, and each has one output chunk of the same number. A hundred
-thousand of them cost microseconds each in all: programs are shared, and `add_many` takes them as arrays.
-Source: seed 000, "Graph Preparation" (chunk graph).
+Operands tile themselves into a builder (tensor/ops, called by optimize/tile.py); the builder makes the graph that
+optimize works on. Chunk-level operands are numbered in topological order, and an operand's output chunk has the
+operand's number. Building costs microseconds per operand: operands share programs, and `add_many` takes arrays.
+Source: docs/explanation/seeds.md, "Chunk graph".
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ChunkGrid:
-    """The chunks of one tensor."""
+    """Numbers and lengths of a tensor's chunks."""
 
-    ids: Ints  # shape = chunks on each axis
+    ids: Ints  # chunk numbers, shape = chunks along each axis
     splits: Splits
     dtype: np.dtype[Any]
 
 
 @dataclass(frozen=True)
 class GraphLayer:
-    """One operand of the tensor graph, as the view shows it."""
+    """Name and source line of the tensor operand that a layer of chunk-level operands comes from."""
 
     name: str
     line: SourceLine | None = None
@@ -45,14 +45,14 @@ class GraphLayer:
 
 @dataclass(frozen=True, eq=False)
 class ChunkGraph:
-    """Operands on chunks in topological order; an input's id is smaller than its user's."""
+    """Chunk-level operands in topological order: inputs have smaller numbers than the operands that read them."""
 
     n: int
     programs: list[Program]
     program: NDArray[np.int32]  # (n,) row in `programs`; -1 for a stored chunk
-    input_ptr: Ints  # (n + 1,) where each operand's inputs begin
-    input_idx: Ints  # inputs in the order of the program's; none twice for one operand
-    args: list[tuple[Any, ...]] | None  # (n,) what each operand brings; None where none brings anything
+    input_ptr: Ints  # (n + 1,) offsets of the operands' inputs in `input_idx`
+    input_idx: Ints  # inputs in the program's order, without repetition within an operand
+    args: list[tuple[Any, ...]] | None  # (n,) arguments of the operands; None if no operand has any
     layer: NDArray[np.int32]  # (n,) row in `layers`
     layers: list[GraphLayer]
     nbytes: Ints  # (n,) bytes of the output chunk
@@ -61,17 +61,17 @@ class ChunkGraph:
     results: dict[str, Ints]  # tensor key: ids in grid shape
 
     def inputs(self, i: int) -> Ints:
-        """Inputs of operand `i`."""
+        """Return the inputs of operand `i`."""
         return self.input_idx[self.input_ptr[i] : self.input_ptr[i + 1]]
 
     @property
     def unsized(self) -> NDArray[np.bool_]:
-        """Which chunks have a size that is known only when they are there, shape (n,); `nbytes` is a bound or 0."""
+        """True for chunks whose size only a run can tell, shape (n,); their `nbytes` is a bound or 0."""
         return np.array([not p.output.is_sized for p in self.programs] + [False], np.bool_)[self.program]
 
 
 class ChunkGraphBuilder:
-    """Takes operands, one by one or by the thousand, and gives their numbers.
+    """Builds a chunk graph: takes operands singly or in arrays and returns their numbers.
 
     Examples
     --------
@@ -90,22 +90,22 @@ class ChunkGraphBuilder:
         self.programs: list[Program] = []
         self._number: dict[Program, int] = {}
         self._layers: list[GraphLayer] = []
-        self._program: list[NDArray[np.int32]] = []  # parts, each of many operands
+        self._program: list[NDArray[np.int32]] = []  # parts of many operands
         self._degree: list[Ints] = []
         self._inputs: list[Ints] = []
         self._layer: list[tuple[int, int]] = []  # (row, operands)
         self._args: list[tuple[Any, ...]] | None = None
         self._stored: dict[int, tuple[str, int]] = {}
         self._stored_bytes: list[tuple[Ints, Ints]] = []  # (ids, bytes)
-        self._ones: list[tuple[int, Sequence[int]]] = []  # added one by one, not yet a part
+        self._ones: list[tuple[int, Sequence[int]]] = []  # operands added singly since the last part
 
     def begin(self, layer: GraphLayer) -> None:
-        """What is added from here on belongs to `layer`."""
+        """Begin a layer; operands added from now on belong to `layer`."""
         self._flush()
         self._layers.append(layer)
 
     def add(self, program: Program, inputs: Sequence[int] = (), args: tuple[Any, ...] = ()) -> int:
-        """One operand; a chunk that it reads twice becomes one input."""
+        """Add an operand and return its number; an input given twice is read once."""
         if len(set(inputs)) < len(inputs):
             unique = list(dict.fromkeys(inputs))
             program, inputs = share_inputs(program, [unique.index(i) for i in inputs]), unique
@@ -122,23 +122,23 @@ class ChunkGraphBuilder:
         inputs: Ints,
         args: Sequence[tuple[Any, ...]] | None = None,
     ) -> Ints:
-        """Many operands of as many inputs each.
+        """Add n operands with k inputs and return their numbers.
 
         Parameters
         ----------
         programs
-            The different ones.
+            Distinct programs.
         which : shape (n,)
             Row in `programs` of each operand.
         inputs : shape (n, k)
-            Chunks that each reads, in the order of the program's inputs.
+            Chunks that each operand reads, in the order of the program's inputs.
         args
-            What each brings, n tuples.
+            Arguments of each operand, n tuples.
 
         Returns
         -------
         array of int64, shape (n,)
-            Their ids, ascending.
+            Numbers of the operands, ascending.
         """
         n, k = inputs.shape
         assert all(len(program.inputs) == k for program in programs), (k, [p.name for p in programs])
@@ -158,7 +158,7 @@ class ChunkGraphBuilder:
         return np.arange(self.n - n, self.n, dtype=np.int64)
 
     def stored(self, key: str, grid_shape: tuple[int, ...], nbytes: Ints | None = None) -> Ints:
-        """Chunks held on the cluster already: ids in grid shape. `nbytes` are theirs in C order."""
+        """Add chunks that the cluster holds; returns their numbers in grid shape. `nbytes`: their sizes, in C order."""
         self._flush()
         n = int(np.prod(grid_shape, dtype=np.int64))
         ids = np.arange(self.n, self.n + n, dtype=np.int64)
@@ -173,7 +173,7 @@ class ChunkGraphBuilder:
         return ids.reshape(grid_shape)
 
     def finish(self, results: dict[str, Ints]) -> ChunkGraph:
-        """The graph of all that was added."""
+        """Return the graph of all operands; `results` maps tensor keys to chunk numbers."""
         self._flush()
         program = np.concatenate([np.empty(0, np.int32), *self._program])
         degree = np.concatenate([np.empty(0, np.int64), *self._degree])
@@ -209,7 +209,7 @@ class ChunkGraphBuilder:
         self._layer.append((max(len(self._layers) - 1, 0), n))
 
     def _note_args(self, n: int, args: Sequence[tuple[Any, ...]] | None) -> None:
-        """Called before `n` operands are counted."""
+        """Note the arguments of `n` operands, before the operands are counted."""
         if args is not None:
             assert len(args) == n
             if self._args is None:
@@ -219,7 +219,7 @@ class ChunkGraphBuilder:
             self._args += [()] * n
 
     def _flush(self) -> None:
-        """Make a part of what was added one by one."""
+        """Make a part of the operands that were added singly."""
         if self._ones:
             self._program.append(np.array([row for row, _ in self._ones], np.int32))
             self._degree.append(np.array([len(inputs) for _, inputs in self._ones], np.int64))
@@ -229,7 +229,7 @@ class ChunkGraphBuilder:
 
 
 def _reads_twice(inputs: Ints) -> bool:
-    """Whether some row holds a chunk twice."""
+    """Whether any row holds a chunk twice."""
     if inputs.shape[1] == 2:
         return bool((inputs[:, 0] == inputs[:, 1]).any())
     ordered = np.sort(inputs, axis=1)
@@ -237,7 +237,7 @@ def _reads_twice(inputs: Ints) -> bool:
 
 
 def shape_classes(splits: Splits) -> tuple[list[tuple[int, ...]], Ints]:
-    """The different chunk shapes of a grid, and which of them each chunk has.
+    """Return the distinct chunk shapes of a grid, and the row of each chunk's shape.
 
     Returns
     -------

@@ -1,7 +1,4 @@
-"""Functions that use a tensor of their surroundings, which cannot travel with them: the error names both.
-
-Used where functions of users are pickled (`ops/blockwise/map_blocks.py`).
-"""
+"""Finds tensors in the closures and globals of users' functions, which do not pickle; the error names both."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ from jmars.tensor.methods import TensorMethods
 
 __all__ = ["closure_error"]
 
-_INSIDE = ("func", "pyfunc", "__func__", "__wrapped__")  # where partials, vectorized functions and methods have theirs
-_MOST = 10_000  # objects that are looked at
+_INSIDE = ("func", "pyfunc", "__func__", "__wrapped__")  # functions of partials, vectorized functions and methods
+_MOST = 10_000  # objects that are searched
 
 
 def closure_error(value: Any) -> UnsupportedError | None:
-    """Why a function, or what holds functions, cannot travel: the first that uses a tensor; None where none does.
+    """Return an error for the first function in `value` that uses a tensor; None if there is none.
 
     Examples
     --------
@@ -47,7 +44,7 @@ to the function as an argument, or use its value there, mean.fetch()
 
 
 def _functions(value: Any) -> Iterator[FunctionType]:
-    """The functions in it, those that callables are made of, and those that these use."""
+    """Yield the functions in a value, within callables, and among the globals and closures of the functions found."""
     seen, left = set[int](), [value]
     while left and len(seen) < _MOST:
         one = left.pop()
@@ -67,13 +64,13 @@ def _functions(value: Any) -> Iterator[FunctionType]:
 
 
 def _surroundings(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Names and values that a function takes from outside: free variables, globals, defaults."""
+    """Yield names and values of a function's free variables, globals and defaults."""
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
         except ValueError:
-            pass  # not yet bound
+            pass  # the free variable is unbound
     for name in _names(code):
         if name in function.__globals__:
             yield name, function.__globals__[name]
@@ -83,7 +80,7 @@ def _surroundings(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Globals that a function's text, and functions in it, look up."""
+    """Yield the global names that a function and its nested functions load."""
     yield from dict.fromkeys(one.argval for one in get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
     for one in code.co_consts:
         if isinstance(one, CodeType):

@@ -1,7 +1,7 @@
-"""`Composite`: a value of the user's that is made of several tensors, as a masked array is of data and mask.
+"""`Composite`: base class of values that consist of several tensors, as a masked array consists of data and mask.
 
-Whoever computes, keeps or rolls back tensors asks it for its parts; a function that knows tensors only refuses it by
-name. Used by tensor/ma, tensor.py, client/session.py and notebook/namespace.py.
+Code that computes, fetches or restores tensors works on `parts()`. Functions that take tensors only refuse a Composite
+with an error that names its class.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ __all__ = ["Composite"]
 
 
 class Composite:
-    """What a value of several tensors tells of itself."""
+    """A value that consists of several tensors."""
 
     __slots__ = ()
 
     def parts(self) -> list[Tensor]:
-        """The tensors that it is made of."""
+        """Return the tensors."""
         raise NotImplementedError
 
     def opened(self, values: Sequence[Any]) -> Any:
-        """Its value, from those of its parts."""
+        """Make the value from the fetched values of the parts."""
         raise NotImplementedError
 
     @property
     def ndim(self) -> int:
-        """Its axes."""
+        """Number of axes."""
         raise NotImplementedError
 
     @property
     def size(self) -> int:
-        """Its elements."""
+        """Number of elements."""
         raise NotImplementedError
 
     def written(self, write: Callable[[Any], str]) -> str:
-        """`write` (str or repr) of its value; of a large one as NumPy abbreviates it, computing no more."""
+        """Format the value by `write` (str or repr); of a large value only the corners are fetched."""
         raise NotImplementedError
 
     def state(self) -> Any:
-        """What it holds now beside the nodes of its parts, for `restore`."""
+        """Return the state for `restore`: parts and settings."""
         raise NotImplementedError
 
     def restore(self, state: Any) -> None:
-        """Hold again what `state` gave."""
+        """Restore what `state` returned."""
         raise NotImplementedError

@@ -32,22 +32,22 @@ from jmars.tensor.unknown import NeedsLengthError, Origin, axis_length, is_known
 __all__ = ["SAME_STAGE", "Deferred", "call_or_defer"]
 
 Array = np.ndarray[Any, Any]
-SAME_STAGE = {row[0] for row in UFUNCS} | set(
+SAME_STAGE = {row[0] for row in UFUNCS} | set(  # functions that need no length
     """all angle any clip copy count_nonzero extract fix imag isclose iscomplex isneginf isposinf isreal map_blocks
     method.astype method.getitem method.pow method.setitem nan_to_num prod real round sum unique where""".split()  # noqa: SIM905
 )
 _LONG = 100  # entries of a list
 _LARGE = 2**20  # bytes of an array
-_LENGTHS = (1009, 1013, 0, 1, 2, 3)  # of stand-ins: the first two must do, with the others a function may fail
+_LENGTHS = (1009, 1013, 0, 1, 2, 3)  # of stand-ins: the first two must work, at the others a function may fail
 
 
 def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`function(*args, **kwargs)`, in this stage, in a later one, or with its arguments computed first."""
+    """Call `function(*args, **kwargs)` now, defer the call to a later stage, or compute the arguments and call."""
     tensors = list(_tensors((args, kwargs)))
     unknown = [one for one in tensors if one.data.unsettled and not one.data.settle()]
-    if name != "map_blocks":  # which is called for the blocks that there are
+    if name != "map_blocks":  # map_blocks calls its function for empty blocks, too
         _leave_out_empty(tensors)
-    if not unknown or strictly.get() or name in ("cond", "while_loop"):  # these two know what to do
+    if not unknown or strictly.get() or name in ("cond", "while_loop"):  # these two accept unknown lengths
         return function(*args, **kwargs)
     if name in SAME_STAGE and not any(is_open(one.data.chunks) for one in unknown):
         with _strict():
@@ -66,7 +66,7 @@ def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...]
 
 
 def _leave_out_empty(tensors: Sequence[Tensor]) -> None:
-    """Let handles name the same arrays without the chunks that turned out to be empty; nothing is copied."""
+    """Remove chunks that turned out to be empty from tensors; nothing is copied."""
     for one in tensors:
         if any(0 in axis and len(axis) > 1 for axis in one.data.chunks):
             one.data = rechunked(one.data, tuple(map(_filled, one.data.chunks)))
@@ -74,7 +74,7 @@ def _leave_out_empty(tensors: Sequence[Tensor]) -> None:
 
 @contextmanager
 def _strict() -> Iterator[None]:
-    """Within, who needs an unknown length or a value gets an error instead."""
+    """Forbid values and unknown lengths within: code that needs one raises NeedsLengthError or NotReadyError."""
     token = strictly.set(True)
     try:
         yield
@@ -83,7 +83,7 @@ def _strict() -> Iterator[None]:
 
 
 class _CannotPutOffError(Exception):
-    """A function needs a value at once, or its results cannot be told."""
+    """Raised if a function needs a value at once, or its results are not predictable."""
 
 
 # -- calls as data
@@ -91,17 +91,17 @@ class _CannotPutOffError(Exception):
 
 @dataclass(frozen=True)
 class _Slot:
-    """A tensor among the arguments: input `number`."""
+    """Stands for a tensor among the arguments: input `number`."""
 
     number: int
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
-    """All tensors in arguments."""
+    """Yield all tensors in arguments, also within lists, tuples and dicts."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, tuple | list):
-        if len(value) < _LONG or isinstance(value[0], Tensor | tuple | list):  # long lists are numbers
+        if len(value) < _LONG or isinstance(value[0], Tensor | tuple | list):  # long lists hold numbers
             for one in value:
                 yield from _tensors(one)
     elif isinstance(value, dict):
@@ -109,7 +109,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The same lists, tuples and dicts with `change` of what is none of these."""
+    """Copy nested lists, tuples and dicts with `change` applied to their leaves."""
     if isinstance(value, tuple | list):
         return type(value)(_mapped(one, change) for one in value) if type(value) in (tuple, list) else value
     if isinstance(value, dict):
@@ -119,14 +119,14 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of a function of the table, as data."""
+    """A call of a function of the table, as a picklable record."""
 
     name: str
     args: Any
     kwargs: Any
 
     def results(self, inputs: Sequence[Tensor]) -> Any:
-        """What the function gives for `inputs`."""
+        """Call the function with `inputs`."""
 
         def filled(value: Any) -> Any:
             return inputs[value.number] if isinstance(value, _Slot) else value
@@ -136,23 +136,23 @@ class _Call:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Deferred(Dynamic):
-    """A function that is called when the lengths of its arguments are known."""
+    """Calls a function when the lengths of its arguments are known."""
 
     name: ClassVar[str] = "deferred"
     call: _Call
-    promised: tuple[Splits, ...]  # of each result; an axis that could not be told is cut anyhow
+    promised: tuple[Splits, ...]  # chunks of each result; axes of unknown length are cut when they are known
 
     @property
     def label(self) -> str:
-        """The function that the user called."""
+        """Name of the function that the user called."""
         return self.call.name.removeprefix("method.")
 
     def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
-        """The lengths of all inputs."""
+        """Want the lengths of all inputs."""
         return range(len(inputs)), ()
 
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
-        """What the function makes of inputs of these lengths."""
+        """Call the function with inputs of known lengths and return the resulting graph."""
         with _strict():
             leaves = [rechunked(leaf, tuple(map(_filled, leaf.chunks))) for leaf in placeholders(inputs)]
             given = _listed(self.call.results([Tensor(leaf) for leaf in leaves]))
@@ -163,28 +163,31 @@ class Deferred(Dynamic):
                     for cut, wanted in zip(one.data.chunks, promised, strict=True)
                 )
                 if tuple(map(axis_length, chunks)) != one.data.shape:
-                    raise GraphError(f"{self.label} was to give shape {promised} and gives {one.data.shape}")
+                    raise GraphError(
+                        f"{self.label} returned shape {one.data.shape}, but chunks {promised} were predicted from "
+                        "stand-ins of other lengths; this is a bug in jmars, please report it"
+                    )
                 found.append(one if chunks == one.data.chunks else FUNCTIONS["rechunk"](one, chunks))
         return fragment([one.data for one in found], self.line)
 
 
 def _filled(axis: tuple[int, ...]) -> tuple[int, ...]:
-    """The chunks of an axis that hold something; one stays."""
+    """Drop the empty chunks of an axis; an axis of length 0 keeps one chunk."""
     return tuple(n for n in axis if n) or (0,)
 
 
-# -- what a function will give
+# -- predicting results
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _StandIn(Operand):
-    """A tensor of some length in the place of one of unknown length; nobody computes it."""
+    """A tensor of some length in place of a tensor of unknown length; never computed."""
 
     name: ClassVar[str] = "stand-in"
 
 
 def _put_off(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The results of a call as deferred tensors."""
+    """Make the results of a call as tensors of `Deferred` operands."""
     inputs: dict[int, TensorData] = {}
     numbers: dict[int, int] = {}
 
@@ -194,7 +197,7 @@ def _put_off(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             inputs[number] = value.data
             return _Slot(number)
         if isinstance(value, np.ndarray) and value.nbytes > _LARGE:
-            return slot(as_tensor(value))  # it is uploaded, not sent with the graph
+            return slot(as_tensor(value))  # uploaded instead of sent with the graph
         return value.copy() if isinstance(value, np.ndarray) else value
 
     call = _Call(name, _mapped(args, slot), _mapped(kwargs, slot))
@@ -208,7 +211,7 @@ def _put_off(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     listed = [_listed(one) for one in seen]
     if len({len(one) for one in listed}) > 1 or not all(isinstance(x, Tensor) for one in listed for x in one):
         if not any(isinstance(x, Tensor) for one in listed for x in one) and all(_equal(one, first) for one in seen):
-            return first  # np.ndim, np.result_type: no length matters
+            return first  # np.ndim, np.result_type: the result does not depend on lengths
         raise _CannotPutOffError
     promised = [_promise([one[item].data for one in listed]) for item in range(len(listed[0]))]
     group = new_group()
@@ -222,8 +225,10 @@ def _put_off(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _tried(call: _Call, nodes: Sequence[TensorData], length: int, *, apart: bool = False) -> Any:
-    """What the call gives where each unknown length is `length`, or with `apart` a little more for each further one
-    that may differ from it; None where it fails."""
+    """Try a call with every unknown length set to `length`; None if the call fails.
+
+    With `apart`, different unknown lengths get different values, a little above `length`.
+    """
     stand_ins = []
     origins: dict[str, int] = {}
     for node in nodes:
@@ -234,14 +239,14 @@ def _tried(call: _Call, nodes: Sequence[TensorData], length: int, *, apart: bool
         stand_ins.append(Tensor(TensorData(_StandIn(line=None), tuple(map(sum, chunks)), node.dtype, chunks)))
     try:
         with _strict(), np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about lengths that may never be
+            warnings.simplefilter("ignore")  # warnings about lengths that may not occur
             return call.results(stand_ins)
-    except Exception:  # whatever it is, it is raised again where the lengths are known
+    except Exception:  # a real error is raised again when the lengths are known
         return None
 
 
 def _promise(seen: Sequence[TensorData]) -> Splits:
-    """How a result is cut where that is the same for all lengths; elsewhere an axis of unknown length."""
+    """Predict the chunks of a result: axes that differ between the tried lengths are of unknown length."""
     first = seen[0]
     if any(len(one.shape) != len(first.shape) or one.dtype != first.dtype for one in seen):
         raise _CannotPutOffError

@@ -1,4 +1,4 @@
-"""A tensor as NumPy prints it, fetching only the corners of a large one. Used by tensor.py."""
+"""Formats tensors as NumPy prints arrays; of a large tensor only the corners are fetched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["summary"]
 
 
 def summary(x: Tensor, write: Callable[[Any], str]) -> str:
-    """`write` (str or repr) of the value; of a large one with the dots that NumPy prints in the middle."""
+    """Format a tensor's value by `write` (str or repr), abbreviated with dots where NumPy abbreviates."""
     options = np.get_printoptions()
     edge = options["edgeitems"]
     if x.size <= options["threshold"] or max(x.shape) <= 2 * edge:
@@ -29,7 +29,7 @@ def summary(x: Tensor, write: Callable[[Any], str]) -> str:
 
 
 def corners(x: Tensor, edge: int) -> np.ndarray[Any, Any]:
-    """The first `edge` + 1 and last `edge` elements of each long axis; NumPy drops the odd one for its dots."""
+    """Fetch the first `edge` + 1 and last `edge` elements of long axes; NumPy prints dots for the middle element."""
     ranges = [[slice(0, edge + 1), slice(n - edge, n)] if n > 2 * edge + 1 else [slice(0, n)] for n in x.shape]
     parts = [(at, x[at]) for at in itertools.product(*ranges)]
     get_engine().execute([part.data for _, part in parts])
@@ -42,6 +42,6 @@ def corners(x: Tensor, edge: int) -> np.ndarray[Any, Any]:
 
 
 def _shape_note(x: Tensor, edge: int) -> str:
-    """How NumPy 2.2 and newer note the shape of an array that it abbreviates."""
+    """Shape note that NumPy 2.2 and newer print with an abbreviated array."""
     lengths = tuple(min(n, 2 * edge + 1) for n in x.shape)
     return f"shape={lengths}" if math.prod(lengths) else "shape="

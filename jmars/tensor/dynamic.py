@@ -1,9 +1,9 @@
-"""`Dynamic`: operands that become other operands once a run has told what they must know.
+"""`Dynamic`: operands that are replaced by a graph during the run, when values or lengths they depend on are known.
 
-Which branch is taken, how long an array is: what such an operand is made of can only be said when the values or lengths
-that it `wants` are there. Then `expand` gives a piece of tensor graph in its place, whose leaves are `Placeholder`s for
-its inputs. optimize/stages.py drives them; tensor/ops/control_flow.py and deferring.py hold them.
-Source: Mars (`yield` inside `tile`); CAPABILITIES S0.3.
+Examples are branches (tensor/ops/control_flow.py) and functions of arrays of unknown length (deferring.py). When the
+values and lengths that `wants` names are known, optimize/stages.py calls `expand` and puts the resulting tensor graph,
+whose leaves are `Placeholder`s for the operand's inputs, in the operand's place.
+Source: Mars (`yield` inside `tile`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dynamic(Operand):
-    """An operand that is replaced by tensors when what it wants is known.
+    """An operand that is replaced by a tensor graph when the values and lengths it wants are known.
 
     Attributes
     ----------
     group
-        Equal for the operands of one function's several results: they are replaced together.
+        Equal for the operands of a function's several results, which are replaced together.
     item
-        Which of those results this one is.
+        Number of this operand's result in the group.
     """
 
     dynamic: ClassVar[bool] = True
@@ -47,28 +47,28 @@ class Dynamic(Operand):
     item: int = 0
 
     def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
-        """Numbers of the inputs whose lengths must be known, and of those whose values must be.
+        """Return the numbers of the inputs whose lengths must be known, and of the inputs whose values must be known.
 
-        Inputs that are not named are not computed for this operand's sake before it is replaced.
+        Other inputs are not computed before the operand is replaced, unless other operands need them.
         """
         raise NotImplementedError
 
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
-        """What stands in its place: see `fragment`; one result for each item of the group.
+        """Return the graph that replaces the operands of the group, with a result per item; see `fragment`.
 
         Parameters
         ----------
         inputs
-            What is known of the inputs now.
+            Metadata of the inputs, as known now.
         values
-            Of the inputs whose values it wants.
+            Values of the inputs whose values the operand wants, by input number.
         """
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Placeholder(Operand):
-    """Stands for input `number` of the operand whose place a piece of graph takes."""
+    """Stands for input `number` of a dynamic operand in the graph that replaces the operand."""
 
     name: ClassVar[str] = "input"
     number: int
@@ -76,13 +76,13 @@ class Placeholder(Operand):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Literal(Operand):
-    """A small array that travels in the graph, where no client can upload it."""
+    """A small array that travels in the graph, since the cluster cannot ask a client to upload it."""
 
     name: ClassVar[str] = "array"
     array: Array
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand for each chunk, with its bytes as a parameter."""
+        """Add an operand for each chunk, with the chunk's bytes as a parameter."""
         ids = np.empty(output.grid, np.int64)
         starts = [np.concatenate([[0], np.cumsum(axis)]) for axis in output.chunks]
         for place in np.ndindex(*output.grid):
@@ -94,7 +94,7 @@ class Literal(Operand):
 
 
 def write_bytes(out: Array, inputs: Sequence[Array], params: tuple[bytes], arg: Any) -> None:
-    """Copy the elements."""
+    """Copy the elements to `out`."""
     out[...] = np.frombuffer(params[0], out.dtype).reshape(out.shape)
 
 
@@ -102,21 +102,26 @@ _groups = itertools.count()
 
 
 def new_group() -> str:
-    """A name that no other group has, of this process or another."""
+    """Return a name for a group, unique among all processes."""
     return f"{os.urandom(4).hex()}-{next(_groups)}"
 
 
 def placeholders(inputs: Sequence[TensorMeta | TensorData]) -> list[TensorData]:
-    """Leaves that stand for inputs."""
+    """Make a placeholder node for each input."""
     return [
         TensorData(Placeholder(number=number), one.shape, one.dtype, one.chunks) for number, one in enumerate(inputs)
     ]
 
 
 def fragment(results: Sequence[TensorData], line: SourceLine | None = None) -> TensorGraph:
-    """The piece of graph that leads from placeholders to `results`.
+    """Make the graph from placeholders to `results`; NumPy arrays in it become `Literal`s.
 
-    Arrays from outside travel in it; `line` is the user's whose operand became all this.
+    Parameters
+    ----------
+    results
+        Nodes that replace the operand's results.
+    line
+        Source line of the replaced operand, which the new operands get; None: they keep their own.
     """
     graph = TensorGraph.of(results)
     for number, op in enumerate(graph.operands):

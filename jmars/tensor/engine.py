@@ -1,6 +1,6 @@
-"""The empty slot for what computes tensors; `jmars.client` fills it when it is imported.
+"""Holds the engine that computes tensors; `jmars.client` sets the engine when it is imported.
 
-So `Tensor.fetch()` reaches the cluster and this floor imports nothing above it. Used by tensor.py and splits.py.
+So `Tensor.fetch()` reaches the cluster although jmars.tensor imports nothing of jmars.client.
 """
 
 from __future__ import annotations
@@ -18,77 +18,77 @@ __all__ = ["Engine", "NoComputeEngine", "current_engine", "get_engine", "set_eng
 
 
 class Engine(Protocol):
-    """What a tensor asks of whoever computes it."""
+    """Computes tensors and returns their values."""
 
     def execute(self, data: Sequence[TensorData]) -> None:
-        """Compute; after it the data are held."""
+        """Compute nodes; afterwards the cluster holds their values."""
 
     def fetch(self, data: TensorData, copy: bool = True) -> np.ndarray[Any, Any]:
-        """The value, computed where it is not held; an owned copy, or with `copy=False` a read-only view."""
+        """Return the value of a node, computing it if needed; a copy, or a read-only view with `copy=False`."""
 
     def limits(self) -> tuple[int, int]:
-        """Memory limit in bytes and number of workers, for automatic chunk sizes; starts nothing."""
+        """Return memory limit in bytes and number of workers, for automatic chunk sizes; starts nothing."""
 
     def held(self, data: TensorData) -> bool:
-        """Whether the value is held already; starts nothing."""
+        """Whether the cluster holds the value; starts nothing."""
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
-        """What computing would cost, as `jmars.client.plans.PlannedRun`; starts nothing."""
+        """Predict the cost of computing, as `jmars.client.plans.PlannedRun`; starts nothing."""
 
 
 class NoComputeEngine:
-    """An engine that computes nothing and knows what there is: where graphs unfold, which is in the cluster itself."""
+    """Engine of scheduler processes, which build tensors for later stages but compute no values."""
 
     def __init__(self, memory: int, workers: int) -> None:
         self._limits = memory, workers
 
     def execute(self, data: Sequence[TensorData]) -> None:
-        """Refuse."""
-        raise NotReadyError("nothing is computed for a value while a graph unfolds")
+        """Raise NotReadyError."""
+        raise NotReadyError("no value is computed while the scheduler builds the next stage of a job")
 
     def fetch(self, data: TensorData, copy: bool = True) -> np.ndarray[Any, Any]:
-        """Refuse."""
-        raise NotReadyError("nothing is computed for a value while a graph unfolds")
+        """Raise NotReadyError."""
+        raise NotReadyError("no value is computed while the scheduler builds the next stage of a job")
 
     def limits(self) -> tuple[int, int]:
-        """Memory limit in bytes and number of workers."""
+        """Return memory limit in bytes and number of workers."""
         return self._limits
 
     def held(self, data: TensorData) -> bool:
-        """Nothing is."""
+        """Return False: no value is known to be held."""
         return False
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
-        """Refuse."""
-        raise NotReadyError("nothing is planned for a tensor while a graph unfolds")
+        """Raise NotReadyError."""
+        raise NotReadyError("no tensor is planned while the scheduler builds the next stage of a job")
 
 
 _engine: Engine | None = None
 
 
 def set_engine(engine: Engine | None) -> None:
-    """Put `engine` into the slot; None empties it."""
+    """Set the engine; None removes it."""
     global _engine
     _engine = engine
 
 
 def current_engine() -> Engine | None:
-    """What is in the slot."""
+    """Return the engine; None if there is none."""
     return _engine
 
 
 def get_engine() -> Engine:
-    """What is in the slot, or a clear error.
+    """Return the engine.
 
     Raises
     ------
     NotReadyError
-        If nothing is there, or who asks is to find out whether it goes without values.
+        If there is no engine, or values are forbidden at present (`strictly`, unknown.py).
     """
     if strictly.get():
         raise NotReadyError("this needs the value of a tensor before anything is computed")
     if _engine is None:
         raise NotReadyError(
-            "this needs the value of a tensor and nothing here can compute it; `import jmars` brings what does"
+            "this needs the value of a tensor, and no engine is set that can compute it; `import jmars` sets one"
         )
     return _engine

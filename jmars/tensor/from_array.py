@@ -1,7 +1,7 @@
-"""NumPy arrays from outside, as they were when they were taken. Used wherever a tensor is expected.
+"""NumPy arrays as leaves of the tensor graph, with the values they have when they are taken.
 
-NumPy computes at once, so a tensor must not see what is written to an array later. A small array is copied; of a large
-one a checksum is kept, and if the array has changed by the time its chunks are sent, an error says so.
+A tensor must not see later writes to the array, since NumPy would have computed at once. Arrays up to 16 MiB are
+copied. For larger arrays a checksum is kept, and if the array has changed when its chunks are sent, an error says so.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from jmars.tensor.source_line import SourceLine
 __all__ = ["COPIED", "FromArray", "plain_array"]
 
 COPIED = 16 * 2**20  # bytes up to which an array is copied
-_BLOCK = 4 * 2**20  # bytes that are summed at a time
+_BLOCK = 4 * 2**20  # bytes per step of the checksum
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FromArray(Operand):
-    """An array of the user's; the client uploads its chunks and puts a stored leaf in its place."""
+    """An array of the user; the client uploads the chunks and replaces the operand by a stored leaf."""
 
     name: ClassVar[str] = "array"
     array: np.ndarray[Any, Any]
-    checksum: int | None = None  # of a large array, when it was taken
+    checksum: int | None = None  # of a large array at the time it was taken; None for others
 
     @classmethod
     def take(cls, array: np.ndarray[Any, Any], ours: bool, line: SourceLine | None = None) -> FromArray:
-        """The operand of an array; `ours` when nobody else can write to it."""
+        """Make the operand of an array; `ours`: no other code can write to the array, so it needs no copy."""
         if ours or (isinstance(array, np.memmap) and not array.flags.writeable):
             return cls(array=array, line=line)
         if array.nbytes <= COPIED:
@@ -45,21 +45,21 @@ class FromArray(Operand):
         return cls(array=array, checksum=_checksum(array), line=line)
 
     def check(self) -> None:
-        """Raise ArrayChangedError when the array is not what it was."""
+        """Raise ArrayChangedError if the array has changed since it was taken."""
         if self.checksum is not None and _checksum(self.array) != self.checksum:
             where = f" in line {self.line.lineno} ({self.line.text.strip()})" if self.line is not None else ""
             raise ArrayChangedError(
-                f"an array of shape {self.array.shape} that was used{where} has been changed since, and before its "
-                "values were needed; NumPy would have used the old ones. Use a copy there, x.copy(), or change it later"
+                f"an array of shape {self.array.shape} was used{where} and changed before its values were sent to the "
+                "cluster; NumPy would have used the old values. Use a copy there, x.copy(), or change it later"
             )
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Refuse: bytes do not travel in a graph."""
-        raise GraphError("an array from outside was not uploaded before tiling; call graph.replace_by_stored first")
+        """Raise GraphError: the array must be uploaded first."""
+        raise GraphError("a NumPy array was not uploaded before tiling; call graph.replace_by_stored first")
 
 
 def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """`np.asarray`, but what has a mask is refused: it would be lost without a word."""
+    """Convert by `np.asarray`, but refuse masked arrays, whose mask would be lost silently."""
     masked = isinstance(value, np.ndarray) and type(value) is not np.ndarray and hasattr(value, "mask")
     if masked or isinstance(value, Composite):
         raise UnsupportedError(
@@ -68,13 +68,13 @@ def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
         )
     try:
         return np.asarray(value, dtype)
-    except (TypeError, RuntimeError):  # a sparse array, or one of a GPU
+    except (TypeError, RuntimeError):  # a sparse array, or an array on a GPU
         refuse_duck_array(value)
         raise
 
 
 def _checksum(array: np.ndarray[Any, Any]) -> int:
-    """xxh3 of the elements, some rows at a time, so that no second array is made."""
+    """Compute xxh3 of the elements, some rows at a time to avoid a copy of the array."""
     found = xxhash.xxh3_64()
     rows = max(1, _BLOCK * len(array) // max(1, array.nbytes))
     for start in range(0, len(array), rows):

@@ -1,4 +1,4 @@
-"""dtypes and values by NumPy's own rules: asked of NumPy, never re-stated. Used by tensor/ops.
+"""Infers dtypes by asking NumPy, so that NumPy's rules are not repeated here.
 
 Source: NEP 50 (Python scalars are weak).
 """
@@ -20,10 +20,10 @@ _SUPPORTED = "biufcmMSU"  # kinds of dtype that a chunk may have; records too
 
 
 def kind_of(value: Any) -> Kind:
-    """The dtype of an array, tensor or NumPy scalar; the type of a Python number."""
+    """Return the dtype of an array, tensor or NumPy scalar; the type of a Python number."""
     dtype = getattr(value, "dtype", None)
     if dtype is not None:
-        return dtype if dtype.itemsize else np.asarray(value).dtype  # that of empty text has no bytes
+        return dtype if dtype.itemsize else np.asarray(value).dtype  # the dtype of empty text has no bytes
     return np.dtype(bool) if type(value) is bool else type(value) if type(value) in _WEAK else np.asarray(value).dtype
 
 
@@ -45,13 +45,13 @@ def check_dtype(wanted: Any) -> np.dtype[Any]:
 
 
 def is_text_or_record(value: Any) -> bool:
-    """Whether it is text or a record, or an array of these: ufuncs have nothing for records."""
+    """Whether a value is text or a record, or an array of text or records, which ufuncs do not support."""
     return isinstance(value, str | bytes) or getattr(getattr(value, "dtype", None), "kind", "f") in "SUV"
 
 
 @lru_cache(maxsize=4096)
 def ufunc_dtypes(name: str, kinds: tuple[Kind, ...], dtype: Any = None) -> tuple[np.dtype[Any], ...]:
-    """dtypes of the loop that a ufunc takes: inputs, then outputs; `dtype` is what the user asked to compute in.
+    """Return the dtypes of a ufunc's loop, inputs then outputs; `dtype` is the user's choice of loop.
 
     Examples
     --------
@@ -67,5 +67,5 @@ def ufunc_dtypes(name: str, kinds: tuple[Kind, ...], dtype: Any = None) -> tuple
 
 
 def result_type(*kinds: Kind) -> np.dtype[Any]:
-    """`np.result_type` with Python numbers as weak as their type."""
+    """Return `np.result_type`; Python numbers are weak (NEP 50)."""
     return np.result_type(*(kind(0) if isinstance(kind, type) else kind for kind in kinds))  # dtype(int) == int!

@@ -1,4 +1,4 @@
-"""`jmars.tensor.linalg.<name>`: what `np.linalg.<name>` means in a cell, from the same table.
+"""`jmars.tensor.linalg`: the functions of `np.linalg`, looked up in the table of protocols.py.
 
 `np.linalg.trace`, `diagonal` and `outer` differ from `np.trace`, `diagonal` and `outer`; ops/linalg/matrix_products.py
 has both.

@@ -1,7 +1,8 @@
-"""NumPy's array classes as a cell sees them: `isinstance(x, np.ndarray)` holds for NumPy's arrays and for lazy ones.
+"""NumPy's array classes inside a cell: `isinstance(x, np.ndarray)` holds for NumPy's arrays and for tensors.
 
-Each is made by `StandIn` and can do what NumPy's can: it is called, inherited from, written in annotations, is equal
-to NumPy's own, as `type(a) == np.ndarray` asks. Tensors without axes stand for NumPy's numbers, which are no arrays.
+The classes are made by the metaclass `StandIn`. Like NumPy's, they can be called, inherited from and used in
+annotations, and they are equal to NumPy's classes, so `type(a) == np.ndarray` holds. Tensors without axes correspond to
+NumPy's scalars and are no instances of `ndarray`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ __all__ = ["StandIn", "ndarray"]
 
 
 class StandIn(ABCMeta):  # so that a class may inherit from `ABC`, too
-    """The class of classes with `theirs`, which has instances of it, and `ours`, of which those with axes are too."""
+    """Metaclass of stand-ins: instances are those of NumPy's class `theirs`, and those of `ours` that have axes."""
 
     theirs: type
     ours: tuple[type[Tensor | Composite], ...]
 
     def __instancecheck__(cls, value: Any) -> bool:
-        if "theirs" not in vars(cls):  # a class of the user's that inherits
+        if "theirs" not in vars(cls):  # a subclass defined by the user
             return super().__instancecheck__(value)
         return isinstance(value, cls.theirs) or (isinstance(value, cls.ours) and value.ndim > 0)
 
@@ -41,7 +42,7 @@ class StandIn(ABCMeta):  # so that a class may inherit from `ABC`, too
         return type.__hash__(vars(cls).get("theirs", cls))
 
 
-class ndarray(np.ndarray[Any, Any], metaclass=StandIn):  # NumPy's name
+class ndarray(np.ndarray[Any, Any], metaclass=StandIn):  # NumPy's spelling
     """`np.ndarray` inside a cell.
 
     Examples
@@ -55,7 +56,7 @@ class ndarray(np.ndarray[Any, Any], metaclass=StandIn):  # NumPy's name
     ours = (Tensor, Composite)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """One of NumPy's own, at once."""
+        """Make a NumPy array, at once."""
         return super().__new__(np.ndarray if cls is ndarray else cls, *args, **kwargs)
 
 

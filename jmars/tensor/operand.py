@@ -1,7 +1,7 @@
-"""`TensorData`, an immutable node of the tensor graph, and `Operand`, what gives it.
+"""`TensorData`, a node of the tensor graph, and `Operand`, which computes a node from other nodes.
 
-Operands are made by tensor/ops, gathered by graph.py and tiled by optimize/tile.py. Source: seed 000, "Graph
-Preparation" (tileables, operands).
+The functions of tensor/ops make operands, tensor_graph.py collects them, and optimize/tile.py tiles them.
+Source: docs/explanation/seeds.md, "Chunk graph".
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ os.register_at_fork(after_in_child=_forked)
 
 @dataclass(frozen=True)
 class TensorMeta:
-    """What is known of a tensor beside its operand."""
+    """Key, shape, dtype and chunks of a tensor, without its operand."""
 
     key: str
     shape: tuple[Length, ...]
     dtype: np.dtype[Any]
-    chunks: Splits  # lengths of the chunks on each axis
+    chunks: Splits  # lengths of the chunks along each axis
 
     @property
     def unsettled(self) -> bool:
-        """Whether a length is known only after a run."""
+        """Whether a length is unknown until a run reports it."""
         return any(n.__class__ is Unknown for n in self.shape)
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """Chunks on each axis."""
+        """Number of chunks along each axis."""
         return tuple(map(len, self.chunks))
 
 
@@ -84,18 +84,18 @@ class TensorData:
         self.dtype = dtype
         self.chunks = chunks
         self.unsettled = any(n.__class__ is Unknown for n in shape)
-        self.computed = False  # whether a run computed all of it, kept or not: see client/repeats.py
+        self.computed = False  # whether a run computed all chunks, kept or not: client/repeats.py
         self.lineage_copy: TensorData | None = None  # what computed nodes refer to in its place: lineage.py
         self.is_lineage_copy = False
         self.key = f"t-{next(_numbers)}-{_prefix}"
 
     @property
     def meta(self) -> TensorMeta:
-        """The same without the operand."""
+        """Return the node's metadata, without the operand."""
         return TensorMeta(self.key, self.shape, self.dtype, self.chunks)
 
     def settle(self, chunks: Splits | None = None) -> bool:
-        """Take over lengths that a run has told, of this node (`chunks`) or of its origins; returns whether all are."""
+        """Take over lengths that a run reported, of this node (`chunks`) or its origins; True if all are known."""
         if chunks is not None:
             for axis, lengths in zip(self.chunks, chunks, strict=True):
                 if axis and isinstance(axis[0], Unknown):
@@ -111,12 +111,12 @@ class TensorData:
 
     def __reduce__(self) -> Any:
         raise UnsupportedError(
-            "a tensor's graph is sent as a TensorGraph, which knows no recursion; use TensorGraph.of"
+            "a node of the tensor graph does not pickle, since its inputs nest too deeply; use TensorGraph.of"
         )
 
 
 def _as_told(axis: tuple[Length, ...]) -> tuple[Length, ...]:
-    """The axis, or what its origin knows of it."""
+    """Return the lengths that a run reported for an axis; the axis itself while they are unknown."""
     first = axis[0] if axis else 0
     told = first.origin.lengths if isinstance(first, Unknown) else None
     return axis if told is None else told
@@ -127,54 +127,54 @@ Self = TypeVar("Self", bound="Operand")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operand:
-    """What gives a tensor. A subclass is a frozen dataclass of picklable parameters with a `tile`.
+    """Computes a tensor from its inputs. Subclasses are frozen dataclasses of picklable parameters and define `tile`.
 
     Examples
     --------
-    `tensor/ops/create/constants.py` holds the simplest ones.
+    `tensor/ops/create/constants.py` holds the simplest operands.
     """
 
     name: ClassVar[str] = "operand"
-    binds: ClassVar[str] = ""  # the field that no plan depends on: tensor/structure.py
-    reads_all: ClassVar[bool] = False  # whether who computes all of its output computes all of its inputs, always
-    dynamic: ClassVar[bool] = False  # whether something must have run before it can be tiled: tensor/dynamic.py
+    binds: ClassVar[str] = ""  # name of the field that no plan depends on: tensor/structure.py
+    reads_all: ClassVar[bool] = False  # whether computing all of the output always computes all of the inputs
+    dynamic: ClassVar[bool] = False  # whether other operands must run before it can be tiled: tensor/dynamic.py
     inputs: tuple[TensorData, ...] = ()
     line: SourceLine | None = None
 
     @property
     def label(self) -> str:
-        """What the view calls it."""
+        """Name of the operand in the view."""
         return self.name
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Add the operands on chunks.
+        """Add the chunk-level operands that compute the output.
 
         Parameters
         ----------
         builder
-            Takes programs and gives chunk ids.
+            Takes programs and returns chunk numbers.
         inputs
-            The chunks of each input.
+            Chunks of each input.
         output
-            What comes out; its `chunks` were settled when the tensor was made.
+            Metadata of the output; its `chunks` were decided when the tensor was made.
 
         Returns
         -------
-        array of int64, shape = chunks on each axis
-            Ids of the output's chunks.
+        array of int64, shape = chunks along each axis
+            Numbers of the output's chunks.
         """
         raise NotImplementedError
 
     def token(self) -> Hashable | None:
-        """Operands of equal tokens and equal inputs give equal values; None: never assume so."""
+        """Return a key: operands of equal tokens and inputs compute equal values. None: equality is unknown."""
         return None
 
     def unlinked(self: Self) -> Self:
-        """The same without its inputs, as a TensorGraph holds it."""
+        """Copy the operand without its inputs, as a TensorGraph holds it."""
         return self.linked(()) if self.inputs else self
 
     def linked(self: Self, inputs: tuple[TensorData, ...]) -> Self:
-        """The same with other inputs."""
+        """Copy the operand with other inputs."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         copy.__dict__["inputs"] = inputs
@@ -182,7 +182,7 @@ class Operand:
 
 
 def new_data(op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> TensorData:
-    """A node with the user's line noted on its operand."""
+    """Make a node, and note the user's source line on its operand."""
     if op.line is None:
         object.__setattr__(op, "line", source_line())
     assert tuple(map(sum, chunks)) == shape or tuple(map(axis_length, chunks)) == shape, (op.label, shape, chunks)

@@ -1,7 +1,8 @@
-"""Objects that answer NumPy's functions themselves, as pandas', xarray's and Dask's do: they keep labels, skip NaN,
-stay lazy. A function of ours that meets one calls NumPy's own, which asks them; protocols.py sees to that.
+"""Overrides of NumPy's functions by arguments of other libraries, as pandas, xarray and Dask define them.
 
-They are told by NEP 13's and NEP 18's methods. NumPy's own arrays, ours, and chunk types (foreign.py) are none of them.
+An argument with `__array_ufunc__` or `__array_function__` overrides the function: pandas keeps labels, xarray skips
+NaN, Dask stays lazy. A function of jmars that gets such an argument calls NumPy's function, which dispatches to the
+override (protocols.py). NumPy's arrays, tensors and duck arrays (duck_arrays.py) do not count as overriding arguments.
 Source: NEP 13, NEP 18.
 """
 
@@ -17,23 +18,23 @@ import numpy as np
 __all__ = ["call_numpy", "call_override", "calls_method", "is_overridable", "overriding_args"]
 
 _METHODS = ("__array_ufunc__", "__array_function__")
-_ASKING = (np.ufunc, type(np.concatenate))
-_LONG = 100  # entries of a list that are looked at: longer ones are numbers
+_OVERRIDABLE = (np.ufunc, type(np.concatenate))
+_LONG = 100  # entries of a list that are searched; longer lists hold numbers
 
 
-def is_overridable(theirs: Any) -> bool:
-    """Whether a function of NumPy asks its arguments who answers; `np.asarray` does not.
+def is_overridable(function: Any) -> bool:
+    """Whether arguments can override a function of NumPy; `np.asarray` cannot be overridden.
 
     Examples
     --------
     >>> is_overridable(np.sqrt), is_overridable(np.mean), is_overridable(np.asarray)
     (True, True, False)
     """
-    return isinstance(theirs, _ASKING)
+    return isinstance(function, _OVERRIDABLE)
 
 
 def overriding_args(values: Iterable[Any]) -> Iterator[Any]:
-    """Those among arguments, and in lists there, that answer NumPy's functions themselves.
+    """Yield the arguments that override NumPy's functions, also those within lists and tuples.
 
     Examples
     --------
@@ -46,29 +47,29 @@ def overriding_args(values: Iterable[Any]) -> Iterator[Any]:
     """
     for value in values:
         kind: Any = type(value)
-        if kind is list or kind is tuple:
+        if kind is list or kind is tuple:  # as np.concatenate takes
             yield from overriding_args(value[:_LONG])
-        elif _kind_answers(kind):
+        elif _type_overrides(kind):
             yield value
 
 
-def _answers(value: Any) -> bool:
+def _overrides(value: Any) -> bool:
     kind: Any = type(value)
-    return _kind_answers(kind)
+    return _type_overrides(kind)
 
 
 @lru_cache(maxsize=1024)
-def _kind_answers(kind: type) -> bool:
+def _type_overrides(kind: type) -> bool:
     givers = [next((base for base in kind.__mro__ if name in vars(base)), object) for name in _METHODS]
     known = ("builtins", "numpy", "jmars")
     if all(giver.__module__.partition(".")[0] in known for giver in givers):
         return False
-    return issubclass(kind, np.ndarray) or not hasattr(kind, "__array_namespace__")  # else it may be a chunk
+    return issubclass(kind, np.ndarray) or not hasattr(kind, "__array_namespace__")  # else a duck array
 
 
-def call_numpy(theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any], enter: Callable[[Any], Any]) -> Any:
-    """What NumPy's function gives for such objects; `enter` makes its arrays ours."""
-    return _entered(theirs(*args, **kwargs), enter)
+def call_numpy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], enter: Callable[[Any], Any]) -> Any:
+    """Call NumPy's function, which calls the override; `enter` converts NumPy arrays in the result to tensors."""
+    return _entered(function(*args, **kwargs), enter)
 
 
 def _entered(value: Any, enter: Callable[[Any], Any]) -> Any:
@@ -76,15 +77,15 @@ def _entered(value: Any, enter: Callable[[Any], Any]) -> Any:
         return enter(value)
     if type(value) in (list, tuple):
         return type(value)(_entered(one, enter) for one in value)
-    if isinstance(value, tuple) and hasattr(value, "_make"):  # as np.linalg.svd gives
+    if isinstance(value, tuple) and hasattr(value, "_make"):  # a named tuple, as np.linalg.svd returns
         return value._make(_entered(one, enter) for one in value)
     return value
 
 
 def call_override(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the first of them gives for a ufunc whose arguments are lazy arrays too; NotImplemented where none does.
+    """Call the first override that accepts a ufunc's arguments; NotImplemented if there is none.
 
-    Who knows NumPy's arrays only, as pandas does, is given values.
+    An override that knows only NumPy's arrays, as pandas', is called with the tensors' values.
     """
     for one in overriding_args((*inputs, *kwargs.values())):
         asked = getattr(one, _METHODS[0], None)
@@ -99,12 +100,12 @@ def call_override(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs:
 
 
 def _value(given: Any) -> Any:
-    """Of a lazy array its value; anything else as it is."""
-    lazy = hasattr(given, _METHODS[0]) and not isinstance(given, np.ndarray) and not _answers(given)
+    """Compute a lazy array; return other values unchanged."""
+    lazy = hasattr(given, _METHODS[0]) and not isinstance(given, np.ndarray) and not _overrides(given)
     return np.asarray(given) if lazy else given
 
 
 def calls_method(function: Any, args: tuple[Any, ...]) -> bool:
-    """Whether NumPy's function calls the method of its name that one of them has: `np.clip(series, low, high)`."""
-    written = inspect.isfunction(getattr(function, "__wrapped__", None))  # those in C call none
-    return written and any(hasattr(one, function.__name__) for one in args if _answers(one))
+    """Whether NumPy's function calls an argument's method of the same name, as `np.clip(series, low, high)` does."""
+    written = inspect.isfunction(getattr(function, "__wrapped__", None))  # functions in C call no methods
+    return written and any(hasattr(one, function.__name__) for one in args if _overrides(one))

@@ -1,7 +1,8 @@
-"""Which of our functions answers which NumPy name: the table behind `jmars.tensor.*`, NumPy's protocols and methods.
+"""The table of functions: maps NumPy's names and functions to the functions of jmars.
 
-tensor/ops fills it by `@offers(...)`; tensor.py looks methods and operators up in it; `__array_ufunc__` and
-`__array_function__` come in through it. What is not in the table raises `UnsupportedError` by name.
+tensor/ops fills the table by `@offers(...)`. `jmars.tensor.<name>`, methods and operators of tensors, and NumPy's
+protocols `__array_ufunc__` and `__array_function__` look functions up in it. Names that are missing from the table
+raise `UnsupportedError`.
 Source: NEP 13, NEP 18.
 """
 
@@ -21,12 +22,12 @@ from jmars.tensor.unknown import Origin
 __all__ = ["FUNCTIONS", "call", "find", "numpys", "offers", "set_call_hook", "set_mask_hook", "unsupported"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-FUNCTIONS: dict[str, Callable[..., Any]] = {}  # name in jmars.tensor, or "method.<name>" for what is only a method
-_BY_NUMPY: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # NumPy's: ours, and ours that asks nobody
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # by name; "method.<name>": methods only
+_BY_NUMPY: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # NumPy's: (ours, ours without overrides)
 
 
 def offers(*names: str) -> Callable[[F], F]:
-    """Put a function into the table under `names`, and under NumPy's functions of these names ("linalg.norm" too).
+    """Register a function under `names`, and for NumPy's functions of these names.
 
     Examples
     --------
@@ -42,7 +43,7 @@ def offers(*names: str) -> Callable[[F], F]:
         alone = _hooked(names[0], function)
         offered = next((_hooked(names[0], function, theirs) for theirs in known if is_overridable(theirs)), alone)
         FUNCTIONS.update(dict.fromkeys(names, offered))
-        for theirs in known:  # np.ma.expand_dims is np.expand_dims: who came first answers
+        for theirs in known:  # np.ma.expand_dims is np.expand_dims: the first registration counts
             _BY_NUMPY.setdefault(theirs, (offered, alone))
         return function
 
@@ -50,7 +51,7 @@ def offers(*names: str) -> Callable[[F], F]:
 
 
 def _named(name: str) -> Any:
-    """What NumPy has under that name, or None."""
+    """Return NumPy's function of a dotted name, or None."""
     found: Any = np
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -62,7 +63,7 @@ _call_hook: CallHook | None = None
 
 
 def set_call_hook(hook: CallHook) -> None:
-    """Let calls of the table go through `guard(name, function, args, kwargs)` once there are unknown lengths."""
+    """Send calls of the table through `hook(name, function, args, kwargs)` once a length is unknown."""
     global _call_hook
     _call_hook = hook
 
@@ -72,13 +73,13 @@ _mask_hook: MaskHook | None = None
 
 
 def set_mask_hook(hook: MaskHook) -> None:
-    """Ask `guard(name, args, kwargs)` first, once there are masked arrays; it gives NotImplemented where none is."""
+    """Call `hook(name, args, kwargs)` first; without masked arguments the hook returns NotImplemented."""
     global _mask_hook
     _mask_hook = hook
 
 
 def _hooked(name: str, function: Callable[..., Any], theirs: Any = None) -> Callable[..., Any]:
-    """The function as it is called; objects that answer NumPy's `theirs` themselves are asked through it."""
+    """Wrap a function with dispatch on overriding arguments (through NumPy's `theirs`) and the hooks."""
 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
@@ -90,19 +91,19 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any = None) -> Call
             if Origin.met and _call_hook is not None:
                 return _call_hook(name, function, args, kwargs)
             return function(*args, **kwargs)
-        except DuckArrayError as error:  # sparse arrays and the like: who knows them answers
+        except DuckArrayError as error:  # sparse arrays and other duck arrays
             return dispatch(error, name, args, kwargs)
 
     return offered
 
 
 def _entering(value: Any) -> Any:
-    """An array of NumPy's as one of ours. By name: what pickles a function of ours must not take the table along."""
+    """Convert a NumPy array to a tensor; looked up by name, so that wrapped functions pickle without the table."""
     return call("asarray", value)
 
 
 def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
-    """What the function of that name gives."""
+    """Call the table's function of a name."""
     function = FUNCTIONS.get(name)
     if function is None:
         raise unsupported(name.removeprefix("method."))
@@ -110,14 +111,14 @@ def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def find(theirs: Any) -> Callable[..., Any] | None:
-    """Our function for NumPy's, which has asked the arguments already, or None."""
+    """Find our function for a NumPy function that has already dispatched on its arguments, or None."""
     return _BY_NUMPY.get(theirs, (None, None))[1]
 
 
 def numpys(ours: Any) -> Any:
-    """NumPy's function or class for ours, or None; None too for those that draw from NumPy's one generator."""
+    """Find NumPy's function or class for ours; None also for functions of NumPy's global random generator."""
     if not str(getattr(ours, "__module__", "")).startswith("jmars."):
-        return None  # a user's own, as nearly all are
+        return None  # a function of the user, the usual case
     if isinstance(ours, type):
         return vars(ours).get("theirs")
     found = (theirs for theirs, (offered, alone) in _BY_NUMPY.items() if ours is offered or ours is alone)
@@ -125,9 +126,9 @@ def numpys(ours: Any) -> Any:
 
 
 def unsupported(name: str) -> UnsupportedError:
-    """The error for a NumPy function that jmars lacks."""
+    """Make the error for a NumPy function that jmars lacks."""
     on_arrays = "" if name.startswith("random.") else ", on the value, x.fetch(), or on chunks with map_blocks"
     return UnsupportedError(
-        f"np.{name} is not in jmars yet, and nothing is computed behind your back; "
+        f"np.{name} is not in jmars yet, and jmars does not fall back to NumPy silently; "
         f"compute it in a cell without %%jmars, where numpy is NumPy{on_arrays}"
     )

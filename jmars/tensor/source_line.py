@@ -1,4 +1,4 @@
-"""Where in the user's text an operand was made; shown by the view and in errors. Used by operand.py."""
+"""Finds the line of the user's code that made an operand, for the view and for errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 __all__ = ["SourceLine", "source_line", "stores_subscript"]
 
-_OURS = ("jmars.", "numpy.", "cloudpickle.", "dask.", "xarray.")  # the last two call us for the user
+_OURS = ("jmars.", "numpy.", "cloudpickle.", "dask.", "xarray.")  # Dask and xarray call jmars on behalf of the user
 
 
 class SourceLine(NamedTuple):
@@ -22,7 +22,7 @@ class SourceLine(NamedTuple):
 
 
 def source_line() -> SourceLine | None:
-    """The line of the first frame outside jmars, NumPy, Dask, xarray and the pickler that led here."""
+    """Return the line of the innermost frame outside jmars, NumPy, Dask, xarray and the pickler."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""

@@ -1,7 +1,6 @@
-"""How an array is cut: int, per-axis tuple, explicit splits, or by the memory that there is.
+"""Decides the chunk lengths of an array: from an int, a tuple per axis, explicit lengths, or the memory limit.
 
-Used by every operand that makes chunks of its own. Source: seed 000, "Graph Preparation" (`chunk_size`); Mars
-`decide_chunk_sizes`.
+Source: docs/explanation/seeds.md, "Chunk graph"; Mars `decide_chunk_sizes`.
 """
 
 from __future__ import annotations
@@ -60,16 +59,16 @@ def split_axis(length: int, chunk_size: int) -> tuple[int, ...]:
     >>> split_axis(10, 4)
     (4, 4, 2)
 
-    Source: seed 000, "Graph Preparation".
+    Source: docs/explanation/seeds.md, "Chunk graph".
     """
     if chunk_size < 1:
-        raise ChunkSizeError(f"a chunk of {chunk_size} elements cuts no axis; give 1 or more, or -1 for the whole axis")
+        raise ChunkSizeError(f"chunk_size is {chunk_size}; give 1 element or more, or -1 for the whole axis")
     full, rest = divmod(length, chunk_size)
     return (chunk_size,) * full + ((rest,) if rest or not full else ())
 
 
 def chunk_bytes() -> int:
-    """Bytes of a chunk where the user gives no size: min(128 MiB, memory limit / (8 workers))."""
+    """Default bytes of a chunk: min(`config.chunk_size_limit` (128 MiB), memory limit / (8 * workers))."""
     engine = current_engine()
     if engine is None:
         return config.chunk_size_limit
@@ -84,30 +83,31 @@ def decide_splits(
     chunks: ChunkSize = None,
     kept: Splits | None = None,
 ) -> Splits:
-    """Lengths of the chunks on every axis.
+    """Decide the lengths of the chunks along every axis.
 
     Parameters
     ----------
     shape
-        Elements on each axis.
+        Lengths of the axes in elements.
     dtype
-        Of the elements, for the automatic size.
+        Dtype of the elements, for the automatic size.
     chunk_size, chunks
-        Two names of one setting: an int for all axes; a tuple with an int, None or -1 (the whole axis), "auto", or the
-        lengths themselves for each axis; for one axis also its lengths; a dict of these by axis, the others None; None
-        or "auto": automatic; a text such as "64MiB": automatic, with chunks of at most so many bytes.
+        Two names of the same setting: an int for all axes; a tuple with an entry per axis: an int, None or -1 (the
+        whole axis), "auto", or a tuple of lengths; for an array of one axis also the lengths alone; a dict from axes to
+        such entries, other axes None; None or "auto": automatic; a text such as "64MiB": automatic, with that many
+        bytes at most.
     kept
-        How an array is cut by now: None as an entry then leaves that axis as it is.
+        Present chunks of an array that is rechunked: an entry None leaves its axis unchanged.
 
     Returns
     -------
     tuple of tuple of int
-        One tuple per axis; each sums to the axis's length.
+        A tuple of chunk lengths per axis, which sum to the axis's length.
 
     Raises
     ------
     ChunkSizeError
-        If both are given, or what is given cuts no array of this shape.
+        If both names are given, or the setting does not fit an array of this shape.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def decide_splits(
     (((1000,), (6,)), ((500, 500), (6,)))
     """
     if chunk_size is not None and chunks is not None:
-        raise ChunkSizeError("chunk_size and chunks are two names of one setting and both are given; give one of them")
+        raise ChunkSizeError("chunk_size and chunks are two names of the same setting; give only one of them")
     given = chunk_size if chunk_size is not None else chunks
     if isinstance(given, Mapping):
         given = _by_axis(given, len(shape))
@@ -131,12 +131,12 @@ def decide_splits(
     if isinstance(given, int | np.integer):
         given = (given,) * len(shape)
     if not isinstance(given, Sequence) or isinstance(given, str):
-        raise ChunkSizeError(f"{given!r} is no chunk size; give an int, a tuple with one entry per axis, or nothing")
+        raise ChunkSizeError(f"{given!r} is not a chunk size; give an int, a tuple with one entry per axis, or nothing")
     if len(shape) == 1 and len(given) != 1 and all(isinstance(n, int | np.integer) for n in given):
         given = (tuple(given),)
     if len(given) != len(shape):
         raise ChunkSizeError(
-            f"{given!r} has {len(given)} entries and the array {len(shape)} axes; give one entry per axis"
+            f"{given!r} has {len(given)} entries, but the array has {len(shape)} axes; give one entry per axis"
         )
     told = kept if kept is not None else [None] * len(shape)
     fixed = {
@@ -148,22 +148,24 @@ def decide_splits(
 
 
 def _limit(given: str | None) -> int:
-    """Bytes of a chunk that is cut automatically."""
+    """Bytes of a chunk for an automatic size."""
     if given is None or given == "auto":
         return chunk_bytes()
     try:
         return parse_bytes(given)
     except ValueError as error:
         raise ChunkSizeError(
-            f"{given!r} is no chunk size: {error}; or give an int, a tuple, 'auto' or nothing"
+            f"{given!r} is not a chunk size: {error}; or give an int, a tuple, 'auto' or nothing"
         ) from error
 
 
 def _by_axis(given: Mapping[Any, Any], ndim: int) -> tuple[Any, ...]:
-    """Entries of a dict by axis as one entry for each axis."""
+    """Convert a dict from axes to entries to a tuple with an entry per axis."""
     wrong = [axis for axis in given if not isinstance(axis, int | np.integer) or not -ndim <= axis < ndim]
     if wrong:
-        raise ChunkSizeError(f"{dict(given)!r} names the axes {wrong} and the array has {ndim}; name axes by number")
+        raise ChunkSizeError(
+            f"{dict(given)!r} names the axes {wrong}, but the array has {ndim} axes; name axes by number"
+        )
     found: list[Any] = [None] * ndim
     for axis, entry in given.items():
         found[axis] = entry
@@ -171,7 +173,7 @@ def _by_axis(given: Mapping[Any, Any], ndim: int) -> tuple[Any, ...]:
 
 
 def _axis(length: int, entry: Any, given: Any) -> tuple[int, ...]:
-    """Splits of one axis as the user gave them."""
+    """Convert the user's entry for an axis to chunk lengths."""
     if entry is None or (isinstance(entry, int | np.integer) and entry == -1):
         return (length,)
     if isinstance(entry, int | np.integer) and not isinstance(entry, bool):
@@ -180,20 +182,22 @@ def _axis(length: int, entry: Any, given: Any) -> tuple[int, ...]:
         lengths = tuple(int(n) for n in entry)
         if sum(lengths) == length and all(n > 0 for n in lengths) or lengths == (length,):
             return lengths
-        raise ChunkSizeError(f"splits {lengths} do not cover an axis of {length}; give positive lengths that sum to it")
+        raise ChunkSizeError(
+            f"chunk lengths {lengths} do not cover an axis of {length}; give positive lengths that sum to {length}"
+        )
     raise ChunkSizeError(
-        f"{entry!r} in chunk size {given!r} is no int and no tuple of ints; give one of those per axis"
+        f"{entry!r} in chunk size {given!r} is neither an int nor a tuple of ints; give an int or a tuple per axis"
     )
 
 
 def _automatic(shape: tuple[int, ...], dtype: np.dtype[Any], most: int, fixed: Mapping[int, tuple[int, ...]]) -> Splits:
-    """Even chunks of at most `most` bytes, as near to cubes as the shape allows; those in `fixed` are cut so."""
+    """Cut an array evenly into chunks of at most `most` bytes, as near to cubes as possible; `fixed` axes are given."""
     row = math.prod(max(lengths, default=1) for lengths in fixed.values())
     limit = max(1, most // max(dtype.itemsize * row, 1))  # elements
     side = {axis: length for axis, length in enumerate(shape) if axis not in fixed}
     if math.prod(side.values()) > limit:
         room, open_axes = float(limit), sorted(side, key=lambda axis: shape[axis])
-        for taken, axis in enumerate(open_axes):  # short axes stay whole and leave their room to the others
+        for taken, axis in enumerate(open_axes):  # short axes stay whole, which leaves longer chunks to long axes
             length = max(1, min(shape[axis], int(room ** (1 / (len(open_axes) - taken)) + 1e-9)))
             side[axis] = length
             room = max(1.0, room / length)
@@ -201,7 +205,7 @@ def _automatic(shape: tuple[int, ...], dtype: np.dtype[Any], most: int, fixed: M
 
 
 def evenly(length: int, most: int) -> tuple[int, ...]:
-    """Chunks of nearly one length, none above `most`.
+    """Cut an axis into chunks of nearly equal length, at most `most` elements.
 
     Examples
     --------
@@ -216,7 +220,7 @@ def evenly(length: int, most: int) -> tuple[int, ...]:
 
 
 def common_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The coarsest splits that cut nowhere inside a chunk of any of `axes` (all of one length).
+    """Find the coarsest splits that contain every cut of all `axes`, which have the same length.
 
     Examples
     --------
@@ -230,10 +234,10 @@ def common_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def agreed_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """How to cut what is made of arrays cut as `axes` (all of one length).
+    """Choose the splits of a result whose inputs are cut as `axes`, which have the same length.
 
-    As one of them, the most even of those in fewest chunks, where all the others cut near its cuts only, or else as
-    finely as all together: shifted slices of an array would otherwise give a sliver at each cut.
+    If all cuts lie near those of the axis with the fewest chunks (among equals the most even), the result is cut like
+    that axis, else at every cut of all axes. So shifted slices of an array do not leave a sliver at every cut.
 
     Examples
     --------
@@ -251,7 +255,7 @@ def agreed_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def without_slivers(axis: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """`axis` with its slivers joined to their neighbours, where they are not longer than `most` or the longest then.
+    """Join slivers to their neighbours where the joined chunk is at most `most` or the longest chunk.
 
     Examples
     --------
@@ -270,9 +274,9 @@ def without_slivers(axis: tuple[int, ...], most: int) -> tuple[int, ...]:
 
 
 def refined(chunks: Splits, fixed: Sequence[int], most: int) -> Splits:
-    """`chunks` cut further until none has more than `most` elements; axes in `fixed` stay as they are.
+    """Cut chunks further until they have at most `most` elements; axes in `fixed` stay unchanged.
 
-    A chunk that `fixed` axes alone make larger is left so.
+    Chunks stay larger where the `fixed` axes alone exceed `most`.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Text, element by element: what `np.strings` and `np.char` mean; imported when they are asked for.
+"""`jmars.tensor.strings`: the functions of `np.strings` and `np.char`, elementwise and lazy.
 
-Offered is what gives text of a length that is known from its arguments' types; what depends on each value (`replace`,
-`multiply`, `encode`) is refused by name. Used as `jmars.tensor.strings.<name>`.
+Functions are supported if the length of their results follows from the dtypes of their arguments. Functions whose
+lengths depend on values (`replace`, `multiply`, `encode`) raise an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["FUNCTIONS_OF_TEXT"]
 
-# name: what its results are
+# function: kind of its results
 FUNCTIONS_OF_TEXT: dict[str, str] = {
     **dict.fromkeys("upper lower swapcase capitalize title strip lstrip rstrip translate slice".split(), "like"),  # noqa: SIM905
     **dict.fromkeys("isalpha isdigit isspace isalnum islower isupper istitle isdecimal isnumeric".split(), "bool"),  # noqa: SIM905
@@ -47,7 +47,7 @@ def _function(module: ModuleType, name: str, gives: str) -> Callable[..., Any]:
 
 
 def _dtype(name: str, gives: str, x: Tensor, *args: Any, **kwargs: Any) -> np.dtype[Any]:
-    """Type of what the function gives."""
+    """Return the dtype of the function's results."""
     if gives in ("bool", "int"):
         return np.dtype(bool if gives == "bool" else np.int64)
     if gives == "like":
@@ -58,8 +58,8 @@ def _dtype(name: str, gives: str, x: Tensor, *args: Any, **kwargs: Any) -> np.dt
     width = args[0] if args else kwargs["width"]
     if np.ndim(width) or width < x.dtype.itemsize // np.dtype(f"{x.dtype.kind}1").itemsize:
         raise UnsupportedError(
-            f"how long the text of np.strings.{name} becomes depends on each value, unless the width is one number and "
-            f"at least that of {x.dtype}; make the text shorter first, x.astype(...)"
+            f"np.strings.{name} needs one width for all elements, at least that of {x.dtype}, since chunks hold text "
+            "of a fixed length; make the text shorter first, x.astype(...)"
         )
     return np.dtype(f"{x.dtype.kind}{width}")
 
@@ -72,7 +72,7 @@ for _module in (np.strings, np.char):
             if find(getattr(_module, _name)) is None:
                 offers(_path)(_made)
             else:
-                FUNCTIONS[_path] = _made  # np.strings.add is np.add, which is asked for others than text
+                FUNCTIONS[_path] = _made  # np.strings.add is np.add, whose function is not for text alone
 
 
 def __getattr__(name: str) -> Any:
@@ -80,7 +80,7 @@ def __getattr__(name: str) -> Any:
         return FUNCTIONS[f"strings.{name}"]
     if name in np.strings.__all__ or name in np.char.__all__:
         raise AttributeError(
-            f"np.strings.{name} is not in jmars: how long the text is that it gives depends on each value; use "
-            f"map_blocks(np.strings.{name}, x, ..., dtype='U20') with a length that is enough"
+            f"np.strings.{name} is not in jmars, since the length of its results depends on the values; use "
+            f"map_blocks(np.strings.{name}, x, ..., dtype='U20') with a sufficient length"
         )
     raise AttributeError(f"module 'jmars.tensor.strings' has no attribute {name!r}, and neither has numpy.strings")

@@ -1,11 +1,10 @@
-"""What of a tensor graph decides its plan, and what is only filled in: the same cell run again with other data.
+"""Splits a tensor graph into structure and bindings, so that a repeated cell with other data reuses its plan.
 
-The structure is everything that tiling, fusing and planning look at: operands with their parameters, who reads whom,
-dtypes, chunks, which leaves are held, what is asked for. Filled in afterwards are `Bindings`: the keys of tensors held
-and asked for, the user's lines, and what an operand binds (where a random stream begins). `digest`
-names a structure, `canonical` gives the graph without its bindings, of which the scheduler keeps the plan. Used by
-client/structures.py and the scheduler.
-Source: the structural hashing of hash-consing, Ershov 1958; PLANNING 6.2, "pool instances per plan hash".
+The structure is all that tiling, fusion and planning depend on: operands with parameters, edges, dtypes, chunks, stored
+leaves, results. `Bindings` are the rest: keys of stored and result tensors, source lines, and values that an operand
+binds (such as the start of a random stream). `digest` hashes a structure; `canonical` returns the graph without
+bindings, for which the scheduler keeps the plan.
+Source: structural hashing (hash-consing), Ershov 1958.
 """
 
 from __future__ import annotations
@@ -33,30 +32,30 @@ __all__ = ["Bindings", "Described", "Slot", "bindings", "canonical", "digest", "
 
 
 class Described(Protocol):
-    """What `digest` reads of a tensor: TensorData and TensorMeta both have it."""
+    """Dtype and chunks of a tensor, which `digest` reads; TensorData and TensorMeta have both."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Its dtype."""
+        """Dtype of the tensor."""
 
     @property
     def chunks(self) -> Splits:
-        """Lengths of its chunks on each axis."""
+        """Lengths of the chunks along each axis."""
 
 
 class Bindings(NamedTuple):
-    """What fills in a structure; plain lists, so that it travels as msgpack.
+    """Keys, source lines and bound values of a graph; plain lists, to travel as msgpack.
 
     Attributes
     ----------
     keys
-        Key of each operand's tensor, by the operand's number.
+        Keys of the operands' tensors, by the operand's number.
     lines
-        The different lines of the user's text.
+        Distinct source lines.
     line_of
         Row in `lines` of each operand, -1 for none.
     values
-        The different values of bound fields, in the order in which they come: the n-th stands behind `Slot(n)`.
+        Distinct values of bound fields, in order of first use: `Slot(n)` stands for the n-th.
     """
 
     keys: Sequence[str]
@@ -65,23 +64,23 @@ class Bindings(NamedTuple):
     values: Sequence[Any] = ()
 
     def key(self, name: str) -> str:
-        """The tensor that the canonical graph calls `name`."""
+        """Return the key of the tensor that has the key `name` in the canonical graph."""
         return self.keys[int(name)]
 
     def line(self, given: SourceLine | None) -> SourceLine | None:
-        """The user's line that stands behind a line of the canonical graph."""
+        """Return the user's source line for a line of the canonical graph."""
         row = -1 if given is None else self.line_of[given.lineno]
         return None if row < 0 else SourceLine(*self.lines[row])
 
 
 class Slot(NamedTuple):
-    """Stands in a canonical graph where an operand has a value that each run brings."""
+    """Stands in a canonical graph for a bound value, which differs between runs."""
 
     number: int
 
 
 def bindings(operands: Sequence[Operand], keys: Sequence[str]) -> Bindings:
-    """The bindings of operands whose tensors have these keys."""
+    """Collect the bindings of operands whose tensors have these keys."""
     rows: dict[SourceLine, int] = {}
     line_of = [-1 if (line := operand.line) is None else rows.setdefault(line, len(rows)) for operand in operands]
     values = dict.fromkeys(getattr(operand, operand.binds) for operand in operands if operand.binds)
@@ -89,7 +88,7 @@ def bindings(operands: Sequence[Operand], keys: Sequence[str]) -> Bindings:
 
 
 def canonical(graph: TensorGraph) -> TensorGraph:
-    """The graph with numbers for keys and lines; equal structures give equal graphs."""
+    """Replace keys and lines by numbers and bound values by slots; equal structures give equal graphs."""
     operands: list[Operand] = []
     slots: dict[Any, int] = {}
     for number, operand in enumerate(graph.operands):
@@ -105,7 +104,7 @@ def canonical(graph: TensorGraph) -> TensorGraph:
 
 
 def digest_of(graph: TensorGraph, settings: Mapping[str, Any]) -> bytes:
-    """`digest` of a graph."""
+    """Compute `digest` of a graph."""
     return digest(graph.operands, graph.metas, graph.inputs, graph.results, settings)
 
 
@@ -116,14 +115,14 @@ def digest(
     results: Sequence[int],
     settings: Mapping[str, Any],
 ) -> bytes:
-    """16 bytes, equal for graphs of equal structure under equal settings; about 3 µs an operand.
+    """Hash a structure and settings to 16 bytes; takes about 3 µs per operand.
 
     Parameters
     ----------
     operands
-        In topological order; a `Stored` and an array from outside are leaves whose values come from elsewhere.
+        Operands in topological order; of `Stored` and `FromArray` only dtype and chunks count.
     outputs
-        A `Described` for each operand: its dtype and chunks.
+        Dtype and chunks of each operand's output.
     inputs, results
         As in TensorGraph.
     settings
@@ -132,7 +131,7 @@ def digest(
     Raises
     ------
     Exception
-        Whatever a user's object raises that cannot be pickled.
+        Any exception from pickling a user's object.
 
     Examples
     --------
@@ -141,8 +140,8 @@ def digest(
     >>> digest_of(first, {}) == digest_of(second, {}), digest_of(first, {}) == digest_of(other, {})
     (True, False)
     """
-    known: dict[int, Any] = {}  # by identity: what many operands share is described once
-    slots: dict[Any, int] = {}  # of bound values it counts only which are equal
+    known: dict[int, Any] = {}  # by id: values shared by many operands are described once
+    slots: dict[Any, int] = {}  # of bound values only their equality counts
     parts: list[Any] = [list(inputs), list(results), _plain(dict(settings), known)]
     add = parts.append
     for operand, output in zip(operands, outputs, strict=True):
@@ -166,7 +165,7 @@ _kinds: dict[type, tuple[Any, Callable[[Any], tuple[Any, ...]]]] = {}
 
 
 def _parameters(kind: type) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """Name of a dataclass, and what gives its fields as a tuple; links and lines of an operand left out."""
+    """Return a dataclass's name and a getter of its fields; an operand's inputs, line and bound field are left out."""
     found = _kinds.get(kind)
     if found is None:
         names = [field.name for field in fields(kind)]
@@ -185,8 +184,8 @@ def _parameters(kind: type) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     return found
 
 
-# -- values as marshal takes them, equal for equal values of one type only: a tuple becomes a list, all that is neither
-# a number nor a text a tuple that begins with its kind
+# -- conversion of values for marshal, unequal for values of different types: a tuple becomes a list; values that are
+# neither numbers nor text become tuples that begin with the name of their kind
 def _plain(value: Any, known: _Known) -> Any:
     way = _WAYS.get(type(value), _other)
     return value if way is None else way(value, known)
@@ -226,7 +225,7 @@ def _slice(value: slice, known: _Known) -> Any:
 
 
 def _unknown(value: Unknown, known: _Known) -> Any:
-    """Lengths are told apart by their origins, whatever these are called."""
+    """Describe an unknown length by the number of its origin, independent of the origin's key."""
     origins: dict[str, int] = known.setdefault(-1, {})  # no id is negative
     return ("unknown", origins.setdefault(value.origin.key, len(origins)), value.number, value.most)
 
@@ -250,12 +249,12 @@ def _other(value: Any, known: _Known) -> Any:
 
 @lru_cache(maxsize=2048)
 def _expression(value: Expression) -> Any:
-    """Expressions are equal only where they compute the same, and few differ."""
+    """Describe an expression; cached, since few different expressions occur."""
     return ("expression", _plain(value.inputs, {}), [_plain(node, {}) for node in value.nodes])
 
 
 def _is_ours(kind: type) -> bool:
-    """Whether a class is of this package, so that its fields are all there is to its values."""
+    """Whether a class belongs to jmars, so that its fields determine its values."""
     return kind.__module__.startswith("jmars.")
 
 

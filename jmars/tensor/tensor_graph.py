@@ -1,6 +1,6 @@
-"""`TensorGraph`: tensors and operands as flat lists, what a client submits.
+"""`TensorGraph`: the tensor graph as flat lists, as a client submits it; `LinkedGraph`: the same before copying.
 
-Made by client/session.py from tensors, read by optimize. No recursion: a chain of 100,000 operands pickles.
+Flat lists pickle without recursion, so a chain of 100,000 operands is no problem.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["LinkedGraph", "Stored", "TensorGraph"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stored(Operand):
-    """A leaf whose chunks the cluster holds."""
+    """A leaf of the graph: a tensor whose chunks the cluster holds."""
 
     name: ClassVar[str] = "stored"
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Name the chunks that are there."""
+        """Add the stored chunks to the chunk graph."""
         sizes = np.ones((), np.int64) * output.dtype.itemsize
         for axis in output.chunks:
             sizes = sizes[..., None] * np.asarray(axis, np.int64)
@@ -35,9 +35,10 @@ class Stored(Operand):
 
 @dataclass
 class LinkedGraph:
-    """A tensor graph as it is found by a walk through linked nodes, before anything is copied.
+    """A tensor graph that still refers to the user's nodes; found by a walk along their inputs, without copies.
 
-    `operands` are the nodes' own, `Stored` where the cluster holds the value; the rest as in TensorGraph.
+    `operands` are the nodes' operands, or `Stored` where the cluster holds the value. `inputs` and `results` as in
+    TensorGraph.
     """
 
     nodes: list[TensorData] = field(default_factory=list)
@@ -47,12 +48,12 @@ class LinkedGraph:
 
     @classmethod
     def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> LinkedGraph:
-        """The linked of what leads to `data`; nodes whose key is in `held` become leaves."""
+        """Collect the graph that computes `data`; nodes whose key is in `held` become leaves."""
         found = cls()
-        number: dict[str, int] = {}  # by key: twins are one value
-        arrays: dict[tuple[int, Splits], int] = {}  # an outside array that comes twice is one leaf
+        number: dict[str, int] = {}  # by key: a node and its lineage copy are one value
+        arrays: dict[tuple[int, Splits], int] = {}  # a NumPy array that occurs twice becomes one leaf
         stack = list(reversed(data))
-        asked = {node.key for node in data}  # a result keeps a key of its own
+        asked = {node.key for node in data}  # keys of results, which are not merged with other leaves
         nodes, operands, inputs = found.nodes, found.operands, found.inputs
         while stack:
             node = stack[-1]
@@ -96,7 +97,7 @@ class LinkedGraph:
 
 @dataclass
 class TensorGraph:
-    """Operands in topological order, without links: inputs are numbers.
+    """Operands in topological order; their inputs are numbers of other operands, not references.
 
     Examples
     --------
@@ -113,12 +114,12 @@ class TensorGraph:
 
     @classmethod
     def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> TensorGraph:
-        """The graph that leads to `data`; nodes whose key is in `held` become leaves."""
+        """Make the graph that computes `data`; nodes whose key is in `held` become leaves."""
         return cls.from_linked(LinkedGraph.of(data, held))
 
     @classmethod
     def from_linked(cls, linked: LinkedGraph, stored: Sequence[str] | None = None) -> TensorGraph:
-        """The graph of an linked; `stored` are the keys of its tensors where its arrays from outside lie there."""
+        """Copy a linked graph; with `stored`, its tensors get these keys and its NumPy arrays become stored leaves."""
         operands = [op if isinstance(op, Stored) else op.unlinked() for op in linked.operands]
         metas = [node.meta for node in linked.nodes]
         if stored is not None:
@@ -128,11 +129,11 @@ class TensorGraph:
 
     @property
     def unfolds(self) -> bool:
-        """Whether some of it is known only while it runs: see optimize/stages.py."""
+        """Whether parts of the graph are known only during the run, so that the job has stages (optimize/stages.py)."""
         return any(op.dynamic for op in self.operands) or any(self.metas[k].unsettled for k in self.results)
 
     def arrays(self) -> list[tuple[int, np.ndarray[Any, Any], Splits]]:
-        """NumPy arrays from outside: (number, array, chunks)."""
+        """List the NumPy arrays: (number of the operand, array, chunks)."""
         return [
             (i, op.array, meta.chunks)
             for i, (op, meta) in enumerate(zip(self.operands, self.metas))
@@ -140,13 +141,13 @@ class TensorGraph:
         ]
 
     def check_array(self, index: int) -> None:
-        """Raise ArrayChangedError when outside array number `index` is not what it was."""
+        """Raise ArrayChangedError if the NumPy array of operand `index` was changed since it was taken."""
         op = self.operands[index]
         assert isinstance(op, FromArray)
         op.check()
 
     def replace_by_stored(self, index: int, key: str) -> None:
-        """Make number `index` a leaf whose chunks are held under `key`."""
+        """Replace operand `index` by a leaf whose chunks are stored under `key`."""
         self.operands[index] = Stored(line=self.operands[index].line)
         self.inputs[index] = ()
         self.metas[index] = replace(self.metas[index], key=key)

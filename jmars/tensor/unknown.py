@@ -1,9 +1,8 @@
-"""Lengths that only a run can tell: how long `x[x > 0]` is.
+"""Unknown lengths: lengths of axes that only a run can tell, such as that of `x[x > 0]`.
 
-An `Unknown` stands where a length would. It is a NaN, so that arithmetic which forgets about it gives NaN or an error
-and never a wrong number; two of them are equal when they have one origin, that is when they are provably the same
-length. A client's `Origin` learns its lengths when a job has told them. Used by operand.py, graph.py, tensor/ops and
-optimize/stages.py.
+An `Unknown` stands in `shape` and `chunks` in place of an int. Its value is NaN, as in Dask, so that arithmetic with an
+unknown length gives NaN or an error, never a wrong number. Two `Unknown`s are equal if they have the same `Origin`:
+then the lengths are the same. After a job the client's `Origin` holds the reported lengths.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ __all__ = [
 ]
 
 Length = Any  # an int, or an Unknown
-strictly: ContextVar[bool] = ContextVar("strictly", default=False)  # who needs a length gets NeedsLengthError
+strictly: ContextVar[bool] = ContextVar("strictly", default=False)  # True: values and unknown lengths are forbidden
 
 
 class NeedsLengthError(JmarsError):
-    """Inside jmars only: a length is needed that is not known yet; who catches it waits for a stage or computes."""
+    """Raised within jmars if a function needs an unknown length; the caller defers the call or computes the length."""
 
 
 _origins: weakref.WeakValueDictionary[str, Origin] = weakref.WeakValueDictionary()
@@ -43,18 +42,18 @@ _lock = threading.Lock()
 
 
 class Origin:
-    """Where an axis of unknown length comes from; made by `Origin.of`, one for each key.
+    """Identity of an axis of unknown length; made by `Origin.of`, which returns the same object for the same key.
 
     Attributes
     ----------
     key
-        Says what makes two axes equally long and equally cut.
+        Axes with the same key have the same length and chunks.
     lengths
-        Lengths of its chunks in elements, once they are known here.
+        Lengths of the chunks in elements; None while they are unknown.
     """
 
     __slots__ = ("__weakref__", "key", "lengths")
-    met = False  # whether any was made in this process: until then nobody looks for them
+    met = False  # whether any exists in this process; spares checks before
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -63,7 +62,7 @@ class Origin:
 
     @classmethod
     def of(cls, key: str) -> Origin:
-        """The origin of that key."""
+        """Return the origin of a key."""
         with _lock:
             found = _origins.get(key)
             if found is None:
@@ -71,12 +70,12 @@ class Origin:
             return found
 
     def axis(self, most: Iterable[int | None]) -> tuple[Unknown, ...]:
-        """Lengths of the chunks of an axis cut in as many chunks as `most` has entries: elements at most of each."""
+        """Make the lengths of an axis's chunks; `most` has an entry per chunk: an upper bound in elements, or None."""
         return tuple(Unknown(self, number, at_most) for number, at_most in enumerate(most))
 
     @property
     def whole(self) -> Unknown:
-        """The length of the axis; as its only entry in `chunks` it says that their number is unknown too."""
+        """Length of the whole axis; as the only entry in `chunks`, the number of chunks is unknown, too."""
         return Unknown(self)
 
     def __reduce__(self) -> Any:
@@ -88,7 +87,7 @@ def _origin(key: str) -> Origin:
 
 
 class Unknown(float):
-    """A length in elements that is not known.
+    """An unknown length in elements.
 
     Examples
     --------
@@ -100,14 +99,14 @@ class Unknown(float):
     __slots__ = ("most", "number", "origin")
 
     def __new__(cls, origin: Origin, number: int | None = None, most: int | None = None) -> Unknown:
-        """NaN with a name."""
+        """Make a NaN that knows its origin."""
         made = super().__new__(cls, math.nan)
         made.origin, made.number, made.most = origin, number, most
         return made
 
     origin: Origin
     number: int | None  # of the chunk; None for the whole axis
-    most: int | None  # elements at most, where that is known
+    most: int | None  # upper bound in elements; None if there is none
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unknown) and self.origin.key == other.origin.key and self.number == other.number
@@ -123,17 +122,17 @@ class Unknown(float):
 
 
 def is_known(chunks: Iterable[Iterable[Length]]) -> bool:
-    """Whether no length of a tensor's chunks is unknown."""
+    """Whether all chunk lengths of a tensor are known."""
     return not any(n.__class__ is Unknown for axis in chunks for n in axis)
 
 
 def is_open(chunks: Iterable[Sequence[Length]]) -> bool:
-    """Whether even the number of chunks is unknown on some axis."""
+    """Whether an axis has an unknown number of chunks."""
     return any(axis[0].__class__ is Unknown and axis[0].number is None for axis in chunks if axis)
 
 
 def axis_length(axis: Sequence[Length]) -> Length:
-    """Elements on an axis cut as `axis`.
+    """Return the length of an axis with chunks `axis`.
 
     Examples
     --------
@@ -145,7 +144,7 @@ def axis_length(axis: Sequence[Length]) -> Length:
 
 
 def resolved_axis(axis: Sequence[Length], known: Mapping[str, Sequence[Length]]) -> tuple[Length, ...]:
-    """The same axis with what `known` says of its origin (lengths of the chunks by the origin's key)."""
+    """Replace the unknown lengths of an axis by those in `known`, chunk lengths by the origin's key."""
     while axis and axis[0].__class__ is Unknown:
         found = known.get(axis[0].origin.key)
         if found is None:
@@ -155,5 +154,5 @@ def resolved_axis(axis: Sequence[Length], known: Mapping[str, Sequence[Length]])
 
 
 def resolved(chunks: Iterable[Sequence[Length]], known: Mapping[str, Sequence[Length]]) -> tuple[Any, ...]:
-    """`resolved_axis` of each axis."""
+    """Apply `resolved_axis` to all axes."""
     return tuple(resolved_axis(axis, known) for axis in chunks)

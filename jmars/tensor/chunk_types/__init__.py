@@ -1,16 +1,17 @@
-"""Chunks that are arrays of another library: sparse ones, those of a GPU, any with `__array_namespace__`.
+"""Chunks that are duck arrays: sparse arrays, GPU arrays, any array with `__array_namespace__`.
 
-Such an array does not lie in shared memory as it is: a chunk holds it packed, as what a spawned function gives. What a
-library can do is asked of it, on arrays of a few elements, before anything runs.
+A chunk holds a duck array pickled (spawn/packing.py), since only NumPy arrays lie in shared memory as they are. Before
+anything runs, each function is tried on arrays of a few elements, so that a function that the library lacks is refused
+when the user calls it.
 
-array_libraries.py      what a foreign array is, and what its library offers
-on_chunks.py    a function of chunks at given calls, as an operand (OnChunks)
-duck_tensor.py      the handle (DuckTensor), and arrays from outside
-blockwise.py     functions of chunks that stand at one place: elementwise ones, and the user's
-manipulation.py      slices, other cuts, axes in another order, arrays side by side
-tree_reduction.py   sums and the like, in a tree
-products.py   matrix products
-functions.py  what there is by name: the namespace of a DuckTensor, and what NumPy's functions of one are
+array_libraries.py  functions, dtypes and names of a library's arrays
+on_chunks.py        OnChunks: an operand that calls a function on chosen chunks
+duck_tensor.py      DuckTensor: the handle, and conversion of duck arrays
+blockwise.py        elementwise functions and map_blocks
+manipulation.py     slices, rechunking, transposition, concatenation
+tree_reduction.py   sums and other reductions, as trees
+products.py         matrix products
+functions.py        the array namespace of a DuckTensor
 """
 
 from jmars.tensor.chunk_types import functions

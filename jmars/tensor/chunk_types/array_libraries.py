@@ -1,4 +1,4 @@
-"""What a foreign array is, and what its library offers: asked, never listed.
+"""Functions, dtypes and type names of any library's arrays, found through the library's own namespace.
 
 Source: the Python array API standard, `__array_namespace__`.
 """
@@ -25,7 +25,7 @@ __all__ = [
     "type_name",
 ]
 
-STANDARD_NAMES = {  # NumPy's ufunc: what the standard calls it
+STANDARD_NAMES = {  # NumPy's ufunc: its name in the array API standard
     "absolute": "abs",
     "arccos": "acos",
     "arccosh": "acosh",
@@ -44,18 +44,18 @@ STANDARD_NAMES = {  # NumPy's ufunc: what the standard calls it
 
 
 def namespace_of(*values: Any) -> Any:
-    """The namespace of the first foreign array among them, or NumPy."""
+    """Array namespace of the first duck array among the values; NumPy if there is none."""
     return next((value.__array_namespace__() for value in values if is_duck_array(value)), np)
 
 
 def type_name(value: Any) -> str:
-    """What errors and `repr` call its type: "sparse.COO"."""
+    """Name of a value's type for errors and `repr`, such as "sparse.COO"."""
     kind = type(value)
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
 
 def dtype_of(value: Any) -> np.dtype[Any]:
-    """Its dtype as NumPy has it; libraries have dtypes of their own, of the same names.
+    """NumPy's dtype of an array; a library's own dtype is translated by its name.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def dtype_of(value: Any) -> np.dtype[Any]:
 
 
 def dense(value: Any) -> np.ndarray[Any, Any]:
-    """Its elements as a NumPy array: `todense()` of sparse arrays, `get()` of CuPy's, else as NumPy takes it."""
+    """Converts an array to NumPy: by `todense()` for sparse arrays, `get()` for CuPy's, `np.asarray` for others."""
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     for name in ("todense", "get"):
@@ -77,7 +77,7 @@ def dense(value: Any) -> np.ndarray[Any, Any]:
 
 
 class LibraryFunction:
-    """The function of that name in the library of its arguments; picklable, as that module need not be.
+    """Calls the function of a name in the library of its arguments; pickles even where the library's module does not.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class LibraryFunction:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it."""
+        """Call the library's function."""
         xp = namespace_of(*args, *(args[0] if args and isinstance(args[0], list) else ()))
         found = getattr(xp, self.name, None) or getattr(xp, STANDARD_NAMES.get(self.name, self.name), None)
         if found is None:
@@ -98,12 +98,12 @@ class LibraryFunction:
 
 
 def probed(name: str, function: Callable[..., Any], samples: Sequence[Any]) -> Any:
-    """What a function gives for arrays of a few elements: so what a library cannot do is refused before it runs.
+    """Call a function on samples of a few elements, so that an unsupported function is refused before the run.
 
     Raises
     ------
     UnsupportedError
-        If the library cannot do it.
+        If the function raises.
     """
     try:
         with np.errstate(all="ignore"):
@@ -117,14 +117,14 @@ def probed(name: str, function: Callable[..., Any], samples: Sequence[Any]) -> A
 
 
 def plain_zero(value: Any) -> Any:
-    """The same, where a sparse array says -0.0 of what it does not hold: libraries join only what says the same."""
+    """Replace a sparse array's fill value of -0.0 by 0.0, since libraries join only arrays of one fill value."""
     if is_duck_array(value) and getattr(value, "fill_value", None) == 0:
         value.fill_value = np.zeros((), dtype_of(value))[()]
     return value
 
 
 def join_blocks(blocks: Sequence[Any], counts: Sequence[int]) -> Any:
-    """Blocks that stand in a grid of `counts`, in C order, as one array."""
+    """Concatenate the blocks of a grid of `counts` blocks, given in C order, to one array."""
     found = list(blocks)
     for axis in reversed(range(len(counts))):
         n = counts[axis]

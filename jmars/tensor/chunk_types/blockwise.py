@@ -1,4 +1,4 @@
-"""Functions of chunks that stand at one place: elementwise ones, which their library has, and the user's."""
+"""Blockwise functions of duck arrays: the library's elementwise functions, and `map_blocks`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["astype", "elementwise", "map_blocks"]
 
 
 class PartialCall:
-    """A function with some of its arguments given; chunks are the others, in order.
+    """A function with fixed arguments at given positions; the chunks fill the other positions in order.
 
     Examples
     --------
@@ -41,14 +41,14 @@ class PartialCall:
         self.function, self.fixed, self.kwargs = function, fixed, kwargs
 
     def __call__(self, *blocks: Any) -> Any:
-        """Call it."""
+        """Call the function with the chunks."""
         rest = iter(blocks)
         count = len(blocks) + len(self.fixed)
         return self.function(*(self.fixed[i] if i in self.fixed else next(rest) for i in range(count)), **self.kwargs)
 
 
 def _split(args: Sequence[Any]) -> tuple[list[DuckTensor | Tensor], dict[int, Any]]:
-    """Arrays, and what else there is by its place."""
+    """Split arguments into arrays and constants; constants are keyed by position."""
     fixed = {
         i: x
         for i, x in enumerate(args)
@@ -58,7 +58,7 @@ def _split(args: Sequence[Any]) -> tuple[list[DuckTensor | Tensor], dict[int, An
 
 
 def _at_one_place(arrays: Sequence[DuckTensor | Tensor]) -> tuple[list[DuckTensor | Tensor], Splits, list[ChunkCall]]:
-    """Arrays cut alike, the grid that they broadcast to, and which chunks stand at each of its calls."""
+    """Rechunk arrays alike; returns the arrays, the broadcast chunks, and a call for each block of the grid."""
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
     grid: list[tuple[int, ...]] = []
     for back in range(len(shape), 0, -1):
@@ -80,12 +80,12 @@ def _at_one_place(arrays: Sequence[DuckTensor | Tensor]) -> tuple[list[DuckTenso
 
 @implements("elementwise")
 def elementwise(name: str, function: Callable[..., Any] | None, *args: Any, **kwargs: Any) -> DuckTensor | Tensor:
-    """A function of elements: `function`, or the one of that name in the library of the chunks.
+    """Apply an elementwise function: `function`, or the library's function called `name`.
 
     Raises
     ------
     UnsupportedError
-        If the library cannot do it.
+        If the library does not support the function for these arrays.
     """
     if kwargs.pop("out", None) is not None:
         raise UnsupportedError(f"{name}(out=...) of arrays of other libraries is not in jmars; take what it returns")
@@ -99,25 +99,25 @@ def elementwise(name: str, function: Callable[..., Any] | None, *args: Any, **kw
 @implements("map_blocks")
 def map_blocks(function: Any, *args: Any, dtype: Any = None, chunks: Any = None, name: str | None = None,
                **kwargs: Any) -> DuckTensor | Tensor:  # fmt: skip
-    """`function(*chunks, **kwargs)` for each place of the grid: of arrays of any type, and giving any type.
+    """Call `function(*chunks, **kwargs)` for each block of the grid; arguments and result may be arrays of any library.
 
     Parameters
     ----------
     function, *args
-        A function of chunks and arrays; as a method, `x.map_blocks(function)`.
+        A function of chunks, and arrays; as a method, `x.map_blocks(function)`.
     dtype
-        Checked where it is given; what the function gives for arrays of two elements says it.
+        Expected dtype, checked against the result of a call with arrays of two elements; None: not checked.
     chunks
-        Lengths of the chunks that it gives, for each axis; by default those of what it takes.
+        Lengths of the result's chunks along each axis; by default those of the arguments.
     name
-        What the view shows.
+        Label in the view; by default the function's name.
     """
     if not callable(function):  # x.map_blocks(function)
         function, *rest = args[0], function, *args[1:]
         args = tuple(rest)
     if "block_id" in getattr(getattr(function, "__code__", None), "co_varnames", ()):
         raise UnsupportedError(
-            "functions of arrays of other libraries get no block_id; say which chunk by its elements"
+            "map_blocks passes no block_id to functions of other libraries' arrays; remove the parameter block_id"
         )
     label = name or str(getattr(function, "__name__", type(function).__name__))
     arrays, fixed = _split(args)
@@ -133,16 +133,20 @@ def map_blocks(function: Any, *args: Any, dtype: Any = None, chunks: Any = None,
         calls = [place._replace(shape=one) for place, one in zip(calls, shapes, strict=True)]
     found: DuckTensor | Tensor = result_array(label, called, [*map(input_of, ready)], calls, grid, sample)
     if dtype is not None and found.dtype != np.dtype(dtype):
-        raise TypeError(f"{label} gives {found.dtype} and {np.dtype(dtype)} was promised; cast the result")
+        raise TypeError(
+            f"{label} returned dtype {found.dtype}, but map_blocks was called with dtype={np.dtype(dtype)}; "
+            "cast the result"
+        )
     if np.ndim(sample) != len(grid) if not isinstance(found, DuckTensor) else sample.ndim != len(grid):
         raise UnsupportedError(
-            f"{label} gives arrays of {getattr(sample, 'ndim', 0)} axes for chunks of {len(grid)}; keep the axes"
+            f"{label} returned an array of {getattr(sample, 'ndim', 0)} axes for chunks of {len(grid)} axes; "
+            "return as many axes"
         )
     return found
 
 
 class _Cast:
-    """`astype`, with the dtype as the library calls it."""
+    """Casts a chunk to the library's dtype of a name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -154,5 +158,5 @@ class _Cast:
 
 @implements("astype")
 def astype(x: DuckTensor, dtype: Any, **kwargs: Any) -> DuckTensor | Tensor:
-    """The elements with another dtype."""
+    """Cast the elements to a dtype."""
     return elementwise("astype", _Cast(np.dtype(dtype).name), x)

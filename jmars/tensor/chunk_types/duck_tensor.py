@@ -1,8 +1,8 @@
-"""`DuckTensor`: a lazy, distributed array whose chunks are arrays of another library; and such arrays from outside.
+"""`DuckTensor`: a lazy, distributed array whose chunks are duck arrays; and the conversion of duck arrays to it.
 
-It is used like the library's own arrays: operators, slices, NumPy's functions and those of its namespace build a graph,
-`fetch` gives one array of the library, `todense` goes on with a tensor. What it can do is in the table here, which the
-other files of the folder fill.
+Users treat a `DuckTensor` like an array of the library: operators, slices, NumPy's functions and the array namespace's
+functions build a graph, `fetch` returns an array of the library, `todense` converts to a tensor. The other files
+of this folder put their functions into the table `FUNCTIONS`.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
-FUNCTIONS: dict[str, Callable[..., Any]] = {}  # what there is for DuckTensors, by NumPy's names and the standard's
-ELEMENTWISE = {"clip", "imag", "real", "round", "where", "signbit", "sign"}  # beside NumPy's ufuncs
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # by NumPy's name or the array API standard's
+ELEMENTWISE = {"clip", "imag", "real", "round", "where", "signbit", "sign"}  # elementwise, but no ufuncs of NumPy
 
 
 def implements(*names: str) -> Callable[[F], F]:
-    """Put a function into the table."""
+    """Register a function under names in the table (NEP 18 calls such a decorator `implements`)."""
 
     def register(function: F) -> F:
         FUNCTIONS.update(dict.fromkeys(names, function))
@@ -61,12 +61,12 @@ def implements(*names: str) -> Callable[[F], F]:
 
 
 def function_named(name: str) -> Callable[..., Any]:
-    """The function of that name for DuckTensors.
+    """Find the function of a name.
 
     Raises
     ------
     UnsupportedError
-        If there is none.
+        If no function of that name supports duck arrays.
     """
     theirs = {standard: ours for ours, standard in STANDARD_NAMES.items()}.get(name, name)
     if name in FUNCTIONS:
@@ -74,7 +74,7 @@ def function_named(name: str) -> Callable[..., Any]:
     if isinstance(getattr(np, theirs, None), np.ufunc) or name in ELEMENTWISE:
         return partial(FUNCTIONS["elementwise"], name, None)
     raise UnsupportedError(
-        f"{name} of arrays of other libraries is not in jmars; use x.todense(), or map_blocks with a function of chunks"
+        f"jmars has no {name} for arrays of other libraries; use x.todense(), or map_blocks with a function of chunks"
     )
 
 
@@ -97,60 +97,60 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 class DuckTensor:
-    """A lazy array of another library's arrays; made by `mt.asarray`, `map_blocks` and functions of DuckTensors.
+    """A lazy array whose chunks are duck arrays; made by `mt.asarray`, `map_blocks` and functions of DuckTensors.
 
     Attributes
     ----------
     data
-        The node: chunks of bytes on one axis, in C order of the grid.
+        Node of the graph: pickled chunks along one axis, in C order of the grid.
     chunks
-        Lengths of the chunks on each axis.
+        Lengths of the chunks along each axis.
     sample
-        An array of the library with at most two elements on each axis: what is asked what it can do.
+        An array of the library with at most two elements along each axis, on which functions are tried.
 
     Examples
     --------
-    `docs/how-to/sparse.md` shows them; it needs the library `sparse`.
+    `docs/how-to/sparse.md` shows examples with the library `sparse`.
     """
 
     __slots__ = ("__weakref__", "chunks", "data", "sample")
     __array_priority__ = 2000.0
     __hash__ = None  # type: ignore[assignment]
-    _namespace: ClassVar[Any]  # the module functions, which puts itself here
+    _namespace: ClassVar[Any]  # the module functions.py, which sets this
 
     def __init__(self, data: TensorData, chunks: Splits, sample: Any) -> None:
         self.data, self.chunks, self.sample = data, chunks, sample
 
-    # What it is
+    # Attributes
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Elements on each axis."""
+        """Lengths of the axes in elements."""
         return tuple(map(sum, self.chunks))
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
+        """Dtype of the elements."""
         return dtype_of(self.sample)
 
     @property
     def ndim(self) -> int:
-        """Axes."""
+        """Number of axes."""
         return len(self.chunks)
 
     @property
     def size(self) -> int:
-        """Elements, also those that the library does not hold because they are all alike."""
+        """Number of elements, including the fill values that a sparse array does not store."""
         return math.prod(self.shape)
 
     @property
     def chunk_type(self) -> type:
-        """What its chunks are."""
+        """Type of the chunks."""
         return type(self.sample)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its chunks as the cluster holds them; computes them where that is not done yet."""
+        """Bytes of the pickled chunks; computes the array if the cluster does not hold it."""
         self.execute()
         self.data.settle()
         return sum(self.data.chunks[0])
@@ -169,17 +169,17 @@ class DuckTensor:
         raise UnsupportedError("an array lives on its cluster and does not pickle; pickle its value, x.fetch()")
 
     def __copy__(self) -> DuckTensor:
-        return self  # nothing writes to it
+        return self  # immutable
 
     def __deepcopy__(self, memo: Any) -> DuckTensor:
         return self
 
     def copy(self, order: str = "C") -> DuckTensor:
-        """The array itself, for nothing writes to it."""
+        """Return the array itself, since it is immutable."""
         return self
 
     def __getattr__(self, name: str) -> Any:
-        if hasattr(type(self), name):  # a property of ours, which failed: once more, for its error
+        if hasattr(type(self), name):  # a property raised AttributeError: raise it again
             return object.__getattribute__(self, name)
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"'DuckTensor' object has no attribute {name!r}", name=name, obj=self)
@@ -191,30 +191,30 @@ class DuckTensor:
     # Values
 
     def execute(self) -> DuckTensor:
-        """Compute on the cluster and keep the chunks there; gives the array itself."""
+        """Compute on the cluster and keep the chunks there; returns the array itself."""
         get_engine().execute([self.data])
         return self
 
     def fetch(self) -> Any:
-        """The value as one array of the library."""
+        """Return the value as an array of the library."""
         get_engine().execute([self.data])
         return self.opened(get_engine().fetch(self.data))
 
     persist, compute = execute, fetch
 
     def opened(self, chunks: np.ndarray[Any, Any]) -> Any:
-        """The value, out of the bytes of all chunks."""
+        """Unpickle the chunks from their bytes and concatenate them."""
         self.data.settle()
         stops = np.cumsum(self.data.chunks[0]).tolist()
         parts = [unpacked(chunks[stop - n : stop], 0) for stop, n in zip(stops, self.data.chunks[0])]
         return join_blocks(parts, tuple(map(len, self.chunks)))
 
     def plan(self, policy: str | None = None) -> Any:
-        """What computing it would cost; starts nothing. As `Tensor.plan`."""
+        """Predict the cost of computing the array, as `Tensor.plan`; starts nothing."""
         return get_engine().plan([self.data], policy=policy)
 
     def todense(self) -> Tensor:
-        """The same elements as a tensor."""
+        """Convert to a tensor with the same elements."""
         _, shapes = grid_indices(self.chunks)
         calls = [ChunkCall(((0, number),), (), shape) for number, shape in enumerate(shapes)]
         return arrays("todense", dense, [(self.data, True)], calls, self.chunks, self.dtype)
@@ -242,7 +242,7 @@ class DuckTensor:
     # Functions
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The functions that there are for it; others raise by name."""
+        """Return the module with the functions for duck tensors; unsupported names raise AttributeError."""
         return self._namespace
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -285,12 +285,12 @@ class DuckTensor:
 
 
 def as_duck_tensor(value: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> DuckTensor | Tensor:
-    """An array from outside: a foreign one cut into chunks and packed here, others as tensors.
+    """Convert an array: a duck array is cut into chunks, which are pickled here; other arrays become tensors.
 
     Parameters
     ----------
     chunk_size, chunks
-        As for tensors; by default the first axis is cut so that chunks take as many bytes as those of tensors.
+        As for tensors; by default the first axis is cut into chunks of the usual number of bytes.
     """
     if isinstance(value, DuckTensor):
         return value if chunk_size is None and chunks is None else FUNCTIONS["rechunk"](value, chunk_size, chunks)
@@ -312,7 +312,7 @@ def as_duck_tensor(value: Any, chunk_size: ChunkSize = None, chunks: ChunkSize =
 
 
 def sample_of(x: DuckTensor | Tensor) -> Any:
-    """An array of the type of its chunks, with at most two elements on each axis, not all alike."""
+    """Return an array of the chunks' type with at most two elements along each axis, of different values."""
     if isinstance(x, DuckTensor):
         return x.sample
     shape = tuple(min(n, 2) for n in x.shape)
@@ -320,7 +320,7 @@ def sample_of(x: DuckTensor | Tensor) -> Any:
 
 
 def input_of(x: DuckTensor | Tensor) -> tuple[TensorData, bool]:
-    """Its node, and whether the chunks are packed."""
+    """Return the node of an array, and whether its chunks are pickled."""
     return x.data, isinstance(x, DuckTensor)
 
 
@@ -332,15 +332,18 @@ def result_array(
     chunks: Splits,
     sample: Any,
 ) -> DuckTensor | Tensor:
-    """What `function` gives at each place: of the type of `sample`, a tensor where that is NumPy's."""
+    """Make an array of a function call per chunk: a DuckTensor, or a tensor where `sample` is a NumPy array."""
     if is_duck_array(sample):
         return DuckTensor(on_chunks(name, function, inputs, calls), chunks, sample)
     return arrays(name, function, inputs, calls, chunks, np.asarray(sample).dtype)
 
 
 def probed_array(name: str, function: Callable[..., Any], *samples: Any, ndim: int) -> Any:
-    """`tried`, and what it gives is an array of so many axes."""
+    """Try a function on samples and require a result of `ndim` axes."""
     found = plain_zero(probed(name, function, samples))
     if getattr(found, "ndim", 0 if np.isscalar(found) else -1) != ndim:
-        raise UnsupportedError(f"{name} of {type_name(samples[0])} gives {type_name(found)}, no array of {ndim} axes")
+        raise UnsupportedError(
+            f"{name} of {type_name(samples[0])} returned {type_name(found)} instead of an array of {ndim} axes; "
+            "use x.todense()"
+        )
     return found

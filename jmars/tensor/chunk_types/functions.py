@@ -1,6 +1,6 @@
-"""What there is for arrays of other libraries, by name: `x.__array_namespace__()` of a `DuckTensor`.
+"""Array namespace of `DuckTensor`: this module is the result of `x.__array_namespace__()`.
 
-Names are those of the array API standard and NumPy's; what is not there raises `UnsupportedError` by name.
+Names are the array API standard's and NumPy's. Unsupported names raise AttributeError.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ __all__ = ["asarray", "blockwise", "dispatch", "manipulation", "products", "tree
 
 @implements("asarray", "array", "tensor", "asanyarray")
 def asarray(a: Any, dtype: Any = None, *, chunk_size: Any = None, chunks: Any = None, copy: bool | None = None) -> Any:
-    """A foreign array as a `DuckTensor`, cut as tensors are."""
+    """Convert a duck array to a `DuckTensor`; chunk sizes as for tensors."""
     x: Any = as_duck_tensor(a, chunk_size, chunks)
     return x if dtype is None or x.dtype == np.dtype(dtype) else blockwise.astype(x, dtype)
 
 
 @implements("todense")
 def todense(x: DuckTensor) -> Any:
-    """The elements as a tensor."""
+    """Convert to a tensor with the same elements."""
     return x.todense()
 
 
 @implements("ndim")
 def ndim(x: DuckTensor) -> int:
-    """Axes."""
+    """Number of axes."""
     return x.ndim
 
 
 @implements("shape")
 def shape(x: DuckTensor) -> tuple[int, ...]:
-    """Elements on each axis."""
+    """Number of elements along each axis."""
     return x.shape
 
 
 @implements("size")
 def size(x: DuckTensor) -> int:
-    """Elements."""
+    """Number of elements."""
     return x.size
 
 
 def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the function `name` of jmars.tensor gives where foreign arrays are among its arguments."""
+    """Call the duck-array version of `jmars.tensor`'s function `name`."""
     return function_named(name.removeprefix("method."))(*args, **kwargs)
 
 

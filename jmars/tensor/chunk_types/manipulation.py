@@ -1,4 +1,4 @@
-"""Slices, other cuts, axes in another order, arrays side by side: which chunks each result reads."""
+"""Array manipulation for duck arrays: slices, rechunking, transposition, concatenation."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = ["chunk_numbers", "concatenate", "getitem", "permute_dims", "rechunk_t
 
 
 def chunk_numbers(x: DuckTensor | Tensor) -> Any:
-    """Numbers of its chunks, shape = chunks on each axis."""
+    """Return the numbers of an array's chunks in C order, shape = chunks along each axis."""
     counts = tuple(map(len, x.chunks))
     return np.arange(math.prod(counts)).reshape(counts)
 
 
 def _within(part: AxisSlice, step: int) -> tuple[int, int | None, int]:
-    """The slice of a chunk, its bounds within the chunk: all that the standard allows."""
+    """Return (start, stop, step) of a slice within its chunk, as the array API standard allows."""
     last = part.start + (part.taken - 1) * step
     if not part.taken:
         return 0, 0, 1
@@ -51,7 +51,7 @@ def _indexed(block: Any, index: tuple[Any, ...]) -> Any:
 
 @implements("getitem")
 def getitem(x: DuckTensor, index: Any) -> DuckTensor | Tensor:
-    """`x[index]` of slices, ints, None and Ellipsis; chunks that stay whole are not touched.
+    """Index with slices, ints, None and Ellipsis; a chunk that the index takes as a whole is not copied.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def getitem(x: DuckTensor, index: Any) -> DuckTensor | Tensor:
     """
     meaning = Index.of(index, x.shape)
     if meaning.arrays:
-        raise UnsupportedError("an index of arrays is not in jmars for arrays of other libraries; use x.todense()")
+        raise UnsupportedError("jmars does not index arrays of other libraries with arrays; use x.todense()[index]")
     entries = meaning.basic
     axes = [entry for entry in entries if entry is not None]
     parts = [axis_slices(cut, entry) for cut, entry in zip(x.chunks, axes, strict=True)]
@@ -98,13 +98,13 @@ def getitem(x: DuckTensor, index: Any) -> DuckTensor | Tensor:
 
 
 def _pieces(*given: Any) -> Any:
-    """Parts of blocks, joined; the last two arguments are the parts and how many stand on each axis."""
+    """Slice blocks and join the pieces; the last two arguments are the slices and the number of pieces per axis."""
     *blocks, boxes, counts = given
     return join_blocks([_indexed(block, box) for block, box in zip(blocks, boxes, strict=True)], counts)
 
 
 def rechunk_to(x: Any, chunks: Splits) -> Any:
-    """The same array cut as `chunks`: of a tensor a tensor."""
+    """Rechunk an array to `chunks`; a tensor stays a tensor."""
     if x.chunks == chunks:
         return x
     if isinstance(x, Tensor):
@@ -114,7 +114,7 @@ def rechunk_to(x: Any, chunks: Splits) -> Any:
     where, shapes = grid_indices(chunks)
     calls = []
     for place, lengths in zip(where, shapes):
-        covers = []  # of each axis (chunk, start, stop) within it
+        covers = []  # for each axis: (chunk, start, stop within the chunk)
         for axis, (i, length) in enumerate(zip(place, lengths)):
             low, high = ends[axis][i] - length, ends[axis][i]
             begins = [stop - n for stop, n in zip(stops[axis], x.chunks[axis])]
@@ -136,14 +136,14 @@ def rechunk_to(x: Any, chunks: Splits) -> Any:
 
 @implements("rechunk")
 def rechunk(x: DuckTensor, chunk_size: Any = None, chunks: Any = None) -> DuckTensor | Tensor:
-    """The same array cut differently; settings as for tensors."""
+    """Change the chunk sizes; settings as for tensors."""
     found: DuckTensor | Tensor = rechunk_to(x, decide_splits(x.shape, x.dtype, chunk_size, chunks))
     return found
 
 
 @implements("permute_dims", "transpose")
 def permute_dims(x: Any, axes: Any = None, *more: int) -> DuckTensor | Tensor:
-    """Axes in another order; by default in reverse."""
+    """Reorder the axes; by default reverse them."""
     given = (axes, *more) if more or isinstance(axes, int | np.integer) else axes
     x = as_duck_tensor(x)
     order = tuple(range(x.ndim))[::-1] if given is None else np.lib.array_utils.normalize_axis_tuple(given, x.ndim)
@@ -161,7 +161,7 @@ def permute_dims(x: Any, axes: Any = None, *more: int) -> DuckTensor | Tensor:
 
 @implements("swapaxes")
 def swapaxes(x: Any, axis1: int, axis2: int) -> DuckTensor | Tensor:
-    """Two axes swapped."""
+    """Swap two axes."""
     order = list(range(x.ndim))
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return permute_dims(x, order)
@@ -169,13 +169,13 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> DuckTensor | Tensor:
 
 @implements("matrix_transpose")
 def matrix_transpose(x: Any) -> DuckTensor | Tensor:
-    """The last two axes swapped."""
+    """Swap the last two axes."""
     return swapaxes(x, -1, -2)
 
 
 @implements("expand_dims")
 def expand_dims(x: DuckTensor, axis: Any) -> DuckTensor | Tensor:
-    """Axes of length 1 added."""
+    """Insert axes of length 1."""
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     new = np.lib.array_utils.normalize_axis_tuple(axes, x.ndim + len(axes))
     return getitem(x, tuple(None if i in new else slice(None) for i in range(x.ndim + len(new))))
@@ -183,7 +183,7 @@ def expand_dims(x: DuckTensor, axis: Any) -> DuckTensor | Tensor:
 
 @implements("squeeze")
 def squeeze(x: DuckTensor, axis: Any = None) -> DuckTensor | Tensor:
-    """Without axes of length 1."""
+    """Remove axes of length 1."""
     found = (
         tuple(i for i, n in enumerate(x.shape) if n == 1)
         if axis is None
@@ -196,15 +196,15 @@ def squeeze(x: DuckTensor, axis: Any = None) -> DuckTensor | Tensor:
 
 @implements("concat", "concatenate")
 def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> DuckTensor | Tensor:
-    """Arrays side by side; their chunks stay where they are."""
+    """Concatenate arrays along an axis; no chunk is copied."""
     if axis is None:
-        raise UnsupportedError("concatenate(axis=None) is not in jmars for arrays of other libraries; name an axis")
+        raise UnsupportedError("jmars has no concatenate(axis=None) for arrays of other libraries; name an axis")
     given = [as_duck_tensor(x) for x in arrays]
     along = np.lib.array_utils.normalize_axis_index(axis, given[0].ndim)
     kinds = {type(sample_of(x)) for x in given}
     if len(kinds) > 1:
         raise UnsupportedError(
-            f"concatenate of {' and '.join(sorted(k.__name__ for k in kinds))}: make them alike before"
+            f"concatenate takes arrays of one type, not {' and '.join(sorted(k.__name__ for k in kinds))}; convert them"
         )
     sides = [None if i == along else common_splits([x.chunks[i] for x in given]) for i in range(given[0].ndim)]
     if any(x.ndim != len(sides) for x in given) or any(
@@ -234,6 +234,6 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> DuckTensor | Ten
 
 
 def _beside(*given: Any) -> Any:
-    """Blocks side by side along the axis that is the last argument."""
+    """Concatenate blocks along an axis, which is the last argument."""
     *blocks, axis = given
     return LibraryFunction("concat")(blocks, axis=axis)

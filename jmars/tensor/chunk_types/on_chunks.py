@@ -1,7 +1,8 @@
-"""A function of chunks at given calls, as an operand: what all functions of foreign arrays are made of.
+"""`OnChunks`: the operand behind all functions of duck arrays; calls a function on chosen chunks.
 
-The chunks of a foreign array are chunks of bytes (spawn/packing.py) on one axis, in C order of its grid; their sizes
-are known when they are there. A place says which chunks one result is made of, and what it is called with beside them.
+The chunks of a duck array are pickled (spawn/packing.py) and stand along a single axis, in C order of the array's grid.
+Their sizes in bytes are unknown until they are computed. A `ChunkCall` holds the arguments of a call: chunks and
+values.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ _numbers = count()
 
 
 class ChunkCall(NamedTuple):
-    """One result."""
+    """Arguments of a function call that computes an output chunk."""
 
-    reads: tuple[tuple[int, int], ...]  # (input, chunk of it in C order)
-    args: tuple[Any, ...] | None = ()  # beside the chunks; None: the one chunk as it is
-    shape: tuple[int, ...] | None = None  # of the result; None for what is no array
+    reads: tuple[tuple[int, int], ...]  # (number of the input, number of its chunk in C order)
+    args: tuple[Any, ...] | None = ()  # arguments after the chunks; None: pass the only chunk on without a call
+    shape: tuple[int, ...] | None = None  # of the result; None if the result is not an array
 
 
 def on_chunks(
     name: str, function: Callable[..., Any], inputs: Sequence[tuple[TensorData, bool]], calls: Sequence[ChunkCall]
 ) -> TensorData:
-    """What `function(*chunks, *args)` gives at each place: any objects, as the chunks of one axis.
+    """Make a node whose chunks are the results of `function(*chunks, *args)`, pickled.
 
     Parameters
     ----------
     name
-        What the view shows.
+        Label in the view.
     inputs
-        Each with whether its chunks are packed; else they are NumPy arrays.
+        Nodes, with True where the chunks are pickled objects, False where they are NumPy arrays.
     """
     op = _operand(name, function, inputs, calls, True)
     origin = Origin.of(f"chunks-{next(_numbers)}-{os.urandom(4).hex()}")
@@ -66,14 +67,14 @@ def arrays(
     chunks: Splits,
     dtype: np.dtype[Any],
 ) -> Tensor:
-    """The same where the results are NumPy arrays, or become some: a tensor."""
+    """Make a tensor of the calls' results, which are arrays and are converted to NumPy's."""
     op = _operand(name, function, inputs, calls, False)
     return Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks))
 
 
 def _operand(name: str, function: Any, inputs: Sequence[tuple[TensorData, bool]], calls: Sequence[ChunkCall],
              packs: bool) -> OnChunks:  # fmt: skip
-    """The operand; an input that is given twice is read once."""
+    """Make the operand; a repeated input is read once."""
     unique = list(dict.fromkeys(data for data, _ in inputs))
     number = [unique.index(data) for data, _ in inputs]
     is_packed = dict(inputs)
@@ -91,22 +92,22 @@ def _operand(name: str, function: Any, inputs: Sequence[tuple[TensorData, bool]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnChunks(Operand):
-    """A function of chunks, called for each place."""
+    """Calls a function once per output chunk."""
 
     called: str
     blob: bytes
-    objects: tuple[bool, ...]  # for each input whether its chunks are packed
+    objects: tuple[bool, ...]  # for each input whether its chunks are pickled
     calls: tuple[ChunkCall, ...]
-    packs: bool  # whether what the function gives is packed
+    packs: bool  # whether the results are pickled
     name: ClassVar[str] = "on_chunks"
 
     @property
     def label(self) -> str:
-        """The function."""
+        """Name of the function."""
         return self.called
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One call for each place; a chunk that stays as it is is passed on."""
+        """Add an operand per call; chunks without a call are passed on."""
         flat = [grid.ids.reshape(-1) for grid in inputs]
         programs: dict[Any, Program] = {}
         ids = np.empty(len(self.calls), np.int64)
@@ -131,7 +132,7 @@ class OnChunks(Operand):
 
 
 def _type(grid: ChunkGrid, chunk: int, is_packed: bool) -> ChunkType:
-    """The type of one chunk of an input."""
+    """Return the type of an input's chunk."""
     place = np.unravel_index(chunk, grid.ids.shape)
     shape = tuple(axis[i] for axis, i in zip(grid.splits, place))
     if is_packed and isinstance(shape[0], Unknown):
@@ -140,23 +141,26 @@ def _type(grid: ChunkGrid, chunk: int, is_packed: bool) -> ChunkType:
 
 
 def call_on_chunks(out: Array | None, inputs: Sequence[Array], params: tuple[Any, ...], arg: Any) -> Pieces | None:
-    """Call the function and check what it gives; without `out` it is packed."""
+    """Call the function, check its result, and write it to `out`; if `out` is None, return it pickled."""
     name, blob, objects = params
     shape, args = arg
     blocks = [unpacked(x, 0) if holds else x for x, holds in zip(inputs, objects, strict=True)]
     value = plain_zero(unpickled(blob)(*blocks, *args))
     if shape is not None and tuple(value.shape) != shape:
-        raise ValueError(f"{name} gave an array of shape {tuple(value.shape)}, and {shape} was promised; give that")
+        raise ValueError(
+            f"{name} returned an array of shape {tuple(value.shape)} where shape {shape} was expected; "
+            "return the expected shape"
+        )
     if out is None:
         return packed([value])
     if dtype_of(value) != out.dtype:
-        raise TypeError(f"{name} gave {dtype_of(value)}, and {out.dtype} was promised; cast the result")
+        raise TypeError(f"{name} returned dtype {dtype_of(value)} where {out.dtype} was expected; cast the result")
     np.copyto(out, dense(value))
     return None
 
 
 def grid_indices(chunks: Splits) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Where each chunk of a grid stands, in C order, and its shape."""
+    """Return the grid indices and the shapes of all chunks, in C order."""
     counts = tuple(map(len, chunks))
     assert math.prod(counts), chunks
     where = list(np.ndindex(*counts))

@@ -1,4 +1,4 @@
-"""Matrix products: one product for each pair of chunks that meet, and their sums in a tree."""
+"""Matrix products of duck arrays: a product for each pair of matching chunks, summed in a tree."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ __all__ = ["matmul", "tensordot"]
 
 
 class _Product:
-    """`tensordot` of two chunks."""
+    """Computes `tensordot` of two chunks."""
 
     def __init__(self, axes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
         self.axes = axes
 
     def __call__(self, a: Any, b: Any) -> Any:
-        """The product."""
+        """Return the product."""
         return LibraryFunction("tensordot")(a, b, axes=self.axes)
 
 
@@ -45,7 +45,7 @@ def _sum(*parts: Any) -> Any:
 
 @implements("tensordot")
 def tensordot(a: Any, b: Any, axes: Any = 2) -> DuckTensor | Tensor:
-    """Sums of products along axes of both; of a foreign and a NumPy array what the library gives."""
+    """Compute `tensordot`; for a duck array and a NumPy array the result has the library's type."""
     a, b = as_duck_tensor(a), as_duck_tensor(b)
     if isinstance(axes, int | np.integer):
         axes = tuple(range(a.ndim - int(axes), a.ndim)), tuple(range(int(axes)))
@@ -83,11 +83,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> DuckTensor | Tensor:
 
 @implements("matmul", "dot")
 def matmul(a: Any, b: Any) -> DuckTensor | Tensor:
-    """The product of matrices and vectors."""
+    """Multiply matrices and vectors of one or two axes."""
     a, b = as_duck_tensor(a), as_duck_tensor(b)
     if not 0 < a.ndim <= 2 or not 0 < b.ndim <= 2:
         raise UnsupportedError(
-            f"products of stacks of matrices ({a.ndim} and {b.ndim} axes) of other libraries are not in jmars; "
-            "use tensordot"
+            f"matmul of arrays of other libraries takes one or two axes, not {a.ndim} and {b.ndim}; use tensordot"
         )
     return tensordot(a, b, axes=((-1,), (0,)))

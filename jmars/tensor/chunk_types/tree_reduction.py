@@ -1,6 +1,6 @@
-"""Sums and the like: each chunk to a state, states to one in a tree, `config.combine_size` at a time.
+"""Tree reductions of duck arrays: each chunk is reduced to a state, `config.combine_size` states are merged at a time.
 
-States are made and joined by the library's own functions; moments are joined as Chan, Golub and LeVeque say.
+The library's own functions make and merge the states; variances are merged by the formula of Chan, Golub and LeVeque.
 Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 """
 
@@ -35,13 +35,13 @@ __all__ = ["reduction", "tree_merged"]
 
 
 class ChunkReduction:
-    """One kind of reduction: `start(block)` and `join(one, other)` give states, `end(state)` the value."""
+    """Reduces chunks: `start(block)` makes a state, `join` merges two states, `end` computes the value."""
 
     def __init__(self, name: str, axes: tuple[int, ...], keepdims: bool, correction: float = 0) -> None:
         self.name, self.axes, self.keepdims, self.correction = name, axes, keepdims, correction
 
     def start(self, block: Any) -> Any:
-        """The state of one chunk, its axes kept with length 1."""
+        """Make the state of a chunk; reduced axes keep length 1."""
         along = {"axis": self.axes, "keepdims": True}
         if self.name in ("var", "std"):
             n = math.prod(block.shape[axis] for axis in self.axes)
@@ -53,7 +53,7 @@ class ChunkReduction:
         return LibraryFunction(self.name)(block, **along)
 
     def join(self, one: Any, other: Any) -> Any:
-        """The state of both."""
+        """Merge two states."""
         if self.name in ("var", "std"):
             (n, a, s), (m, b, t) = one, other
             gap = b - a
@@ -63,7 +63,7 @@ class ChunkReduction:
         return LibraryFunction(_JOINS[self.name])(one, other)
 
     def end(self, *states: Any) -> Any:
-        """The value of all."""
+        """Merge states and compute the value."""
         found = self.join_states(*states)
         if self.name in ("var", "std"):
             found = found[2] / (found[0] - self.correction)
@@ -73,7 +73,7 @@ class ChunkReduction:
         return found if self.keepdims else LibraryFunction("squeeze")(found, axis=self.axes)
 
     def join_states(self, *states: Any) -> Any:
-        """The state of all."""
+        """Merge states."""
         return reduce(self.join, states)
 
 
@@ -94,7 +94,7 @@ def tree_merged(
     groups: Sequence[Sequence[int]],
     join: Callable[..., Any],
 ) -> tuple[tuple[TensorData, bool], list[tuple[int, ...]]]:
-    """States joined until no group has more than `config.combine_size`: what holds them, and the groups of it."""
+    """Merge states until no group has more than `config.combine_size`; returns their node and the remaining groups."""
     size = max(2, config.combine_size)
     now = [tuple(group) for group in groups]
     while max(map(len, now)) > size:
@@ -111,11 +111,11 @@ def tree_merged(
 def reduction(
     name: str, x: Any, axis: Any = None, keepdims: bool = False, correction: float = 0
 ) -> DuckTensor | Tensor:
-    """A reduction along axes, all by default."""
+    """Reduce along axes; by default all."""
     x = as_duck_tensor(x)
     axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     if not axes:
-        raise UnsupportedError(f"{name} along no axis is not in jmars for arrays of other libraries; leave it out")
+        raise UnsupportedError(f"{name} of an array of another library needs an axis; axis=() would change nothing")
     fold = ChunkReduction(name, axes, keepdims, correction)
     chunks: Splits = tuple((1,) if i in axes else cut for i, cut in enumerate(x.chunks) if keepdims or i not in axes)
     sample = probed_array(
