@@ -1,39 +1,39 @@
-"""Lazy, distributed NumPy: what `np` means in a `%%jmars` cell. Names are NumPy's.
+"""Lazy, distributed NumPy, with NumPy's names: the module that `np` refers to in a `%%jmars` cell.
 
 In reading order:
 
-- source_line.py: the user's line behind an operand
+- source_line.py: the line of the user's code that made an operand
 - unknown.py: lengths that only a run can tell
 - operand.py: `Operand`, `TensorData`, `TensorMeta`
 - chunk.py: `ChunkGraphBuilder`, `ChunkGraph`, `ChunkGrid`
-- from_array.py: NumPy arrays from outside
-- tensor_graph.py: `TensorGraph`, what a client submits
-- lineage.py: how computed tensors were made, without keeping what they were made of
-- structure.py: what of a graph decides its plan, and what only fills it in
-- dynamic.py: operands that become others once a run has told what they want
-- engine.py: the slot for what computes tensors
+- from_array.py: NumPy arrays as leaves of the graph
+- tensor_graph.py: `TensorGraph`, as a client submits it
+- lineage.py: how computed tensors were made, without keeping their inputs' values
+- structure.py: a graph split into structure, which decides the plan, and bindings
+- dynamic.py: operands that are replaced by a graph during the run
+- engine.py: the engine that computes tensors
 - splits.py: chunk sizes
-- infer.py: dtypes by NumPy's own rules
-- overrides.py: objects that answer NumPy's functions themselves
+- infer.py: dtypes by NumPy's rules
+- overrides.py: overrides of NumPy's functions by arguments of other libraries
 - protocols.py: the table of functions
-- display.py: a tensor as NumPy prints it
-- temporaries.py: values that only the running statement holds
-- aliases.py: Dask's and Mars's names
+- display.py: formats tensors as NumPy prints arrays
+- temporaries.py: values that only the running statement refers to
+- aliases.py: Dask's and Mars's names of methods
 - methods.py, tensor.py: `Tensor`, the handle
-- composite.py: values of several tensors
-- closures.py: functions that use a tensor, refused by name
-- atomic_file.py: files that get their names when they are complete
+- composite.py: values that consist of several tensors
+- closures.py: detects tensors in users' functions
+- atomic_file.py: atomic file writes
 - ops: the operands
-- files: arrays in files of other formats
-- numpy_classes.py: NumPy's array classes as a cell sees them
-- ma: masked arrays, imported when they are asked for
+- files: arrays in files of several formats
+- numpy_classes.py: NumPy's array classes inside a cell
+- ma: masked arrays, imported on first use
 - linalg.py: the names of np.linalg
-- strings.py: functions of text, imported when they are asked for
+- strings.py: functions of text, imported on first use
 - array_api.py: the names of the array API standard
-- deferring.py: functions of arrays of unknown length, put off to a later stage
-- spawn: any function as an operand, any object as a chunk
-- duck_arrays.py: arrays of other libraries, met where a tensor was expected
-- chunk_types: chunks that are such arrays, imported when one is met
+- deferring.py: functions of arrays of unknown length, deferred to a later stage
+- spawn: Python functions as operands, objects as chunks
+- duck_arrays.py: detects duck arrays among arguments
+- chunk_types: chunks that are duck arrays, imported on first use
 """
 
 import importlib as _importlib
@@ -78,12 +78,12 @@ __all__ = [
     "tensor",
 ]
 
-for _name, _own in list(vars(fft).items()):  # as they stand in the table: who answers himself is asked
+for _name, _own in list(vars(fft).items()):  # with dispatch on overriding arguments, as in the table
     _offered = _FUNCTIONS.get("fft." + _name)
     if _offered is not None and getattr(_offered, "__wrapped__", None) is _own:
         setattr(fft, _name, _offered)
 
-# NumPy's own, as they are: constants, dtypes, and what concerns no array's elements
+# names taken over from NumPy: constants, dtypes, and functions that read no elements
 _PASSED_ON = """
     pi e inf nan newaxis euler_gamma dtype finfo iinfo errstate seterr geterr printoptions set_printoptions
     get_printoptions generic number integer signedinteger unsignedinteger inexact floating complexfloating
@@ -95,7 +95,7 @@ _PASSED_ON = """
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("ma", "strings"):  # as in NumPy, whose own are imported with them
+    if name in ("ma", "strings"):  # imported on first use
         return _importlib.import_module(f"jmars.tensor.{name}")
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]

@@ -1,7 +1,7 @@
-"""Dask's and Mars's names for what tensors have anyway, so that code written for those runs. `Tensor` inherits them.
+"""Aliases: names of Dask's and Mars's arrays for methods of tensors, so that code written for Dask or Mars runs.
 
-The list for users is docs/reference/spellings.md. Source: dask.array (2025), names and defaults; Mars 0.10,
-`mars.tensor`.
+Users find the list in docs/reference/spellings.md.
+Source: dask.array (2025), names and defaults; Mars 0.10, `mars.tensor`.
 """
 
 from __future__ import annotations
@@ -25,81 +25,81 @@ __all__ = ["Aliases", "BlockView", "ExecutableTuple", "coarsen", "compute", "nor
 
 
 class Aliases:
-    """Names that Dask's and Mars's arrays have."""
+    """Methods of Dask's and Mars's arrays. Base class of `Tensor`."""
 
     __slots__ = ()
 
     # Dask
 
     def compute(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """The value as a NumPy array, of a tensor without axes as a NumPy scalar; see `fetch`."""
+        """Return the value as a NumPy array, or as a NumPy scalar if the tensor has no axes; see `fetch`."""
         return self.fetch()[()]
 
     def persist(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """Computed and kept on the cluster: `execute`."""
+        """Compute and keep the chunks on the cluster: `execute`."""
         return self.execute()
 
     @property
     def numblocks(self: Any) -> tuple[int, ...]:
-        """Chunks on each axis."""
+        """Number of chunks along each axis."""
         return tuple(map(len, self.chunks))
 
     @property
     def npartitions(self: Any) -> int:
-        """Chunks."""
+        """Number of chunks."""
         return int(np.prod(self.numblocks, dtype=int))
 
     @property
     def chunksize(self: Any) -> tuple[int, ...]:
-        """The length of the longest chunk on each axis."""
+        """Length of the longest chunk along each axis."""
         return tuple(map(max, self.chunks))
 
     @property
     def blocks(self: Any) -> BlockView:
-        """The chunks by their places: `x.blocks[0, 1:]` is the tensor that these make."""
+        """The chunks, indexed by grid position: `x.blocks[0, 1:]` is a tensor of these chunks."""
         return BlockView(self)
 
     partitions = blocks
 
     def map_overlap(self: Any, func: Callable[..., Any], depth: Any = 0, boundary: Any = None, trim: bool = True,
                     **kwargs: Any) -> Any:  # fmt: skip
-        """`mt.map_overlap` with Dask's order of arguments; without a `boundary`, blocks at the ends are shorter."""
+        """Call `mt.map_overlap` with Dask's order of arguments; without `boundary`, edge blocks are shorter."""
         return call("map_overlap", func, self, depth, "none" if boundary is None else boundary, trim=trim, **kwargs)
 
     @property
     def vindex(self: Any) -> _Points:
-        """Points by one array of positions for each axis; axes that are sliced come behind."""
+        """Pointwise indexing with an array of positions per axis; sliced axes come last in the result."""
         return _Points(self)
 
     def compute_chunk_sizes(self: Any) -> Any:
-        """The tensor itself, its lengths known: `x[x > 0]` is computed for that."""
+        """Compute unknown lengths, as of `x[x > 0]`; returns the tensor itself."""
         _ = self.chunks
         return self
 
     def topk(self: Any, k: int, axis: int = -1) -> Any:
-        """The `k` largest along an axis in falling order; for a negative `k`, the smallest in rising order."""
+        """Return the `k` largest elements along an axis, in falling order; the smallest, rising, if `k` < 0."""
         return call("topk", self, k, axis)
 
     def to_zarr(self: Any, *args: Any, **kwargs: Any) -> None:
-        """`mt.to_zarr`."""
+        """Write to a Zarr array: `mt.to_zarr`."""
         call("to_zarr", self, *args, **kwargs)
 
     # Mars
 
     @property
     def nsplits(self: Any) -> Splits:
-        """Lengths of the chunks on each axis: `chunks`."""
+        """Lengths of the chunks along each axis: `chunks`."""
         found: Splits = self.chunks
         return found
 
     def to_numpy(self: Any) -> np.ndarray[Any, Any]:
-        """The value as a NumPy array: `fetch`."""
+        """Return the value as a NumPy array: `fetch`."""
         value: np.ndarray[Any, Any] = self.fetch()
         return value
 
 
 class BlockView:
-    """The chunks of a tensor as an array of their own.
+    """The chunks of a tensor, indexed like an array (as Dask's `BlockView`).
 
     Examples
     --------
@@ -114,16 +114,16 @@ class BlockView:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Chunks on each axis."""
+        """Number of chunks along each axis."""
         return self._whole.numblocks
 
     @property
     def size(self) -> int:
-        """Chunks."""
+        """Number of chunks."""
         return self._whole.npartitions
 
     def ravel(self) -> list[Tensor]:
-        """Each chunk as a tensor, in C order."""
+        """List the chunks as tensors, in C order."""
         return [self[place] for place in np.ndindex(*self.shape)]
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -132,7 +132,10 @@ class BlockView:
             at = entries.index(Ellipsis)
             entries[at : at + 1] = [slice(None)] * (len(self.shape) - len(entries) + 1)
         if len(entries) > len(self.shape) or sum(np.ndim(entry) for entry in entries) > 1:
-            raise IndexError(f"blocks of {len(self.shape)} axes are chosen by as many ints and slices and one list")
+            raise IndexError(
+                f"blocks of a tensor of {len(self.shape)} axes take at most {len(self.shape)} ints and slices, and at "
+                "most one list"
+            )
         chosen, cut = self._whole, []
         for axis, lengths in enumerate(self._whole.chunks):
             entry = entries[axis] if axis < len(entries) else slice(None)
@@ -149,7 +152,7 @@ class BlockView:
 
 
 class _Points:
-    """`x.vindex`."""
+    """The result of `x.vindex`."""
 
     def __init__(self, whole: Tensor) -> None:
         self._whole = whole
@@ -168,7 +171,7 @@ class _Points:
 
 
 class ExecutableTuple(tuple):  # type: ignore[type-arg]
-    """Several tensors that are computed together, as one job.
+    """A tuple of tensors that are computed together, as one job.
 
     Examples
     --------
@@ -181,12 +184,12 @@ class ExecutableTuple(tuple):  # type: ignore[type-arg]
     __slots__ = ()
 
     def execute(self) -> ExecutableTuple:
-        """Compute them and keep the chunks on the cluster."""
+        """Compute the tensors as one job and keep the chunks on the cluster."""
         get_engine().execute([one.data for one in self])
         return self
 
     def fetch(self) -> tuple[Any, ...]:
-        """Their values, computed where they are not held."""
+        """Return the values, computing missing values as one job."""
         if missing := [one.data for one in self if not get_engine().held(one.data)]:
             get_engine().execute(missing)
         return tuple(one.fetch() for one in self)
@@ -197,7 +200,7 @@ FUNCTIONS["ExecutableTuple"] = ExecutableTuple
 
 @offers("compute")
 def compute(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """`dask.compute`: the values of tensors, computed as one job; anything else as it is.
+    """`dask.compute`: compute tensors as one job and return their values; other arguments are returned unchanged.
 
     Examples
     --------
@@ -212,13 +215,13 @@ def compute(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
 
 @offers("persist")
 def persist(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """`dask.persist`: tensors computed as one job and kept on the cluster."""
+    """`dask.persist`: compute tensors as one job and keep the chunks on the cluster."""
     return tuple(ExecutableTuple(args).execute())
 
 
 @offers("normalize_chunks")
 def normalize_chunks(chunks: ChunkSize, shape: Sequence[int], limit: Any = None, dtype: Any = float) -> Splits:
-    """`dask.array.core.normalize_chunks`: the lengths of the chunks that a chunk size means."""
+    """`dask.array.core.normalize_chunks`: convert a chunk size to chunk lengths."""
     if limit is not None:
         raise UnsupportedError("normalize_chunks with a limit is not in jmars; give the size itself, chunks='64MiB'")
     return decide_splits(tuple(shape), np.dtype(dtype), chunks)
@@ -227,7 +230,7 @@ def normalize_chunks(chunks: ChunkSize, shape: Sequence[int], limit: Any = None,
 @offers("coarsen")
 def coarsen(reduction: Callable[..., Any], x: Any, axes: Mapping[int, int], trim_excess: bool = False,
             **kwargs: Any) -> Tensor:  # fmt: skip
-    """`dask.array.coarsen`: blocks of `axes[axis]` neighbours reduced to one element each.
+    """`dask.array.coarsen`: reduce blocks of `axes[axis]` neighbours to single elements.
 
     Examples
     --------
@@ -240,7 +243,7 @@ def coarsen(reduction: Callable[..., Any], x: Any, axes: Mapping[int, int], trim
     if any(length % n for length, n in zip(whole.shape, counts)):
         if not trim_excess:
             raise ValueError(
-                f"lengths {whole.shape} are no multiples of {counts}; give trim_excess=True to drop the rest"
+                f"shape {whole.shape} is not a multiple of {counts}; give trim_excess=True to drop the rest"
             )
         whole = whole[tuple(slice(length // n * n) for length, n in zip(whole.shape, counts))]
     shape = [n for length, count in zip(whole.shape, counts) for n in (length // count, count)]

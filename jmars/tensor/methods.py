@@ -1,6 +1,6 @@
-"""NumPy's array methods, as one-line calls of the functions of the same name. `Tensor` inherits them.
+"""Methods of `Tensor` with NumPy's names and signatures; they call the table's functions of the same names.
 
-What tensor/ops does not offer raises `UnsupportedError` by name.
+Methods of NumPy's arrays that are missing here raise `MissingNameError`, an AttributeError.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from jmars.tensor.protocols import call
 
 __all__ = ["TensorMethods"]
 
-_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each is part of the next
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each version includes those before
 
 
 class TensorMethods(Aliases):
-    """Methods of `Tensor`; each does what NumPy's does, lazily."""
+    """NumPy's array methods, lazily. Base class of `Tensor`."""
 
     __slots__ = ()
-    _namespace: ClassVar[Any]  # the module array_api, which puts itself here
+    _namespace: ClassVar[Any]  # the module array_api, which sets this
 
-    # What it is
+    # Attributes
 
     shape: Any  # of the tensor
     dtype: Any
 
     @property
     def ndim(self) -> int:
-        """Axes."""
+        """Number of axes."""
         return len(self.data.shape)
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """Bytes of an element."""
         return int(self.data.dtype.itemsize)
 
     @property
@@ -56,23 +56,23 @@ class TensorMethods(Aliases):
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
-        """The elements with another dtype."""
+        """Cast the elements to a dtype."""
         return call("method.astype", self, dtype, casting=casting)
 
     def copy(self, order: str = "C") -> Any:
-        """A handle of its own: writing to it does not touch this one."""
+        """Copy: writes to the copy do not change this tensor."""
         return call("copy", self)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
-        """Elements moved into [min, max]."""
+        """Limit the elements to [min, max]."""
         return call("clip", self, min, max, out=out, **kwargs)
 
     def round(self, decimals: int = 0, out: Any = None) -> Any:
-        """Elements rounded to `decimals`."""
+        """Round the elements to `decimals` places."""
         return call("round", self, decimals, out=out)
 
     def conj(self) -> Any:
-        """Complex conjugates; what is not complex itself."""
+        """Complex conjugates; a real tensor is returned as it is."""
         return call("conjugate", self) if self.dtype.kind == "c" else self
 
     conjugate = conj
@@ -139,15 +139,15 @@ class TensorMethods(Aliases):
         return call("std", self, axis, dtype, out, ddof, keepdims, **kwargs)
 
     def min(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
-        """Least element along axes."""
+        """Smallest element along axes."""
         return call("min", self, axis, out, keepdims, **kwargs)
 
     def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
-        """Greatest element along axes."""
+        """Largest element along axes."""
         return call("max", self, axis, out, keepdims, **kwargs)
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Whether some element is true."""
+        """Whether any element is true."""
         return call("any", self, axis, out, keepdims)
 
     def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
@@ -155,19 +155,19 @@ class TensorMethods(Aliases):
         return call("all", self, axis, out, keepdims)
 
     def argmin(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-        """Position of the least element."""
+        """Position of the smallest element."""
         return call("argmin", self, axis, out, keepdims=keepdims)
 
     def argmax(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-        """Position of the greatest element."""
+        """Position of the largest element."""
         return call("argmax", self, axis, out, keepdims=keepdims)
 
     def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        """Running sums."""
+        """Cumulative sums."""
         return call("cumsum", self, axis, dtype, out)
 
     def cumprod(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        """Running products."""
+        """Cumulative products."""
         return call("cumprod", self, axis, dtype, out)
 
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
@@ -178,62 +178,62 @@ class TensorMethods(Aliases):
 
     @property
     def T(self) -> Any:
-        """Axes in reverse order."""
+        """The tensor with its axes reversed."""
         return call("transpose", self)
 
     @property
     def mT(self) -> Any:
-        """The last two axes swapped."""
+        """The tensor with the last two axes swapped."""
         return call("swapaxes", self, -1, -2)
 
     def transpose(self, *axes: Any) -> Any:
-        """Axes in another order."""
+        """Reorder the axes."""
         order = axes[0] if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], int)) else axes or None
         return call("transpose", self, order)
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:
-        """Two axes swapped."""
+        """Swap two axes."""
         return call("swapaxes", self, axis1, axis2)
 
     def reshape(self, *shape: Any, order: str = "C", **kwargs: Any) -> Any:
-        """The elements in C order in another shape."""
+        """Reshape in C order."""
         return call("reshape", self, shape[0] if len(shape) == 1 else shape, order=order, **kwargs)
 
     def ravel(self, order: str = "C") -> Any:
-        """All elements on one axis."""
+        """Flatten to a single axis."""
         return call("ravel", self, order)
 
     def flatten(self, order: str = "C") -> Any:
-        """All elements on one axis, as a value of its own."""
+        """Flatten to a single axis, as a copy."""
         return call("copy", call("ravel", self, order))
 
     def squeeze(self, axis: Any = None) -> Any:
-        """Without axes of length 1."""
+        """Remove axes of length 1."""
         return call("squeeze", self, axis)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-        """Elements of a diagonal."""
+        """Elements of a diagonal of two axes."""
         return call("diagonal", self, offset, axis1, axis2)
 
     def nonzero(self) -> Any:
-        """Positions of the elements that are not zero, an array for each axis."""
+        """Positions of the nonzero elements, as an array of positions per axis."""
         return call("nonzero", self)
 
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
-        """The parts of an axis for which `condition` is true."""
+        """Select slices of an axis where `condition` is true."""
         return call("compress", condition, self, axis, out=out)
 
     def take(self, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
-        """Elements at positions."""
+        """Take elements at positions along an axis."""
         return call("take", self, indices, axis, out, mode)
 
     def repeat(self, repeats: Any, axis: Any = None) -> Any:
-        """Elements repeated."""
+        """Repeat elements."""
         return call("repeat", self, repeats, axis)
 
     @property
     def flat(self) -> Any:
-        """All elements on one axis; `x.flat = v` writes them in turn."""
+        """The flattened tensor; `x.flat = v` writes the elements in C order, repeating v."""
         return call("ravel", self)
 
     @flat.setter
@@ -241,61 +241,61 @@ class TensorMethods(Aliases):
         self[...] = call("reshape", call("resize", value, (self.size,)), self.shape)
 
     def choose(self, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-        """Of several arrays the elements whose numbers stand here."""
+        """Choose elements among several arrays; this tensor holds the arrays' numbers."""
         return call("choose", self, choices, out, mode)
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
-        """The same bytes as elements of another dtype of the same size; without one, another handle."""
+        """View the bytes as another dtype of the same size; without a dtype, a new handle."""
         if isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray):
             dtype, type = None, dtype
         if type is not None and type != np.ndarray:
             raise UnsupportedError(
-                f"a view as {type.__name__} is not in jmars, where arrays have no other classes; a masked one is "
-                f"np.ma.array(x), and the value can be viewed so, x.fetch().view({type.__name__})"
+                f"a view as {type.__name__} is not in jmars, which has no other array classes; make a masked array by "
+                f"np.ma.array(x), or view the value, x.fetch().view({type.__name__})"
             )
         return call("method.view", self, dtype)
 
     # Order
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
-        """Put each line in order, in place."""
+        """Sort along an axis in place."""
         self[...] = call("sort", self, axis, kind, order, stable=stable)
 
     def argsort(self, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-        """Positions that would sort each line."""
+        """Positions that sort along an axis."""
         return call("argsort", self, axis, kind, order, stable=stable)
 
     def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
-        """Put element `kth` where sorting would put it, smaller ones before, in place."""
+        """Move element `kth` to its sorted position in place, smaller elements before, larger elements after."""
         self[...] = call("partition", self, kth, axis, kind, order)
 
     def argpartition(self, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
-        """Positions of what `partition` gives."""
+        """Positions of the elements in the order of `partition`."""
         return call("argpartition", self, kth, axis, kind, order)
 
     def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
-        """Where values would be put in to keep this line in order."""
+        """Positions at which to insert values into this sorted tensor."""
         return call("searchsorted", self, v, side, sorter)
 
     # Writing
 
     def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
-        """Write values, in turn, at positions among all elements."""
+        """Write values at positions of the flattened tensor; values repeat as needed."""
         call("put", self, indices, values, mode)
 
     def __delitem__(self, index: Any) -> None:
         raise ValueError("cannot delete array elements")  # NumPy's words
 
     def fill(self, value: Any) -> None:
-        """Write one number everywhere."""
+        """Fill the tensor with a value."""
         self[...] = value
 
     def tobytes(self, order: str = "C") -> bytes:
-        """Compute, and give the elements' bytes."""
+        """Compute the tensor and return the bytes of its elements."""
         return np.asarray(self).tobytes(order)  # type: ignore[arg-type]
 
     def rechunk(self, chunk_size: Any = None, chunks: Any = None) -> Any:
-        """The same array cut differently."""
+        """Change the chunk sizes."""
         return call("rechunk", self, chunk_size, chunks)
 
     # Other
@@ -305,32 +305,32 @@ class TensorMethods(Aliases):
         return call("dot", self, other, **({"out": out} if out is not None else {}))
 
     def map_blocks(self, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """A function of chunks applied to every chunk."""
+        """Apply a function to every chunk."""
         return call("map_blocks", function, self, *args, **kwargs)
 
     def to_npy(self, path: Any) -> None:
-        """Compute and write to an `.npy` file."""
+        """Compute the tensor and write it to an `.npy` file."""
         call("method.to_npy", self, path)
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
-        """Compute and write the elements to a file in C order, chunk by chunk, without passing through here."""
+        """Compute the tensor and write its elements to a file in C order; the workers write the chunks."""
         call("method.tofile", self, fid, sep, format)
 
     # The array API standard
 
     @property
     def device(self) -> str:
-        """Where its value is handed out: "cpu"."""
+        """Device of the fetched value: always "cpu"."""
         return "cpu"
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Any:
-        """The tensor itself, for "cpu" is the only device; ValueError for others."""
+        """Return the tensor itself for "cpu", the only device; raise ValueError for other devices."""
         if device != "cpu" or stream is not None:
-            raise ValueError(f"arrays are handed out on the cpu, without a stream; not on {device!r}, stream {stream}")
+            raise ValueError(f"tensors support the device 'cpu' without a stream, not {device!r} with stream {stream}")
         return self
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The module `jmars.array_api`; ValueError for a version of the standard that it does not follow."""
+        """Return the module `jmars.array_api`; raise ValueError for an unsupported version of the standard."""
         if api_version not in (None, *_VERSIONS):
             raise ValueError(f"jmars follows the array API standard of {', '.join(_VERSIONS)}, not {api_version!r}")
         return self._namespace
@@ -343,14 +343,14 @@ class TensorMethods(Aliases):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The computed value as NumPy hands it over: no copy when another library reads it."""
+        """Compute the value and export it by DLPack through NumPy, without a copy."""
         value = np.asarray(self)
         if not value.flags.writeable and max_version is None:
-            value = value.copy()  # before version 1 nobody could be told that it is not to be written
+            value = value.copy()  # DLPack before version 1 has no read-only flag
         return value.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """That of NumPy's arrays."""
+        """Return the device of NumPy's arrays."""
         return np.empty(0).__dlpack_device__()
 
     def __getattr__(self, name: str) -> Any:

@@ -1,9 +1,8 @@
-"""`Tensor`: the handle that a user holds, NumPy's protocols on it, and its value semantics.
+"""`Tensor`: the user's handle of a node of the tensor graph, with NumPy's protocols and value semantics.
 
-A handle names a node of the graph (`data`). `x += 1`, `x[i] = v` and `out=x` make a new node and rebind the handle, so
-a write never reaches other handles: where NumPy would share it between a view and its base, writing raises
-`ViewWriteError`. What is computed stands in tensor/ops and is looked up in protocols.py; methods.py holds the methods.
-Source: ARCHITECTURE "The cell" (value semantics).
+Writes (`x += 1`, `x[i] = v`, `out=x`) make a new node and replace the handle's node (`data`), so no other handle sees
+a write. Where NumPy would show the write in a view or its base, `ViewWriteError` is raised. Operators and methods call
+the functions of tensor/ops through the table in protocols.py; methods.py holds the methods.
 """
 
 from __future__ import annotations
@@ -87,14 +86,14 @@ class Tensor(TensorMethods):
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, data: TensorData) -> None:
-        self.data = data  # the node; another one after each write
-        self._family: list[weakref.ref[Tensor]] | None = None  # handles that NumPy would let share memory
+        self.data = data  # the node; replaced at each write
+        self._family: list[weakref.ref[Tensor]] | None = None  # handles that share memory in NumPy
 
-    # What it is
+    # Attributes
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Elements on each axis; computes them where only the values tell, as for `x[x > 0]`."""
+        """Lengths of the axes; of `x[x > 0]` and other tensors of unknown length they are computed."""
         return self.data.shape if not self.data.unsettled else self._settled().shape
 
     @shape.setter
@@ -103,7 +102,7 @@ class Tensor(TensorMethods):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
+        """Dtype of the elements."""
         return self.data.dtype
 
     @dtype.setter
@@ -112,11 +111,11 @@ class Tensor(TensorMethods):
 
     @property
     def chunks(self) -> Splits:
-        """Lengths of the chunks on each axis."""
+        """Lengths of the chunks along each axis."""
         return self.data.chunks if not self.data.unsettled else self._settled().chunks
 
     def _settled(self) -> TensorData:
-        """The node, with its lengths known."""
+        """Return the node with known lengths, computing the tensor if needed."""
         if not self.data.settle():
             self.execute()
             assert self.data.settle(), self.data
@@ -125,40 +124,40 @@ class Tensor(TensorMethods):
     # Values
 
     def execute(self) -> Tensor:
-        """Compute on the cluster and keep the chunks there; gives the tensor itself."""
+        """Compute on the cluster and keep the chunks there; returns the tensor itself."""
         get_engine().execute([self.data])
         return self
 
     def fetch(self, copy: bool = True) -> Array:
-        """The value as a NumPy array, computed where that is not done yet.
+        """Return the value as a NumPy array, computing it if needed.
 
         Parameters
         ----------
         copy
-            True: an array of the caller's own. False: a read-only view that stays valid as long as it is held.
+            True: a new array. False: a read-only view of shared memory, valid as long as the array exists.
         """
         return get_engine().fetch(self.data, copy)
 
     def plan(self, policy: str | None = None) -> Any:
-        """What computing it would cost, without starting anything: a `jmars.client.plans.PlannedRun`.
+        """Predict the cost of computing the tensor, as a `jmars.client.plans.PlannedRun`; starts nothing.
 
         Parameters
         ----------
         policy
-            How to plan, as for `PlannedRun.what_if`; None: as the settings say.
+            Name of a planning policy, as for `PlannedRun.what_if`; None: the one in the settings.
         """
         return get_engine().plan([self.data], policy=policy)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        value = np.asarray(self.fetch())  # an array without axes too, where fetch() gives a scalar
+        value = np.asarray(self.fetch())  # fetch() of a tensor without axes returns a scalar
         return value if dtype is None else value.astype(dtype, copy=False)
 
     def item(self, *args: Any) -> Any:
-        """One element as a Python number."""
+        """Return an element as a Python number."""
         return self.fetch().item(*args)
 
     def tolist(self) -> Any:
-        """Nested lists of Python numbers."""
+        """Return nested lists of Python numbers."""
         return self.fetch().tolist()
 
     def __bool__(self) -> bool:
@@ -231,7 +230,7 @@ class Tensor(TensorMethods):
         self._rebind(call("method.setitem", self, index, value))
 
     def _view_of(self, base: Tensor) -> Tensor:
-        """Note that NumPy would let this handle share memory with `base`."""
+        """Note that in NumPy this handle would share memory with `base`."""
         if base._family is None:
             base._family = [weakref.ref(base)]
         self._family = base._family
@@ -239,32 +238,32 @@ class Tensor(TensorMethods):
         return self
 
     def _leave_family(self) -> Tensor:
-        """Share memory with nobody from here on; gives the handle itself."""
+        """Stop sharing memory with other handles; returns the handle itself."""
         if self._family is not None:
             self._family[:] = [r for r in self._family if r() is not self]
             self._family = None
         return self
 
     def _sharers(self) -> list[Tensor]:
-        """Other handles in use that NumPy would let share memory with this one."""
+        """List the other handles in use that would share memory with this handle in NumPy."""
         if self._family is None:
             return []
         self._family[:] = [r for r in self._family if r() is not None]
         return [other for r in self._family if (other := r()) is not None and other is not self and in_use(other)]
 
     def _check_write(self) -> None:
-        """Refuse a write that NumPy would show in other arrays."""
+        """Raise ViewWriteError for a write that NumPy would show in other arrays."""
         if self._sharers() and (family := self._family):
             raise ViewWriteError(_SHARED + (_OF_THE_WHOLE if family[0]() is self else _OF_A_PART))
 
     def _rebind(self, value: Tensor) -> None:
-        """Name another node of the same shape and dtype."""
+        """Replace the node by a node of the same shape and dtype."""
         assert value.data.shape == self.data.shape and value.dtype == self.dtype
         self.data = value.data
         self._family = None
 
     def _assign(self, value: Tensor, casting: str = "same_kind", ufunc: str = "copyto") -> Tensor:
-        """Take `value`, cast and broadcast to what this handle is, as `out=` does."""
+        """Assign `value`, cast and broadcast to this tensor's dtype and shape, as `out=` does."""
         if not np.can_cast(value.dtype, self.dtype, cast(Any, casting)):
             raise TypeError(
                 f"Cannot cast ufunc {ufunc!r} output from {value.dtype!r} to {self.dtype!r} "
@@ -354,12 +353,12 @@ def as_tensor(
     chunks: ChunkSize = None,
     line: SourceLine | None = None,
 ) -> Tensor:
-    """A tensor as it is; an array, list or number as a tensor that refers to it, asked for by `line`.
+    """Convert an array, list or number to a tensor; a tensor is returned as it is, unless dtype or chunks differ.
 
     Raises
     ------
     UnsupportedError
-        For objects.
+        For object dtypes.
     """
     if isinstance(value, Tensor):
         changed = value if dtype is None or value.dtype == np.dtype(dtype) else value.astype(dtype)
@@ -375,19 +374,19 @@ def as_tensor(
 
 
 def _fits_into(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Whether `shape` broadcasts to `whole`."""
+    """Whether `shape` can be broadcast to `whole`."""
     return len(shape) <= len(whole) and all(n in (1, m) for n, m in zip(shape[::-1], whole[::-1]))
 
 
 def _is_operand(value: Any) -> bool:
-    """Whether arithmetic with `value` is ours; others get their turn, as Python wants it."""
+    """Whether tensors support arithmetic with `value`; else the operator returns NotImplemented."""
     if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex):
         return True
     return isinstance(value, list | tuple | str | bytes) or supports_arithmetic(value)
 
 
 def _shares_memory(index: Any, part: Tensor) -> bool:
-    """Whether NumPy gives a view for this index: only slices, None, Ellipsis and ints, and not one element."""
+    """Whether NumPy returns a view for this index: slices, None, Ellipsis and ints, and more than an element."""
     entries = index if isinstance(index, tuple) else (index,)
     basic = all(
         entry is None

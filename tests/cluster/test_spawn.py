@@ -54,9 +54,9 @@ def test_outputs_by_name_and_number(cluster):
 
 
 def test_other_outputs_than_promised_are_an_error_that_names_both(cluster):
-    with pytest.raises(ValueError, match="<lambda> gave 3 values, and 2 outputs were promised"):
+    with pytest.raises(ValueError, match="<lambda> returned 3 values, and 2 outputs were expected"):
         spawn(lambda: (1, 2, 3), n_outputs=2).fetch()
-    with pytest.raises(ValueError, match=r"gave no 'b': it gave \['a'\]"):
+    with pytest.raises(ValueError, match=r"without 'b': it has \['a'\]"):
         spawn(lambda: {"a": 1}, outputs=["b"]).fetch()
 
 
@@ -66,7 +66,7 @@ def test_tensors_arrive_whole_and_results_become_tensors(cluster):
     y = turned[0].to_tensor(1000, "f8", chunk_size=400)
     assert np.array_equal((y + 1).fetch(), np.arange(1000)[::-1] * 1.5 + 1)
     assert turned[1].fetch() == 499500
-    with pytest.raises(ValueError, match=r"shape \(1000,\) and dtype float64, and to_tensor was told \(999,\)"):
+    with pytest.raises(ValueError, match=r"shape \(1000,\) and dtype float64, but to_tensor was called with \(999,\)"):
         turned[0].to_tensor(999, "f8").fetch()
 
 
@@ -111,7 +111,7 @@ def test_the_view_shows_the_function_by_name_and_an_error_names_line_and_trace(c
 
 
 def test_what_cannot_be_pickled_is_an_error_that_says_so(cluster):
-    with pytest.raises(TypeError, match="what <lambda> gave cannot be pickled"):
+    with pytest.raises(TypeError, match="the result of <lambda> cannot be pickled"):
         spawn(lambda: threading.Lock()).fetch()
 
 

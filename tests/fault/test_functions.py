@@ -94,7 +94,7 @@ def test_row_22_a_result_that_cannot_be_pickled(scene, seed):
     task = spawn(threading.Lock, name="a_lock")
     scene.now()
     error = scene.error(scene.cluster.submit(task), 0, 2, TypeError)
-    assert "what a_lock gave cannot be pickled" in str(error)
+    assert "the result of a_lock cannot be pickled" in str(error)
 
 
 @pytest.mark.parametrize("kind", [Locked, Silent])

@@ -1,11 +1,11 @@
-"""Arrays in files of other formats: read and written chunk by chunk, where the chunks are.
+"""Arrays in files of several formats; the workers read and write the chunks.
 
 In reading order:
 
-- aligned.py: cuts that follow how a file is cut
-- to_blocks.py: each chunk handed to a function, where it lies
+- aligned.py: chunk sizes that follow the pieces of a file
+- to_blocks.py: calls a function with every chunk, on the workers
 - raw.py: plain bytes, `fromfile` and `x.tofile`
-- npz.py: archives of .npy files
+- npz.py: .npz archives
 - text.py: `np.savetxt`
 - zarr.py: Zarr, versions 2 and 3
 - hdf5.py: datasets of HDF5 files

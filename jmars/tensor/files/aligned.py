@@ -1,4 +1,4 @@
-"""Cuts that follow how a file is cut, so that no piece of it is read or written by two workers."""
+"""Chooses chunks that consist of whole pieces of a file, so that no two workers read or write the same piece."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["aligned_splits", "regular_size"]
 def aligned_splits(
     shape: tuple[int, ...], dtype: np.dtype, own: Sequence[int] | None, chunk_size: ChunkSize, chunks: ChunkSize
 ) -> Splits:
-    """How to cut an array of a file: as the user says, else in whole pieces of the file of about the usual size.
+    """Decide the chunks of an array in a file: the user's, else whole pieces up to the default chunk size.
 
     Parameters
     ----------
     shape, dtype
-        Of the array.
+        Shape and dtype of the array.
     own
-        Elements of the file's own pieces on each axis; None where it is in one piece.
+        Lengths of the file's pieces along each axis; None if the file is a single piece.
     chunk_size, chunks
-        What the user said; see `decide_splits`.
+        The user's setting; see `decide_splits`.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def aligned_splits(
         return decide_splits(shape, dtype, chunk_size, chunks)
     size = [min(max(1, n), length) for n, length in zip(own, shape)]
     room = chunk_bytes() // dtype.itemsize
-    for axis in reversed(range(len(shape))):  # pieces that follow each other in C order are joined first
+    for axis in reversed(range(len(shape))):  # pieces that are neighbours in C order are joined first
         others = math.prod(size) // size[axis]
         pieces = max(1, room // max(1, others * size[axis]))
         size[axis] = min(size[axis] * pieces, shape[axis])
@@ -46,7 +46,7 @@ def aligned_splits(
 
 
 def regular_size(splits: Splits) -> tuple[int, ...]:
-    """Elements on each axis of pieces that are all alike but the last ones: the longest chunk of each axis.
+    """Return piece lengths for a file that is cut regularly: the longest chunk of each axis.
 
     Examples
     --------

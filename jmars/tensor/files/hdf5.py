@@ -1,7 +1,8 @@
 """Datasets of HDF5 files, by the `h5py` library (extra `io`).
 
-Workers read side by side. HDF5 lets one process write at a time, so writers take turns by a lock of the file; it gets
-its name when it is complete, and until then h5py is given it open, since HDF5 opens no file that has none.
+Workers read in parallel. HDF5 lets a single process write at a time, so the writers take turns by a file lock. The file
+is written atomically (atomic_file.py); h5py gets the unfinished file as an open file, since HDF5 cannot open a file
+without a name.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["from_hdf5", "to_hdf5"]
 
 
 def library() -> Any:
-    """The `h5py` module; ImportError with what to install."""
+    """Import `h5py`; the ImportError says what to install."""
     try:
         import h5py
     except ImportError as error:
@@ -36,13 +37,13 @@ def library() -> Any:
 
 
 def read_box(path: str, dataset: str, box: tuple[slice, ...]) -> Any:
-    """Elements of a box, on a worker."""
+    """Read the elements of a box, on a worker."""
     with library().File(path, "r", locking=False) as file:
         return file[dataset][box]
 
 
 def write_box(path: str, dataset: str, box: tuple[slice, ...], block: Any) -> None:
-    """Elements of a box written, on a worker, by one at a time."""
+    """Write the elements of a box, on a worker, under the file's lock."""
     with open(path, "r+b") as opened:
         fcntl.flock(opened, fcntl.LOCK_EX)
         with library().File(opened, "r+") as file:
@@ -57,7 +58,7 @@ def _place(path: Any) -> str:
 
 @offers("from_hdf5")
 def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: ChunkSize = None) -> Tensor:
-    """A dataset of an HDF5 file, lazily: each chunk is read by the worker that needs it.
+    """Read a dataset of an HDF5 file lazily: workers read the chunks that they need.
 
     Parameters
     ----------
@@ -66,14 +67,14 @@ def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: 
     dataset
         Name of the dataset, such as "group/values".
     chunk_size, chunks
-        How to cut it; by default whole pieces of the dataset, as many as make a chunk of the usual size.
+        Chunk sizes; by default whole pieces of the dataset, up to the default chunk size.
 
     Raises
     ------
     ImportError
         If h5py is not installed.
     FileNotFoundError, KeyError
-        If there is no such file or dataset.
+        If the file or the dataset does not exist.
     UnsupportedError
         For groups, objects, text and records.
     """
@@ -83,7 +84,7 @@ def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: 
         if not isinstance(found, h5py.Dataset):
             raise UnsupportedError(f"{dataset} of {place} is a group; name one of its datasets: {', '.join(found)}")
         if found.shape is None:
-            raise UnsupportedError(f"{dataset} of {place} holds nothing: it was made without a shape")
+            raise UnsupportedError(f"{dataset} of {place} is an empty dataset, without a shape; name another dataset")
         kind, shape, own = check_dtype(found.dtype.newbyteorder("=")), tuple(map(int, found.shape)), found.chunks
         given = found.dtype
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
@@ -92,7 +93,7 @@ def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: 
 
 
 def read_native(path: str, dataset: str, box: tuple[slice, ...]) -> Any:
-    """`read_box` of a dataset in the other byte order."""
+    """Read a box of a dataset in the other byte order, and swap the bytes."""
     values = read_box(path, dataset, box)
     return values.astype(values.dtype.newbyteorder("="))
 
@@ -104,13 +105,13 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
     Parameters
     ----------
     x
-        A tensor, or an array. Where its chunks differ in size it is cut anew, to be the pieces of the dataset.
+        A tensor or array. Its chunks become the dataset's pieces; if they differ in length, x is rechunked first.
     path
-        A file that all workers can write to. What is in it already stays; a dataset of that name is replaced.
+        A file that all workers can write to. Other datasets in the file stay; a dataset of this name is replaced.
     dataset
-        Name of the dataset; groups on the way are made.
+        Name of the dataset; missing groups are made.
     **options
-        For h5py's `create_dataset`: `compression="gzip"`, `shuffle=True`, `fillvalue=...`, `chunks=...`.
+        Options of h5py's `create_dataset`: `compression="gzip"`, `shuffle=True`, `fillvalue=...`, `chunks=...`.
 
     Raises
     ------
@@ -124,7 +125,7 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
     exists = os.path.exists(place)
     with atomic_file(place) as part:
         if exists:
-            shutil.copy(place, part)  # with its permissions
+            shutil.copy(place, part)  # copies the permissions, too
         with open(part, "r+b" if exists else "w+b") as opened, h5py.File(opened, "r+" if exists else "w") as file:
             if dataset in file:
                 del file[dataset]

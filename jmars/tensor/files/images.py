@@ -1,4 +1,4 @@
-"""Stacks of images by Pillow, and GeoTIFF by rasterio (extra `io`): each read by the worker that needs it."""
+"""Stacks of images, by Pillow, and GeoTIFF files, by rasterio (extra `io`), read by the workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["from_geotiff", "from_images"]
 
 
 def pillow() -> Any:
-    """Pillow's module `Image`; ImportError with what to install."""
+    """Import Pillow's module `Image`; the ImportError says what to install."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -30,7 +30,7 @@ def pillow() -> Any:
 
 
 def rasterio() -> Any:
-    """The module `rasterio`; ImportError with what to install."""
+    """Import `rasterio`; the ImportError says what to install."""
     try:
         import rasterio
     except ImportError as error:
@@ -39,7 +39,7 @@ def rasterio() -> Any:
 
 
 def read_image(path: str) -> Any:
-    """The pixels of an image, shape (height, width) or (height, width, channels)."""
+    """Read the pixels of an image, shape (height, width) or (height, width, channels)."""
     with pillow().open(path) as image:
         return np.asarray(image)
 
@@ -47,27 +47,27 @@ def read_image(path: str) -> Any:
 @offers("from_images")
 def from_images(paths: str | Sequence[str | os.PathLike[str]], chunk_size: ChunkSize = None, *,
                 chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """Images of one size as an array, shape (images, height, width) or (images, height, width, channels).
+    """Stack images of equal size, shape (images, height, width) or (images, height, width, channels).
 
     Parameters
     ----------
     paths
-        A pattern such as "folder/*.png", read in the order of the names, or the files themselves.
+        A pattern such as "folder/*.png", whose files are sorted by name, or a list of files.
     chunk_size, chunks
-        How to cut it; by default whole images, as many as make a chunk of the usual size.
+        Chunk sizes; by default whole images, up to the default chunk size.
 
     Raises
     ------
     ImportError
         If Pillow is not installed.
     FileNotFoundError
-        If no file has such a name.
+        If no file matches.
     ValueError
-        When it is computed, if an image has another size or another kind of pixel than the first.
+        At the run, if an image's size or pixel type differs from the first image's.
     """
     names = sorted(glob.glob(paths)) if isinstance(paths, str) else [os.fspath(path) for path in paths]
     if not names:
-        raise FileNotFoundError(f"no file is named like {paths!r}; give a pattern such as 'folder/*.png'")
+        raise FileNotFoundError(f"no file matches {paths!r}; give a pattern such as 'folder/*.png'")
     names = [os.path.abspath(name) for name in names]
     first = read_image(names[0])
     shape = (len(names), *first.shape)
@@ -77,14 +77,14 @@ def from_images(paths: str | Sequence[str | os.PathLike[str]], chunk_size: Chunk
 
 
 def read_images(names: tuple[str, ...], shape: tuple[int, ...], dtype: str, box: tuple[slice, ...]) -> Any:
-    """A box of the stack, on a worker."""
+    """Read a box of the stack, on a worker."""
     found = []
     for name in names[box[0]]:
         image = read_image(name)
         if image.shape != shape or image.dtype != dtype:
             raise ValueError(
-                f"{name} has {image.dtype} of shape {image.shape}, and the first image {dtype} of shape {shape}; "
-                "give images of one kind"
+                f"{name} has dtype {image.dtype} and shape {image.shape}, but the first image has {dtype} and {shape}; "
+                "give images of equal dtype and shape"
             )
         found.append(image[box[1:]])
     return np.stack(found)
@@ -92,21 +92,21 @@ def read_images(names: tuple[str, ...], shape: tuple[int, ...], dtype: str, box:
 
 @offers("from_geotiff")
 def from_geotiff(path: Any, chunk_size: ChunkSize = None, *, chunks: ChunkSize = None) -> Tensor:
-    """The bands of a GeoTIFF, or of any raster that rasterio reads, shape (bands, height, width).
+    """Read the bands of a GeoTIFF or another raster of rasterio lazily, shape (bands, height, width).
 
     Parameters
     ----------
     path
         A path or URL that all workers can read. It must not change while it is used.
     chunk_size, chunks
-        How to cut it; by default whole blocks of the file, as many as make a chunk of the usual size.
+        Chunk sizes; by default whole blocks of the file, up to the default chunk size.
 
     Raises
     ------
     ImportError
         If rasterio is not installed.
     rasterio.errors.RasterioIOError
-        If there is no such file, or it is none that rasterio reads.
+        If the file does not exist, or rasterio cannot read it.
     """
     text = os.fspath(path)
     place = text if "://" in text else os.path.abspath(text)

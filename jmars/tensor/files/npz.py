@@ -1,7 +1,7 @@
-"""`.npz` archives: their arrays one by one, lazily, without reading what is not asked for.
+"""`.npz` archives: reads arrays lazily, chunk by chunk, and writes archives.
 
-`np.savez` stores .npy files side by side in one file, so an array of it is an .npy file that begins later. What
-`np.savez_compressed` packed is one stream that cannot be entered in the middle; it is refused with what to do.
+`np.savez` stores .npy files uncompressed, so a chunk of an array is read at its offset in the archive. Arrays of
+`np.savez_compressed` cannot be read from the middle; they raise an error that says what to do.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["Archive", "load_npz", "savez", "savez_compressed"]
 
-_LOCAL = struct.Struct("<4s5H3I2H")  # a member's own header; lengths of its name and of what is extra come last
+_LOCAL = struct.Struct("<4s5H3I2H")  # local header of a member; the lengths of its name and extra field come last
 
 
 class Archive(Mapping[str, Tensor]):
-    """The arrays of an .npz file by name; each is made when it is asked for.
+    """Mapping from names to the arrays of an .npz file; arrays are opened on access.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class Archive(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         member = self._members.get(name) or self._members.get(name.removesuffix(".npy"))
         if member is None:
-            raise KeyError(f"{name} is not in {self._path}; there are {', '.join(self.files)}")
+            raise KeyError(f"{name} is not in {self._path}; it has {', '.join(self.files)}")
         if member.compress_type != zipfile.ZIP_STORED:
             raise UnsupportedError(
                 f"{name} of {self._path} is compressed, so its chunks cannot be read one by one; save it with "
@@ -72,7 +72,7 @@ class Archive(Mapping[str, Tensor]):
         self.close()
 
     def close(self) -> None:
-        """As NumPy's archives have it; nothing is kept open here, and arrays that were asked for stay."""
+        """Do nothing, since no file is kept open; exists for NumPy's interface. Arrays stay usable."""
 
     def __repr__(self) -> str:
         return f"Archive({self._path!r}) with {', '.join(self.files)}"
@@ -80,23 +80,23 @@ class Archive(Mapping[str, Tensor]):
 
 @offers("savez")
 def savez(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> None:
-    """`np.savez`: computes tensors and writes them into one .npz file, which appears when it is complete.
+    """`np.savez`: compute tensors and write them to an .npz file, which appears when it is complete.
 
-    The workers write each array to a file of its own beside it; these are then packed here, block by block.
+    The workers write each array to a temporary file; this process packs the files, block by block.
 
     Parameters
     ----------
     file
-        A path that all workers can write beside; ".npz" is put behind it where it is missing.
+        A path in a folder that all workers can write to; ".npz" is appended if missing.
     *args, **kwds
-        Tensors or arrays; those without a name are called arr_0, arr_1, and so on.
+        Tensors or arrays; unnamed arrays are called arr_0, arr_1, and so on.
     """
     _pack("savez", file, args, kwds, zipfile.ZIP_STORED)
 
 
 @offers("savez_compressed")
 def savez_compressed(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> None:
-    """`np.savez_compressed`: as `savez`, packed tightly; its arrays cannot be read chunk by chunk afterwards."""
+    """`np.savez_compressed`: as `savez`, compressed, so that the arrays cannot be read chunk by chunk."""
     _pack("savez_compressed", file, args, kwds, zipfile.ZIP_DEFLATED)
 
 
@@ -120,5 +120,5 @@ def _pack(name: str, file: Any, args: tuple[Any, ...], kwds: dict[str, Any], how
 
 @offers("load_npz")
 def load_npz(path: str, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Archive:
-    """The arrays of an .npz file by name, lazily; `np.load` gives the same."""
+    """Open an .npz file as a lazy mapping from names to arrays; `np.load` does the same."""
     return Archive(path, chunk_size, chunks)

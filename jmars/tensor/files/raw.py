@@ -1,4 +1,4 @@
-"""Files of plain bytes: elements one after the other, without a header. `fromfile` and `x.tofile`, as in NumPy."""
+"""Files of plain bytes without a header: `fromfile` and `x.tofile`, as in NumPy."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ __all__ = ["fromfile", "tofile"]
 @offers("fromfile")
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0, *, shape: Any = None,
              chunk_size: ChunkSize = None, chunks: ChunkSize = None, **kwargs: Any) -> Tensor:  # fmt: skip
-    """`np.fromfile` of binary data: lazily, each chunk read where it is needed.
+    """`np.fromfile` of binary data, lazily: workers read the chunks that they need.
 
     Parameters
     ----------
     file
         A path that all workers can read. It must not change as long as the tensor is used.
     dtype
-        Of the elements; in the file they may have the other byte order.
+        Dtype of the elements; the file's byte order may differ from this machine's.
     count
         Elements to read; -1 for all.
     offset
         Bytes before the first element.
     shape
-        Of the array, in C order; None for one axis.
+        Shape of the array, in C order; None: one axis.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If it is too short, or `shape` has another number of elements.
+        If the file is too short, or `shape` does not fit the number of elements.
     UnsupportedError
         For text (`sep`), open files, objects and records.
     """
@@ -59,14 +59,14 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
     if -1 in whole:
         whole = np.empty(0).reshape(0, *whole).shape[1:] if not wanted else _completed(whole, wanted)
     if np.prod(whole, dtype=object) > wanted:
-        raise ValueError(f"{path} has {wanted} elements of {given} from byte {offset} on, and shape {whole} takes more")
+        raise ValueError(f"{path} has {wanted} elements of {given} after byte {offset}, too few for shape {whole}")
     layout = Layout(path, whole, given, False, offset, (status.st_size, status.st_mtime_ns))
     splits = decide_splits(whole, kind, chunk_size, chunks)
     return Tensor(new_data(LoadNpy(layout, splits), whole, kind, splits))
 
 
 def _completed(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """`shape` with its one -1 filled in."""
+    """Replace the -1 in `shape` by the length that fits `count` elements."""
     others = int(-np.prod(shape))
     if shape.count(-1) > 1 or not others or count % others:
         raise ValueError(f"cannot arrange {count} elements as {shape}")
@@ -75,7 +75,7 @@ def _completed(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
 
 @offers("method.tofile")
 def tofile(x: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
-    """`x.tofile`: compute a tensor and write its elements to a file in C order, chunk by chunk, from the workers."""
+    """`x.tofile`: compute a tensor and write its elements to a file in C order; the workers write the chunks."""
     if sep:
         raise UnsupportedError("tofile as text is not in jmars; write x.fetch() with numpy's tofile")
     if not isinstance(fid, str | os.PathLike):

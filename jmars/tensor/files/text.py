@@ -1,4 +1,4 @@
-"""Text files: `np.savetxt`, row by row, with one chunk's rows at a time in the client."""
+"""Text files: `np.savetxt`; the client fetches and writes the rows of one chunk at a time."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ __all__ = ["savetxt"]
 @offers("savetxt")
 def savetxt(fname: Any, X: Any, fmt: Any = "%.18e", delimiter: str = " ", newline: str = "\n", header: str = "",
             footer: str = "", comments: str = "# ", encoding: Any = None) -> None:  # fmt: skip
-    """`np.savetxt`: computes a tensor and writes it as text; rows are fetched some at a time and written here.
+    """`np.savetxt`: compute a tensor and write its rows as text.
 
     Parameters
     ----------
     fname
-        A path; one that ends with .gz is not written.
+        A path of an uncompressed file.
     X
         A tensor of one or two axes.
 
     Raises
     ------
     ValueError
-        For more axes, as NumPy.
+        For more than two axes.
     UnsupportedError
-        For open files and compressed ones.
+        For open files and compressed files.
     """
     if not isinstance(fname, str | os.PathLike) or os.fspath(fname).endswith((".gz", ".xz", ".bz2")):
         raise UnsupportedError("jmars writes plain text files by path; give the path of one, or the value, x.fetch()")

@@ -1,6 +1,6 @@
-"""Each chunk handed to a function, on the worker where it lies: how arrays leave for files.
+"""`to_blocks`: calls a function with every chunk of a tensor on the workers, for example to write files.
 
-The counterpart of `from_blocks`. Nothing passes through the client. Used by the writers of this folder.
+The counterpart of `from_blocks`; no data passes through the client.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ Array = np.ndarray[Any, Any]
 
 @offers("to_blocks")
 def to_blocks(x: Any, function: Callable[[tuple[slice, ...], Array], Any], name: str | None = None) -> None:
-    """Compute a tensor and call `function(slices, block)` with each of its chunks; returns when all calls have.
+    """Compute a tensor and call `function(slices, block)` for every chunk; returns when all calls are done.
 
     Parameters
     ----------
     x
         A tensor, or an array.
     function
-        Called once for each chunk, on the worker that has it, several at a time: with one slice for each axis, where
-        the block stands in the array, and with its elements, which are read-only. What it gives is not used.
+        Called on the workers, in parallel, with the position of the block in the array (a slice per axis) and its
+        elements, which are read-only. The result is ignored.
     name
-        What the view shows; by default the function's own.
+        Label in the view; by default the function's name.
 
-    What the function raises ends the job and comes back as it is. A call that was cut off by the end of its worker is
-    made again: writing the same block twice must do no harm.
+    An exception of the function ends the job and is raised in the client. If a worker dies during a call, the call is
+    repeated: writing the same block twice must do no harm.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def to_blocks(x: Any, function: Callable[[tuple[slice, ...], Array], Any], name:
 
 @dataclass(frozen=True, eq=False)
 class ToBlocks(Operand):
-    """One call of a function for each chunk; gives True for each."""
+    """Calls a function for every chunk; the output has an element True per chunk."""
 
     function: str
     blob: bytes
@@ -72,11 +72,11 @@ class ToBlocks(Operand):
 
     @property
     def label(self) -> str:
-        """The user's name for it."""
+        """Label in the view."""
         return self.function
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One call for each chunk, its bounds as the argument."""
+        """Add a call per chunk, with the chunk's bounds as argument."""
         (source,) = inputs
         kinds, which = chunk_classes(source.splits)
         bounds = [list(zip(chunk_starts(axis), itertools.accumulate(axis))) for axis in source.splits]
@@ -92,6 +92,6 @@ class ToBlocks(Operand):
 
 
 def write_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
-    """Call the function with where the block stands, and the block."""
+    """Call the function with the block's position and the block."""
     unpickled(params[1])(tuple(slice(low, high) for low, high in arg), inputs[0])
     out[...] = True

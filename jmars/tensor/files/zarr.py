@@ -1,7 +1,7 @@
 """Zarr arrays, versions 2 and 3 of the format, by the `zarr` library (extra `io`).
 
-The client opens or makes the array; workers read and write its pieces by themselves, side by side: a chunk is a whole
-number of pieces. Objects are refused: nothing is unpickled.
+The client opens or makes the array; workers read and write its pieces in parallel, since a chunk consists of whole
+pieces. Arrays of objects are refused, so that nothing from the file is unpickled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["from_zarr", "to_zarr"]
 
 
 def library() -> Any:
-    """The `zarr` module; ImportError with what to install."""
+    """Import `zarr`; the ImportError says what to install."""
     try:
         import zarr
     except ImportError as error:
@@ -35,22 +35,22 @@ def library() -> Any:
 
 @functools.lru_cache(maxsize=32)
 def opened_array(store: str, path: str | None, mode: str, described: str) -> Any:
-    """An array of a store, opened once in each process for each description."""
+    """Open an array of a store, once per process and description."""
     return library().open_array(store, path=path or "", mode=mode)
 
 
 def description(array: Any) -> str:
-    """What an array says of itself: shape, dtype, pieces, codecs."""
+    """Describe an array by its metadata: shape, dtype, pieces, codecs."""
     return repr(array.metadata.to_dict())
 
 
 def read_box(store: str, path: str | None, described: str, box: tuple[slice, ...]) -> Any:
-    """Elements of a box, on a worker."""
+    """Read the elements of a box, on a worker."""
     return opened_array(store, path, "r", described)[box]
 
 
 def write_box(store: str, path: str | None, described: str, box: tuple[slice, ...], block: Any) -> None:
-    """Elements of a box written, on a worker."""
+    """Write the elements of a box, on a worker."""
     opened_array(store, path, "r+", described)[box] = block
 
 
@@ -64,23 +64,23 @@ def _place(url: Any) -> str:
 @offers("from_zarr")
 def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = None, *,
               chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """A Zarr array, lazily: each chunk is read by the worker that needs it.
+    """Read a Zarr array lazily: workers read the chunks that they need.
 
     Parameters
     ----------
     url
-        Path of the store, or a URL that zarr knows, which all workers can open. It must not change while it is used.
+        Path or URL of a store that all workers can open. It must not change while the tensor is used.
     component
         Path of the array within a group.
     chunk_size, chunks
-        How to cut it; by default whole pieces of the array, as many as make a chunk of the usual size.
+        Chunk sizes; by default whole pieces of the array, up to the default chunk size.
 
     Raises
     ------
     ImportError
         If zarr is not installed.
     FileNotFoundError
-        If there is no array.
+        If the array does not exist.
     UnsupportedError
         For objects and text.
     """
@@ -95,27 +95,27 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
 
 @offers("to_zarr")
 def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool = False, **options: Any) -> None:
-    """Compute a tensor and write it to a Zarr array, chunk by chunk, from the workers; returns when it is there.
+    """Compute a tensor and write it to a Zarr array; the workers write the chunks.
 
     Parameters
     ----------
     x
-        A tensor, or an array. Where its chunks are not the pieces of the array, or its shards, it is cut anew, so that
-        each has one writer.
+        A tensor or array. If its chunks are not whole pieces (or shards) of the Zarr array, it is rechunked, so that
+        every piece has a single writer.
     url, component
-        Where; see `from_zarr`.
+        Store and path of the array; see `from_zarr`.
     overwrite
-        Whether an array that is there already is replaced.
+        Whether to replace an existing array.
     **options
-        For `zarr.create_array`: `zarr_format=2`, `compressors=...`, `fill_value=...`, `attributes=...`; also
-        `chunks=...` and `shards=...`, by default the tensor's chunks and none.
+        Options of `zarr.create_array`: `zarr_format=2`, `compressors=...`, `fill_value=...`, `attributes=...`; also
+        `chunks=...` (by default the tensor's chunks) and `shards=...`.
 
     Raises
     ------
     ImportError
         If zarr is not installed.
     zarr.errors.ContainsArrayError, ValueError
-        If there is an array already and `overwrite` is false, and as zarr raises them.
+        If the array exists and `overwrite` is false, and as zarr raises them.
     """
     zarr, store = library(), _place(url)
     tensor: Tensor = as_tensor(x)
@@ -128,7 +128,7 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
         overwrite=overwrite,
         **{"chunks": own, **options},
     )
-    pieces = getattr(array, "shards", None) or array.chunks  # of which each is written as a whole, by one
+    pieces = getattr(array, "shards", None) or array.chunks  # the unit of a write
     tensor = rechunk(tensor, own if pieces == own else aligned_splits(tensor.shape, tensor.dtype, pieces, None, None))
     write: Callable[..., None] = functools.partial(write_box, store, component, description(array))
     to_blocks(tensor, write, name="to_zarr")

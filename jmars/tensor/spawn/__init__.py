@@ -1,8 +1,8 @@
-"""Any Python function as an operand, and any picklable object as a chunk.
+"""Python functions as operands, and picklable objects as chunks.
 
-packing.py   objects as the bytes of one chunk, and back
-spawn_operand.py   the operands: `Spawn` calls a function, `FromSpawned` cuts an array that one gave
-handles.py   what users hold: `spawn`, `Spawned`, `Output`
+packing.py        pickles objects to the bytes of a chunk, and back
+spawn_operand.py  `Spawn` calls a function, `FromSpawned` makes a tensor of a returned array
+handles.py        `spawn`, and the handles of results: `Spawned`, `Output`
 """
 
 from jmars.tensor.spawn.handles import Output, Spawned, spawn

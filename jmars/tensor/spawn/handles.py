@@ -1,7 +1,6 @@
-"""What users hold of functions that run on the cluster: `spawn` makes a `Spawned`, whose parts are `Output`s.
+"""`spawn` and the handles that it returns: `Spawned` for a function's result, `Output` for a part of the result.
 
-Source: Mars's `mars.remote.spawn`; seed 004, "Each task defines a set of inputs, a function to execute, and a set of
-outputs".
+Source: Mars `mars/remote/core.py`; docs/explanation/seeds.md, "Graphs".
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from jmars.units import parse_bytes
 __all__ = ["Output", "Spawned", "spawn"]
 
 MOST_RETRIES = 100
-LARGE = 2**16  # bytes of an array that travels through shared memory rather than in the pickle of its call
+LARGE = 2**16  # bytes; larger arrays travel through shared memory, not in the pickle
 _numbers = itertools.count()
 
 
@@ -48,38 +47,39 @@ def spawn(
     environment: Mapping[str, str] | None = None,
     line: SourceLine | None = None,
 ) -> Spawned:
-    """Let a function run on the cluster, once its result or that of another which needs it is asked for.
+    """Make a lazy call of a function, which runs on the cluster when the result is needed.
 
     Parameters
     ----------
     function
-        Any function that pickles, from a notebook too. It runs in one worker process, on one core.
+        Any function that pickles, also from a notebook. It runs in a worker process, on one core.
     args, kwargs
-        What it is called with. Results of other spawned functions, their outputs, and tensors may stand anywhere in
-        them; they arrive as what they are then: an object, a NumPy array. Arrays that come from another call, from a
-        tensor, or are larger than 64 KiB are read-only.
+        Arguments of the call. Handles of other spawned functions, their outputs, and tensors may stand anywhere in them
+        and arrive as computed objects and NumPy arrays. Arrays from another call, from a tensor, or larger than 64 KiB
+        are read-only.
     n_outputs
-        How many values it gives, as a tuple: `task[0]`, `task[1]` … are handles of their own.
+        Number of values that the function returns, as a tuple: `task[0]`, `task[1]` … are separate handles.
     outputs
-        Names of the values that it gives, as a dict or a tuple in this order: `task.output["name"]`.
+        Names of the values that the function returns, as a dict or as a tuple in this order: `task.output["name"]`.
     name
-        What the view and errors show; by default the function's own.
+        Label in the view and in errors; by default the function's name.
     cost
-        Seconds that it should take, for the plan, until that was measured.
+        Expected seconds, used for the plan until the cluster has measured them.
     memory
-        Bytes that it needs for itself, as a number or a text like "2GiB": it starts when so much is free.
+        Bytes that the call needs beside arguments and result, as a number or a text like "2GiB"; the call starts when
+        they are free.
     retries
-        How often it is called again after it raised; None: 3 times where that was an OSError, which may pass by itself,
-        else as `task.default_config.retries` says, which is not at all.
+        Number of calls after the first one raised. None: 3 after an OSError, which may be transient, else
+        `task.default_config.retries`, by default 0.
     environment
-        Variables that are set while it runs.
+        Environment variables that are set during the call.
     line
-        The line to name in errors; by default the caller's.
+        Source line to name in errors; by default the caller's.
 
     Returns
     -------
     Spawned
-        With `execute()` and `fetch()`, as a tensor.
+        A handle with `execute()` and `fetch()`, as a tensor.
 
     Raises
     ------
@@ -88,9 +88,9 @@ def spawn(
     ValueError
         If outputs are named twice, or cost, memory or retries make no sense.
 
-    What the function raises ends the job and comes back as it is, with the line of this call and the worker's
-    traceback. A function whose process died runs again, three times at most; one that changes the world outside should
-    bear that.
+    An exception of the function ends the job and is raised in the client, with the line of this call and the worker's
+    traceback. If the worker process dies, the call is repeated, at most three times; functions with side effects must
+    tolerate that.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def spawn(
     >>> total.fetch()
     5
 
-    Source: Mars's `mars.remote.spawn`.
+    Source: Mars `mars/remote/core.py`.
     """
     if not callable(function):
         raise TypeError(f"spawn takes a function first; {function!r} cannot be called")
@@ -137,36 +137,36 @@ def spawn(
 
 
 class _Handle:
-    """What a spawned function gives, or one of its outputs."""
+    """Handle of a spawned function's result, or of an output."""
 
     data: TensorData
     number: int  # of the output
 
     def execute(self) -> Any:
-        """Run it now, unless it has run; the result stays on the cluster. Returns the handle."""
+        """Run the function unless the cluster holds its result, which stays there; returns the handle."""
         get_engine().execute([self.data])
         return self
 
     def fetch(self) -> Any:
-        """The value, computed if it was not yet."""
+        """Return the value, running the function if needed."""
         get_engine().execute([self.data])
         return self.opened(get_engine().fetch(self.data))
 
     def plan(self, policy: str | None = None) -> Any:
-        """What running it would cost, by the costs that were said or learnt; starts nothing. As `Tensor.plan`."""
+        """Predict the cost of the call from given and measured costs, as `Tensor.plan`; starts nothing."""
         return get_engine().plan([self.data], policy=policy)
 
     def opened(self, chunk: np.ndarray[Any, Any]) -> Any:
-        """The value, out of the bytes that the cluster holds."""
+        """Unpickle the value from a chunk."""
         return unpacked(chunk, self.number)
 
     def to_tensor(self, shape: int | Sequence[int], dtype: Any, chunk_size: ChunkSize = None) -> Tensor:
-        """A tensor of the array that it gives, whose shape and dtype must be promised.
+        """Make a tensor of the array that the function returns; shape and dtype must be given.
 
         Raises
         ------
         ValueError
-            When it runs, if the array has another shape or dtype.
+            At the run, if the array has another shape or dtype.
         """
         lengths = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
         kind = check_dtype(np.dtype(dtype))
@@ -175,19 +175,20 @@ class _Handle:
 
     def __reduce__(self) -> Any:
         raise UnsupportedError(
-            "a spawned function's result is not here yet, so nothing can carry it along; hand it on as an argument"
+            "the handle of a spawned function does not pickle, since its result is not computed yet; pass the handle "
+            "as an argument to spawn, or pickle its value, x.fetch()"
         )
 
 
 class Spawned(_Handle):
-    """A function that runs on the cluster, and what it gives.
+    """Handle of a call on the cluster and its result.
 
     Attributes
     ----------
     outputs
-        Names of its outputs, numbers as text where they have none; None where what it gives is one.
+        Names of the outputs, or their numbers as text; None if the function has a single result.
     output
-        They themselves, by name or number.
+        Handles of the outputs, by name or number.
     """
 
     def __init__(self, data: TensorData) -> None:
@@ -201,11 +202,11 @@ class Spawned(_Handle):
 
     @property
     def name(self) -> str:
-        """What the view calls it."""
+        """Label in the view."""
         return self.data.op.label
 
     def opened(self, chunk: np.ndarray[Any, Any]) -> Any:
-        """The value: one, a tuple of numbered outputs, or a dict of named ones."""
+        """Unpickle the result: an object, a tuple of numbered outputs, or a dict of named outputs."""
         return unpacked(chunk, 0) if self.outputs is None else all_unpacked(chunk, self.outputs)
 
     def __getitem__(self, which: int | str) -> Output:
@@ -228,7 +229,7 @@ class Spawned(_Handle):
 
 
 class Output(_Handle):
-    """One output of a spawned function."""
+    """Handle of an output of a spawned function."""
 
     def __init__(self, task: Spawned, number: int) -> None:
         self.task, self.data, self.number = task, task.data, number
@@ -238,20 +239,20 @@ class Output(_Handle):
 
 
 class _CallPacker(FunctionPickler):
-    """Pickles a call; handles and tensors in it become inputs."""
+    """Pickles a call's arguments; handles and tensors among them become inputs of the operand."""
 
     def __init__(self, blob: io.BytesIO) -> None:
         super().__init__(blob, protocol=5)
-        self.inputs: dict[TensorData, bool] = {}  # whether it holds objects
+        self.inputs: dict[TensorData, bool] = {}  # node: whether its chunk holds pickled objects
         self._number: dict[TensorData, int] = {}
-        self._whole: dict[int, tuple[Any, TensorData | None]] = {}  # id of an array: itself, and it in one chunk
+        self._whole: dict[int, tuple[Any, TensorData | None]] = {}  # by id of an array: (array, its node in one chunk)
 
     def named(self, obj: Any) -> UnsupportedError | None:
-        """Nothing: a function in a call may use tensors, which become inputs."""
+        """Refuse nothing: functions among the arguments may use tensors, which become inputs."""
         return None
 
     def persistent_id(self, value: Any) -> tuple[int, int | tuple[str, ...]] | None:
-        """What stands for `value`: (number of the input, its output or the names of all)."""
+        """Return a reference to an input in place of `value`: (input, output or names of all outputs)."""
         if isinstance(value, Spawned):
             return self._input(value.data, True), value.outputs or 0
         if isinstance(value, Output):
@@ -273,20 +274,20 @@ class _CallPacker(FunctionPickler):
 
 
 def _in_one_chunk(value: Any) -> TensorData:
-    """A tensor or array, not cut."""
+    """Return the node of a tensor or array as a single chunk."""
     tensor = as_tensor(value, chunk_size=-1 if value.ndim == 1 else (-1,) * value.ndim) if value.ndim else value
     return cast(TensorData, tensor.data)
 
 
 def _names(n_outputs: int | None, outputs: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Names of the outputs; numbers as text where they have none."""
+    """Return the names of the outputs, or their numbers as text; None for a single result."""
     if outputs is not None:
         names = tuple(str(one) for one in outputs)
         if n_outputs is not None and n_outputs != len(names) or len(set(names)) < len(names) or not names:
-            raise ValueError(f"outputs={list(outputs)!r}: give each of the {n_outputs or ''} outputs a name of its own")
+            raise ValueError(f"outputs={list(outputs)!r}: give {n_outputs or 'one or more'} names, all different")
         return names
     if n_outputs is None:
         return None
     if n_outputs < 1:
-        raise ValueError(f"n_outputs is {n_outputs}; give how many values the function gives, 1 or more")
+        raise ValueError(f"n_outputs is {n_outputs}; give the number of values that the function returns, 1 or more")
     return tuple(str(number) for number in range(n_outputs))

@@ -1,8 +1,8 @@
-"""Objects as the bytes of one chunk, and back.
+"""Pickles objects to the bytes of a chunk, and back.
 
-A chunk holds the outputs of one call: a header of whole numbers, then for each output its pickle and the buffers of its
-arrays, which are neither copied into the pickle nor out of it: an array that another task reads is a view of the chunk.
-Only executors and the client of the same user open such bytes; what lies between them hands them on unread.
+A chunk holds the outputs of a call: a header of integers, then the pickle of each output and the buffers of its arrays.
+Buffers are not copied into or out of the pickle, so that an array read by another call is a view of the chunk. Only
+executors and the client of the same user unpickle; all processes between them pass the bytes on.
 Source: PEP 574 (out-of-band buffers).
 """
 
@@ -19,17 +19,17 @@ from jmars.kernels import Pieces
 
 __all__ = ["all_unpacked", "packed", "unpacked"]
 
-ALIGNED = 64  # bytes; a cache line
-APART = 1024  # least bytes of a buffer that is kept out of the pickle
+ALIGNED = 64  # bytes, a cache line
+APART = 1024  # bytes; smaller buffers stay in the pickle
 
 
 def packed(values: Sequence[Any]) -> Pieces:
-    """Outputs as a chunk.
+    """Pickle outputs to a chunk.
 
     Raises
     ------
     Exception
-        Whatever pickling an output raises.
+        Any exception from pickling an output.
 
     Examples
     --------
@@ -60,14 +60,14 @@ def packed(values: Sequence[Any]) -> Pieces:
 
 
 def unpacked(chunk: np.ndarray[Any, Any], number: int) -> Any:
-    """One output of a chunk; its arrays are views of the chunk, read-only where that is.
+    """Unpickle an output of a chunk; its arrays are views of the chunk, read-only if the chunk is.
 
     Parameters
     ----------
     chunk : uint8, one axis
-        What `packed` made.
+        A chunk made by `packed`.
     number
-        Which output, from 0.
+        Number of the output, from 0.
     """
     length = int(chunk[:8].view(np.int64)[0])
     header = chunk[8 : 8 * (length + 1)].view(np.int64).tolist()
@@ -89,7 +89,7 @@ def unpacked(chunk: np.ndarray[Any, Any], number: int) -> Any:
 
 
 def all_unpacked(chunk: np.ndarray[Any, Any], names: Sequence[str]) -> Any:
-    """All outputs of a chunk: a dict, or a tuple where their names are numbers."""
+    """Unpickle all outputs of a chunk, to a dict, or to a tuple if the names are numbers."""
     values = [unpacked(chunk, number) for number in range(len(names))]
     return tuple(values) if all(name.isdecimal() for name in names) else dict(zip(names, values, strict=True))
 

@@ -1,7 +1,7 @@
-"""The operands of spawned functions: `Spawn` calls one, `FromSpawned` makes a tensor of an array that one gave.
+"""Operands of spawned functions: `Spawn` calls a function, `FromSpawned` makes a tensor of a returned array.
 
-Calls of one function share a program; what each is called with travels as its argument, a pickle in which results of
-other calls and tensors stand as references to the operand's inputs.
+Calls of the same function share a program. A call's arguments travel as a pickle, in which results of other calls and
+tensors are references to the operand's inputs.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ BYTES = np.dtype(np.uint8)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Spawn(Operand):
-    """One call of a function.
+    """Calls a function with pickled arguments.
 
     Attributes
     ----------
     function
-        What the view calls it.
+        Label in the view.
     blob
         The function, pickled.
     call
-        `(args, kwargs)`, pickled; persistent ids are (number of the input, its output or names of all).
+        `(args, kwargs)`, pickled; persistent ids are (number of the input, output number or names of all outputs).
     objects
-        For each input whether it holds outputs of another call; else it is an array.
+        For each input, True if it holds outputs of another call, False if it is an array.
     outputs
-        Names of its outputs; None where what it gives is one.
+        Names of the outputs; None for a single result.
     environment
-        Variables that are set while it runs.
+        Environment variables that are set during the call.
     cost
-        Seconds that it should take; 0 where the user has not said.
+        Expected seconds; 0 if the user gave none.
     memory
-        Bytes that it takes beside inputs and result.
+        Bytes needed beside inputs and result.
     retries
-        How often it is tried again after it raised; -1 where the user has not said.
+        Number of calls after the first one raised; -1 if the user gave none.
     """
 
     function: str
@@ -71,11 +71,11 @@ class Spawn(Operand):
 
     @property
     def label(self) -> str:
-        """The user's name for it."""
+        """Label in the view."""
         return self.function
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand."""
+        """Add one chunk-level operand."""
         types = [
             _bytes(grid) if is_object else ChunkType(tuple(axis[0] for axis in grid.splits), grid.dtype)
             for grid, is_object in zip(inputs, self.objects, strict=True)
@@ -98,13 +98,13 @@ class Spawn(Operand):
 
 
 def _bytes(grid: ChunkGrid) -> ChunkType:
-    """The type of a chunk of objects: of known size when it was there before this job."""
+    """Return the type of a chunk of objects; the size is known if an earlier job computed the chunk."""
     length = grid.splits[0][0]
     return ChunkType((-1 if isinstance(length, Unknown) else length,), BYTES)
 
 
 def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], arg: bytes) -> Pieces:
-    """Call the function; gives its outputs as a chunk."""
+    """Call the function and return its outputs, pickled as a chunk."""
     name, blob, objects, outputs, environment = params
     function = unpickled(blob)
     args, kwargs = _Opener(arg, inputs, objects).load()
@@ -115,21 +115,21 @@ def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], ar
         return packed(values)
     except Exception as error:
         raise TypeError(
-            f"what {name} gave cannot be pickled ({type(error).__name__}: {error}), so no other process can have it; "
-            "give plain data, arrays or objects that pickle"
+            f"the result of {name} cannot be pickled ({type(error).__name__}: {error}), so no other process can read "
+            "it; return plain data, arrays or objects that pickle"
         ) from error
 
 
 class _Opener(pickle.Unpickler):
-    """Opens the arguments of a call."""
+    """Unpickles the arguments of a call; references become values of inputs."""
 
     def __init__(self, blob: bytes, inputs: Sequence[Array], objects: Sequence[bool]) -> None:
         super().__init__(io.BytesIO(blob))
         self._inputs, self._objects = inputs, objects
-        self._known: dict[tuple[int, int | tuple[str, ...]], Any] = {}  # what stands in two places is one object
+        self._known: dict[tuple[int, int | tuple[str, ...]], Any] = {}  # repeated references give the same object
 
     def persistent_load(self, reference: tuple[int, int | tuple[str, ...]]) -> Any:
-        """What an input holds."""
+        """Return the value of a referenced input."""
         if reference not in self._known:
             number, which = reference
             chunk = self._inputs[number]
@@ -143,24 +143,26 @@ class _Opener(pickle.Unpickler):
 
 
 def _by_name(name: str, result: Any, outputs: Sequence[str]) -> list[Any]:
-    """The outputs in order: a mapping by name, or a sequence."""
+    """List the outputs in order, from a dict by name or from a sequence."""
     if isinstance(result, dict):
         missing = [one for one in outputs if one not in result]
         if missing:
-            raise ValueError(f"{name} gave no {missing[0]!r}: it gave {list(result)}, and {list(outputs)} was promised")
+            raise ValueError(
+                f"{name} returned a dict without {missing[0]!r}: it has {list(result)}, expected were {list(outputs)}"
+            )
         return [result[one] for one in outputs]
     if not isinstance(result, list | tuple) or len(result) != len(outputs):
         given = f"{len(result)} values" if isinstance(result, list | tuple) else f"one {type(result).__name__}"
         raise ValueError(
-            f"{name} gave {given}, and {len(outputs)} outputs were promised: {list(outputs)}; give a tuple of as many, "
-            "or a dict by name"
+            f"{name} returned {given}, and {len(outputs)} outputs were expected: {list(outputs)}; return a tuple of "
+            "as many, or a dict by name"
         )
     return list(result)
 
 
 @contextmanager
 def _variables(given: Sequence[tuple[str, str]]) -> Iterator[None]:
-    """Environment variables, set for a while."""
+    """Set environment variables within a block."""
     before = {name: os.environ.get(name) for name, _ in given}
     os.environ.update(given)
     try:
@@ -175,13 +177,13 @@ def _variables(given: Sequence[tuple[str, str]]) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FromSpawned(Operand):
-    """Output `output` of a call, an array of promised shape and dtype, cut in chunks."""
+    """Cuts output `output` of a call, an array of known shape and dtype, into chunks."""
 
     output: int
     name: ClassVar[str] = "to_tensor"
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Each chunk is copied out of the array."""
+        """Add an operand per chunk, which copies the chunk from the array."""
         (source,) = inputs
         read = int(source.ids.reshape(-1)[0])
         ids = np.empty(output.grid, np.int64)
@@ -195,13 +197,13 @@ class FromSpawned(Operand):
 
 
 def copy_part(out: Array, inputs: Sequence[Array], params: tuple[int, tuple[int, ...]], arg: Any) -> None:
-    """The part of the array that begins at `arg`."""
+    """Copy the part of the array that begins at `arg`."""
     output, shape = params
     array = np.asarray(unpacked(inputs[0], output))
     if array.shape != shape or array.dtype != out.dtype:
         raise ValueError(
-            f"the function gave an array of shape {array.shape} and dtype {array.dtype}, and to_tensor was told "
-            f"{shape} and {out.dtype}; give it what the function gives"
+            f"the function returned an array of shape {array.shape} and dtype {array.dtype}, but to_tensor was called "
+            f"with {shape} and {out.dtype}; call to_tensor with the returned shape and dtype"
         )
     box = tuple(slice(start, start + length) for start, length in zip(arg, out.shape))
     index: Any = (*box, ...)

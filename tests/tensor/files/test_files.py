@@ -85,7 +85,7 @@ def test_hdf5_in_pieces_as_said_into_a_file_that_keeps_its_permissions(cluster, 
         assert file["x"].chunks == (4, 3)
         np.testing.assert_array_equal(file["x"], VALUES)
     assert path.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(UnsupportedError, match="holds nothing"):
+    with pytest.raises(UnsupportedError, match="empty dataset"):
         mt.from_hdf5(path, "nothing")
 
 
@@ -173,7 +173,7 @@ def test_plain_bytes_go_there_and_back(cluster, tmp_path, dtype):
 
 def test_plain_bytes_that_are_too_few_are_refused(tmp_path):
     (tmp_path / "in").write_bytes(bytes(80))
-    with pytest.raises(ValueError, match="takes more"):
+    with pytest.raises(ValueError, match="too few for shape"):
         mt.fromfile(tmp_path / "in", shape=(3, 4))
     with pytest.raises(ValueError, match="arrange"):
         mt.fromfile(tmp_path / "in", shape=(3, -1))
@@ -189,7 +189,7 @@ def test_archives_are_read_one_array_at_a_time(cluster, tmp_path):
     assert sorted(found) == ["arr_0", "line"] == sorted(found.files) and len(found) == 2
     np.testing.assert_array_equal(found["arr_0"][2:9], VALUES[2:9])
     np.testing.assert_array_equal(found["line"], np.arange(5))
-    with pytest.raises(KeyError, match="there are"):
+    with pytest.raises(KeyError, match="it has"):
         found["other"]
     with mt.load(tmp_path / "a.npz") as opened:
         line = opened["line"]

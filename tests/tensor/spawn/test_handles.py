@@ -52,8 +52,8 @@ def test_outputs_are_handles_of_their_own():
         ({"cost": -1}, ValueError, "cost is -1"),
         ({"cost": float("nan")}, ValueError, "cost is nan"),
         ({"n_outputs": 0}, ValueError, "n_outputs is 0"),
-        ({"outputs": ["a", "a"]}, ValueError, "a name of its own"),
-        ({"outputs": ["a"], "n_outputs": 2}, ValueError, "a name of its own"),
+        ({"outputs": ["a", "a"]}, ValueError, "all different"),
+        ({"outputs": ["a"], "n_outputs": 2}, ValueError, "give 2 names"),
         ({"memory": "much"}, ValueError, "much"),
     ],
 )
