@@ -1,16 +1,18 @@
-"""Masked arrays: what `np.ma` means in a `%%jmars` cell. Names are numpy.ma's. Importing it fills the table with them.
+"""Lazy masked arrays, with numpy.ma's names: the module that `np.ma` refers to in a `%%jmars` cell.
+
+Importing this package registers its functions in the table of protocols.py.
 
 In reading order:
 
-- masked_methods.py: operators and methods
+- masked_methods.py: operators and methods of `MaskedTensor`
 - handle.py: `MaskedTensor`, the handle
 - ufuncs.py: elementwise functions
-- construction.py: masked arrays made
+- construction.py: making masked arrays, and access to masks and fill values
 - reductions.py: sums, means, medians, sorting
-- shaping.py: shapes, joining, choosing, products
-- put.py: writing to places
-- extras.py: covariances, fits, convolutions, what is different
-- mask_dispatch.py: NumPy's functions of masked arrays
+- shaping.py: reshaping, joining, selection, products
+- put.py: `put` and `putmask`
+- extras.py: covariances, fits, convolutions, distinct elements (NumPy: numpy/ma/extras.py)
+- mask_dispatch.py: NumPy's functions called with masked arrays
 - classes.py: the class of masked arrays
 """
 
@@ -34,7 +36,7 @@ __all__ = [
     "ufuncs",
 ]
 
-# numpy.ma's own, as they are
+# names taken over from numpy.ma
 _PASSED_ON = set("masked masked_singleton nomask MaskType MaskError MAError masked_print_option".split())  # noqa: SIM905
 _PASSED_ON |= {"bool_", "make_mask_descr"}
 

@@ -1,4 +1,4 @@
-"""`np.ma.MaskedArray` as a cell sees it: the class of masked arrays, NumPy's and lazy ones, which makes lazy ones."""
+"""`np.ma.MaskedArray` inside a cell: instances are NumPy's and lazy masked arrays; calling it makes a lazy array."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["MaskedArray"]
 
 
 class MaskedArray(np.ma.MaskedArray[Any, Any], metaclass=StandIn):
-    """`np.ma.MaskedArray` inside a cell; called, it makes a lazy one.
+    """`np.ma.MaskedArray` inside a cell; a call makes a `MaskedTensor`.
 
     Examples
     --------
@@ -28,10 +28,10 @@ class MaskedArray(np.ma.MaskedArray[Any, Any], metaclass=StandIn):
     ours = (MaskedTensor,)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """A lazy masked array."""
+        """Make a lazy masked array."""
         if cls is MaskedArray:
             return masked_array(*args, **kwargs)
-        return super().__new__(cls, *args, **kwargs)  # a class of the user's that inherits
+        return super().__new__(cls, *args, **kwargs)  # a subclass defined by the user
 
 
 FUNCTIONS["ma.MaskedArray"] = FUNCTIONS["ma.masked_array"] = MaskedArray

@@ -1,7 +1,4 @@
-"""Masked arrays made: from data and a mask, by a condition, or empty; and what they are made of, asked for.
-
-Used as `jmars.tensor.ma.<name>`.
-"""
+"""Construction of masked arrays from data and a mask or by a condition; access to data, mask and fill value."""
 
 from __future__ import annotations
 
@@ -27,18 +24,18 @@ def masked_array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: 
                  ndmin: int = 0, fill_value: Any = None, keep_mask: bool = True, hard_mask: bool | None = None,
                  shrink: bool = True, order: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None
                  ) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.masked_array`: data with a mask, both lazy.
+    """`numpy.ma.masked_array`: make a masked array from data and a mask.
 
     Parameters
     ----------
     data
-        A tensor, an array, masked or not, or nested lists with `numpy.ma.masked` among them.
+        A tensor, an array (masked or not), or nested lists that may contain `numpy.ma.masked`.
     mask
-        True where an element does not count; of as many elements as the data, or one for all.
+        True at masked elements; as many elements as the data, or a single element for all.
     dtype, ndmin, fill_value, keep_mask, hard_mask
         As in numpy.ma.
     chunk_size, chunks
-        How to cut the data; see `jmars.tensor.splits.decide_splits`. The mask is cut alike.
+        Chunk sizes of data and mask; see `jmars.tensor.splits.decide_splits`.
 
     Raises
     ------
@@ -81,13 +78,13 @@ def array(data: Any, dtype: Any = None, copy: bool = False, order: Any = None, m
           fill_value: Any = None, keep_mask: bool = True, hard_mask: bool | None = False, shrink: bool = True,
           subok: bool = True, ndmin: int = 0, chunk_size: ChunkSize = None, chunks: ChunkSize = None
           ) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.array`: as `masked_array`, with its arguments in another order."""
+    """`numpy.ma.array`: as `masked_array`, with another order of arguments."""
     return masked_array(data, mask, dtype, copy, subok, ndmin, fill_value, keep_mask, hard_mask, shrink, order,
                         chunk_size, chunks)  # fmt: skip
 
 
 def _fitted(mask: Any, x: Tensor) -> Tensor:
-    """A mask as one of the shape and chunks of `x`."""
+    """Convert a mask to a boolean tensor with the shape and chunks of `x`."""
     if mask is None or mask is False or mask is True:
         return _full(x, mask is True)
     given = astype(as_tensor(data_of(mask)), np.dtype(bool))
@@ -112,7 +109,7 @@ def _holds_ours(values: Any) -> bool:
 
 @offers("ma.asarray", "ma.asanyarray")
 def asarray(a: Any, dtype: Any = None, order: Any = None) -> MaskedTensor:
-    """`numpy.ma.asarray`: a masked array as it is, anything else as one."""
+    """`numpy.ma.asarray`: convert to a masked array; masked arrays are returned unchanged."""
     if isinstance(a, MaskedTensor) and dtype in (None, a.dtype):
         return a
     return masked_array(a, dtype=dtype)
@@ -120,13 +117,13 @@ def asarray(a: Any, dtype: Any = None, order: Any = None) -> MaskedTensor:
 
 @offers("ma.copy")
 def copy(a: Any, order: Any = "C") -> MaskedTensor:
-    """A handle of its own; values never change, so nothing is copied."""
+    """`numpy.ma.copy`: make a new handle; elements are not copied, since nodes are immutable."""
     return masked_like(data_of(a), mask_of(a), a)
 
 
 @offers("ma.astype")
 def as_type(a: MaskedTensor, dtype: Any, **kwargs: Any) -> MaskedTensor:
-    """The elements with another dtype."""
+    """Cast the elements to a dtype."""
     made = masked_like(call("method.astype", a.data, dtype, **kwargs), a._mask, a)
     made._fill_value = None if a._fill_value is None else fill_of(made.dtype, a._fill_value)
     return made
@@ -134,7 +131,7 @@ def as_type(a: MaskedTensor, dtype: Any, **kwargs: Any) -> MaskedTensor:
 
 @offers("ma.filled")
 def filled(a: Any, fill_value: Any = None) -> Tensor:
-    """`numpy.ma.filled`: the data, with a value in place of those that are masked; a tensor."""
+    """`numpy.ma.filled`: return the data as a tensor, with masked elements replaced by a fill value."""
     data, mask = as_tensor(data_of(a)), mask_of(a)
     if mask is None:
         return Tensor(data.data)
@@ -147,70 +144,70 @@ def filled(a: Any, fill_value: Any = None) -> Tensor:
 
 @offers("ma.getdata")
 def getdata(a: Any, subok: bool = True) -> Tensor:
-    """`numpy.ma.getdata`: the data, also those under the mask."""
+    """`numpy.ma.getdata`: return the data, including masked elements."""
     return as_tensor(data_of(a))
 
 
 @offers("ma.getmask")
 def getmask(a: Any) -> Any:
-    """`numpy.ma.getmask`: the mask, or `nomask`."""
+    """`numpy.ma.getmask`: return the mask, or `nomask`."""
     mask = mask_of(a)
     return nomask if mask is None else mask
 
 
 @offers("ma.getmaskarray")
 def getmaskarray(arr: Any) -> Tensor:
-    """`numpy.ma.getmaskarray`: the mask, all false where there is none."""
+    """`numpy.ma.getmaskarray`: return the mask; all false if there is none."""
     return whole_mask(arr)
 
 
 @offers("ma.isMaskedArray", "ma.isMA", "ma.isarray")
 def is_masked_array(x: Any) -> bool:
-    """`numpy.ma.isMaskedArray`."""
+    """`numpy.ma.isMaskedArray`: whether a value is a masked array, NumPy's or lazy."""
     return isinstance(x, MaskedTensor | np.ma.MaskedArray)
 
 
 @offers("ma.is_mask")
 def is_mask(m: Any) -> bool:
-    """`numpy.ma.is_mask`: whether it is an array of bool."""
+    """`numpy.ma.is_mask`: whether a value is a boolean array."""
     return m.dtype == bool if isinstance(m, Tensor) else np.ma.is_mask(m)
 
 
 @offers("ma.is_masked")
 def is_masked(x: Any) -> Any:
-    """`numpy.ma.is_masked`, lazily where there is a mask: whether an element is masked."""
+    """`numpy.ma.is_masked`: whether any element is masked; lazy if there is a mask."""
     mask = mask_of(x)
     return False if mask is None else call("any", mask)
 
 
 @offers("ma.make_mask")
 def make_mask(m: Any, copy: bool = False, shrink: bool = True, dtype: Any = bool) -> Any:
-    """`numpy.ma.make_mask`: true where `m` is not zero; one that is all false stays."""
+    """`numpy.ma.make_mask`: make a mask, true where `m` is nonzero; an all-false mask is kept."""
     return nomask if m is nomask else astype(filled(m, True), np.dtype(bool))
 
 
 @offers("ma.make_mask_none")
 def make_mask_none(newshape: Any, dtype: Any = None) -> Tensor:
-    """`numpy.ma.make_mask_none`: a mask that is all false."""
+    """`numpy.ma.make_mask_none`: make an all-false mask."""
     made: Tensor = call("zeros", newshape, bool)
     return made
 
 
 @offers("ma.mask_or")
 def mask_or(m1: Any, m2: Any, copy: bool = False, shrink: bool = True) -> Any:
-    """`numpy.ma.mask_or`: true where one of two masks is."""
+    """`numpy.ma.mask_or`: combine two masks by logical or."""
     found = either(*(None if m is nomask or m is False else as_tensor(data_of(m)) for m in (m1, m2)))
     return nomask if found is None else found
 
 
 @offers("ma.masked_where")
 def masked_where(condition: Any, a: Any, copy: bool = True) -> MaskedTensor:
-    """`numpy.ma.masked_where`: `a`, masked also where the condition holds or is masked.
+    """`numpy.ma.masked_where`: mask elements of `a` where the condition is true or masked.
 
     Raises
     ------
     IndexError
-        If both have axes and another shape.
+        If condition and array have different shapes.
     """
     wanted = filled(condition, True)
     x = as_tensor(data_of(a))
@@ -238,7 +235,7 @@ for _compare in ("greater", "greater_equal", "less", "less_equal", "equal", "not
 
 @offers("ma.masked_inside")
 def masked_inside(x: Any, v1: Any, v2: Any, copy: bool = True) -> MaskedTensor:
-    """`numpy.ma.masked_inside`: masked from the lesser to the greater bound."""
+    """`numpy.ma.masked_inside`: mask elements between two bounds, inclusive."""
     low, high = sorted((v1, v2))
     value = filled(x)
     return masked_where((value >= low) & (value <= high), x)
@@ -246,7 +243,7 @@ def masked_inside(x: Any, v1: Any, v2: Any, copy: bool = True) -> MaskedTensor:
 
 @offers("ma.masked_outside")
 def masked_outside(x: Any, v1: Any, v2: Any, copy: bool = True) -> MaskedTensor:
-    """`numpy.ma.masked_outside`: masked below the lesser and above the greater bound."""
+    """`numpy.ma.masked_outside`: mask elements outside two bounds."""
     low, high = sorted((v1, v2))
     value = filled(x)
     return masked_where((value < low) | (value > high), x)
@@ -254,14 +251,14 @@ def masked_outside(x: Any, v1: Any, v2: Any, copy: bool = True) -> MaskedTensor:
 
 @offers("ma.masked_invalid")
 def masked_invalid(a: Any, copy: bool = True) -> MaskedTensor:
-    """`numpy.ma.masked_invalid`: masked where not finite."""
+    """`numpy.ma.masked_invalid`: mask elements that are not finite."""
     return masked_where(~ufunc("isfinite")(as_tensor(data_of(a))), a)
 
 
 @offers("ma.masked_values")
 def masked_values(x: Any, value: Any, rtol: float = 1e-05, atol: float = 1e-08, copy: bool = True,
                   shrink: bool = True) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.masked_values`: masked where close to a value, of whole numbers where equal."""
+    """`numpy.ma.masked_values`: mask floats close to a value, and integers equal to it."""
     new = filled(x, value)
     close = call("isclose", new, value, rtol, atol) if new.dtype.kind == "f" else new == value
     return array(new, mask=close, fill_value=value)
@@ -269,7 +266,7 @@ def masked_values(x: Any, value: Any, rtol: float = 1e-05, atol: float = 1e-08, 
 
 @offers("ma.fix_invalid")
 def fix_invalid(a: Any, mask: Any = nomask, copy: bool = True, fill_value: Any = None) -> MaskedTensor:
-    """`numpy.ma.fix_invalid`: what is not finite is masked, and the fill value put there."""
+    """`numpy.ma.fix_invalid`: mask elements that are not finite, and replace them by the fill value."""
     x = array(a, mask=mask)
     wrong = ~ufunc("isfinite")(x.data)
     fill = x.fill_value if fill_value is None else fill_value
@@ -278,14 +275,14 @@ def fix_invalid(a: Any, mask: Any = nomask, copy: bool = True, fill_value: Any =
 
 @offers("ma.masked_all")
 def masked_all(shape: Any, dtype: Any = float) -> MaskedTensor:
-    """`numpy.ma.masked_all`: an empty array, all of it masked."""
+    """`numpy.ma.masked_all`: make an array of masked elements."""
     data = call("zeros", shape, dtype)
     return MaskedTensor(data, _full(data, True))
 
 
 @offers("ma.masked_all_like")
 def masked_all_like(arr: Any) -> MaskedTensor:
-    """`numpy.ma.masked_all_like`: an empty array like another, all of it masked."""
+    """`numpy.ma.masked_all_like`: make an array of masked elements, with another array's shape and dtype."""
     data = call("zeros_like", as_tensor(data_of(arr)))
     return MaskedTensor(data, _full(data, True))
 
@@ -304,7 +301,7 @@ def _unmasked(name: str) -> None:
         return made
 
     function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: what `np.{name}` gives, with no mask of its own."
+    function.__doc__ = f"`numpy.ma.{name}`: the result of `np.{name}` as a masked array, with a masked argument's mask."
 
 
 for _name in "arange frombuffer empty empty_like ones ones_like zeros zeros_like identity indices fromfunction".split():  # noqa: SIM905
@@ -313,14 +310,14 @@ for _name in "arange frombuffer empty empty_like ones ones_like zeros zeros_like
 
 @offers("ma.set_fill_value")
 def set_fill_value(a: Any, fill_value: Any) -> None:
-    """`numpy.ma.set_fill_value`."""
+    """`numpy.ma.set_fill_value`: set the fill value of a masked array."""
     if isinstance(a, MaskedTensor):
         a.fill_value = fill_value
 
 
 @offers("ma.common_fill_value")
 def common_fill_value(a: Any, b: Any) -> Any:
-    """`numpy.ma.common_fill_value`: that of both, or None."""
+    """`numpy.ma.common_fill_value`: return the fill value that two arrays share, or None."""
     one, other = asarray(a).fill_value, asarray(b).fill_value
     return one if one == other else None
 
@@ -331,7 +328,7 @@ def _of_dtype(name: str) -> None:
         return getattr(np.ma, name)(np.empty(0, obj.dtype) if isinstance(obj, MaskedTensor | Tensor) else obj)
 
     function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`, of a dtype or of that of an array."
+    function.__doc__ = f"`numpy.ma.{name}` of a dtype, or of an array's dtype."
 
 
 for _name in ("default_fill_value", "minimum_fill_value", "maximum_fill_value"):
@@ -340,11 +337,11 @@ for _name in ("default_fill_value", "minimum_fill_value", "maximum_fill_value"):
 
 @offers("ma.harden_mask")
 def harden_mask(a: MaskedTensor) -> MaskedTensor:
-    """`numpy.ma.harden_mask`."""
+    """`numpy.ma.harden_mask`: let later writes leave masked elements unchanged."""
     return a.harden_mask()
 
 
 @offers("ma.soften_mask")
 def soften_mask(a: MaskedTensor) -> MaskedTensor:
-    """`numpy.ma.soften_mask`."""
+    """`numpy.ma.soften_mask`: let later writes unmask elements."""
     return a.soften_mask()

@@ -1,6 +1,6 @@
-"""What is found by comparing or weighing elements of masked arrays: covariances, fits, convolutions, what is different.
+"""Further functions of masked arrays: covariances, fits, convolutions, distinct elements, removal of masked lines.
 
-Used as `jmars.tensor.ma.<name>`.
+Source: NumPy `numpy/ma/extras.py`.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ __all__ = ["corrcoef", "cov", "polyfit", "unique"]
 @offers("ma.cov")
 def cov(x: Any, y: Any = None, rowvar: bool = True, bias: bool = False, allow_masked: bool = True,
         ddof: int | None = None) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.cov`: covariances of rows over the places where both are there.
+    """`numpy.ma.cov`: compute covariances of rows, over positions where both rows are unmasked.
 
     Raises
     ------
     ValueError
-        If `ddof` is no whole number.
+        If `ddof` is not an integer.
     UnsupportedError
-        For `allow_masked=False`, which asks for values.
+        For `allow_masked=False`, which would need the mask's values.
     """
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be an integer")
     if not allow_masked:
-        raise UnsupportedError("np.ma.cov with allow_masked=False is not in jmars; ask x.mask.any() first")
+        raise UnsupportedError("np.ma.cov with allow_masked=False is not in jmars; check x.mask.any() first")
     rows, there, by_row = _centred(x, y, rowvar)
     less = ddof if ddof is not None else 0 if bias else 1
     data = filled(rows, 0)
@@ -51,7 +51,7 @@ def cov(x: Any, y: Any = None, rowvar: bool = True, bias: bool = False, allow_ma
 
 
 def _centred(x: Any, y: Any, rowvar: bool) -> tuple[MaskedTensor, Tensor, bool]:
-    """Both arrays as rows less their means, where they are there, and whether rows are the variables."""
+    """Stack two arrays and subtract the means; returns (result, 1.0 where unmasked, whether rows are variables)."""
     a = call("ma.astype", array(x, ndmin=2), float)
     by_row = True if a.shape[0] == 1 else bool(rowvar)
     there = ~whole_mask(a)
@@ -69,7 +69,7 @@ def _centred(x: Any, y: Any, rowvar: bool) -> tuple[MaskedTensor, Tensor, bool]:
 
 @offers("ma.corrcoef")
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, allow_masked: bool = True) -> MaskedTensor:
-    """`numpy.ma.corrcoef`: covariances over the roots of both variances."""
+    """`numpy.ma.corrcoef`: divide covariances by the standard deviations."""
     covariance = cov(x, y, rowvar, allow_masked=allow_masked)
     if not covariance.ndim:
         return call("ma.divide", covariance, covariance)  # type: ignore[no-any-return]
@@ -80,7 +80,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, allow_masked: bool = Tr
 
 @offers("ma.polyfit")
 def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
-    """`numpy.ma.polyfit`: the polynomial nearest to the points that are not masked."""
+    """`numpy.ma.polyfit`: fit a polynomial to the unmasked points."""
     values = as_tensor(data_of(y))
     if values.ndim not in (1, 2):
         raise TypeError("Expected a 1D or 2D array for y!")
@@ -96,7 +96,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
 
 @offers("ma.vander")
 def vander(x: Any, n: int | None = None) -> Tensor:
-    """`numpy.ma.vander`: rows of masked elements are 0."""
+    """`numpy.ma.vander`: make a Vandermonde matrix, with zero rows for masked elements."""
     data, mask = call("vander", as_tensor(data_of(x)), n), mask_of(x)
     found: Tensor = data if mask is None else where(mask[:, None], data.dtype.type(0), data)
     return found
@@ -116,7 +116,7 @@ def _sliding(name: str, mode: str) -> None:
         return MaskedTensor(call(name, filled(a, 0), filled(v, 0), mode=mode), ~met(~lost, ~gone))
 
     function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: masked where a masked element takes part, or without it where nothing does."
+    function.__doc__ = f"`numpy.ma.{name}`: masked if any input is masked; without `propagate_mask` if all inputs are."
 
 
 _sliding("convolve", "full")
@@ -125,12 +125,12 @@ _sliding("correlate", "valid")
 
 @offers("ma.unique")
 def unique(ar1: Any, return_index: bool = False, return_inverse: bool = False) -> MaskedTensor:
-    """`numpy.ma.unique`: the different elements in order, and one masked one at the end if there is any.
+    """`numpy.ma.unique`: return the sorted distinct elements, and a masked element at the end if any is masked.
 
     Raises
     ------
     UnsupportedError
-        For positions.
+        For `return_index` and `return_inverse`.
     """
     if return_index or return_inverse:
         raise UnsupportedError("np.ma.unique with positions is not in jmars; use np.unique of x.compressed()")
@@ -144,7 +144,7 @@ def unique(ar1: Any, return_index: bool = False, return_inverse: bool = False) -
 
 @offers("ma.union1d")
 def union1d(ar1: Any, ar2: Any) -> MaskedTensor:
-    """`numpy.ma.union1d`: the elements of either, each once."""
+    """`numpy.ma.union1d`: return the distinct elements of two arrays."""
     return unique(call("ma.concatenate", (ar1, ar2), None))
 
 
@@ -164,7 +164,7 @@ def _without_masked(name: str, axes: tuple[int, ...] | None) -> None:
         return data
 
     function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: without the lines in which an element is masked."
+    function.__doc__ = f"`numpy.ma.{name}`: remove the lines that contain masked elements."
 
 
 _without_masked("compress_nd", None)
@@ -175,7 +175,7 @@ _without_masked("compress_cols", (1,))
 
 @offers("ma.masked_object")
 def masked_object(x: Any, value: Any, copy: bool = True, shrink: bool = True) -> MaskedTensor:
-    """`numpy.ma.masked_object`: masked where equal to a value, which becomes the fill value."""
+    """`numpy.ma.masked_object`: mask elements equal to a value, which becomes the fill value."""
     made = masked_where(as_tensor(data_of(x)) == value, x)
     made.fill_value = value
     return made
@@ -183,7 +183,7 @@ def masked_object(x: Any, value: Any, copy: bool = True, shrink: bool = True) ->
 
 @offers("ma.apply_over_axes")
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> MaskedTensor:
-    """`numpy.ma.apply_over_axes`: `func(x, axis)` for one axis after the other, the number of axes kept."""
+    """`numpy.ma.apply_over_axes`: apply `func(x, axis)` to one axis after another, keeping the number of axes."""
     x = asarray(a)
     ndim = x.ndim
     for axis in np.atleast_1d(axes).tolist():
@@ -196,6 +196,6 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> MaskedTensor
 
 @offers("ma.ndenumerate")
 def ndenumerate(a: Any, compressed: bool = True) -> Iterator[Any]:
-    """`numpy.ma.ndenumerate`, at once: the array is computed and fetched."""
+    """`numpy.ma.ndenumerate`: compute and fetch the array, and iterate over positions and elements."""
     found: Iterator[Any] = np.ma.ndenumerate(asarray(a).fetch(), compressed)  # type: ignore[no-untyped-call]
     return found

@@ -1,8 +1,8 @@
-"""`MaskedTensor`: numpy.ma's masked array, lazy: a tensor of data and a tensor that is true where they do not count.
+"""`MaskedTensor`: a lazy masked array, a tensor of data and a boolean tensor that is true at masked elements.
 
-Both parts are tensors like any other, so what is done to them is fused, planned and stored as ever. A mask that there
-is stays: numpy.ma drops one in which nothing turns out to be masked, which here only a run could tell. What is computed
-stands in the files beside this one and is looked up in the table of protocols.py, as "ma.<name>".
+Both parts are ordinary tensors, so operations on them are fused, planned and stored as usual. Unlike numpy.ma, a mask
+is kept even if no element is masked, since only a run could tell. Methods call functions of the other files of this
+folder through the table of protocols.py, under "ma.<name>".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["MaskedTensor", "data_of", "fill_of", "mask_of", "whole_mask"]
 
 Array = np.ndarray[Any, Any]
-nomask, masked = np.ma.nomask, np.ma.masked  # NumPy's own: nothing is masked, and a masked element
+nomask, masked = np.ma.nomask, np.ma.masked  # NumPy's constants: no mask; a masked element
 
 
 class MaskedTensor(MaskedMethods):
@@ -43,20 +43,20 @@ class MaskedTensor(MaskedMethods):
 
     def __init__(self, data: Tensor, mask: Tensor | None, fill_value: Any = None, hardmask: bool = False) -> None:
         self._data = data
-        self._mask = mask  # of data's shape; None: nothing was ever masked
+        self._mask = mask  # of the data's shape; None: no mask
         self._fill_value = fill_value  # None: numpy.ma's default for the dtype
-        self._hardmask = hardmask  # whether a write leaves the mask as it is
+        self._hardmask = hardmask  # whether masked elements stay masked when written to
 
-    # What it is
+    # Attributes
 
     @property
     def data(self) -> Tensor:
-        """The data, also those under the mask; writing to it writes here."""
+        """The data, including masked elements; writes to it change this array."""
         return self._data
 
     @property
     def mask(self) -> Any:
-        """The mask, a tensor of bool; `numpy.ma.nomask` where there never was one."""
+        """The mask, a tensor of bool; `numpy.ma.nomask` if there is none."""
         return nomask if self._mask is None else self._mask
 
     @mask.setter
@@ -73,7 +73,7 @@ class MaskedTensor(MaskedMethods):
 
     @property
     def fill_value(self) -> Any:
-        """What stands for a masked element in `filled`."""
+        """Value that replaces masked elements in `filled`."""
         return fill_of(self.dtype, self._fill_value)
 
     @fill_value.setter
@@ -82,44 +82,44 @@ class MaskedTensor(MaskedMethods):
 
     @property
     def hardmask(self) -> bool:
-        """Whether writing leaves masked elements masked."""
+        """Whether masked elements stay masked when written to."""
         return self._hardmask
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Elements on each axis."""
+        """Lengths of the axes."""
         return self._data.shape
 
     @shape.setter
     def shape(self, lengths: Any) -> None:
-        shaped = call("ma.reshape", self, lengths)  # other handles of the parts keep their shape
+        shaped = call("ma.reshape", self, lengths)  # other handles of data and mask keep their shape
         for part in self.parts():
-            part._leave_family()  # the new ones take their place
+            part._leave_family()  # replaced by the reshaped parts
         self._data, self._mask = shaped._data, shaped._mask
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
+        """Dtype of the elements."""
         return self._data.dtype
 
     @property
     def chunks(self) -> Any:
-        """Lengths of the data's chunks on each axis."""
+        """Lengths of the data's chunks along each axis."""
         return self._data.chunks
 
     @property
     def ndim(self) -> int:
-        """Axes."""
+        """Number of axes."""
         return self._data.ndim
 
     @property
     def size(self) -> int:
-        """Elements, masked ones too."""
+        """Number of elements, including masked elements."""
         return self._data.size
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """Bytes of an element."""
         return self._data.itemsize
 
     @property
@@ -130,31 +130,31 @@ class MaskedTensor(MaskedMethods):
     # Values
 
     def parts(self) -> list[Tensor]:
-        """Data, and the mask where there is one."""
+        """Return the data, and the mask if there is one."""
         return [self._data] if self._mask is None else [self._data, self._mask]
 
     def opened(self, values: Sequence[Any]) -> Any:
-        """A `numpy.ma.MaskedArray`; without axes a number, or `numpy.ma.masked`."""
+        """Make a `numpy.ma.MaskedArray` of fetched parts; without axes a scalar, or `numpy.ma.masked`."""
         mask = values[1] if len(values) > 1 else nomask
         if np.ndim(values[0]) == 0:
             return masked if mask else np.asarray(values[0])[()]
         return np.ma.MaskedArray(values[0], mask, fill_value=self._fill_value, hard_mask=self._hardmask)
 
     def state(self) -> Any:
-        """Its parts and what it is set to."""
+        """Return parts, fill value and hardness of the mask."""
         return self._data, self._mask, self._fill_value, self._hardmask
 
     def restore(self, state: Any) -> None:
-        """The same again."""
+        """Restore what `state` returned."""
         self._data, self._mask, self._fill_value, self._hardmask = state
 
     def execute(self) -> MaskedTensor:
-        """Compute on the cluster and keep the chunks there; gives the array itself."""
+        """Compute on the cluster and keep the chunks there; returns the array itself."""
         get_engine().execute([part.data for part in self.parts()])
         return self
 
     def fetch(self) -> Any:
-        """The value as a `numpy.ma.MaskedArray`; without axes a number, or `numpy.ma.masked`."""
+        """Return the value as a `numpy.ma.MaskedArray`; without axes as a scalar, or `numpy.ma.masked`."""
         parts = self.parts()
         if len(parts) > 1:
             get_engine().execute([part.data for part in parts])  # as one job
@@ -163,24 +163,24 @@ class MaskedTensor(MaskedMethods):
     compute, persist = fetch, execute
 
     def plan(self, policy: str | None = None) -> Any:
-        """What computing it would cost, without starting anything: as `Tensor.plan`."""
+        """Predict the cost of computing the array, as `Tensor.plan`; starts nothing."""
         return get_engine().plan([part.data for part in self.parts()], policy=policy)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return self._data.__array__(dtype, copy)  # numpy.ma, too, gives what lies under the mask
+        return self._data.__array__(dtype, copy)  # numpy.ma, too, returns the data including masked elements
 
     def item(self, *args: Any) -> Any:
-        """One element as a Python number, None where it is masked."""
+        """Return an element as a Python number, None if it is masked."""
         value = np.ma.asarray(self.fetch())
         return value.item(*args)
 
     def tolist(self, fill_value: Any = None) -> Any:
-        """Nested lists of Python numbers, `fill_value` where masked."""
+        """Return nested lists of Python numbers, with `fill_value` for masked elements."""
         return np.ma.asarray(self.fetch()).tolist(fill_value)
 
     def __bool__(self) -> bool:
         if self.size != 1:
-            return bool(self._data)  # which raises in NumPy's words
+            return bool(self._data)  # raises NumPy's error
         return bool(self.fetch())
 
     def __float__(self) -> float:
@@ -211,7 +211,7 @@ class MaskedTensor(MaskedMethods):
         return f"MaskedTensor({known}, op={self._data.data.op.label!r})".replace("nan", "?")
 
     def written(self, write: Callable[[Any], str]) -> str:
-        """As NumPy prints it; of a large one only the corners are fetched."""
+        """Format the value as NumPy prints it; of a large array only the corners are fetched."""
         options = np.get_printoptions()
         edge = options["edgeitems"]
         if self.size <= options["threshold"] or max(self.shape) <= 2 * edge:
@@ -255,20 +255,20 @@ class MaskedTensor(MaskedMethods):
             self._mask[index] = False if mask is None else mask
 
     def _like(self, data: Tensor, mask: Tensor | None) -> MaskedTensor:
-        """Other data with what this one is set to."""
-        lost = self.dtype.kind == "c" != data.dtype.kind  # a complex number fills no real array
+        """Make a masked tensor of other data with this array's fill value and hardness."""
+        lost = self.dtype.kind == "c" != data.dtype.kind  # a complex fill value does not fit real data
         return MaskedTensor(data, mask, None if lost else self._fill_value, self._hardmask)
 
     def _is_view(self) -> bool:
-        """Whether NumPy would let this handle share memory with another one."""
+        """Whether this handle would share memory with another handle in NumPy."""
         return any(part._sharers() for part in self.parts())
 
     def _detached(self) -> MaskedTensor:
-        """The same, sharing memory with nobody."""
+        """Copy the handle without its views."""
         return self._like(*(Tensor(part.data) for part in self.parts()), *[None] * (self._mask is None))
 
     def _take(self, other: Any) -> MaskedTensor:
-        """Become `other`, which has the same shape, as `x += 1` and `x.sort()` do; the dtype stays."""
+        """Replace data and mask by those of `other`, of the same shape, cast to this dtype, as `x += 1` does."""
         data, mask = data_of(other), mask_of(other)
         for part in self.parts():
             part._check_write()
@@ -279,24 +279,24 @@ class MaskedTensor(MaskedMethods):
             self._mask._assign(_none_masked(self._data) if mask is None else mask)
         return self
 
-    # Its mask
+    # Hard and soft masks
 
     def harden_mask(self) -> MaskedTensor:
-        """From here on a write leaves masked elements as they are; gives the array itself."""
+        """Let later writes leave masked elements unchanged; returns the array itself."""
         self._hardmask = True
         return self
 
     def soften_mask(self) -> MaskedTensor:
-        """From here on a write unmasks; gives the array itself."""
+        """Let later writes unmask elements; returns the array itself."""
         self._hardmask = False
         return self
 
     def shrink_mask(self) -> MaskedTensor:
-        """The array itself: whether nothing is masked, only a run could tell."""
+        """Return the array unchanged, since only a run could tell whether no element is masked."""
         return self
 
     def unshare_mask(self) -> MaskedTensor:
-        """The array itself: no mask is shared."""
+        """Return the array unchanged, since masks are never shared."""
         return self
 
     # NumPy's protocols
@@ -322,11 +322,11 @@ class MaskedTensor(MaskedMethods):
         return self.__copy__()
 
     def sort(self, axis: int = -1, kind: Any = None, *, endwith: bool = True, fill_value: Any = None) -> None:
-        """Sort along an axis in place, masked elements last, or first without `endwith`."""
+        """Sort along an axis in place; masked elements come last, or first with `endwith=False`."""
         self._take(call("ma.sort", self, axis, kind, endwith=endwith, fill_value=fill_value))
 
     def rechunk(self, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> MaskedTensor:
-        """The same array cut differently."""
+        """Change the chunk sizes of data and mask."""
         mask = None if self._mask is None else self._mask.rechunk(chunk_size, chunks)
         return self._like(self._data.rechunk(chunk_size, chunks), mask)
 
@@ -347,7 +347,7 @@ class MaskedTensor(MaskedMethods):
 
 
 def data_of(value: Any) -> Any:
-    """The data of a masked array; a tensor, or for a number, as numpy.ma sees it, a NumPy scalar of its dtype."""
+    """Return the data of a masked array or other array as a tensor; a number as a NumPy scalar."""
     if isinstance(value, MaskedTensor):
         return value._data
     if isinstance(value, Tensor):
@@ -359,7 +359,7 @@ def data_of(value: Any) -> Any:
 
 
 def mask_of(value: Any) -> Tensor | None:
-    """Its mask; None where there is none."""
+    """Return the mask of a masked array; None without a mask."""
     if isinstance(value, MaskedTensor):
         return value._mask
     if isinstance(value, np.ma.MaskedArray) and value.mask is not nomask:
@@ -368,13 +368,13 @@ def mask_of(value: Any) -> Tensor | None:
 
 
 def whole_mask(value: Any) -> Tensor:
-    """The mask of a masked array or any other; all false where there is none."""
+    """Return the mask of an array; all false if it has none."""
     mask = mask_of(value)
     return mask if mask is not None else _none_masked(as_tensor(data_of(value)))
 
 
 def fill_of(dtype: np.dtype[Any], value: Any) -> Any:
-    """The fill value that numpy.ma makes of `value` for a dtype, a scalar of it; its default for None."""
+    """Convert a fill value to a dtype, as numpy.ma does; None: numpy.ma's default."""
     return np.ma.array(np.empty(0, dtype), fill_value=value).fill_value
 
 
@@ -384,7 +384,7 @@ def _none_masked(like: Tensor) -> Tensor:
 
 
 def _plain_index(index: Any) -> Any:
-    """An index with the data of masked arrays in it, as numpy.ma has it."""
+    """Replace masked arrays in an index by their data, as numpy.ma does."""
     if isinstance(index, tuple):
         return tuple(map(_plain_index, index))
     return data_of(index) if isinstance(index, MaskedTensor | np.ma.MaskedArray) else index

@@ -1,7 +1,7 @@
-"""What functions of tensors do with a masked array: what NumPy's do, by the function of numpy.ma, or an error by name.
+"""Dispatches functions of tensors on masked arguments: to the function of numpy.ma, or to an error.
 
-Many of NumPy's functions know masks (`np.sum`, `np.sqrt`), others forget them without a word (`np.median`,
-`np.concatenate`): those are refused here. Every call of the table asks `answer` first, once this folder is imported.
+Many of NumPy's functions respect masks (`np.sum`, `np.sqrt`). Others silently ignore them (`np.median`,
+`np.concatenate`); jmars refuses these. Once this package is imported, every call of the table goes through `dispatch`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from jmars.tensor.protocols import FUNCTIONS, set_mask_hook
 
 __all__ = ["dispatch"]
 
-# NumPy's functions that call the method of a masked array, or go by its operators.
-_KNOW_MASKS = set(
+# NumPy's functions that respect masks, since they call a masked array's methods or operators.
+_RESPECT_MASKS =  set(
     """all any argmax argmin argsort clip compress copy count_nonzero cumprod cumsum diagonal diff expand_dims max mean
     min ndim nonzero prod ptp ravel repeat reshape resize round shape size sort squeeze std sum swapaxes take trace
     transpose var zeros_like ones_like empty_like""".split()  # noqa: SIM905
@@ -28,12 +28,12 @@ _UFUNCS = {row[0] for row in UFUNCS}
 
 
 def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the function `name` gives where an argument is masked; NotImplemented where none is.
+    """Call the masked version of the function `name`; NotImplemented if no argument is masked.
 
     Raises
     ------
     UnsupportedError
-        If NumPy's would forget the mask, or jmars has none that knows it.
+        If NumPy's function ignores masks, or jmars lacks a masked version.
     """
     if name.startswith("ma.") or not any(map(_is_masked, (*args, *kwargs.values()))):
         return NotImplemented
@@ -41,14 +41,14 @@ def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = "power"
     if name in _UFUNCS:
         return FUNCTIONS["ma.ufunc"](name, *args, **kwargs)
-    if name in _KNOW_MASKS and f"ma.{name}" in FUNCTIONS:
+    if name in _RESPECT_MASKS and f"ma.{name}" in FUNCTIONS:
         return FUNCTIONS[f"ma.{name}"](*args, **kwargs)
     if name in _OF_THE_DATA:
         plain = {key: _plain(value) for key, value in kwargs.items()}
         return FUNCTIONS[name](*map(_plain, args), **plain)
     known = f"ma.{name}" in FUNCTIONS
     raise UnsupportedError(
-        f"np.{name.removeprefix('method.')} of a masked array forgets the mask in NumPy, so jmars refuses it; use "
+        f"np.{name.removeprefix('method.')} silently ignores the mask of a masked array, so jmars refuses it; use "
         + (f"np.ma.{name}, or " if known else "")
         + "the values: x.filled(...), x.compressed() or x.data"
     )

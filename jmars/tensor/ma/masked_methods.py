@@ -1,4 +1,4 @@
-"""Operators and methods of `MaskedTensor`, each a call of the table's function of that name. Inherited in handle.py."""
+"""Operators and methods of `MaskedTensor`; they call the table's functions "ma.<name>"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jmars.tensor.temporaries import CHANGED
 
 __all__ = ["REDUCES", "MaskedMethods"]
 
-# what `np.<ufunc>.reduce` is called
+# ufunc: name of its reduction, `np.<ufunc>.reduce`
 REDUCES = {"add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max"}
 REDUCES |= {"logical_or": "any", "logical_and": "all"}
 
@@ -29,7 +29,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def _binary(name: str) -> tuple[Any, Any, Any]:
-    """The operator, the reflected one, and the one in place."""
+    """Make an operator, its reflected version and its in-place version."""
 
     def forward(self: Any, other: Any) -> Any:
         return call("ma.operator", name, self, other) if _is_operand(other) else NotImplemented
@@ -57,7 +57,7 @@ def _comparison(name: str) -> Callable[[Any, Any], Any]:
 
 
 class MaskedMethods(Composite):
-    """Methods of `MaskedTensor`; each does what numpy.ma's does, lazily."""
+    """Methods of `numpy.ma.MaskedArray`, lazily. Base class of `MaskedTensor`."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class MaskedMethods(Composite):
         return call("ma.ufunc", "invert", self)
 
     def __matmul__(self, other: Any) -> Any:
-        raise UnsupportedError("@ of masked arrays is not in jmars; use numpy.ma.dot, which says what a mask does")
+        raise UnsupportedError("@ of masked arrays is not in jmars; use numpy.ma.dot, which defines the result's mask")
 
     __rmatmul__ = __matmul__
 
@@ -105,28 +105,28 @@ class MaskedMethods(Composite):
     conj, conjugate, flatten = map(_method, ("conjugate", "conjugate", "ravel"))
 
     def compress(self, condition: Any, axis: Any = None) -> Any:
-        """The parts of an axis for which `condition` is true."""
+        """Select slices of an axis where `condition` is true."""
         return call("ma.compress", condition, self, axis)
 
     def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
-        """Write values, in turn, at positions among all elements."""
+        """Write values at positions of the flattened array; values repeat as needed."""
         call("ma.put", self, indices, values, mode)
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
-        """Data and mask in another shape."""
+        """Reshape data and mask."""
         return call("ma.reshape", self, shape[0] if len(shape) == 1 else shape, order=order)
 
     def transpose(self, *axes: Any) -> Any:
-        """Axes in another order."""
+        """Reorder the axes."""
         order = axes[0] if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], int)) else axes or None
         return call("ma.transpose", self, order)
 
     @property
     def T(self) -> Any:
-        """Axes in reverse order."""
+        """The array with its axes reversed."""
         return call("ma.transpose", self)
 
 
 def _is_operand(value: Any) -> bool:
-    """Whether arithmetic with `value` is ours; others get their turn, as Python wants it."""
+    """Whether masked tensors support arithmetic with `value`; else the operator returns NotImplemented."""
     return isinstance(value, bool | int | float | complex | list | tuple) or hasattr(value, "__array__")

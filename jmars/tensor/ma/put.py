@@ -1,4 +1,4 @@
-"""Writing to places of masked arrays: `put` and `putmask`. Used as `jmars.tensor.ma.<name>`."""
+"""Writes to positions of masked arrays: `put` and `putmask`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["put", "putmask"]
 
 @offers("ma.put")
 def put(a: Any, indices: Any, values: Any, mode: str = "raise") -> None:
-    """`numpy.ma.put`: writes values, in turn, at positions in the flattened array, masked where the values are.
+    """`numpy.ma.put`: write values, masked or not, at positions of the flattened array; values repeat as needed.
 
     Raises
     ------
     IndexError
-        If a position lies outside and `mode` is "raise".
+        If a position is out of bounds and `mode` is "raise".
     UnsupportedError
         For an array with a hard mask.
     """
@@ -36,7 +36,7 @@ def put(a: Any, indices: Any, values: Any, mode: str = "raise") -> None:
 
 @offers("ma.putmask")
 def putmask(a: Any, mask: Any, values: Any) -> None:
-    """`numpy.ma.putmask`: writes values where `mask` is true; they broadcast, and are masked where they are so."""
+    """`numpy.ma.putmask`: write values, masked or not, where `mask` is true; values broadcast."""
     where, lost = data_of(mask), mask_of(values)
     if not isinstance(a, MaskedTensor):
         call("copyto", a, data_of(values), where=where)
@@ -50,7 +50,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 
 
 def _writable(a: MaskedTensor, lost: Any) -> None:
-    """Refuse a write that NumPy would show in other arrays; a mask that will be needed is made."""
+    """Raise ViewWriteError for a write that NumPy would show in other arrays; make a mask if masked values come in."""
     for part in a.parts():
         part._check_write()
     if lost is not None and a._mask is None:

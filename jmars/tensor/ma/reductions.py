@@ -1,6 +1,6 @@
-"""Reductions of masked arrays, running sums, sorting and medians: of what is not masked; masked where nothing is left.
+"""Reductions, cumulative sums, sorting and medians of masked arrays.
 
-Used as `jmars.tensor.ma.<name>` and by the methods of `MaskedTensor`.
+Masked elements do not count; a result is masked if all its elements are masked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["average", "count", "mean", "median", "sort", "std", "var"]
 
-_NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
+_NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's default of optional arguments
 
 
 def _kept(keepdims: Any) -> bool:
@@ -31,11 +31,11 @@ def _kept(keepdims: Any) -> bool:
 
 def _no_out(name: str, out: Any) -> None:
     if out is not None:
-        raise UnsupportedError(f"np.ma.{name} with out= is not in jmars; assign what it gives")
+        raise UnsupportedError(f"np.ma.{name} with out= is not in jmars; assign the result")
 
 
 def _lost(x: MaskedTensor, axis: Any, keepdims: bool) -> Tensor | None:
-    """Where nothing is left along the axes."""
+    """Return the mask of a reduction: true where all elements are masked."""
     return None if x._mask is None else call("all", x._mask, axis, keepdims=keepdims)
 
 
@@ -118,7 +118,7 @@ _least("max", np.ma.maximum_fill_value)
 
 @offers("ma.ptp")
 def ptp(a: Any, axis: Any = None, out: Any = None, fill_value: Any = None, keepdims: Any = False) -> MaskedTensor:
-    """`numpy.ma.ptp`: greatest minus least."""
+    """`numpy.ma.ptp`: subtract the smallest from the largest element."""
     _no_out("ptp", out)
     high, low = (call(f"ma.{one}", a, axis, None, fill_value, keepdims) for one in ("max", "min"))
     return MaskedTensor(high.data - low.data, high._mask)
@@ -126,7 +126,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, fill_value: Any = None, keepd
 
 @offers("ma.count")
 def count(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
-    """`numpy.ma.count`: how many are not masked; an int where that is known without running."""
+    """`numpy.ma.count`: count unmasked elements; an int if there is no mask and no axis."""
     x, keepdims = asarray(a), _kept(keepdims)
     if x._mask is None and axis is None and not keepdims:
         return x.size
@@ -135,14 +135,14 @@ def count(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
 @offers("ma.count_masked")
 def count_masked(arr: Any, axis: Any = None) -> Tensor:
-    """`numpy.ma.count_masked`: how many are masked."""
+    """`numpy.ma.count_masked`: count masked elements."""
     found: Tensor = call("sum", whole_mask(arr), axis)
     return found
 
 
 @offers("ma.mean")
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> MaskedTensor:
-    """`numpy.ma.mean`; of float32 with a mask it is float64, as in numpy.ma."""
+    """`numpy.ma.mean`: of float32 with a mask the result is float64, as in numpy.ma."""
     _no_out("mean", out)
     x, keepdims = asarray(a), _kept(keepdims)
     if x._mask is None:
@@ -158,7 +158,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 @offers("ma.var")
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False,
         mean: Any = None) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.var`: over the number of those not masked, less `ddof`; masked where that is not above 0."""
+    """`numpy.ma.var`: divide by the number of unmasked elements less `ddof`; masked where the divisor is 0 or less."""
     _no_out("var", out)
     x, keepdims = asarray(a), _kept(keepdims)
     if x._mask is None:
@@ -178,7 +178,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
 @offers("ma.std")
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False,
         mean: Any = None) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.std`: the root of `var`."""
+    """`numpy.ma.std`: compute the square root of `var`."""
     _no_out("std", out)
     found: MaskedTensor = call("ma.sqrt", var(a, axis, dtype, None, ddof, keepdims, mean))
     return found
@@ -186,14 +186,14 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
 
 @offers("ma.anom", "ma.anomalies")
 def anom(a: Any, axis: Any = None, dtype: Any = None) -> MaskedTensor:
-    """`numpy.ma.anom`: the distance from the mean along an axis."""
+    """`numpy.ma.anom`: subtract the mean along an axis."""
     found: MaskedTensor = call("ma.subtract", a, mean(a, axis, dtype, keepdims=axis is not None))
     return found
 
 
 @offers("ma.average")
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    """`numpy.ma.average`: the mean, weighted where `weights` are given."""
+    """`numpy.ma.average`: compute the mean, with optional weights."""
     x, keepdims = asarray(a), _kept(keepdims)
     if weights is None:
         value = mean(x, axis, keepdims=keepdims)
@@ -218,7 +218,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 
 def _along(weights: MaskedTensor, x: MaskedTensor, axis: Any) -> MaskedTensor:
-    """Weights of some axes of `x`, given in the order of `axis`, as they broadcast with it."""
+    """Reshape the weights of axes `axis` so that they broadcast with `x`."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
     axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
@@ -247,14 +247,14 @@ _running("cumprod", 1)
 
 @offers("ma.trace")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-    """`numpy.ma.trace`: masked elements of the diagonal count as 0; a tensor, as in numpy.ma, without a mask."""
+    """`numpy.ma.trace`: masked elements of the diagonal count as 0; the result has no mask, as in numpy.ma."""
     _no_out("trace", out)
     diagonal = call("ma.diagonal", asarray(a), offset, axis1, axis2)
-    return call("sum", filled(call("ma.astype", diagonal, dtype), 0), -1)  # of float64, where no dtype is given
+    return call("sum", filled(call("ma.astype", diagonal, dtype), 0), -1)  # float64 if no dtype is given
 
 
 def _end_of(x: MaskedTensor, endwith: bool, fill_value: Any) -> Any:
-    """What masked elements are while they are sorted."""
+    """Return the value that replaces masked elements for sorting."""
     if fill_value is not None:
         return fill_value
     if not endwith:
@@ -265,7 +265,7 @@ def _end_of(x: MaskedTensor, endwith: bool, fill_value: Any) -> Any:
 @offers("ma.argsort")
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, endwith: bool = True, fill_value: Any = None,
             *, stable: Any = None) -> Tensor:  # fmt: skip
-    """`numpy.ma.argsort`: positions in order, those of masked elements last, or first without `endwith`."""
+    """`numpy.ma.argsort`: return sorted positions; masked elements come last, or first with `endwith=False`."""
     x = asarray(a)
     found: Tensor = call("argsort", filled(x, _end_of(x, endwith, fill_value)), axis, kind)
     return found
@@ -274,13 +274,13 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, endwith
 @offers("ma.sort")
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, endwith: bool = True, fill_value: Any = None,
          *, stable: Any = None) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.sort`: masked elements come last, or first without `endwith`."""
+    """`numpy.ma.sort`: sort; masked elements come last, or first with `endwith=False`."""
     x = asarray(a)
     if axis is None:
         x, axis = masked_like(ravel(x.data), None if x._mask is None else ravel(x._mask), x), -1
     if x._mask is None:
         return masked_like(call("sort", x.data, axis, kind), None, x)
-    if fill_value is not None:  # elements of just that value may stand among the masked ones
+    if fill_value is not None:  # elements equal to the fill value may mix with masked elements
         at = argsort(x, axis, kind, None, endwith, fill_value)
         return masked_like(call("take_along_axis", x.data, at, axis), call("take_along_axis", x._mask, at, axis), x)
     axis = range(x.ndim)[axis]
@@ -294,7 +294,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, endwith: b
 @offers("ma.median")
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
            ) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.median`: of what is not masked; NaN where one is not masked, masked where nothing is left."""
+    """`numpy.ma.median`: NaN if an unmasked element is NaN; masked if all elements are masked."""
     _no_out("median", out)
     x, keepdims = asarray(a), _kept(keepdims)
     if x._mask is None:
@@ -311,13 +311,13 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 @offers("ma.nonzero")
 def nonzero(a: Any) -> Any:
-    """`numpy.ma.nonzero`: positions of elements that are neither masked nor zero."""
+    """`numpy.ma.nonzero`: return positions of elements that are neither masked nor zero."""
     return call("nonzero", filled(a, 0))
 
 
 @offers("ma.compressed")
 def compressed(x: Any) -> Tensor:
-    """`numpy.ma.compressed`: what is not masked, on one axis; its length is known once it was computed."""
+    """`numpy.ma.compressed`: return the unmasked elements along a single axis, of unknown length."""
     data, mask = ravel(as_tensor(data_of(x))), mask_of(x)
     found: Tensor = data if mask is None else call("compress", ~ravel(mask), data)
     return found
@@ -325,7 +325,7 @@ def compressed(x: Any) -> Tensor:
 
 @offers("ma.allequal")
 def allequal(a: Any, b: Any, fill_value: bool = True) -> Any:
-    """`numpy.ma.allequal`, lazily: whether all are equal, masked ones counting as `fill_value`."""
+    """`numpy.ma.allequal`, lazily: whether all elements are equal; masked elements count as `fill_value`."""
     mask = either(mask_of(a), mask_of(b))
     same = ufunc("equal")(as_tensor(data_of(a)), as_tensor(data_of(b)))
     if mask is None:
@@ -335,7 +335,7 @@ def allequal(a: Any, b: Any, fill_value: bool = True) -> Any:
 
 @offers("ma.allclose")
 def allclose(a: Any, b: Any, masked_equal: bool = True, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
-    """`numpy.ma.allclose`, lazily: masked elements count as `masked_equal`."""
+    """`numpy.ma.allclose`, lazily: whether all elements are close; masked elements count as `masked_equal`."""
     close = call("isclose", as_tensor(data_of(a)), as_tensor(data_of(b)), rtol, atol)
     mask = either(mask_of(a), mask_of(b))
     return call("all", close if mask is None else where(mask, bool(masked_equal), close))

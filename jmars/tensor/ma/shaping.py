@@ -1,7 +1,4 @@
-"""Masked arrays in another shape or order, joined, chosen from, taken apart: data and mask go the same way.
-
-Used as `jmars.tensor.ma.<name>` and by the methods of `MaskedTensor`.
-"""
+"""Reshaping, joining, selection and products of masked arrays; most functions apply NumPy's to data and mask alike."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ __all__ = ["concatenate", "where"]
 
 masked = np.ma.masked
 
-# The same function of data and of the mask; what it gives keeps the fill value, or not, as in numpy.ma.
+# Functions applied to data and mask; some results keep the fill value, as in numpy.ma.
 _BOTH = "reshape ravel transpose swapaxes squeeze repeat diagonal expand_dims diagflat diag".split()  # noqa: SIM905
 _EACH = "atleast_1d atleast_2d atleast_3d".split()  # noqa: SIM905
 _OF_MANY = "stack vstack hstack dstack column_stack".split()  # noqa: SIM905
@@ -78,14 +75,14 @@ for _name in _OF_MANY:
 
 @offers("ma.hsplit")
 def hsplit(ary: Any, indices_or_sections: Any) -> list[MaskedTensor]:
-    """`numpy.ma.hsplit`: the parts, each with its mask."""
+    """`numpy.ma.hsplit`: split data and mask."""
     data, mask = (call("hsplit", one, indices_or_sections) for one in (as_tensor(data_of(ary)), whole_mask(ary)))
     return [MaskedTensor(x, m) for x, m in zip(data, mask)]
 
 
 @offers("ma.concatenate")
 def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> MaskedTensor:
-    """`numpy.ma.concatenate`: side by side, with their masks."""
+    """`numpy.ma.concatenate`: concatenate data and masks."""
     given = list(arrays)
     data = call("concatenate", [as_tensor(data_of(a)) for a in given], axis)
     if all(mask_of(a) is None for a in given):
@@ -95,13 +92,13 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> MaskedTensor:
 
 @offers("ma.append")
 def append(a: Any, b: Any, axis: int | None = None) -> MaskedTensor:
-    """`numpy.ma.append`."""
+    """`numpy.ma.append`: concatenate two arrays."""
     return concatenate([a, b], axis)
 
 
 @offers("ma.resize")
 def resize(x: Any, new_shape: Any) -> MaskedTensor:
-    """`numpy.ma.resize`: repeated to fill the new shape."""
+    """`numpy.ma.resize`: repeat the elements to fill a new shape."""
     mask = mask_of(x)
     data = call("resize", as_tensor(data_of(x)), new_shape)
     return MaskedTensor(data, None if mask is None else call("resize", mask, new_shape))
@@ -109,9 +106,9 @@ def resize(x: Any, new_shape: Any) -> MaskedTensor:
 
 @offers("ma.take")
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> MaskedTensor:
-    """`numpy.ma.take`: masked also where the position is."""
+    """`numpy.ma.take`: take elements; results at masked positions are masked."""
     if out is not None:
-        raise UnsupportedError("np.ma.take with out= is not in jmars; assign what it gives")
+        raise UnsupportedError("np.ma.take with out= is not in jmars; assign the result")
     at, lost = data_of(indices), mask_of(indices)
     if lost is not None:
         at = filled(indices, 0)
@@ -122,7 +119,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
 
 @offers("ma.compress")
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> MaskedTensor:
-    """`numpy.ma.compress`: the parts of an axis for which the condition, its mask forgotten, is true."""
+    """`numpy.ma.compress`: select slices of an axis where the condition is true; the condition's mask is ignored."""
     wanted, mask = as_tensor(data_of(condition)), mask_of(a)
     data = call("compress", wanted, as_tensor(data_of(a)), axis)
     return masked_like(data, None if mask is None else call("compress", wanted, mask, axis), a)
@@ -130,25 +127,25 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Maske
 
 @offers("ma.round_", "ma.round")
 def round_(a: Any, decimals: int = 0, out: Any = None) -> MaskedTensor:
-    """`numpy.ma.round`: to `decimals` places, halves to even."""
+    """`numpy.ma.round`: round to `decimals` places, halves to even."""
     return masked_like(call("round", as_tensor(data_of(a)), decimals), mask_of(a), a)
 
 
 @offers("ma.clip")
 def clip(a: Any, a_min: Any = None, a_max: Any = None, **kwargs: Any) -> MaskedTensor:
-    """`numpy.ma.clip`: elements moved into [a_min, a_max]."""
+    """`numpy.ma.clip`: limit elements to [a_min, a_max]."""
     return masked_like(call("clip", as_tensor(data_of(a)), _bound(a_min), _bound(a_max), **kwargs),
                        mask_of(a), a)  # fmt: skip
 
 
 def _bound(bound: Any) -> Any:
-    """A bound as it is given; the data of a masked one."""
+    """Return a bound, of a masked array the data."""
     return data_of(bound) if isinstance(bound, MaskedTensor | np.ma.MaskedArray) else bound
 
 
 @offers("ma.where")
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """`numpy.ma.where`: `x` where the condition is true and not masked, `y` elsewhere; masked where it is masked."""
+    """`numpy.ma.where`: choose `x` where the condition is true, else `y`; masked where the condition is masked."""
     if x is None and y is None:
         return call("ma.nonzero", condition)
     if x is None or y is None:
@@ -168,7 +165,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 @offers("ma.choose")
 def choose(indices: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise") -> MaskedTensor:
-    """`numpy.ma.choose`: masked where the number or what is chosen is."""
+    """`numpy.ma.choose`: choose among arrays; masked where the index or the chosen element is masked."""
     at = filled(indices, 0)
     data = call("choose", at, [filled(one) for one in choices], None, mode)
     masks = [as_tensor(whole_mask(one)) for one in choices]
@@ -177,7 +174,7 @@ def choose(indices: Any, choices: Sequence[Any], out: Any = None, mode: str = "r
 
 @offers("ma.diff")
 def diff(a: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """`numpy.ma.diff`: differences of neighbours, masked where one of them is."""
+    """`numpy.ma.diff`: subtract neighbours; masked where either neighbour is masked."""
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
     x = asarray(a)
@@ -198,7 +195,7 @@ def diff(a: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
 
 @offers("ma.ediff1d")
 def ediff1d(arr: Any, to_end: Any = None, to_begin: Any = None) -> MaskedTensor:
-    """`numpy.ma.ediff1d`: differences of neighbours in C order, with what is to come before and after."""
+    """`numpy.ma.ediff1d`: subtract neighbours in C order, with optional values before and after."""
     x = call("ma.ravel", asarray(arr))
     x = MaskedTensor(x.data, x._mask)
     found: MaskedTensor = call("ma.subtract", x[1:], x[:-1])
@@ -209,9 +206,9 @@ def ediff1d(arr: Any, to_end: Any = None, to_begin: Any = None) -> MaskedTensor:
 
 @offers("ma.dot")
 def dot(a: Any, b: Any, strict: bool = False, out: Any = None) -> MaskedTensor:
-    """`numpy.ma.dot`: masked elements count as 0; masked where nothing met, or with `strict` where one was masked."""
+    """`numpy.ma.dot`: masked elements count as 0; masked if no pair is unmasked, or with `strict` if any is masked."""
     if out is not None:
-        raise UnsupportedError("np.ma.dot with out= is not in jmars; assign what it gives")
+        raise UnsupportedError("np.ma.dot with out= is not in jmars; assign the result")
     x, y = asarray(a), asarray(b)
     if strict and x.ndim and y.ndim:
         x = _spread(x, x.ndim - 1)
@@ -221,20 +218,20 @@ def dot(a: Any, b: Any, strict: bool = False, out: Any = None) -> MaskedTensor:
 
 
 def _spread(x: MaskedTensor, axis: int) -> MaskedTensor:
-    """Masked along an axis wherever one there is."""
+    """Mask all elements of a line along `axis` that contains a masked element."""
     mask = x._mask
     return x if mask is None else x._like(x.data, mask | call("any", mask, axis, keepdims=True))
 
 
 @offers("ma.inner", "ma.innerproduct")
 def inner(a: Any, b: Any) -> MaskedTensor:
-    """`numpy.ma.inner`: masked elements count as 0."""
+    """`numpy.ma.inner`: compute the inner product; masked elements count as 0."""
     return MaskedTensor(as_tensor(call("inner", filled(a, 0), filled(b, 0))), None)
 
 
 @offers("ma.outer", "ma.outerproduct")
 def outer(a: Any, b: Any) -> MaskedTensor:
-    """`numpy.ma.outer`: masked where one of the two is."""
+    """`numpy.ma.outer`: compute the outer product; masked where either factor is masked."""
     data = call("outer", filled(a, 0), filled(b, 0))
     if mask_of(a) is None and mask_of(b) is None:
         return MaskedTensor(data, None)
@@ -254,7 +251,7 @@ def _masked_lines(name: str, axes: Callable[[Any], tuple[int, ...]]) -> None:
         return masked_like(x.data, either(x._mask, *hit), x)
 
     function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: lines in which an element is masked are masked as a whole."
+    function.__doc__ = f"`numpy.ma.{name}`: mask all elements of lines that contain a masked element."
 
 
 _masked_lines("mask_rowcols", lambda axis: (0, 1) if axis is None else (0,) if axis == 0 else (1,))
@@ -267,11 +264,11 @@ def _spans(name: str) -> None:
     def function(a: Any, *args: Any, **kwargs: Any) -> Any:
         x = asarray(a)
         mask = np.ma.nomask if x._mask is None else x._mask.fetch()
-        stands_in = np.broadcast_to(np.zeros((), bool), x.shape)  # only the mask is asked for
+        stands_in = np.broadcast_to(np.zeros((), bool), x.shape)  # stands in for the data, since only the mask is used
         return getattr(np.ma, name)(np.ma.MaskedArray(stands_in, mask), *args, **kwargs)
 
     function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`, at once: the mask is computed and fetched."
+    function.__doc__ = f"`numpy.ma.{name}`: compute and fetch the mask, and apply NumPy's function."
 
 
 for _name in """clump_masked clump_unmasked flatnotmasked_contiguous flatnotmasked_edges notmasked_contiguous

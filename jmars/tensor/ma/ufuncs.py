@@ -1,8 +1,9 @@
-"""Elementwise functions of masked arrays: numpy.ma's own, one row each, and NumPy's ufuncs as masked arrays take them.
+"""Elementwise functions of masked arrays: numpy.ma's functions, and NumPy's ufuncs called with masked arrays.
 
-The two differ as they do in NumPy: numpy.ma sees a Python number as an array of its own dtype and leaves the first
-operand under the mask, `np.add(x, 1.0)` does neither. Where a function is not defined (`log` of 0, `x / 0`) the result
-is masked. Source: numpy/ma/core.py, NumPy 2.4 (what its unary, binary and domained operations give).
+The two differ as in NumPy: `np.ma.add(x, 1.0)` treats a Python number as float64 and leaves the first operand's data in
+masked elements, `np.add(x, 1.0)` does neither. Where a function is undefined (`log` of 0, `x / 0`) the result is
+masked.
+Source: NumPy 2.4 `numpy/ma/core.py` (unary, binary and domained operations).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["either", "masked_like"]
 
-# Where each function is not defined, of its arguments, and what NumPy's ufunc leaves there.
+# function: (condition of its arguments under which it is undefined, value that NumPy's ufunc leaves there)
 _TINY = np.finfo(float).tiny
 _DOMAINS: dict[str, tuple[Callable[..., Any], float]] = {
     "sqrt": (lambda x: x < 0.0, 0.0),
@@ -46,7 +47,7 @@ _ALIASES = {"absolute": ("abs",), "divide": ("true_divide",), "remainder": ("mod
 
 
 def masked_like(data: Any, mask: Tensor | None, *like: Any) -> MaskedTensor:
-    """A masked array that is set to what the first masked one of `like` is; the mask is broadcast to the data."""
+    """Make a masked array with the fill value and hardness of the first masked array in `like`; the mask broadcasts."""
     data = Tensor(as_tensor(data).data)
     if mask is not None and mask.data.shape != data.data.shape:
         mask = broadcast_to(mask, data.shape)
@@ -56,7 +57,7 @@ def masked_like(data: Any, mask: Tensor | None, *like: Any) -> MaskedTensor:
 
 
 def either(*masks: Tensor | None) -> Tensor | None:
-    """True where one of them is; None where none is there."""
+    """Combine masks by logical or; None if there is no mask."""
     there = [mask for mask in masks if mask is not None]
     result = there[0] if there else None
     for mask in there[1:]:
@@ -65,7 +66,7 @@ def either(*masks: Tensor | None) -> Tensor | None:
 
 
 def _known(name: str, inputs: tuple[Any, ...], result: Any) -> Tensor | None:
-    """Where the function is not defined, or its result not finite; None for functions that are everywhere."""
+    """Mask where a function is undefined or its result not finite; None for functions that are defined everywhere."""
     if name not in _DOMAINS:
         return None
     wrong: Tensor = ~ufunc("isfinite")(result) | _DOMAINS[name][0](*inputs)
@@ -73,7 +74,7 @@ def _known(name: str, inputs: tuple[Any, ...], result: Any) -> Tensor | None:
 
 
 def _function(name: str) -> Callable[..., Any]:
-    """numpy.ma's function `name`."""
+    """Make numpy.ma's function `name`."""
     theirs: Callable[..., Any] = FUNCTIONS[name]
 
     def function(a: Any, *others: Any, **kwargs: Any) -> MaskedTensor:
@@ -92,7 +93,7 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _first_under(mask: Tensor, first: Any, result: Tensor, safe: bool) -> Tensor:
-    """The first operand under the mask, where it can be cast; numpy.ma puts it there."""
+    """Put the first operand's data into masked elements, as numpy.ma does, if the dtypes allow it."""
     kind = first.dtype
     casting = "safe" if safe else "unsafe" if result.dtype.kind == "b" or kind.kind == "b" else "same_kind"
     if not np.can_cast(kind, result.dtype, casting):  # type: ignore[arg-type]
@@ -106,7 +107,7 @@ for _name in (*_UNARY, *_BINARY):
 
 @offers("ma.power")
 def power(a: Any, b: Any, third: Any = None) -> MaskedTensor:
-    """`numpy.ma.power`: masked also where the result is not finite."""
+    """`numpy.ma.power`: compute powers; masked also where the result is not finite."""
     if third is not None:
         raise np.ma.MaskError("3-argument power not supported.")
     x, y = data_of(a), data_of(b)
@@ -127,7 +128,7 @@ def _shifted(name: str) -> None:
         return masked_like(ufunc(name)(data, n), mask)
 
     function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: of 0 under the mask."
+    function.__doc__ = f"`numpy.ma.{name}`: masked elements count as 0."
 
 
 _shifted("left_shift")
@@ -150,9 +151,9 @@ _extreme("minimum", "less")
 
 @offers("ma.operator")
 def binary_operator(name: str, a: Any, b: Any) -> Any:
-    """What Python's operator gives: numpy.ma's function where its arrays have one, else NumPy's ufunc.
+    """Apply a Python operator: numpy.ma's function where `MaskedArray` defines the operator, else NumPy's ufunc.
 
-    What has no axes is a number, as in numpy.ma: there Python's own numbers take the other's dtype.
+    Operands without axes are numbers, as in numpy.ma: NumPy's ufunc lets Python numbers take the other dtype.
     """
     numbers = not any(np.ndim(one) for one in (a, b))
     if name in ("add", "subtract", "multiply", "divide", "floor_divide", "power") and not numbers:
@@ -162,7 +163,7 @@ def binary_operator(name: str, a: Any, b: Any) -> Any:
 
 @offers("ma.comparison")
 def comparison(name: str, a: Any, b: Any) -> MaskedTensor:
-    """`<`, `==` and the like: under the mask, equal are those that both are masked."""
+    """Compare elements; below the result's mask, `==` and `!=` compare the masks."""
     x, y = data_of(a), data_of(b)
     result = as_tensor(ufunc(name)(x, y))
     mask = either(mask_of(a), mask_of(b))
@@ -176,12 +177,12 @@ def comparison(name: str, a: Any, b: Any) -> MaskedTensor:
 
 @offers("ma.ufunc")
 def array_ufunc(name: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
-    """NumPy's ufunc `name` of masked arrays: masked where an operand is or the function is not defined.
+    """Call NumPy's ufunc `name`; masked where an operand is masked or the function is undefined.
 
     Raises
     ------
     UnsupportedError
-        For one that jmars has not, or of other axes, such as matmul.
+        For ufuncs that jmars lacks or that are not elementwise, such as matmul.
     """
     ours = find(getattr(np, name))
     if ours is None or name not in _KNOWN:
@@ -201,7 +202,7 @@ def array_ufunc(name: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
     if target is None:
         return made
     if not isinstance(target, MaskedTensor):
-        raise TypeError("out= must be a masked array of jmars where an operand is one; the mask has no place elsewhere")
+        raise TypeError("out= must be a masked tensor if an operand is masked, since other arrays have no mask")
     return target._take(made)
 
 
