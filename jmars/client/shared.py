@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from jmars.client.connection import Connection
+from jmars.kernels.dtypes import refuse_pointers
 
 __all__ = ["SharedMemory"]
 
@@ -45,11 +46,13 @@ class SharedMemory:
 
     def upload(self, key: str, array: Array, splits: Splits) -> None:
         """Store `array` in chunks of `splits` as the tensor `key`, with the value it has now."""
+        refuse_pointers(array.dtype)
         boxes = list(_boxes(splits))
         self._store(key, len(boxes), (array[_whole(box)] for box in boxes))
 
     def download(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Array:
         """A copy of the tensor `key`, assembled here chunk by chunk."""
+        refuse_pointers(dtype)
         result = np.empty(tuple(map(sum, splits)), dtype)
         chunks = self._connection.ask("session", "chunks", key)
         for group in self._groups(zip(chunks, _boxes(splits), strict=True), dtype.itemsize):
@@ -70,6 +73,7 @@ class SharedMemory:
 
     def move(self, key: str, source: SharedMemory, dtype: np.dtype[Any], splits: Splits) -> None:
         """Store here what another cluster holds under `key`."""
+        refuse_pointers(dtype)
         chunks, boxes = source._connection.ask("session", "chunks", key), list(_boxes(splits))
         self._store(key, len(boxes), (source._copy(c, dtype, box) for c, box in zip(chunks, boxes, strict=True)))
 
@@ -104,6 +108,7 @@ class SharedMemory:
 
     def view(self, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """A read-only view of a tensor of one chunk; its slot is pinned until the view and all made of it are gone."""
+        refuse_pointers(dtype)
         chunk = self._connection.ask("session", "chunks", key)
         ticket = secrets.token_hex(8)
         try:

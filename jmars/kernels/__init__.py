@@ -4,6 +4,7 @@ In reading order:
 
 - expression.py: an elementwise expression as typed nodes
 - reducers.py: how many elements become one, in steps
+- dtypes.py: dtypes that a chunk may have
 - program.py: `Program`, `ChunkType`, the steps
 - fusing.py: several programs as one
 - unsized.py: chunks whose size is known only when they are there

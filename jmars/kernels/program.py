@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jmars.kernels.dtypes import refuse_pointers
 from jmars.kernels.expression import Expression
 from jmars.kernels.reducers import Reducer
 
@@ -51,6 +52,9 @@ class ChunkType:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     most: int | None = None  # bytes at most, where the size is not known; None where nothing bounds it
+
+    def __post_init__(self) -> None:
+        refuse_pointers(self.dtype)
 
     @property
     def is_sized(self) -> bool:
@@ -197,7 +201,8 @@ class Program:
     --------
     >>> f8 = np.dtype("f8")
     >>> chunk = ChunkType((4,), f8)
-    >>> from jmars.kernels.expression import Node
+    >>> from jmars.kernels.dtypes import refuse_pointers
+from jmars.kernels.expression import Node
     >>> double = single("add", (chunk,), Elementwise(Expression((f8,), (Node("add", (0, 0), f8),)), (0,), chunk))
     >>> program_text(double)
     'x0 + x0'

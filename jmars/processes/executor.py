@@ -41,6 +41,7 @@ import numpy as np
 from jmars.actors.frames import pack, recv_message
 from jmars.errors import ExecutionInterrupted, JmarsError, text_of
 from jmars.kernels import Program, compile_program, settled, take_member
+from jmars.kernels.dtypes import refuse_pointers
 from jmars.model.messages import Raised
 from jmars.processes.batch_semaphore import BatchSemaphore
 from jmars.processes.meter import Meter
@@ -67,6 +68,8 @@ class _Ready:
 
     def __init__(self, blob: bytes) -> None:
         program = cloudpickle.loads(blob)
+        for one in (program.output, *program.inputs):
+            refuse_pointers(one.dtype)  # unpickling calls no constructor
         self.kernel: Any = compile_program(program)
         self.shape, self.dtype = program.output.shape, program.output.dtype
         self.inputs = [(one.shape, one.dtype) for one in program.inputs]

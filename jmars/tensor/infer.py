@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.kernels.dtypes import refuse_pointers
+from jmars.tensor.source_line import source_line
 
 __all__ = ["Kind", "check_dtype", "is_text_or_record", "kind_of", "result_type", "ufunc_dtypes"]
 
 Kind = Any  # a dtype, or int, float or complex for a Python scalar, which takes the others' dtype
 _WEAK = (int, float, complex)
-_SUPPORTED = "biufcmMSU"  # kinds of dtype that a chunk may have; records too
 
 
 def kind_of(value: Any) -> Kind:
@@ -33,14 +34,14 @@ def check_dtype(wanted: Any) -> np.dtype[Any]:
     Raises
     ------
     UnsupportedError
-        For objects, also within records, and text of any length: chunks are plain bytes that any process may read.
+        For a dtype that `kernels/dtypes.py` refuses; the message names the user's line.
     """
     dtype: np.dtype[Any] = np.dtype(wanted)
-    if dtype.hasobject or not (dtype.kind in _SUPPORTED or dtype.names):
-        raise UnsupportedError(
-            f"dtype {dtype} cannot be distributed: chunks hold numbers, booleans, times, text of a length, and records "
-            "of these; convert it with astype"
-        )
+    try:
+        refuse_pointers(dtype)
+    except UnsupportedError:
+        line = source_line()
+        refuse_pointers(dtype, "" if line is None else f" (line {line.lineno}: {line.text})")
     return dtype
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.infer import check_dtype
 from jmars.tensor.source_line import SourceLine, source_line
 from jmars.tensor.unknown import Length, Unknown, axis_length, is_known
 
@@ -81,7 +82,7 @@ class TensorData:
     def __init__(self, op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> None:
         self.op = op
         self.shape = shape
-        self.dtype = dtype
+        self.dtype = check_dtype(dtype)
         self.chunks = chunks
         self.unsettled = any(n.__class__ is Unknown for n in shape)
         self.computed = False  # whether a run computed all chunks, kept or not: client/repeats.py

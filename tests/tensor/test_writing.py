@@ -187,3 +187,13 @@ def test_copyto_writes_a_whole_tensor():
     x = mt.zeros((2, 3), chunk_size=2)
     np.copyto(x, [1, 2, 3], where=[True, False, True])
     assert x.fetch().tolist() == [[1, 0, 3], [1, 0, 3]]
+
+
+def test_an_array_whose_length_only_a_run_tells_is_written():
+    array = np.arange(7)
+    x = mt.arange(7, chunk_size=3)
+    array, x = array[array > 1], x[x > 1]
+    for index, value in ((slice(0, 1), 9), (slice(-2, None), [7, 8]), (1, 5)):
+        array[index] = value
+        x[index] = value
+    same(x, array)

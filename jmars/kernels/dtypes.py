@@ -1,0 +1,69 @@
+"""Dtypes that a chunk may have: elements are plain bytes of a fixed length, which any process may read.
+
+An element that is a pointer (a Python object, text of variable length) means an address of the process that wrote it;
+another process that follows it ends by a segmentation fault. Constructors of tensors (`TensorData`) and of chunk types
+(`ChunkType`) ask here, and so do executors and clients before they map a chunk of shared memory as an array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+
+__all__ = ["refuse_pointers"]
+
+_KINDS = "biufcmMSU"  # booleans, numbers, times, text of a fixed length
+
+
+def refuse_pointers(dtype: np.dtype[Any], where: str = "") -> None:
+    """Raise for a dtype whose elements are not plain bytes of a fixed length.
+
+    Parameters
+    ----------
+    where
+        Place in the user's text, appended to the message.
+
+    Raises
+    ------
+    UnsupportedError
+        For objects and text of variable length, also within records, and for dtypes of other libraries.
+
+    Examples
+    --------
+    >>> refuse_pointers(np.dtype([("name", "U8"), ("mass", float)]))
+    >>> refuse_pointers(np.dtype([("owner", object)]))
+    Traceback (most recent call last):
+    ...
+    jmars.errors.UnsupportedError: an array of dtype [('owner', 'O')] cannot be distributed: ...
+    """
+    if (dtype.kind in _KINDS or dtype.type is np.void) and not dtype.hasobject and dtype.subdtype is None:
+        return
+    raise UnsupportedError(
+        f"an array of dtype {dtype} cannot be distributed{where}: the processes of a cluster share plain bytes "
+        "(numbers, booleans, times, text of a fixed length, records of these), and its elements are "
+        f"{_elements(dtype)}. {_advice(dtype)}"
+    )
+
+
+def _elements(dtype: np.dtype[Any]) -> str:
+    """What the elements are instead."""
+    if dtype.subdtype is not None:
+        return "arrays"
+    if not dtype.hasobject:
+        return f"of a type of {type(dtype).__module__.partition('.')[0]}"
+    return "pointers that only one process can follow"
+
+
+def _advice(dtype: np.dtype[Any]) -> str:
+    """What the user may do about it."""
+    if dtype.kind == "T":
+        return 'Convert it to text of a fixed length, x.astype("U20"), or x.astype("U") of a NumPy array'
+    if dtype.subdtype is not None:
+        return f"Use dtype {dtype.base} and one axis more"
+    return (
+        "Use another dtype, as x.astype(float); Python objects travel as arguments and results of jmars.remote.spawn, "
+        "and np.asarray(x) computes with them in this process"
+    )
