@@ -66,8 +66,8 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
     program
         What an operand does.
     backend
-        "numpy"; "numexpr" or "llvm", wherever these do as NumPy does; or "auto": machine code where the program says
-        so, else by measured cost.
+        "numpy"; "numexpr" or "llvm", wherever these give NumPy's bits; "llvm-fast", wherever there is machine code; or
+        "auto": machine code where the program says so, else by measured cost.
 
     Examples
     --------
@@ -191,8 +191,8 @@ def _compile_region(program: Program, region: Region, types: list[ChunkType], ba
         head = steps[number]
         assert isinstance(head, Generate)
         heads.append(Head(head, first + number, _argument(program, number)))
-    if middle is not None and (backend == "llvm" or (backend == "auto" and program.jit)):
-        native = native_pipeline(heads, middle, tail, types)
+    if middle is not None and (backend in ("llvm", "llvm-fast") or (backend == "auto" and program.jit)):
+        native = native_pipeline(heads, middle, tail, types, program.fast or backend == "llvm-fast")
         if native is not None:
             return native, "llvm"
     run = pipeline(heads, middle, tail, types, in_numexpr)

@@ -64,6 +64,6 @@ def _advice(dtype: np.dtype[Any]) -> str:
     if dtype.subdtype is not None:
         return f"Use dtype {dtype.base} and one axis more"
     return (
-        "Use another dtype, as x.astype(float); Python objects travel as arguments and results of jmars.remote.spawn, "
-        "and np.asarray(x) computes with them in this process"
+        "Use another dtype, or convert it with astype; Python objects travel as arguments and results of "
+        "jmars.remote.spawn, and NumPy computes with them in this process, np.asarray(x)"
     )

@@ -20,6 +20,7 @@ from jmars.kernels.blocks import BLOCK_SIZE, Blocks
 from jmars.kernels.expression import Expression
 from jmars.kernels.machine_code import llvm_there, load
 from jmars.kernels.numpy_backend import whole_function
+from jmars.kernels.operations import is_exact
 from jmars.kernels.pipeline import LONE_BLOCK, MIDDLE, Head, Run, Stop, interrupted, pipeline
 from jmars.kernels.program import ChunkType, Elementwise, Reduce
 from jmars.kernels.reducers import UfuncReducer
@@ -90,9 +91,14 @@ def _routine(expression: Expression, pattern: Pattern, state: np.dtype[Any] | No
 
 
 def native_pipeline(
-    heads: Sequence[Head], middle: Elementwise, tail: Reduce | None, types: list[ChunkType]
+    heads: Sequence[Head], middle: Elementwise, tail: Reduce | None, types: list[ChunkType], fast: bool = False
 ) -> Run | None:
-    """As `pipeline`; None where the region has no machine code."""
+    """As `pipeline`; None where the region has no machine code.
+
+    `fast` allows formulas, whose last bits are not NumPy's.
+    """
+    if not fast and not is_exact(middle.expression):
+        return None
     made = {head.value for head in heads}
     shapes = [types[v].shape for v in middle.inputs]
     kept = tuple(1 if tail and axis in tail.axes else n for axis, n in enumerate(middle.output.shape))

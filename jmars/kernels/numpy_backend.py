@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from jmars.kernels.angles import own_loop
 from jmars.kernels.expression import CONSTANT, Expression, Node
 
 __all__ = ["Body", "block_body", "whole_function"]
@@ -29,12 +28,6 @@ class Body:
 
     run: Callable[..., None]
     buffers: tuple[np.dtype[Any], ...]  # dtype of each buffer; all have the block's shape
-
-
-def _function(name: str, node: Node) -> Callable[..., Any]:
-    """NumPy's, or ours of the same name where that is faster."""
-    own = own_loop(name) if node.dtype == np.dtype("f8") else None
-    return own if own is not None else getattr(np, name)
 
 
 class _Writer:
@@ -68,7 +61,7 @@ class _Writer:
             case "real" | "imag":
                 return f"{args}.{node.op}"
         name, _, part = node.op.partition(".")
-        return f"{self.bound('f', _function(name, node))}({args})" + (f"[{int(part)}]" if part else "")
+        return f"{self.bound('f', getattr(np, name))}({args})" + (f"[{int(part)}]" if part else "")
 
     def write(self, node: Node, target: str) -> None:
         """A line that writes a node to the array `target`."""
@@ -80,7 +73,7 @@ class _Writer:
             self.lines.append(f"copyto({target}, {self.value(node)}, 'unsafe')")
         else:
             out = f"out={target}" if node.op in _KEYWORD_OUT else target
-            self.lines.append(f"{self.bound('f', _function(node.op, node))}({args}, {out})")
+            self.lines.append(f"{self.bound('f', getattr(np, node.op))}({args}, {out})")
 
     def bound(self, kind: str, thing: Any) -> str:
         name = f"{kind}{len(self.scope)}"

@@ -18,7 +18,7 @@ from jmars.kernels.code import Code, Value, kind_of
 from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.formulas import FORMULAS
 
-__all__ = ["converted", "lane_code", "loop_dtypes"]
+__all__ = ["converted", "is_exact", "lane_code", "loop_dtypes"]
 
 DType = np.dtype[Any]
 _BOOL = np.dtype("?")
@@ -176,6 +176,11 @@ def loop_dtypes(op: str, args: tuple[DType, ...], out: DType) -> tuple[DType, ..
     except TypeError:
         return None
     return tuple(found) if found[-1] == out else None
+
+
+def is_exact(expression: Expression) -> bool:
+    """Whether machine code gives NumPy's bits: no formula stands in the expression."""
+    return not any(node.op in FORMULAS for node in expression.nodes)
 
 
 def lane_code(expression: Expression, code: Code, inputs: Sequence[Value]) -> Value | None:

@@ -201,8 +201,7 @@ class Program:
     --------
     >>> f8 = np.dtype("f8")
     >>> chunk = ChunkType((4,), f8)
-    >>> from jmars.kernels.dtypes import refuse_pointers
-from jmars.kernels.expression import Node
+    >>> from jmars.kernels.expression import Node
     >>> double = single("add", (chunk,), Elementwise(Expression((f8,), (Node("add", (0, 0), f8),)), (0,), chunk))
     >>> program_text(double)
     'x0 + x0'
@@ -216,6 +215,7 @@ from jmars.kernels.expression import Node
     members: tuple[int, ...] = ()  # which of the fused operands each step is of; empty where there is one
     fused: int = 1  # how many operands were fused; of some of them no step may be left
     jit: bool = False  # whether it runs as machine code where an executor can make some
+    fast: bool = False  # whether machine code may be off from NumPy's values by the last bits
 
     @property
     def takes_args(self) -> bool:

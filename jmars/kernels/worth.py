@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from jmars.kernels.angles import own_loop
 from jmars.kernels.blocks import BLOCK_SIZE
 from jmars.kernels.expression import CONSTANT, Expression
 from jmars.kernels.formulas import FORMULAS
 from jmars.kernels.fusing import regions
 from jmars.kernels.machine_code import llvm_there
+from jmars.kernels.operations import is_exact
 from jmars.kernels.program import Elementwise, Program
 from jmars.kernels.routines import elementwise_text
 
@@ -28,9 +28,8 @@ COMPILING = 0.05  # seconds of an executor, once: the library is loaded, a kerne
 WORTH = 2  # times what compiling takes must be saved
 
 # ns per element that machine code saves; measured in cache, float64, AMD EPYC (AVX-512), numpy 2.4.6, llvmlite 0.50
-_SAVED = {"sin": 0.85, "cos": 0.85, "sqrt": 0.7, "where": 0.4, "reciprocal": 0.3, "sign": 0.4, "copysign": 0.4}
+_SAVED = {"sin": 8.0, "cos": 8.0, "sqrt": 0.7, "where": 0.4, "reciprocal": 0.3, "sign": 0.4, "copysign": 0.4}
 _SAVED |= dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not", "heaviside"), 0.5)
-_CALLED = 8.0  # sine and cosine where NumPy calls the C library for them
 _PLAIN = 0.15  # other operations: they write to the cache and read again
 _SHORT = -0.4  # a formula of float32: NumPy's own are in float32, ours in float64
 
@@ -51,8 +50,7 @@ def saved(expression: Expression) -> float:
         if node.op in FORMULAS and node.dtype.itemsize < 8:
             total += _SHORT
         elif node.op in FORMULAS:
-            called = node.op in ("sin", "cos") and own_loop(node.op) is None
-            total += _CALLED if called else _SAVED.get(node.op, 0.0)
+            total += _SAVED.get(node.op, 0.0)
         elif node.op != CONSTANT:
             total += _SAVED.get(node.op, _PLAIN)
     return total / 1e9
@@ -70,37 +68,43 @@ def marked(
     counts
         How many operands each has.
     mode
-        "on": all that can be; "auto": those worth it; "off": none.
+        "on": all that can be with NumPy's bits; "auto": those of them that are worth it; "fast": those worth it, also
+        where a formula is only near NumPy's value (formulas.py); "off": none.
     workers
         Executors; each of them compiles.
     room
         Bytes that one of them may take; None for any number.
     """
     scarce = room is not None and room < 8 * LLVM_BYTES
-    if mode == "off" or not llvm_there() or (mode == "auto" and scarce):
+    if mode == "off" or not llvm_there() or (mode != "on" and scarce):
         return list(programs)
     # seconds of all operands; chunks of other shapes run the same code
     gain: defaultdict[Expression, float] = defaultdict(float)
+    fast = mode == "fast"
     for program, count in zip(programs, counts, strict=True):
-        for part in _parts(program):
+        for part in _parts(program, fast):
             gain[part.expression] += max(saved(part.expression), 0.0) * part.output.size * count
     least = WORTH * COMPILING * workers
 
     def shall(program: Program) -> bool:
-        pays = mode == "on" or any(gain[part.expression] > least for part in _parts(program))
-        return pays and _can(program)
+        pays = mode == "on" or any(gain[part.expression] > least for part in _parts(program, fast))
+        return pays and _can(program, fast)
 
-    return [replace(program, jit=True) if shall(program) else program for program in programs]
+    return [replace(program, jit=True, fast=fast) if shall(program) else program for program in programs]
 
 
 @lru_cache(maxsize=4096)
-def _parts(program: Program) -> list[Elementwise]:
-    """What of a program may be machine code."""
+def _parts(program: Program, fast: bool) -> list[Elementwise]:
+    """Steps of a program that may be machine code."""
     steps = (program.steps[one.middle] for one in regions(program.steps, len(program.inputs)) if one.middle is not None)
-    return [step for step in steps if isinstance(step, Elementwise) and step.output.size > BLOCK_SIZE]
+    return [
+        step
+        for step in steps
+        if isinstance(step, Elementwise) and step.output.size > BLOCK_SIZE and (fast or is_exact(step.expression))
+    ]
 
 
-def _can(program: Program) -> bool:
+def _can(program: Program, fast: bool) -> bool:
     """Whether some of it can be."""
     own = ((False, True),)
-    return any(elementwise_text(one.expression, own * len(one.expression.inputs)) for one in _parts(program))
+    return any(elementwise_text(one.expression, own * len(one.expression.inputs)) for one in _parts(program, fast))

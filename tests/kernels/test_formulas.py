@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from jmars.kernels import ChunkType, compile_program
-from jmars.kernels.angles import own_loop
 from jmars.kernels.expression import Expression, Node
 from jmars.kernels.formulas import FARTHEST, FORMULAS, ULPS
 from jmars.kernels.program import Elementwise, Program, single
@@ -46,7 +45,7 @@ def test_a_formula_keeps_its_distance(op, dtype):
     x = arguments(dtype)
     if op in ("sin", "cos"):
         x = x[~(np.abs(x) > FARTHEST)]  # one more, and NumPy would compute the block
-    kernel = compile_program(unary(op, dtype, x.size), "llvm")
+    kernel = compile_program(unary(op, dtype, x.size), "llvm-fast")
     assert kernel.backend == "llvm"
     out = np.full(x.size, 77, dtype)
     with np.errstate(all="ignore"):
@@ -67,8 +66,8 @@ def test_a_formula_keeps_its_distance(op, dtype):
 def test_angles_beyond_the_farthest_are_numpys():
     x = np.linspace(-10, 10, SIZE)
     x[[5, 70_000, 90_000]] = 2.0**46, -1e300, np.inf
-    kernel = compile_program(unary("cos", x.dtype, x.size), "llvm")
+    kernel = compile_program(unary("cos", x.dtype, x.size), "llvm-fast")
     out = np.empty_like(x)
     with np.errstate(invalid="ignore"):
         kernel(out, [x])
-        np.testing.assert_array_equal(out, (own_loop("cos") or np.cos)(x))
+        np.testing.assert_array_equal(out, np.cos(x))

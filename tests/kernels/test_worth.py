@@ -30,28 +30,36 @@ def which(*programs: Program, counts: list[int], mode: str = "auto", room: int |
 
 
 def test_what_saves_more_than_compiling_costs():
+    invert, root = unary("reciprocal", 10**6), unary("sqrt", 10**6)
+    assert which(invert, root, counts=[100, 200]) == [False, False]  # 0.03 s and 0.14 s
+    assert which(invert, root, counts=[1000, 200]) == [True, False]  # 0.3 s
+
+
+def test_formulas_only_where_fast_is_asked_for():
     sine, root = unary("sin", 10**6), unary("sqrt", 10**6)
-    assert which(sine, root, counts=[10, 200]) == [False, False]  # 0.009 s and 0.14 s
-    assert which(sine, root, counts=[1000, 200]) == [True, False]  # 0.85 s
-    assert which(unary("sin", 10**6, F4), counts=[10**6]) == [False]  # NumPy's own are faster there
+    for mode in ("auto", "on"):
+        assert which(sine, root, counts=[1000, 1000], mode=mode) == [False, True]
+    assert which(sine, root, counts=[10, 1000], mode="fast") == [False, True]  # 0.08 s
+    assert which(sine, root, counts=[1000, 1000], mode="fast") == [True, True]  # 8 s
+    assert which(unary("sin", 10**6, F4), counts=[10**6], mode="fast") == [False]  # NumPy's own are faster there
 
 
 def test_chunks_of_all_shapes_count_together():
     """A last chunk that is shorter runs the same code, else it would be what the others wait for."""
-    assert which(unary("sin", 10**6), unary("sin", 20_000), counts=[1000, 1]) == [True, True]
-    assert which(unary("sin", 10**6), unary("cos", 20_000), counts=[1000, 1]) == [True, False]
+    assert which(unary("sqrt", 10**6), unary("sqrt", 20_000), counts=[1000, 1]) == [True, True]
+    assert which(unary("sqrt", 10**6), unary("sign", 20_000), counts=[1000, 1]) == [True, False]
 
 
 def test_what_a_switch_says():
-    sine, small, other = unary("sin", 10**6), unary("sin", 1000), unary("negative", 10**6, C16)
-    assert which(sine, small, other, counts=[1, 1, 1], mode="on") == [True, False, False]
-    assert which(sine, counts=[10**6], mode="off") == [False]
+    root, small, other = unary("sqrt", 10**6), unary("sqrt", 1000), unary("negative", 10**6, C16)
+    assert which(root, small, other, counts=[1, 1, 1], mode="on") == [True, False, False]
+    assert which(root, counts=[10**6], mode="off") == [False]
 
 
 def test_not_where_memory_is_scarce_or_llvm_is_missing(monkeypatch):
-    sine = unary("sin", 10**6)
-    assert which(sine, counts=[1000], room=8 * LLVM_BYTES) == [True]
-    assert which(sine, counts=[1000], room=8 * LLVM_BYTES - 1) == [False]
+    root = unary("sqrt", 10**6)
+    assert which(root, counts=[1000], room=8 * LLVM_BYTES) == [True]
+    assert which(root, counts=[1000], room=8 * LLVM_BYTES - 1) == [False]
     monkeypatch.setattr(worth, "llvm_there", lambda: False)
-    assert which(sine, counts=[1000]) == [False]
-    assert which(sine, counts=[1000], mode="on") == [False]
+    assert which(root, counts=[1000]) == [False]
+    assert which(root, counts=[1000], mode="on") == [False]

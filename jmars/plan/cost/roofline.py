@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from jmars.kernels.expression import CONSTANT
+from jmars.kernels.operations import is_exact
 from jmars.kernels.program import Call, Combine, Elementwise, Generate, Program, Reduce, Step
 
 __all__ = ["prior"]
@@ -50,7 +51,7 @@ def _seconds(step: Step, program: Program, size: int) -> float:
     elements = step.output.size
     if isinstance(step, Elementwise):
         nodes = [node for node in step.expression.nodes if node.op != CONSTANT]
-        if program.jit:
+        if program.jit and (program.fast or is_exact(step.expression)):
             return elements * math.fsum(_FORMULA if node.op in _ELEMENT else _NATIVE for node in nodes)
         return elements * math.fsum(_ELEMENT.get(node.op, _CHEAP) for node in nodes)
     if isinstance(step, Generate):

@@ -70,7 +70,7 @@ def signature(program: Program) -> Signature:
     for step in program.steps:
         digest.update(_text(step).encode())
     if program.jit:
-        digest.update(b"jit")
+        digest.update(b"jit fast" if program.fast else b"jit")
     size = sum(one.nbytes for one in program.inputs) + sum(step.output.nbytes for step in program.steps)
     return Signature(f"{family} {digest.hexdigest()}", family, _products(program) or size)
 
