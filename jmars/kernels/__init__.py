@@ -10,11 +10,10 @@ In reading order:
 - unsized.py: chunks whose size is known only when they are there
 - blocks.py: cutting a chunk into blocks that fit the cache
 - scratch.py: block buffers of one thread
-- angles.py: sine and cosine of our own
 - numpy_backend.py: expressions as generated NumPy calls
 - numexpr_backend.py: expressions as numexpr programs, where those equal NumPy
 - code.py: LLVM's language, written by operators
-- formulas.py: sin, cos, exp, log, ... without branches
+- formulas.py: sin, cos, exp, log, ... without branches, for `jit="fast"`
 - operations.py: what each NumPy operation is in LLVM's language
 - routines.py: loops around an expression, sums in NumPy's order
 - machine_code.py: such text compiled for this machine, and loaded

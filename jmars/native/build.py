@@ -68,4 +68,4 @@ def build(target: Path = LIBRARY) -> str:
 
 def _without(target: Path, why: str) -> str:
     target.unlink(missing_ok=True)
-    return f"jmars is built without its C kernels, plans are made by Python, sines by NumPy: {why}"
+    return f"jmars is built without its C kernels, plans are made by Python: {why}"

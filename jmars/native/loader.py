@@ -1,6 +1,6 @@
 """Whether the C kernels are used: "c" or "python", decided once in a process, when it is first asked.
 
-A wheel made without a compiler has no library: plans are made in Python, sines by NumPy. JMARS_NATIVE=0 asks for that;
+A wheel made without a compiler has no library: plans are made in Python. JMARS_NATIVE=0 asks for that;
 JMARS_NATIVE=1 asks for C, and it is an error where that cannot be had. A library that is there and cannot be used gives
 one warning.
 """
@@ -88,7 +88,7 @@ def _choose(wish: str, path: Path) -> ctypes.CDLL | None:
             why = f"{path} cannot be loaded ({error}); `{_REBUILD}` makes it anew"
         if not wish:
             warnings.warn(
-                f"plans are made in Python and sines by NumPy, several times slower: {why}",
+                f"plans are made in Python, several times slower: {why}",
                 RuntimeWarning,
                 stacklevel=2,
             )

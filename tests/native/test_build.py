@@ -35,7 +35,7 @@ def test_without_a_compiler_one_line_says_so(native: Path, monkeypatch: pytest.M
     target.write_text("old")
     monkeypatch.setattr(build.shutil, "which", lambda name: None)
     told = build.build(target)
-    assert "sines by NumPy" in told and "there is no C compiler" in told and "\n" not in told
+    assert "plans are made by Python" in told and "there is no C compiler" in told and "\n" not in told
     assert not target.exists()
 
 
@@ -62,7 +62,7 @@ def test_a_library_of_other_sources_is_left_alone_with_a_warning(native: Path) -
 def test_a_library_that_cannot_be_loaded_is_left_alone_with_a_warning(tmp_path: Path) -> None:
     target = tmp_path / "kernels.so"
     target.write_text("no library")
-    with pytest.warns(RuntimeWarning, match="sines by NumPy, several times slower: .* cannot be loaded"):
+    with pytest.warns(RuntimeWarning, match="made in Python, several times slower: .* cannot be loaded"):
         assert loader._choose("", target) is None
 
 
