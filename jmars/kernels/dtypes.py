@@ -29,7 +29,7 @@ def refuse_pointers(dtype: np.dtype[Any], where: str = "") -> None:
     Raises
     ------
     UnsupportedError
-        For objects and text of variable length, also within records, and for dtypes of other libraries.
+        For objects and text of variable length, also within records, for void, and for dtypes of other libraries.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def refuse_pointers(dtype: np.dtype[Any], where: str = "") -> None:
     ...
     jmars.errors.UnsupportedError: an array of dtype [('owner', 'O')] cannot be distributed: ...
     """
-    if (dtype.kind in _KINDS or dtype.type is np.void) and not dtype.hasobject and dtype.subdtype is None:
+    if (dtype.kind in _KINDS or dtype.names) and not dtype.hasobject:
         return
     raise UnsupportedError(
         f"an array of dtype {dtype} cannot be distributed{where}: the processes of a cluster share plain bytes "
@@ -53,7 +53,8 @@ def _elements(dtype: np.dtype[Any]) -> str:
     if dtype.subdtype is not None:
         return "arrays"
     if not dtype.hasobject:
-        return f"of a type of {type(dtype).__module__.partition('.')[0]}"
+        library = type(dtype).__module__.partition(".")[0]
+        return "bytes of no type" if dtype.type is np.void else f"of a type of {library}"
     return "pointers that only one process can follow"
 
 

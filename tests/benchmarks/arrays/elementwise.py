@@ -3,8 +3,8 @@
     python -m tests.benchmarks.arrays.elementwise [--rounds 15]
 
 Chunks of 1 Mi float64 from 0 to 10. `NumPy's own` is NumPy by hand in blocks that stay in the cache; `blocks` are ours;
-`machine code` needs llvmlite (extra `jit`) and, for the sine, the switch `jit="fast"`. All take turns in each round, and
-the medians are printed, in ns an element.
+`machine code` needs llvmlite (extra `jit`) and, for the sine, the switch `jit="fast"`. All take turns in each round,
+and the medians are printed, in ns an element.
 """
 
 from __future__ import annotations

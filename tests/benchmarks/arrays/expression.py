@@ -3,11 +3,12 @@
     python -m tests.benchmarks.arrays.expression [--elements 1e8] [--rounds 7] [--check]
 
 x and y are float64, from 0 to 10, drawn once on the cluster; the others compute with copies of the same numbers in
-memory of their own. The sine is NumPy's, but for `jmars, fast` (switch `jit="fast"`). All have two threads or two workers of one thread, and run one after the other in each round. By
-hand: NumPy in blocks that stay in the cache, and numexpr, the faster of the two; dask.array: its threads, which pass
-chunks for nothing. `triad` is `a = b + 3 c` by machine code on two threads, the most bytes a second that a loop moves
-here; a sum moves 16 bytes an element. Every run of ours is a job of its own, from submission to the value. CPU is that
-of all threads and processes, which says more where the machine has other things to do; the goals are compared in both.
+memory of their own. The sine is NumPy's, but for `jmars, fast` (switch `jit="fast"`). All have two threads or two
+workers of one thread, and run one after the other in each round. By hand: NumPy in blocks that stay in the cache, and
+numexpr, the faster of the two; dask.array: its threads, which pass chunks for nothing. `triad` is `a = b + 3 c` by
+machine code on two threads, the most bytes a second that a loop moves here; a sum moves 16 bytes an element. Every run
+of ours is a job of its own, from submission to the value. CPU is that of all threads and processes, which says more
+where the machine has other things to do; the goals are compared in both.
 
 Goals: at least 0.8 of the speed by hand and as fast as dask.array; with formulas (extra `jit`, `jit="fast"`) 0.7 of the
 triad's bandwidth and 5 times dask.array. `--check` fails when one is missed, in seconds.
