@@ -1,21 +1,23 @@
-"""A graph that runs: seed 002's engine.
+"""A dataflow engine: graphs of vertices and data that run once or many times.
 
 Build a graph by names, finish it, run instances of it:
 
 build_time  GraphBuilder: vertices, dependencies, conditions, formulas
 run_time    Graph instances, closures, executors, channels, pools of instances
 
-The same counting without processors, for graphs of which only the order matters; the scheduler runs on it:
+The same dependency counting without processors, for graphs of operands; the scheduler runs on it:
 
-graph       what all runs of a graph share, frozen
-counters    one run: missing inputs, readers left
-lending     instances lent to one run at a time
-pool        counters lent out, reset and used again
+flow_graph  the frozen part that all runs of a graph share
+counters    one run: missing inputs and remaining readers
+lending     lends instances to one run at a time
+pool        a pool of counters
+
+Source: docs/explanation/seeds.md, "A dataflow engine".
 """
 
 from jmars.flow.build_time import DependencyBuilder, GraphBuilder, VertexBuilder
 from jmars.flow.counters import Counters
-from jmars.flow.graph import FlowGraph
+from jmars.flow.flow_graph import FlowGraph
 from jmars.flow.pool import Pool
 from jmars.flow.run_time import (
     AsyncioExecutor,

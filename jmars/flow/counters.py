@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jmars.errors import GraphError
-from jmars.flow.graph import FlowGraph
+from jmars.flow.flow_graph import FlowGraph
 
 __all__ = ["Counters"]
 

@@ -8,7 +8,7 @@ Source: seed 002, "Execution Lifecycle": instances are used exclusively, reset, 
 from __future__ import annotations
 
 from jmars.flow.counters import Counters
-from jmars.flow.graph import FlowGraph
+from jmars.flow.flow_graph import FlowGraph
 from jmars.flow.lending import Lending
 
 __all__ = ["Pool"]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag, gather_rows
 
-__all__ = ["ancestors", "is_topological", "levels", "topological"]
+__all__ = ["ancestors", "levels", "topological"]
 
 _NARROW = 96  # vertices; below this a NumPy sweep of one level costs more than a loop over lists
 _PATIENCE = 32  # narrow levels swept before giving up on NumPy
@@ -58,17 +58,6 @@ def levels(dag: Dag) -> NDArray[np.int64]:
 def topological(dag: Dag) -> NDArray[np.int64]:
     """The vertices so that each stands behind its predecessors, by level and then by index, shape (n,)."""
     return np.argsort(levels(dag), kind="stable")
-
-
-def is_topological(dag: Dag, order: ArrayLike) -> bool:
-    """Whether `order` holds every vertex once, each behind its predecessors."""
-    vertices = np.asarray(order, np.int64)
-    if len(vertices) != dag.n or not np.array_equal(np.sort(vertices), np.arange(dag.n)):
-        return False
-    position = np.empty(dag.n, np.int64)
-    position[vertices] = np.arange(dag.n)
-    starts, ends = dag.edges()
-    return bool(np.all(position[starts] < position[ends]))
 
 
 def ancestors(dag: Dag, targets: ArrayLike) -> NDArray[np.bool_]:

@@ -1,7 +1,7 @@
 """Which programs are worth machine code: those whose expressions save more time in a run than compiling takes.
 
 `marked` is asked with the graph as it will run, so what a run computes by depends on the graph and the machine, never
-on how long something took. Used by optimize/pipeline.py.
+on how long something took. Used by optimize/passes.py.
 Source: RUNTIME 2.5, "numba compiled in the background for chains that run on 100 MB or more".
 """
 

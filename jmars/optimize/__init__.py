@@ -1,44 +1,44 @@
-"""Graph to graph.
+"""Compiles a tensor graph to the chunk graph that runs: passes from graph to graph.
 
-pipeline  the passes in order: `compile_graph`
-merge     tensors that must be equal are computed once
-sources   what is cut out of random doubles is drawn by itself
-tileables  elementwise tensors cut alike become one
-tile      tensors to chunks
-prune     chunks that no result needs go
-chains    operands in a single line become one
-regions   operands that run in one pass over blocks become one
-colors    operands of one of Mars's colours become one
-joining   groups of operands made one operand each
-redraw    cheap sources are drawn by each of their readers
-drawing   what drawing costs
-priority  which of two ready operands runs first
-rebuild   what prune and joining have in common
-decompose  a fused operand taken apart again
-nodes     the nodes of a graph that unfolds while it runs
-stages    which part of such a graph can run now
+passes                 all passes in order: `compile_graph`
+common_subexpressions  equal tensors are computed once
+slice_pushdown         slices of random arrays are generated without the whole array
+tensor_fusion          elementwise tensors with equal chunks become one tensor
+tile                   tensors to chunks
+prune                  drops chunks that no result needs
+chains                 fuses operands in a line without branches
+regions                fuses operands that run in one pass over blocks
+colors                 fuses operands of one colour, Mars's rule
+fuse_groups            builds the graph in which each group of operands is one operand
+rematerialise          cheap sources are generated again by each reader
+generation_cost        seconds to generate a chunk
+priority               ranks operands: the lower rank runs first
+rebuild                renumbers the arrays of a chunk graph
+decompose              the inverse of fusion
+unfolding_nodes        nodes of a graph that unfolds while it runs
+unfolding              stages of such a graph
 """
 
 from jmars.optimize.chains import fuse_chains
 from jmars.optimize.colors import colors, fuse_colors
-from jmars.optimize.merge import merge_equal
-from jmars.optimize.pipeline import Compiled, compile_graph
+from jmars.optimize.common_subexpressions import merge_equal
+from jmars.optimize.passes import Compiled, compile_graph
 from jmars.optimize.priority import ranks
 from jmars.optimize.prune import prune
-from jmars.optimize.regions import Limits, fuse_regions
+from jmars.optimize.regions import FusionLimits, fuse_regions
+from jmars.optimize.tensor_fusion import fuse_tensors
 from jmars.optimize.tile import TooManyOperandsError, tile
-from jmars.optimize.tileables import fuse_tileables
 
 __all__ = [
     "Compiled",
-    "Limits",
+    "FusionLimits",
     "TooManyOperandsError",
     "colors",
     "compile_graph",
     "fuse_chains",
     "fuse_colors",
     "fuse_regions",
-    "fuse_tileables",
+    "fuse_tensors",
     "merge_equal",
     "prune",
     "ranks",

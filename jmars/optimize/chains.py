@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.optimize.joining import Joined, join
+from jmars.optimize.fuse_groups import FusedGraph, fuse_groups
 from jmars.optimize.rebuild import is_open, readers
 from jmars.tensor.chunk import ChunkGraph
 
@@ -21,7 +21,7 @@ LONGEST = 1000  # operands; what a kernel of more saves is less than a thousandt
 Ints = NDArray[np.int64]
 
 
-def fuse_chains(graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.integer] | None = None) -> Joined:
+def fuse_chains(graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.integer] | None = None) -> FusedGraph:
     """The graph with each line of operands as one operand.
 
     An operand that is part of a result may end a line and never stands inside one, so its chunk stays. A stored chunk
@@ -37,7 +37,7 @@ def fuse_chains(graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.int
     apart : shape (graph.n,)
         Rows of different numbers (devices, workers asked for) never join.
     """
-    return join(graph, lines(graph.n, graph.input_idx, readers(graph), is_open(graph), longest, apart))
+    return fuse_groups(graph, lines(graph.n, graph.input_idx, readers(graph), is_open(graph), longest, apart))
 
 
 def lines(

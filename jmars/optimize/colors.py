@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.graph.dag import Dag
-from jmars.optimize.joining import Joined, join
+from jmars.optimize.fuse_groups import FusedGraph, fuse_groups
 from jmars.optimize.rebuild import is_open, readers
-from jmars.optimize.regions import Limits, flows, grown, operations
+from jmars.optimize.regions import FusionLimits, flows, grown, operations
 from jmars.tensor.chunk import ChunkGraph
 
 __all__ = ["BROADCASTER", "SAME", "colors", "fuse_colors"]
@@ -32,8 +32,8 @@ Ints = NDArray[np.int64]
 
 
 def fuse_colors(
-    graph: ChunkGraph, limits: Limits | None = None, workers: int = 1, apart: NDArray[np.integer] | None = None
-) -> Joined:
+    graph: ChunkGraph, limits: FusionLimits | None = None, workers: int = 1, apart: NDArray[np.integer] | None = None
+) -> FusedGraph:
     """The graph with operands of one colour as one operand, as far as one chunk comes of it.
 
     Parameters
@@ -55,9 +55,9 @@ def fuse_colors(
     joins = color[src] == color[dst]
     if apart is not None:
         joins &= apart[src] == apart[dst]
-    limits = limits or Limits()
+    limits = limits or FusionLimits()
     limits = replace(limits, whole=limits.ops)  # held until it was read, as in a subtask of Mars
-    return join(graph, grown(graph, joins, is_open(graph), operations(graph), held, limits))
+    return fuse_groups(graph, grown(graph, joins, is_open(graph), operations(graph), held, limits))
 
 
 def colors(

@@ -12,13 +12,13 @@ import numpy as np
 
 from jmars.graph.dag import group_by
 from jmars.kernels.program import Program
-from jmars.optimize.joining import Composition, Joined
+from jmars.optimize.fuse_groups import Composition, FusedGraph
 from jmars.tensor.chunk import ChunkGraph
 
 __all__ = ["decompose"]
 
 
-def decompose(joined: Joined) -> ChunkGraph:
+def decompose(joined: FusedGraph) -> ChunkGraph:
     """The graph that was joined, row for row; its programs are numbered in the order of their first use."""
     fused, n = joined.graph, len(joined.group)
     ptr, idx = group_by(joined.group.astype(np.int64), np.arange(n), fused.n)

@@ -20,11 +20,11 @@ from jmars.graph.dag import group_by
 from jmars.kernels.fusing import Region, regions
 from jmars.kernels.program import Call, Elementwise, Generate, Program, Reduce
 from jmars.optimize.chains import lines, resolved
-from jmars.optimize.joining import Joined, join
+from jmars.optimize.fuse_groups import FusedGraph, fuse_groups
 from jmars.optimize.rebuild import is_open, readers
 from jmars.tensor.chunk import ChunkGraph
 
-__all__ = ["Limits", "flows", "fuse_regions", "grown", "joined_lines", "operations"]
+__all__ = ["FusionLimits", "flows", "fuse_regions", "grown", "joined_lines", "operations"]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -32,7 +32,7 @@ ROUNDS = 32  # passes over what is read several times; deeper nests are taken on
 
 
 @dataclass(frozen=True)
-class Limits:
+class FusionLimits:
     """What one fused operand may have."""
 
     ops: int = 32  # operations: numexpr's time to compile grows faster than their number
@@ -43,10 +43,10 @@ class Limits:
 
 def fuse_regions(
     graph: ChunkGraph,
-    limits: Limits | None = None,
+    limits: FusionLimits | None = None,
     workers: int = 1,
     apart: NDArray[np.integer] | None = None,
-) -> Joined:
+) -> FusedGraph:
     """The graph with each region as one operand, then each line of what is left.
 
     Parameters
@@ -68,8 +68,10 @@ def fuse_regions(
     joins &= ~(heavy & few[graph.layer])[graph.input_idx]
     if apart is not None:
         joins &= apart[graph.input_idx] == apart[readers(graph)]
-    root = grown(graph, joins, is_open(graph), operations(graph), np.where(whole, graph.nbytes, 0), limits or Limits())
-    return join(graph, joined_lines(graph, root, apart))
+    root = grown(
+        graph, joins, is_open(graph), operations(graph), np.where(whole, graph.nbytes, 0), limits or FusionLimits()
+    )
+    return fuse_groups(graph, joined_lines(graph, root, apart))
 
 
 def joined_lines(graph: ChunkGraph, root: Ints, apart: NDArray[np.integer] | None = None) -> Ints:
@@ -80,7 +82,7 @@ def joined_lines(graph: ChunkGraph, root: Ints, apart: NDArray[np.integer] | Non
     return lines(graph.n, edges // graph.n, edges % graph.n, is_open(graph), apart=apart)[root]
 
 
-def grown(graph: ChunkGraph, joins: Bools, inner: Bools, ops: Ints, held: Ints, limits: Limits) -> Ints:
+def grown(graph: ChunkGraph, joins: Bools, inner: Bools, ops: Ints, held: Ints, limits: FusionLimits) -> Ints:
     """The row that gives the output of each row's group, itself where it joins none, shape (graph.n,).
 
     Parameters
@@ -138,7 +140,9 @@ def grown(graph: ChunkGraph, joins: Bools, inner: Bools, ops: Ints, held: Ints, 
     return _one_by_one(graph, root, again, inner, ops, held, limits) if len(again) else root
 
 
-def _one_by_one(graph: ChunkGraph, root: Ints, rows: Ints, inner: Bools, ops: Ints, held: Ints, limits: Limits) -> Ints:
+def _one_by_one(
+    graph: ChunkGraph, root: Ints, rows: Ints, inner: Bools, ops: Ints, held: Ints, limits: FusionLimits
+) -> Ints:
     """`root` with the groups of `rows` grown again, each row joining only where there is room.
 
     An input that two groups read in turn may be counted twice for one of them, which then ends a little early.

@@ -22,15 +22,15 @@ __all__ = ["Phases", "phase_of"]
 
 _PACKAGE = str(Path(__file__).parents[1])
 _PHASES = {  # files of ours by what runs there; the innermost frame that is listed tells
-    "optimize/merge.py": "equal tensors are merged",
-    "optimize/tileables.py": "tensors are fused",
+    "optimize/common_subexpressions.py": "equal tensors are merged",
+    "optimize/tensor_fusion.py": "tensors are fused",
     "optimize/tile.py": "tensors are cut into chunks",
     "optimize/prune.py": "what nobody needs is dropped",
     "optimize/regions.py": "operands are fused",
     "optimize/chains.py": "operands are fused",
     "optimize/colors.py": "operands are fused",
-    "optimize/stages.py": "the next part of the graph is unfolded",
-    "optimize/pipeline.py": "the graph is compiled",
+    "optimize/unfolding.py": "the next part of the graph is unfolded",
+    "optimize/passes.py": "the graph is compiled",
     "plan/choice/one_host.py": "orders are tried in virtual time",
     "plan/simulation/simulate.py": "orders are tried in virtual time",
     "plan/cost/annotate.py": "costs are looked up",

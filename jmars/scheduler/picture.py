@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.optimize.pipeline import Compiled
+from jmars.optimize.passes import Compiled
 from jmars.plan.plan import Plan
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.source_line import SourceLine

@@ -1,7 +1,7 @@
 """The stages of one job: what it prepares next, and which of its tensors lie here between two stages.
 
-`Stages` joins what optimize/stages.py decides with the chunks of ChunkMetaActor: tensors that a later stage reads are
-kept under names of the job, and dropped as soon as no stage to come needs them. GraphActor runs one stage after the
+`Stages` joins what optimize/unfolding.py decides with the chunks of ChunkMetaActor: tensors that a later stage reads
+are kept under names of the job, and dropped as soon as no stage to come needs them. GraphActor runs one stage after the
 other. Source: CAPABILITIES S0.3 (stages of a task).
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.optimize.stages import Stage, Unfolding, told_splits
+from jmars.optimize.unfolding import Stage, Unfolding, told_splits
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.surroundings import ReadChunk

@@ -129,7 +129,7 @@ class TensorGraph:
 
     @property
     def unfolds(self) -> bool:
-        """Whether parts of the graph are known only during the run, so that the job has stages (optimize/stages.py)."""
+        """Whether parts of the graph are known only during the run: the job has stages (optimize/unfolding.py)."""
         return any(op.dynamic for op in self.operands) or any(self.metas[k].unsettled for k in self.results)
 
     def arrays(self) -> list[tuple[int, np.ndarray[Any, Any], Splits]]:

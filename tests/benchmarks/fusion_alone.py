@@ -28,7 +28,7 @@ from machine import this_machine
 import jmars.tensor as mt
 from jmars.kernels import compile_program
 from jmars.optimize import compile_graph
-from jmars.optimize.pipeline import Compiled
+from jmars.optimize.passes import Compiled
 from jmars.tensor.tensor_graph import TensorGraph
 from jmars.units import format_bytes
 

@@ -47,3 +47,14 @@ def wavefront(side: int) -> Dag:
     src = np.concatenate([i[:-1].ravel(), i[:, :-1].ravel()])
     dst = np.concatenate([i[1:].ravel(), i[:, 1:].ravel()])
     return Dag.from_edges(side * side, src, dst)
+
+
+def is_topological(dag: Dag, order) -> bool:
+    """Whether `order` holds every vertex once, each behind its predecessors."""
+    vertices = np.asarray(order, np.int64)
+    if len(vertices) != dag.n or not np.array_equal(np.sort(vertices), np.arange(dag.n)):
+        return False
+    position = np.empty(dag.n, np.int64)
+    position[vertices] = np.arange(dag.n)
+    starts, ends = dag.edges()
+    return bool(np.all(position[starts] < position[ends]))

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 
 from jmars.errors import GraphError
-from jmars.graph import Dag, ancestors, is_topological, levels, topological
-from tests.graph.examples import edge_lists
+from jmars.graph import Dag, ancestors, levels, topological
+from tests.graph.examples import edge_lists, is_topological
 
 
 def by_definition(n, pairs):

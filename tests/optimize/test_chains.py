@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from jmars.graph import Dag
 from jmars.kernels.fusing import compose
-from jmars.optimize import joining
+from jmars.optimize import fuse_groups
 from jmars.optimize.chains import fuse_chains
 from tests.graph.examples import dags
 from tests.optimize.examples import chunk_graph, labels, values
@@ -58,7 +58,7 @@ def test_the_documented_example():
 
 def test_equal_lines_are_fused_once(monkeypatch):
     calls = []
-    monkeypatch.setattr(joining, "compose", lambda programs, reads: calls.append(reads) or compose(programs, reads))
+    monkeypatch.setattr(fuse_groups, "compose", lambda programs, reads: calls.append(reads) or compose(programs, reads))
     first = np.arange(0, 3_000, 3)
     dag = Dag.from_edges(3_000, np.concatenate([first, first + 1]), np.concatenate([first + 1, first + 2]))
     after = fuse_chains(chunk_graph(dag, ["rand", "add", "sum"] * 1_000)).graph

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from jmars.graph import Dag, levels
 from jmars.optimize.colors import colors, fuse_colors
-from jmars.optimize.regions import Limits
+from jmars.optimize.regions import FusionLimits
 from tests.graph.examples import dags, tree, wavefront
 from tests.optimize.kinds import graph_of, graphs, values
 
@@ -70,7 +70,7 @@ def test_the_graph_of_colours_has_no_cycle(dag, same, broadcaster, data):
 def test_values_stay_and_nothing_leaves_but_the_output(drawn, room):
     before, dag, _, results, stored = drawn
     color = colors(dag)
-    joined = fuse_colors(before, Limits(room=room))
+    joined = fuse_colors(before, FusionLimits(room=room))
     after, group = joined.graph, joined.group
     assert values(after) == values(before)
     for row in range(after.n):
@@ -92,5 +92,5 @@ def test_a_pair_of_functions_becomes_one_operand():
 def test_what_comes_of_one_source_alone_is_one_colour_and_cut_by_the_limits():
     dag = wavefront(6)  # Mars runs all of it on one worker, too
     assert len(classes(colors(dag))) == 1
-    joined = fuse_colors(graph_of(dag, ["turn"] * 36), Limits(ops=4))
+    joined = fuse_colors(graph_of(dag, ["turn"] * 36), FusionLimits(ops=4))
     assert np.bincount(joined.group).max() <= 4

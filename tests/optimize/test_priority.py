@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jmars.errors import GraphError
-from jmars.graph import is_topological, levels
+from jmars.graph import levels
 from jmars.optimize.priority import ORDERS, depth_first, mars, ranks
-from tests.graph.examples import dags, tree
+from tests.graph.examples import dags, is_topological, tree
 
 
 @given(dags(), st.data())

@@ -12,10 +12,10 @@ from jmars.optimize import regions
 from jmars.optimize.chains import fuse_chains
 from jmars.optimize.colors import fuse_colors
 from jmars.optimize.rebuild import is_open
-from jmars.optimize.regions import Limits, fuse_regions
+from jmars.optimize.regions import FusionLimits, fuse_regions
 from tests.optimize.kinds import graph_of, graphs, values
 
-UNLIMITED = Limits(10**6, 10**6)
+UNLIMITED = FusionLimits(10**6, 10**6)
 
 
 def label(graph, row):
@@ -64,7 +64,7 @@ def test_row_by_row_gives_the_same_regions(drawn):
 @given(graphs(), st.integers(1, 6), st.integers(1, 4), st.none() | st.integers(24, 300))
 def test_values_stay_limits_hold_and_nothing_leaves_but_the_output(drawn, ops, inputs, room):
     before, dag, _, results, stored = drawn
-    joined = fuse_regions(before, Limits(ops, inputs, room=room))
+    joined = fuse_regions(before, FusionLimits(ops, inputs, room=room))
     after, group = joined.graph, joined.group
     assert values(after) == values(before)
     users = np.repeat(np.arange(after.n), np.diff(after.input_ptr))
@@ -79,9 +79,9 @@ def test_values_stay_limits_hold_and_nothing_leaves_but_the_output(drawn, ops, i
 @given(graphs(), st.integers(1, 6), st.integers(1, 4), st.none() | st.integers(24, 300))
 def test_no_region_exceeds_its_limits(drawn, ops, inputs, room):
     graph = drawn[0]
-    none, limits = np.zeros(graph.n, np.int64), Limits(ops, inputs, room=room)
+    none, limits = np.zeros(graph.n, np.int64), FusionLimits(ops, inputs, room=room)
     root = regions.grown(graph, regions.flows(graph), is_open(graph), none + 1, none, limits)
-    joined = regions.join(graph, root)
+    joined = regions.fuse_groups(graph, root)
     after, size = joined.graph, np.bincount(joined.group)
     for row in np.flatnonzero(size > 1).tolist():
         assert size[row] <= ops and len(after.inputs(row)) <= inputs
@@ -93,7 +93,7 @@ def test_no_region_exceeds_its_limits(drawn, ops, inputs, room):
 def test_a_region_needs_no_memory_beside_inputs_and_output_that_lines_do_not(drawn):
     graph = drawn[0]
     root = regions.grown(graph, regions.flows(graph), is_open(graph), *(np.zeros(graph.n, np.int64),) * 2, UNLIMITED)
-    assert regions.join(graph, root).graph.work.tolist() == [0] * len(set(root.tolist()))
+    assert regions.fuse_groups(graph, root).graph.work.tolist() == [0] * len(set(root.tolist()))
 
 
 def test_a_diamond_under_a_sum_is_one_operand():
@@ -150,8 +150,8 @@ def test_no_more_functions_are_held_than_the_limit_says(drawn, whole):
     joins = regions.flows(graph, lambda program: program.name in ("add", "make", "turn"))
     turns = np.array([program.name == "turn" for program in graph.programs] + [False])[graph.program]
     held = np.where(turns, graph.nbytes, 0)
-    root = regions.grown(graph, joins, is_open(graph), 0 * held, held, Limits(10**6, 10**6, whole))
-    joined = regions.join(graph, root)
+    root = regions.grown(graph, joins, is_open(graph), 0 * held, held, FusionLimits(10**6, 10**6, whole))
+    joined = regions.fuse_groups(graph, root)
     assert np.all(joined.graph.work <= whole * 24) and values(joined.graph) == values(graph)
     inside = np.flatnonzero((root != np.arange(graph.n)) & turns)
     assert np.bincount(root[inside], minlength=1).max() <= whole
@@ -164,7 +164,9 @@ def test_a_function_heads_a_line():
     ]
 
 
-@pytest.mark.parametrize(("limits", "left"), [(Limits(ops=8), 2), (Limits(inputs=5), 2), (Limits(room=24 * 10), 2)])
+@pytest.mark.parametrize(
+    ("limits", "left"), [(FusionLimits(ops=8), 2), (FusionLimits(inputs=5), 2), (FusionLimits(room=24 * 10), 2)]
+)
 def test_a_sum_of_sixteen_held_chunks_is_cut_where_its_limits_are(limits, left):
     # 16 held chunks, added one after the other: every add brings one more input
     held = list(range(16))

@@ -3,7 +3,7 @@
 import numpy as np
 
 import jmars.tensor as mt
-from jmars.optimize.stages import Unfolding
+from jmars.optimize.unfolding import Unfolding
 from jmars.tensor.tensor_graph import TensorGraph
 
 

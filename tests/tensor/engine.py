@@ -10,7 +10,7 @@ import numpy as np
 
 from jmars.kernels import compile_program
 from jmars.kernels.program import Program
-from jmars.optimize.stages import Stage, Unfolding
+from jmars.optimize.unfolding import Stage, Unfolding
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.operand import Splits, TensorData, TensorMeta
 from jmars.tensor.tensor_graph import TensorGraph

@@ -27,7 +27,7 @@ from jmars.client.plans.words import comparison, summary
 from jmars.config import config
 from jmars.deploy.memory import usable_cores
 from jmars.errors import GraphError
-from jmars.optimize.pipeline import Compiled
+from jmars.optimize.passes import Compiled
 from jmars.plan.choice.explain import picture
 from jmars.plan.cost.annotate import one_host
 from jmars.plan.cost.profile import Profile

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jmars.client.plans.recut import recut
-from jmars.optimize.pipeline import Compiled, compile_graph
-from jmars.optimize.stages import Unfolding
+from jmars.optimize.passes import Compiled, compile_graph
+from jmars.optimize.unfolding import Unfolding
 from jmars.plan.cost.annotate import annotate
 from jmars.plan.cost.profile import Profile
 from jmars.plan.plan_graph import PlanGraph

@@ -1,12 +1,12 @@
-"""A graph under construction, and what is left of it when it is finished.
+"""Graphs under construction, and their finished form.
 
-structure   the frozen rows that all instances share
-plan        the structure, and how each vertex is made
-declare     what a vertex declares: dependencies and outputs
-library     vertices that come ready made: const, alias, select
-expression  formulas as vertices
-checks      what is refused as a graph is finished
-builder     GraphBuilder
+graph_structure  the frozen rows that all instances share
+blueprint        the structure, and the processor of each vertex
+declare          dependencies and outputs of a vertex
+library          ready-made vertices: const, alias, select
+expressions      formulas as vertices
+checks           errors found when a graph is finished
+builder          GraphBuilder
 """
 
 from jmars.flow.build_time.builder import GraphBuilder

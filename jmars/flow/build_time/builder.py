@@ -10,11 +10,11 @@ from typing import Any, Self
 
 from jmars.errors import GraphError
 from jmars.flow.build_time import library
+from jmars.flow.build_time.blueprint import GraphPlan, VertexPlan
 from jmars.flow.build_time.checks import check
 from jmars.flow.build_time.declare import VertexBuilder
-from jmars.flow.build_time.expression import add_expression
-from jmars.flow.build_time.plan import GraphPlan, VertexPlan
-from jmars.flow.build_time.structure import Edge, Structure
+from jmars.flow.build_time.expressions import add_expression
+from jmars.flow.build_time.graph_structure import Edge, Structure
 from jmars.flow.run_time.instance import Graph
 from jmars.flow.run_time.processor import GraphProcessor, processor_of
 

@@ -20,9 +20,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from jmars.errors import GraphError, NotReadyError
-from jmars.flow.build_time.structure import ALWAYS, NEVER, Structure
+from jmars.flow.build_time.graph_structure import ALWAYS, NEVER, Structure
 from jmars.flow.run_time.loans import CALLER, Loans
-from jmars.flow.run_time.why import path_to
+from jmars.flow.run_time.unready import path_to
 
 __all__ = ["Activation"]
 
@@ -49,7 +49,7 @@ class Activation:
 
     Examples
     --------
-    >>> from jmars.flow.build_time.structure import Edge
+    >>> from jmars.flow.build_time.graph_structure import Edge
     >>> c_of_a_and_b = Structure(("a", "b", "c"), ("add",), (Edge(0, 0), Edge(0, 1)), ((2,),))
     >>> run = Activation(c_of_a_and_b)
     >>> run.release(0, 3), run.release(1, 4), run.request([2])

@@ -18,12 +18,12 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from jmars.errors import GraphError, NotReadyError
-from jmars.flow.build_time.plan import GraphPlan
+from jmars.flow.build_time.blueprint import GraphPlan
 from jmars.flow.run_time.activation import Activation
 from jmars.flow.run_time.closure import Closure
-from jmars.flow.run_time.executor import Executor, InlineExecutor
+from jmars.flow.run_time.executors import Executor, InlineExecutor
 from jmars.flow.run_time.nodes import GraphData, GraphVertex
-from jmars.flow.run_time.why import why_not_ready
+from jmars.flow.run_time.unready import why_not_ready
 
 __all__ = ["Graph"]
 

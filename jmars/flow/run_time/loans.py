@@ -8,7 +8,7 @@ Source: seed 002 (the engine's `declare_mutable`); PLANNING 6.1, last paragraph:
 from __future__ import annotations
 
 from jmars.errors import GraphError
-from jmars.flow.build_time.structure import Structure
+from jmars.flow.build_time.graph_structure import Structure
 
 __all__ = ["CALLER", "Loans"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jmars.flow.run_time.channel import Channel
+from jmars.flow.run_time.value_channel import Channel
 
 if TYPE_CHECKING:
-    from jmars.flow.build_time.plan import VertexPlan
+    from jmars.flow.build_time.blueprint import VertexPlan
     from jmars.flow.run_time.instance import Graph
     from jmars.flow.run_time.processor import GraphProcessor
 

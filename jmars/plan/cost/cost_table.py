@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-__all__ = ["Costs", "Known", "is_positive", "newest", "size_class"]
+__all__ = ["CostTable", "KnownCost", "is_positive", "newest", "size_class"]
 
 STEPS = 4  # size classes to a doubling
 
 
 @dataclass
-class Known:
+class KnownCost:
     """What is known of one program at one size class."""
 
     size: float  # bytes
@@ -26,7 +26,7 @@ class Known:
     first: bool = True  # seen in one job only, or only on memory that was touched for the first time
 
 
-class Costs:
+class CostTable:
     """What is known of each key, by size class.
 
     Attributes
@@ -38,19 +38,19 @@ class Costs:
 
     Examples
     --------
-    >>> costs = Costs()
+    >>> costs = CostTable()
     >>> costs.take({"add": "8000.0 0.5 7 0", "sin": "8.0 0.25 7 0"})
     >>> costs.of("add"), costs.of("cos")
-    ({52: Known(size=8000.0, seconds=0.5, when=7, first=False)}, {})
+    ({52: KnownCost(size=8000.0, seconds=0.5, when=7, first=False)}, {})
     >>> costs.stored, costs.as_data(["add"])
     ({'sin': '8.0 0.25 7 0'}, {'add': '8000.0 0.5 7 0'})
     """
 
     def __init__(self) -> None:
-        self.known: dict[str, dict[int, Known]] = {}
+        self.known: dict[str, dict[int, KnownCost]] = {}
         self.stored: dict[str, Any] = {}
 
-    def of(self, key: str) -> dict[int, Known]:
+    def of(self, key: str) -> dict[int, KnownCost]:
         """What is known of a key; empty where that is nothing."""
         found, rows = self.known.get(key), self.stored.get(key)
         if found is None and rows is not None:
@@ -58,7 +58,7 @@ class Costs:
             self.stored.pop(key, None)
         return {} if found is None else found
 
-    def made(self, key: str) -> dict[int, Known]:
+    def made(self, key: str) -> dict[int, KnownCost]:
         """The same, where more can be put in."""
         return self.known.setdefault(key, self.of(key))
 
@@ -104,7 +104,7 @@ class Costs:
         return len(self.known) + len(self.stored)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Costs) and _all(self) == _all(other)
+        return isinstance(other, CostTable) and _all(self) == _all(other)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
@@ -130,22 +130,22 @@ def is_positive(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and 0 < value < math.inf
 
 
-def _all(costs: Costs) -> dict[str, dict[int, Known]]:
+def _all(costs: CostTable) -> dict[str, dict[int, KnownCost]]:
     return {key: costs.of(key) for key in costs if costs.of(key)}
 
 
-def _text(classes: dict[int, Known]) -> str:
+def _text(classes: dict[int, KnownCost]) -> str:
     known = list(classes.values())
     return ", ".join(f"{float(one.size)!r} {float(one.seconds)!r} {one.when} {int(one.first)}" for one in known)
 
 
-def _read(rows: Any) -> dict[int, Known]:
+def _read(rows: Any) -> dict[int, KnownCost]:
     """What a file holds of one key."""
-    found: dict[int, Known] = {}
+    found: dict[int, KnownCost] = {}
     for row in _rows(rows):
         if len(row) == 4 and all(map(is_positive, row[:2])):
             when = int(row[2]) if is_positive(row[2]) else 0
-            known = Known(float(row[0]), float(row[1]), when, bool(row[3]))
+            known = KnownCost(float(row[0]), float(row[1]), when, bool(row[3]))
             found[size_class(known.size)] = known
     return found
 

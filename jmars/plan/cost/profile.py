@@ -16,10 +16,10 @@ from typing import Any
 
 from jmars.errors import ClusterError
 from jmars.plan.cost.accuracy import Accuracy
-from jmars.plan.cost.cost_table import Costs, Known, is_positive, newest, size_class
+from jmars.plan.cost.cost_table import CostTable, KnownCost, is_positive, newest, size_class
 from jmars.plan.cost.profile_file import costs_file, read, update
 
-__all__ = ["Known", "Profile"]
+__all__ = ["KnownCost", "Profile"]
 
 NEWEST = 0.3  # share of the newest job in what is known
 _HOST = ("dispatch", "disk", "touch", "scale", "busy")  # what is known of the host itself
@@ -62,7 +62,7 @@ class Profile:
     (0.008, None)
     """
 
-    costs: Costs = field(default_factory=Costs)
+    costs: CostTable = field(default_factory=CostTable)
     dispatch: float = 10e-6
     disk: float = 1e9
     touch: float = 0.3e-9
@@ -95,7 +95,7 @@ class Profile:
         known = classes.get(number)
         self.changed.add(key)
         if known is None or (known.first and (not fresh or seconds < known.seconds)):
-            classes[number] = Known(nbytes, seconds, when, first=known is None or fresh > 0)
+            classes[number] = KnownCost(nbytes, seconds, when, first=known is None or fresh > 0)
             return
         known.when = max(when, known.when)
         if fresh and not known.first:

@@ -1,6 +1,6 @@
 """The nodes of a graph that unfolds: who reads whom, what is known by now, and what took the place of dynamic ones.
 
-`Nodes` is the table that `stages.Unfolding` decides with; it holds what something still reads and no more.
+`UnfoldingNodes` is the table that `stages.Unfolding` decides with; it holds what something still reads and no more.
 Source: CAPABILITIES S0.3.
 """
 
@@ -18,12 +18,12 @@ from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.tensor_graph import Stored, TensorGraph
 from jmars.tensor.unknown import Origin, Unknown, axis_length, resolved
 
-__all__ = ["Nodes", "told_splits"]
+__all__ = ["UnfoldingNodes", "told_splits"]
 
 Array = np.ndarray[Any, Any]
 
 
-class Nodes:
+class UnfoldingNodes:
     """Nodes by number; those that are put in later have higher ones."""
 
     def __init__(self, graph: TensorGraph) -> None:

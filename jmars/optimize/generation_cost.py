@@ -18,7 +18,7 @@ from jmars.tensor.ops.random.cells import Cells
 from jmars.tensor.ops.random.doubles import open_doubles, run_axis
 from jmars.tensor.ops.random.draws import open_draws
 
-__all__ = ["drawing", "of_doubles"]
+__all__ = ["doubles_seconds", "generation_seconds"]
 
 # ns an element
 _OPERATION = 0.3  # of an expression; NumPy's transcendental ones are not taken
@@ -34,7 +34,7 @@ _RUN = {"c": 5.0, "python": 2_000.0}  # ns to go to where a run of doubles begin
 
 
 @lru_cache(maxsize=4096)
-def drawing(program: Program) -> float | None:
+def generation_seconds(program: Program) -> float | None:
     """Seconds in which an operand of a program draws its chunk; None where it reads anything, or is not known.
 
     Examples
@@ -42,7 +42,7 @@ def drawing(program: Program) -> float | None:
     >>> import numpy as np
     >>> from jmars.kernels.program import ChunkType, single
     >>> million = ChunkType((1_000_000,), np.dtype("f8"))
-    >>> f"{drawing(single('arange', (), Generate(open_arange, (0.0, 1.0), million, True))):.4f} s"
+    >>> f"{generation_seconds(single('arange', (), Generate(open_arange, (0.0, 1.0), million, True))):.4f} s"
     '0.0008 s'
     """
     if program.inputs:
@@ -57,7 +57,7 @@ def drawing(program: Program) -> float | None:
     return total / 1e9 if total < math.inf else None
 
 
-def of_doubles(shape: tuple[int, ...], chunks: Splits, whole: tuple[int, ...]) -> float:
+def doubles_seconds(shape: tuple[int, ...], chunks: Splits, whole: tuple[int, ...]) -> float:
     """Seconds in which an array of doubles, part of one of shape `whole`, is drawn, one chunk after the other."""
     first = tuple(lengths[0] for lengths in chunks)  # as most of them are
     each = _PLACED[open_doubles] + _going(first, whole)

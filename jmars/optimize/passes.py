@@ -20,15 +20,15 @@ from jmars.graph.dag import Dag
 from jmars.kernels.worth import marked
 from jmars.optimize.chains import fuse_chains
 from jmars.optimize.colors import fuse_colors
-from jmars.optimize.joining import Joined
-from jmars.optimize.merge import merge_equal
+from jmars.optimize.common_subexpressions import merge_equal
+from jmars.optimize.fuse_groups import FusedGraph
 from jmars.optimize.priority import ORDERS, ranks
 from jmars.optimize.prune import prune
-from jmars.optimize.redraw import Redrawn, redraw
-from jmars.optimize.regions import Limits, fuse_regions
-from jmars.optimize.sources import drawn_apart
+from jmars.optimize.regions import FusionLimits, fuse_regions
+from jmars.optimize.rematerialise import Rematerialised, rematerialise
+from jmars.optimize.slice_pushdown import push_down_slices
+from jmars.optimize.tensor_fusion import fuse_tensors
 from jmars.optimize.tile import tile
-from jmars.optimize.tileables import fuse_tileables
 from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.tensor_graph import TensorGraph
@@ -66,7 +66,7 @@ class Compiled:
     rank: NDArray[np.int64]
     unfused: TensorGraph
     fused: list[int]
-    _copied: tuple[NDArray[np.int32], Redrawn] | None = None  # row of each of `tiled` before redrawing, and that
+    _copied: tuple[NDArray[np.int32], Rematerialised] | None = None  # row of each of `tiled` before redrawing, and that
 
     def members(self, operand: int) -> list[int]:
         """Rows of `tiled` that a row of `after` is made of, in the order of its program's members."""
@@ -132,14 +132,14 @@ def compile_graph(
     """
     switch = TASK_DEFAULTS | checked({name: value for name, value in config.items() if name in TASK_DEFAULTS})
     go_on = check or _always
-    limits = Limits(room=room)
+    limits = FusionLimits(room=room)
     if switch["optimize_tileable_graph"]:
         graph = merge_equal(graph)
     if switch["fuse_enabled"] and switch["redraw"]:
-        graph = drawn_apart(graph)
+        graph = push_down_slices(graph)
     unfused, fused = graph, list(range(len(graph.operands)))
     if switch["fuse_enabled"] and switch["fuse_tileable"]:
-        graph, fused = fuse_tileables(graph, limits)
+        graph, fused = fuse_tensors(graph, limits)
     go_on()
     tiled = after = tile(graph, check, most)
     group = np.arange(tiled.n, dtype=np.int32)
@@ -152,7 +152,7 @@ def compile_graph(
         after, group = joined.graph, np.append(joined.group, np.int32(-1))[group]  # -1, pruned, reads the end
     copied = None
     if switch["fuse_enabled"] and switch["redraw"]:
-        redrawn = redraw(after, None if room is None else 2 * room * workers)  # `room` is half of a share
+        redrawn = rematerialise(after, None if room is None else 2 * room * workers)  # `room` is half of a share
         if redrawn is not None:
             copied = group, redrawn
             after, group = redrawn.graph, np.append(redrawn.first, np.int32(-1))[group]
@@ -164,7 +164,7 @@ def compile_graph(
     return Compiled(tiled, after, dag, group, ranks(dag, after.nbytes, order), unfused, fused, copied)
 
 
-def _fused(graph: ChunkGraph, mode: str, limits: Limits, workers: int) -> Joined:
+def _fused(graph: ChunkGraph, mode: str, limits: FusionLimits, workers: int) -> FusedGraph:
     """The graph fused by one of the switch's three rules."""
     if mode == "chain":
         return fuse_chains(graph)

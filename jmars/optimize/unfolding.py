@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.optimize.nodes import Nodes, told_splits
+from jmars.optimize.unfolding_nodes import UnfoldingNodes, told_splits
 from jmars.tensor.operand import Operand, Splits
 from jmars.tensor.tensor_graph import Stored, TensorGraph
 
@@ -54,7 +54,7 @@ class Stage:
     dropped: list[int]
 
 
-class Unfolding(Nodes):
+class Unfolding(UnfoldingNodes):
     """A submitted graph on its way through its stages.
 
     Examples

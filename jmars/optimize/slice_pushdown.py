@@ -17,8 +17,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.optimize.drawing import of_doubles
-from jmars.optimize.redraw import HELD, STORED
+from jmars.optimize.generation_cost import doubles_seconds
+from jmars.optimize.rematerialise import HELD, STORED
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.ops.chunks.rechunk import Rechunk
@@ -27,13 +27,13 @@ from jmars.tensor.ops.index.basic_indexing import Slice
 from jmars.tensor.ops.random.draws import Doubles
 from jmars.tensor.tensor_graph import TensorGraph
 
-__all__ = ["Part", "drawn_apart"]
+__all__ = ["RandomSlice", "push_down_slices"]
 
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Part(Operand):
+class RandomSlice(Operand):
     """Some of the doubles of an array, drawn by themselves; its line is that of who cut them out."""
 
     source: Doubles
@@ -51,7 +51,7 @@ class Part(Operand):
         return self.source.tile_part(builder, output, self.label, self.whole, self.begin)
 
 
-def drawn_apart(graph: TensorGraph) -> TensorGraph:
+def push_down_slices(graph: TensorGraph) -> TensorGraph:
     """The graph with parts of doubles drawn by themselves where that is cheaper; `graph` itself if nothing is."""
     if not any(isinstance(operand, Doubles) for operand in graph.operands):
         return graph
@@ -68,7 +68,7 @@ def drawn_apart(graph: TensorGraph) -> TensorGraph:
         source, begin = parts[k]
         doubles = operands[source]
         assert isinstance(doubles, Doubles)
-        operands[k] = Part(doubles, now.metas[source].shape, begin, line=operands[k].line)
+        operands[k] = RandomSlice(doubles, now.metas[source].shape, begin, line=operands[k].line)
         inputs[k] = ()
     return _reached(TensorGraph(operands, inputs, now.metas, now.results))
 
@@ -114,9 +114,9 @@ def _pays(graph: TensorGraph, readers: Sequence[Sequence[int]], source: int, par
     wanted = [k for k in parts if k in asked or any(reader not in inside for reader in readers[k])]
     alone = source not in asked and all(reader in inside for reader in readers[source])
     meta = graph.metas[source]
-    kept = math.prod(meta.shape) * 8 * STORED + (of_doubles(meta.shape, meta.chunks, meta.shape) if alone else 0.0)
+    kept = math.prod(meta.shape) * 8 * STORED + (doubles_seconds(meta.shape, meta.chunks, meta.shape) if alone else 0.0)
     kept += sum(math.prod(graph.metas[k].shape) * 8 * HELD for k in wanted)
-    return sum(of_doubles(graph.metas[k].shape, graph.metas[k].chunks, meta.shape) for k in wanted) < kept
+    return sum(doubles_seconds(graph.metas[k].shape, graph.metas[k].chunks, meta.shape) for k in wanted) < kept
 
 
 def _uncut(graph: TensorGraph) -> TensorGraph:

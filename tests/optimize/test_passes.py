@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.graph import is_topological
 from jmars.optimize import compile_graph
 from jmars.tensor.tensor_graph import TensorGraph
+from tests.graph.examples import is_topological
 from tests.optimize.examples import labels, last_chunk, tensor, values
 
 SWITCHES = ("optimize_tileable_graph", "optimize_chunk_graph", "fuse_enabled")

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jmars.kernels.fusing import joined_expression
-from jmars.optimize.regions import Limits
+from jmars.optimize.regions import FusionLimits
 from jmars.tensor.operand import Operand, TensorMeta
 from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
 from jmars.tensor.tensor_graph import TensorGraph
 
-__all__ = ["FusedElementwise", "fuse_tileables"]
+__all__ = ["FusedElementwise", "fuse_tensors"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class FusedElementwise(ElementwiseOperand):
     name: ClassVar[str] = "fused elementwise"
 
 
-def fuse_tileables(graph: TensorGraph, limits: Limits | None = None) -> tuple[TensorGraph, list[int]]:
+def fuse_tensors(graph: TensorGraph, limits: FusionLimits | None = None) -> tuple[TensorGraph, list[int]]:
     """The graph with each group of elementwise tensors as one.
 
     Parameters
@@ -45,7 +45,7 @@ def fuse_tileables(graph: TensorGraph, limits: Limits | None = None) -> tuple[Te
     list of int
         New number of each operand.
     """
-    root = _roots(graph, limits or Limits())
+    root = _roots(graph, limits or FusionLimits())
     members: dict[int, list[int]] = {}
     for k, end in enumerate(root):
         members.setdefault(end, []).append(k)
@@ -65,7 +65,7 @@ def fuse_tileables(graph: TensorGraph, limits: Limits | None = None) -> tuple[Te
     return fused, [number[end] for end in root]
 
 
-def _roots(graph: TensorGraph, limits: Limits) -> list[int]:
+def _roots(graph: TensorGraph, limits: FusionLimits) -> list[int]:
     """The operand that gives what each operand's group gives."""
     readers: list[list[int]] = [[] for _ in graph.operands]
     for k, read in enumerate(graph.inputs):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import GraphError
-from jmars.optimize.stages import Unfolding, told_splits
+from jmars.optimize.unfolding import Unfolding, told_splits
 from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.operand import TensorData, new_data

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.optimize import compile_graph
-from jmars.optimize.regions import Limits
-from jmars.optimize.tileables import fuse_tileables
+from jmars.optimize.regions import FusionLimits
+from jmars.optimize.tensor_fusion import fuse_tensors
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.optimize.test_values import evaluate, expressions
 
@@ -27,7 +27,7 @@ def graph_of(*tensors):
 
 def fused(*tensors):
     """Labels of the fused graph's operands, those that are held left out."""
-    graph, _ = fuse_tileables(graph_of(*tensors))
+    graph, _ = fuse_tensors(graph_of(*tensors))
     return [operand.label for operand in graph.operands if operand.label != "stored"]
 
 
@@ -56,13 +56,13 @@ def test_other_cuts_do_not_join():
     assert sorted(fused((x + 1) * (row + 1))) == ["add", "add+multiply"]  # the row has another shape
 
 
-@pytest.mark.parametrize("limits", [Limits(ops=2), Limits(inputs=2), Limits(room=5 * 8 * 3)])
+@pytest.mark.parametrize("limits", [FusionLimits(ops=2), FusionLimits(inputs=2), FusionLimits(room=5 * 8 * 3)])
 def test_limits_hold(limits):
     arrays = [held(20) for _ in range(6)]
     total = arrays[0]
     for array in arrays[1:]:
         total = total + array
-    graph, _ = fuse_tileables(graph_of(total), limits)
+    graph, _ = fuse_tensors(graph_of(total), limits)
     joined = [k for k, operand in enumerate(graph.operands) if "add" in operand.label]
     assert len(joined) > 1
     for k in joined:

@@ -9,7 +9,7 @@ import jmars.tensor as mt
 from jmars.kernels import ChunkType
 from jmars.kernels.program import Call, Generate, single
 from jmars.optimize import compile_graph
-from jmars.optimize.drawing import drawing
+from jmars.optimize.generation_cost import generation_seconds
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.ops.create.ranges import open_arange
 from jmars.tensor.tensor_graph import TensorGraph
@@ -73,18 +73,20 @@ def test_the_smallest_chunks_are_stored_since_opening_a_stream_costs_more():
 def test_short_runs_of_doubles_are_dear_where_numpy_goes_to_each(monkeypatch):
     x = uniform((200_000, 60), (20_000, 30))  # runs of 30 of a row of 60: 0.9 ns a double in C, 70 with NumPy
     for name, stored in (("c", False), ("python", True)):
-        monkeypatch.setattr("jmars.optimize.drawing.backend", lambda name=name: name)
-        drawing.cache_clear()
+        monkeypatch.setattr("jmars.optimize.generation_cost.backend", lambda name=name: name)
+        generation_seconds.cache_clear()
         assert ("random" in labels(compiled(anomaly(x)).after)) == stored
         narrow = uniform((200_000, 60), (20_000, 60))[100:, 5:25]
         assert any("random[...]" in one for one in labels(compiled(narrow.max()).after)) != stored
-    drawing.cache_clear()
+    generation_seconds.cache_clear()
 
 
 def test_files_and_functions_have_no_known_cost():
     chunk = ChunkType((1000,), np.dtype("f8"))
-    assert drawing(single("arange", (), Generate(open_arange, (0.0, 1.0), chunk, True))) == pytest.approx(8e-7)
-    assert drawing(single("load", (), Generate(print, (), chunk))) is None
+    assert generation_seconds(single("arange", (), Generate(open_arange, (0.0, 1.0), chunk, True))) == pytest.approx(
+        8e-7
+    )
+    assert generation_seconds(single("load", (), Generate(print, (), chunk))) is None
 
 
 def test_each_operand_knows_all_that_it_is_made_of():
@@ -150,8 +152,8 @@ ENDS = [
 @pytest.fixture
 def values(monkeypatch):
     """Values of tensors with redrawing or without, where it is cheap even for small chunks; and the graphs that ran."""
-    monkeypatch.setattr("jmars.optimize.redraw.STORED", 1e-6)
-    monkeypatch.setattr("jmars.optimize.sources.STORED", 1e-6)
+    monkeypatch.setattr("jmars.optimize.rematerialise.STORED", 1e-6)
+    monkeypatch.setattr("jmars.optimize.slice_pushdown.STORED", 1e-6)
     graphs = []
 
     def run(wanted, on):

@@ -21,7 +21,7 @@ from jmars.kernels.program import Program
 from jmars.optimize.rebuild import rebuilt
 from jmars.tensor.chunk import ChunkGraph
 
-__all__ = ["Composition", "Joined", "join"]
+__all__ = ["Composition", "FusedGraph", "fuse_groups"]
 
 Ints = NDArray[np.int64]
 
@@ -35,7 +35,7 @@ class Composition:
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class FusedGraph:
     """A graph whose groups became operands.
 
     Attributes
@@ -56,7 +56,7 @@ class Joined:
     layer: NDArray[np.int32]
 
 
-def join(graph: ChunkGraph, root: Ints) -> Joined:
+def fuse_groups(graph: ChunkGraph, root: Ints) -> FusedGraph:
     """One operand for each group.
 
     Parameters
@@ -69,7 +69,7 @@ def join(graph: ChunkGraph, root: Ints) -> Joined:
 
     Returns
     -------
-    Joined
+    FusedGraph
         `graph` itself if no row joins another. Members of a group stand in their old order, and so do their arguments.
     """
     rows = np.flatnonzero(root == np.arange(graph.n))
@@ -77,7 +77,7 @@ def join(graph: ChunkGraph, root: Ints) -> Joined:
     number[rows] = np.arange(len(rows), dtype=np.int32)
     group = number[root]
     if len(rows) == graph.n:
-        return Joined(graph, group, {}, graph.layer)
+        return FusedGraph(graph, group, {}, graph.layer)
     size = np.bincount(group, minlength=len(rows))
     inside = np.flatnonzero(size[group] > 1)
     _, members = group_by(group[inside].astype(np.int64), inside, len(rows))
@@ -105,7 +105,7 @@ def join(graph: ChunkGraph, root: Ints) -> Joined:
         args = _joined_args(graph.args, rows, many.tolist(), start.tolist(), members.tolist())
     after = rebuilt(graph, group, rows, ptr, idx, programs, program, args)
     parts = {int(after.program[many[k]]): one for k, one in zip(first.tolist(), made, strict=True)}
-    return Joined(after, group, parts, graph.layer)
+    return FusedGraph(after, group, parts, graph.layer)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from jmars.graph import Dag
-from jmars.optimize import joining
+from jmars.optimize import fuse_groups
 from jmars.optimize.regions import fuse_regions
 from tests.optimize.kinds import graph_of, graphs, values
 
@@ -15,7 +15,7 @@ def test_groups_of_one_digest_that_differ_stay_apart(drawn):
     before = drawn[0]
     expected = fuse_regions(before)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joining, "_digests", lambda ptr, token, at: np.zeros(len(ptr) - 1, np.uint64))
+        patch.setattr(fuse_groups, "_digests", lambda ptr, token, at: np.zeros(len(ptr) - 1, np.uint64))
         joined = fuse_regions(before)
     programs = [joined.graph.programs[k] for k in joined.graph.program if k >= 0]
     assert programs == [expected.graph.programs[k] for k in expected.graph.program if k >= 0]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jmars.errors import GraphError
-from jmars.flow.build_time.structure import Structure
+from jmars.flow.build_time.graph_structure import Structure
 from jmars.flow.run_time.processor import GraphProcessor
 
 __all__ = ["GraphPlan", "VertexPlan"]

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from jmars.kernels.program import Elementwise, Reduce, Step
 from jmars.kernels.reducers import UfuncReducer
-from jmars.optimize.drawing import drawing
-from jmars.optimize.joining import join
+from jmars.optimize.fuse_groups import fuse_groups
+from jmars.optimize.generation_cost import generation_seconds
 from jmars.optimize.rebuild import is_open, readers
 from jmars.optimize.regions import flows
 from jmars.tensor.chunk import ChunkGraph
 
-__all__ = ["Redrawn", "redraw"]
+__all__ = ["Rematerialised", "rematerialise"]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -41,7 +41,7 @@ SPILLED = 3.5e-9  # written to disk and read again
 
 
 @dataclass(frozen=True, eq=False)
-class Redrawn:
+class Rematerialised:
     """A graph whose cheap chunks are drawn by those that read them.
 
     Attributes
@@ -66,7 +66,7 @@ class Redrawn:
         return found
 
 
-def redraw(graph: ChunkGraph, memory: int | None = None) -> Redrawn | None:
+def rematerialise(graph: ChunkGraph, memory: int | None = None) -> Rematerialised | None:
     """Draw again what is cheaper so.
 
     Parameters
@@ -79,10 +79,10 @@ def redraw(graph: ChunkGraph, memory: int | None = None) -> Redrawn | None:
 
     Returns
     -------
-    Redrawn or None
+    Rematerialised or None
         None where nothing is.
     """
-    costs = [drawing(program) for program in graph.programs]
+    costs = [generation_seconds(program) for program in graph.programs]
     cost = np.array([*(np.inf if one is None else one for one in costs), np.inf])[graph.program]
     degree = np.bincount(graph.input_idx, minlength=graph.n)
     drawn = np.isfinite(cost) & (degree > 1) & is_open(graph)
@@ -98,7 +98,7 @@ def redraw(graph: ChunkGraph, memory: int | None = None) -> Redrawn | None:
     return _copied(graph, drawn, degree) if drawn.any() else None
 
 
-def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Redrawn:
+def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Rematerialised:
     """The graph with a copy of each row of `drawn` within each of its readers."""
     copies = np.where(drawn, degree, 1)
     start = np.cumsum(copies) - copies
@@ -124,8 +124,8 @@ def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Redrawn:
     root = np.arange(wide.n)
     own = drawn[graph.input_idx]
     root[read[own]] = start[readers(graph)[own]]
-    joined = join(wide, root)
-    return Redrawn(joined.graph, origin, joined.group)
+    joined = fuse_groups(wide, root)
+    return Rematerialised(joined.graph, origin, joined.group)
 
 
 def _takes(graph: ChunkGraph) -> Bools:
