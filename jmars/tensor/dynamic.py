@@ -1,8 +1,8 @@
 """`Dynamic`: operands that are replaced by a graph during the run, when values or lengths they depend on are known.
 
 Examples are branches (tensor/ops/control_flow.py) and functions of arrays of unknown length (deferring.py). When the
-values and lengths that `wants` names are known, optimize/unfolding.py calls `expand` and puts the resulting tensor graph,
-whose leaves are `Placeholder`s for the operand's inputs, in the operand's place.
+values and lengths that `wants` names are known, optimize/unfolding.py calls `expand` and puts the resulting tensor
+graph, whose leaves are `Placeholder`s for the operand's inputs, in the operand's place.
 Source: Mars (`yield` inside `tile`).
 """
 
