@@ -1,4 +1,4 @@
-"""What a scheduler in a process of its own costs: python tests/benchmarks/apart.py [--check].
+"""What a scheduler in a process of its own costs: python -m tests.benchmarks apart [--check].
 
 Printed: CPU per trivial operand (unfused, 20,000 chunks) on a cluster whose scheduler is part of the control process
 and on a detached one, in interleaved rounds; µs of the journal per operand, noted and written in batches of 100; and
@@ -15,13 +15,12 @@ import sys
 import tempfile
 import time
 
-from machine import cpu_between, cpu_by_process, describe, this_machine
-
 import jmars
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.deploy.ending import ended_within
 from jmars.scheduler.journal import Journal, read_journal
+from tests.benchmarks.machine import cpu_between, cpu_by_process, describe, this_machine
 
 JOURNAL_GOAL = 1e-6  # seconds an operand
 AGAIN_GOAL = 3.0  # seconds

@@ -1,4 +1,4 @@
-"""What checksums and authentication cost a chunk of 64 MiB: python tests/benchmarks/checksums.py [--check].
+"""What checksums and authentication cost a chunk of 64 MiB: python -m tests.benchmarks checksums [--check].
 
 Each round writes and reads a chunk with checksums and without, one after the other, as the mover does; the median of
 the pairs' ratios counts. A connection is authenticated once, by the user's id and the cluster's token, when it is made,
@@ -19,10 +19,9 @@ import tempfile
 import time
 from contextlib import contextmanager
 
-from machine import describe, this_machine
-
 from jmars.actors import Mailbox, connect, new_token, serve
 from jmars.storage import spill
+from tests.benchmarks.machine import describe, this_machine
 
 SIZE = 64 * 2**20
 GOAL = 0.03

@@ -1,4 +1,4 @@
-"""What one trivial operand costs, beside dask.distributed: python tests/benchmarks/dispatch.py [--check].
+"""What one trivial operand costs, beside dask.distributed: python -m tests.benchmarks dispatch [--check].
 
 The work: an array of one-element chunks, plus one, summed by a tree of fours, nothing fused, so that every operand is
 dispatched by itself. Printed: jmars' CPU per operand at 100,000 chunks (client, control process, executors and helpers;
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import dask
 import dask.array as da
 import distributed
-from machine import cpu_between, cpu_by_process, describe, this_machine
 
 import jmars
 import jmars.tensor as mt
 from jmars.config import config
+from tests.benchmarks.machine import cpu_between, cpu_by_process, describe, this_machine
 
 CPU_GOAL = 25e-6  # seconds per operand
 WALL_GOAL = 10.0  # times less than dask.distributed

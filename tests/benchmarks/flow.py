@@ -1,6 +1,6 @@
 """Seed 002's claim: a pooled instance and counters without a lock make fine grain cheap.
 
-    python tests/benchmarks/flow.py [VERTICES]
+    python -m tests.benchmarks flow [VERTICES]
 
 µs a vertex of one run of a wavefront of about VERTICES (1,000) vertices that do nothing, medians of interleaved rounds:
 a pooled instance of `jmars.flow`; an instance built for the run; the whole graph built for the run; an engine that

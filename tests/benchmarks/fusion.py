@@ -1,6 +1,6 @@
 """What each way to fuse does to array workloads: wall and CPU time, operands, peak memory; and what planning costs.
 
-    python tests/benchmarks/fusion.py [--rounds 7] [--workers 2] [--scale 1.0] [--only NAME] [--planning]
+    python -m tests.benchmarks fusion [--rounds 7] [--workers 2] [--scale 1.0] [--only NAME] [--planning]
 
 Every workload runs with every way, one after the other in each round, in another order each round, on one cluster; the
 figures are medians over the rounds and checked to be one value. `cpu` is that of all processes, from `submit` to the
@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from machine import this_machine
 
 import jmars
 import jmars.tensor as mt
@@ -32,6 +31,7 @@ from jmars.config import config
 from jmars.optimize import compile_graph
 from jmars.tensor.tensor_graph import TensorGraph
 from jmars.units import format_bytes
+from tests.benchmarks.machine import this_machine
 
 WAYS: dict[str, dict[str, Any]] = {
     "off": {"fuse_enabled": False},

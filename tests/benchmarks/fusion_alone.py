@@ -1,6 +1,6 @@
 """CPU time of what runs, way by way: every operand of a workload, one after the other in this process.
 
-    python tests/benchmarks/fusion_alone.py [--chunks 20 200 800] [--rounds 5]
+    python -m tests.benchmarks fusion_alone [--chunks 20 200 800] [--rounds 5]
 
 The workloads of fusion.py on arrays of 4 x 4 to 40 x 40 square chunks. A busy machine blurs this less than a run on a
 cluster: CPU time of this thread alone, the least of the rounds, all ways in each round. Chunks lie in memory that is
@@ -22,8 +22,6 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from fusion import WAYS, WORKLOADS
-from machine import this_machine
 
 import jmars.tensor as mt
 from jmars.kernels import compile_program
@@ -31,6 +29,8 @@ from jmars.optimize import compile_graph
 from jmars.optimize.passes import Compiled
 from jmars.tensor.tensor_graph import TensorGraph
 from jmars.units import format_bytes
+from tests.benchmarks.fusion import WAYS, WORKLOADS
+from tests.benchmarks.machine import this_machine
 
 CONTROL = 10e-6  # seconds of CPU for an operand
 

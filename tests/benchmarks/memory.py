@@ -1,4 +1,4 @@
-"""Arrays of four times the memory limit, beside dask.distributed: python tests/benchmarks/memory.py [--check].
+"""Arrays of four times the memory limit, beside dask.distributed: python -m tests.benchmarks memory [--check].
 
 The mean of an anomaly, quadratic means and a full sort; each engine with two workers of one thread, the same limit for
 all of them, the same chunks, the same disk, and a process of its own for each run, in interleaved rounds. Printed are
@@ -32,7 +32,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from machine import this_machine
+
+from tests.benchmarks.machine import this_machine
 
 MIB = 2**20
 TIMES = 4  # the limit, in bytes of the arrays
@@ -251,7 +252,7 @@ def pss(pid: int) -> int:
 def one_run(engine: str, work: str, given: argparse.Namespace) -> dict[str, Any]:
     """What a run in a new process gave."""
     options = ["--limit", str(given.limit), "--folder", given.folder, "--patience", str(given.patience)]
-    order = [sys.executable, __file__, "--run", engine, work, *options]
+    order = [sys.executable, "-m", "tests.benchmarks", "memory", "--run", engine, work, *options]
     answer = subprocess.run(order, capture_output=True, text=True, timeout=given.patience + 120, env={**os.environ})
     if answer.returncode:
         return {"error": answer.stderr.strip().splitlines()[-1] if answer.stderr else f"exit {answer.returncode}"}

@@ -1,6 +1,6 @@
 """What each order spills under a tight memory limit, as it was simulated and as it ran.
 
-    python tests/benchmarks/orders.py [--check]
+    python -m tests.benchmarks orders [--check]
 
 Two cells on two executors and 300 MiB: a matrix and its transpose added up, and the anomaly of a mean. No single order
 is best everywhere; `auto` simulates several and takes one. Both read what could be drawn again and held nowhere, so
@@ -17,11 +17,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from machine import this_machine
-
 import jmars
 import jmars.tensor as mt
 from jmars.config import config
+from tests.benchmarks.machine import this_machine
 
 ORDERS = ("mars", "dfs", "level", "auto")
 MIB = 2**20

@@ -1,6 +1,6 @@
 """µs an operand of each step of planning, in C and in Python, on 16 workers of 4 cores.
 
-    python tests/benchmarks/plan_times.py [OPERANDS]
+    python -m tests.benchmarks plan_times [OPERANDS]
 
 Three shapes of about OPERANDS (10,000): a map under a tree, a stencil, and products of blocks. `choose` is what a
 plan costs with the time that it gives itself; "one plan" is the least: an order, an assignment and its simulation.

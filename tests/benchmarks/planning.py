@@ -1,6 +1,6 @@
 """µs an operand of everything between tiling and the first ready operand, and of the counters during the run.
 
-    python tests/benchmarks/planning.py [--passes | --choose | --check] [OPERANDS]
+    python -m tests.benchmarks planning [--passes | --choose | --check] [OPERANDS]
 
 --passes: three graphs of about OPERANDS (300,000) chunk operands: an unfused map under a tree sum, equal lines of three
 and a wavefront. Best of three, beside a calibration loop: this machine's µs for one `x += 1` in Python.

@@ -1,8 +1,8 @@
 """Plans compared by simulation: seconds beside a bound that none beats, bytes moved and spilled, and bytes held.
 
-    python tests/benchmarks/plans.py [--memory CHUNKS] [--noise SIGMA] [--slow SPEED] [--no-extras] [POLICY ...]
-    python tests/benchmarks/plans.py --all
-    python tests/benchmarks/plans.py --check
+    python -m tests.benchmarks plans [--memory CHUNKS] [--noise SIGMA] [--slow SPEED] [--no-extras] [POLICY ...]
+    python -m tests.benchmarks plans --all
+    python -m tests.benchmarks plans --check
 
 Nine graphs (`plan_graphs.py`) on 8 workers of 2 cores with 10 Gbit Ethernet. --memory gives each worker room for that
 many chunks of 100 MB, --noise spreads the costs after planning, --slow makes one worker slower, which no plan knows;

@@ -1,4 +1,4 @@
-"""Predicted seconds and bytes beside measured ones: python tests/benchmarks/predictions.py [--check] [NAME ...].
+"""Predicted seconds and bytes beside measured ones: python -m tests.benchmarks predictions [--check] [NAME ...].
 
 The ten workloads of workloads.py on two executors. One session runs each of them twice and ends; the next session runs
 them in interleaved rounds. Before each run the makespan and the most memory of each workload are predicted from what
@@ -18,8 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from machine import this_machine
-from workloads import WORKLOADS, Tensor
 
 import jmars
 from jmars.config import config
@@ -27,6 +25,8 @@ from jmars.optimize import compile_graph
 from jmars.plan import Profile, predict
 from jmars.tensor.tensor_graph import TensorGraph
 from jmars.units import format_bytes, parse_bytes
+from tests.benchmarks.machine import this_machine
+from tests.benchmarks.workloads import WORKLOADS, Tensor
 
 ERROR_GOAL = 0.25
 RANK_GOAL = 0.8

@@ -1,6 +1,6 @@
 """What drawing cell by cell costs beside NumPy, in one process: the time of chunks of several forms, as ratios.
 
-    python -m tests.benchmarks.random_cells [--rounds N]
+    python -m tests.benchmarks random_cells [--rounds N]
 
 Each line is one chunk of a large array: it is drawn by our kernel, whole and in blocks as where it is fused, and by
 NumPy's generator in blocks. Rounds are interleaved; ratios are of medians.

@@ -1,7 +1,7 @@
 """Plans of jmars's own array workloads, compared by simulation: seconds beside a bound that none beats, bytes moved.
 
-    python -m tests.benchmarks.recorded [--scale S] [POLICY ...]
-    python -m tests.benchmarks.recorded --check
+    python -m tests.benchmarks recorded [--scale S] [POLICY ...]
+    python -m tests.benchmarks recorded --check
 
 The ten workloads of workloads.py run in a tenth of their size on two executors of this machine, so that the profile
 learns what their operands cost here. Then each is compiled S (4) times as large, its costs are annotated, and the graph

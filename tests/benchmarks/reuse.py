@@ -1,6 +1,6 @@
 """What the second run of a cell costs before its first operand is handed out.
 
-    python tests/benchmarks/reuse.py [--check]
+    python -m tests.benchmarks reuse [--check]
 
 Two cells of about a thousand operands, each run again and again with new data: `wide` is few NumPy calls on many
 chunks, `deep` many calls on few. Measured from `submit` to the first operands enqueued, the upload of the data not
@@ -22,11 +22,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from machine import describe, this_machine
 
 import jmars
 import jmars.tensor as mt
 from jmars.model.states import OperandState
+from tests.benchmarks.machine import describe, this_machine
 
 SHARE, MOST = 0.05, 2e-3  # of the first run; seconds
 

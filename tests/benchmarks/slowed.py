@@ -1,4 +1,4 @@
-"""A run of which one executor is slowed while it runs: python tests/benchmarks/slowed.py [--check].
+"""A run of which one executor is slowed while it runs: python -m tests.benchmarks slowed [--check].
 
 The executor is stopped and continued in turn (SIGSTOP, SIGCONT), so that it computes a third of the time. Compared are
 runs that keep to their plan and runs that plan what is left anew, in interleaved rounds; values are checked. Goal: with
@@ -17,11 +17,11 @@ import time
 from typing import Any
 
 import numpy as np
-from machine import describe, this_machine
 
 import jmars
 import jmars.tensor as mt
 from jmars.config import config
+from tests.benchmarks.machine import describe, this_machine
 
 PERIOD, SHARE = 0.06, 1 / 3  # seconds; of them that the slowed executor runs
 TOLERANCE = 1.05

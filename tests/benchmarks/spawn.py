@@ -1,4 +1,4 @@
-"""What a spawned function costs beside its own work: python tests/benchmarks/spawn.py.
+"""What a spawned function costs beside its own work: python -m tests.benchmarks spawn.
 
 The work: calls of a function that adds one, each with a result of its own whose size nobody knows before, and one that
 adds all results. Printed: CPU per call (client, control process, executors and helpers; from the first `spawn` to the
@@ -12,10 +12,9 @@ import os
 import statistics
 import time
 
-from machine import cpu_between, cpu_by_process, this_machine
-
 import jmars
 from jmars.remote import spawn
+from tests.benchmarks.machine import cpu_between, cpu_by_process, this_machine
 
 
 def add_one(number: int) -> int:

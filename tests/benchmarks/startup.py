@@ -1,4 +1,4 @@
-"""From `Cluster()` to a first result: python tests/benchmarks/startup.py [--check].
+"""From `Cluster()` to a first result: python -m tests.benchmarks startup [--check].
 
 Each round is a new Python, so nothing is warm but the file cache and the bytecode. Goals, best of the rounds: importing
 jmars after NumPy at most 0.3 s, from `Cluster()` to a first result at most 0.5 s.
@@ -12,9 +12,8 @@ import os
 import subprocess
 import sys
 
-from machine import describe, this_machine
-
 import jmars
+from tests.benchmarks.machine import describe, this_machine
 
 GOALS = {"import jmars": 0.3, "Cluster() to first result": 0.5}  # seconds
 

@@ -1,6 +1,6 @@
 """How long a plan and its what-ifs take: at most a second each for 10⁴ operands is promised.
 
-    python tests/benchmarks/what_if.py [OPERANDS]
+    python -m tests.benchmarks what_if [OPERANDS]
 
 Prints seconds of this process, the best of three; `repr` counts, as it simulates the interval of the peak.
 """

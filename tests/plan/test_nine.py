@@ -1,6 +1,6 @@
 """On nine graphs that array programs give, the plan chosen is near the bound and moves little.
 
-`tests/benchmarks/plans.py --check` holds it to more: a memory limit, noise, a slow worker.
+`python -m tests.benchmarks plans --check` holds it to more: a memory limit, noise, a slow worker.
 """
 
 import pytest

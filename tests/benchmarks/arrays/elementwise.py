@@ -1,6 +1,6 @@
 """What an element costs one thread: blocks of NumPy beside machine code, with no cluster around them.
 
-    python -m tests.benchmarks.arrays.elementwise [--rounds 15]
+    python -m tests.benchmarks elementwise [--rounds 15]
 
 Chunks of 1 Mi float64 from 0 to 10. `NumPy's own` is NumPy by hand in blocks that stay in the cache; `blocks` are ours;
 `machine code` needs llvmlite (extra `jit`) and, for the sine, the switch `jit="fast"`. All take turns in each round,

@@ -1,6 +1,6 @@
 """`sqrt(x*x + y*y) + sin(x)`, summed, beside loops by hand and dask.array.
 
-    python -m tests.benchmarks.arrays.expression [--elements 1e8] [--rounds 7] [--check]
+    python -m tests.benchmarks expression [--elements 1e8] [--rounds 7] [--check]
 
 x and y are float64, from 0 to 10, drawn once on the cluster; the others compute with copies of the same numbers in
 memory of their own. The sine is NumPy's, but for `jmars, fast` (switch `jit="fast"`). All have two threads or two

@@ -1,4 +1,4 @@
-"""Array works beside dask.array and xorbits: python -m tests.benchmarks.arrays.races [--check] [--only NAME ...].
+"""Array works beside dask.array and xorbits: python -m tests.benchmarks races [--check] [--only NAME ...].
 
 Each run is a process of its own, in interleaved rounds; every engine draws arrays cut alike, computes the same and has
 two workers of one thread (works.py, engines.py). Printed are seconds (the median, the least and the most), seconds of
