@@ -171,7 +171,7 @@ class _Points:
 
 
 class ExecutableTuple(tuple):  # type: ignore[type-arg]
-    """A tuple of tensors that are computed together, as one job.
+    """A tuple of tensors that are computed together, as a single job.
 
     Examples
     --------
@@ -184,12 +184,12 @@ class ExecutableTuple(tuple):  # type: ignore[type-arg]
     __slots__ = ()
 
     def execute(self) -> ExecutableTuple:
-        """Compute the tensors as one job and keep the chunks on the cluster."""
+        """Compute the tensors together and keep the chunks on the cluster."""
         get_engine().execute([one.data for one in self])
         return self
 
     def fetch(self) -> tuple[Any, ...]:
-        """Return the values, computing missing values as one job."""
+        """Return the values, computing missing values together."""
         if missing := [one.data for one in self if not get_engine().held(one.data)]:
             get_engine().execute(missing)
         return tuple(one.fetch() for one in self)

@@ -1,4 +1,4 @@
-"""Atomic file writes: a file appears under its name only when it is complete. `save` and its like write so.
+"""Atomic file writes: a file appears under its name only when it is complete, as for `np.save`.
 
 Where the file system supports O_TMPFILE, the unfinished file has no name, and workers of the same host open it through
 /proc; nothing is left if this process is killed. Elsewhere it has a temporary name in the same folder; a later write of

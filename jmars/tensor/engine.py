@@ -37,7 +37,7 @@ class Engine(Protocol):
 
 
 class NoComputeEngine:
-    """Engine of scheduler processes, which build tensors for later stages but compute no values."""
+    """Engine of the processes in which schedulers run: later stages are built there, but no values are computed."""
 
     def __init__(self, memory: int, workers: int) -> None:
         self._limits = memory, workers

@@ -2,7 +2,7 @@
 
 The cluster holds a value as long as its node lives in the client. If a computed node referred to the nodes of its
 inputs, it would keep all their values: each turn of `x = step(x)` would leave an array on the cluster that the user
-cannot name. So `detach` makes a computed node refer to lineage copies of its inputs: nodes with the same keys that keep
+cannot name. So `detach` makes computed nodes refer to lineage copies of the inputs: nodes with the same keys that keep
 no value alive. A node has one lineage copy, and the inputs of a copy are copies, so the lineage of all tensors costs
 one more node for each computed tensor.
 Source: docs/decisions/0036-lineage-without-values.md; Zaharia et al. 2012, "Resilient Distributed Datasets".

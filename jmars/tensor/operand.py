@@ -59,7 +59,7 @@ class TensorMeta:
 
 
 class TensorData:
-    """A node of the tensor graph: one operand's output. Nodes compare by identity.
+    """A node of the tensor graph: an operand's output. Nodes compare by identity.
 
     A node is immutable but for two changes. When its value was computed, `op` is replaced by one whose inputs are
     lineage copies (lineage.py), nodes of the same keys that keep no value alive. While `unsettled`, some entries of

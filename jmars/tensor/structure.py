@@ -80,7 +80,7 @@ class Slot(NamedTuple):
 
 
 def bindings(operands: Sequence[Operand], keys: Sequence[str]) -> Bindings:
-    """Collect the bindings of operands whose tensors have these keys."""
+    """Collect the bindings of operands; `keys` are the keys of their tensors."""
     rows: dict[SourceLine, int] = {}
     line_of = [-1 if (line := operand.line) is None else rows.setdefault(line, len(rows)) for operand in operands]
     values = dict.fromkeys(getattr(operand, operand.binds) for operand in operands if operand.binds)

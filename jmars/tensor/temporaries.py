@@ -1,8 +1,9 @@
-"""Telling a value that only the running statement holds, or only a cell to give it back, from one that has a name.
+"""Detects temporary values by their reference counts: values that only the running statement or a cell's backup holds.
 
-`x[1:] = x[:-1]` may write through the view on its right, which nobody will see again (`TEMPORARY`); so may `x[0] += 1`,
-but not `rows[0] += 1`, where a list holds the view (`CHANGED`). After `a = a.reshape(3, 4)` a cell holds the old `a`,
-to give it back should the cell fail, and nobody else does (`in_use`). Used by `Tensor`.
+`x[1:] = x[:-1]` may write although `x[:-1]` is a view of x, since the program cannot read that view again
+(`TEMPORARY`). `x[0] += 1` may write, but `rows[0] += 1` may not if the list `rows` keeps the view (`CHANGED`). After `a
+= a.reshape(3, 4)` a cell keeps the old `a` to restore names if the cell fails; that backup is not a use (`in_use`). The
+counts are measured at import, since they differ between versions of Python.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["CHANGED", "TEMPORARY", "in_use", "put_aside"]
 
 
 class _Probe:
-    """How many references `__setitem__` sees to the value on the right."""
+    """Counts the references to the right-hand value that `__setitem__` sees."""
 
     seen = 0
 
@@ -25,7 +26,7 @@ class _Probe:
 
 
 def _references_to_temporary() -> int:
-    """References to a value that only this statement holds; 0 where Python does not tell it from a named one."""
+    """Count references to a temporary value; 0 if this Python counts a named value alike."""
     probe, named = _Probe(), object()
     probe[0] = named
     with_name = probe.seen
@@ -37,7 +38,7 @@ TEMPORARY = _references_to_temporary()
 
 
 class _Changed:
-    """How many references `__iadd__` sees to what it changes."""
+    """Counts the references to `self` that `__iadd__` sees."""
 
     seen = 0
 
@@ -47,7 +48,7 @@ class _Changed:
 
 
 class _Fresh:
-    """Gives for each index what nobody else holds, and takes it back."""
+    """Returns a new object for every index, and keeps the count of the object that is assigned."""
 
     def __getitem__(self, index: Any) -> _Changed:
         return _Changed()
@@ -57,7 +58,7 @@ class _Fresh:
 
 
 def _references_to_changed() -> int:
-    """References to what `x[i] += v` changes if only this statement holds it; very many where Python does not tell."""
+    """Count references to a temporary `x[i]` in `x[i] += v`; `sys.maxsize` if this Python counts a held value alike."""
     fresh, held = _Fresh(), [_Changed()]
     fresh[0] += 1
     held[0] += 1
@@ -67,22 +68,22 @@ def _references_to_changed() -> int:
 CHANGED = _references_to_changed()
 
 
-_aside: Counter[int] = Counter()  # how often a handle is put aside, by its id
+_aside: Counter[int] = Counter()  # number of times a handle is in the cell's backup, by id
 
 
 def put_aside(handles: Iterable[Any]) -> None:
-    """A cell holds these, each as often as it comes here, only to give them back; in place of those before."""
+    """Register the handles that a cell keeps only as a backup, with repetitions; replaces the previous backup."""
     _aside.clear()
     _aside.update(map(id, handles))
 
 
 def in_use(handle: Any) -> bool:
-    """Whether somebody refers to a handle beside the caller's one name for it and who has put it aside."""
+    """Whether references to a handle exist beside the caller's variable and the cell's backup."""
     return sys.getrefcount(handle) > _OF_A_CALL + _aside.get(id(handle), 0)
 
 
 def _references_in_a_call() -> int:
-    """References that `in_use` sees to what only one name of its caller's holds."""
+    """Count the references that `in_use` sees to an object that only a variable of the caller holds."""
 
     def seen(handle: Any) -> int:
         return sys.getrefcount(handle)
