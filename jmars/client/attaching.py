@@ -35,7 +35,7 @@ def outputs_of(handle: Spawned | Output) -> Any:
 def told_of(data: Sequence[TensorData], single: bool, packed: Sequence[Any] = ()) -> tuple[bool, list[Any]]:
     """What a job's results are, as plain data for who takes it up."""
     told = [
-        (one.key, _dtype_told(one.dtype), None if one.unsettled else one.chunks, how)
+        (one.key, _dtype_told(one.dtype), None if one.has_unknown_lengths else one.chunks, how)
         for one, how in zip_longest(data, packed)
     ]
     return single, told

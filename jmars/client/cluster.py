@@ -191,7 +191,7 @@ class Cluster:
                 raise TypeError(f"cannot compute a {type(one).__name__}; make it a tensor with jmars.tensor.asarray")
         packed = [None if isinstance(one, Tensor) else outputs_of(one) for one in tensors]
         job = self.submit_data([one.data for one in tensors], name, single=len(tensors) == 1, packed=packed)
-        job.opened = [None if isinstance(one, Tensor) else one.opened for one in tensors]
+        job.opened = [None if isinstance(one, Tensor) else one.decode for one in tensors]
         return job
 
     def submit_data(

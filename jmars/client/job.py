@@ -227,7 +227,7 @@ class Job:
             if report["state"] == JobState.SUCCEEDED:
                 settled = report.get("settled") or {}
                 for one in self._data:
-                    one.settle(settled.get(one.key))
+                    one.resolve_lengths(settled.get(one.key))
                 self.cluster.hold(self._data)
                 try:
                     detach(self._data)

@@ -113,7 +113,7 @@ def _nearest_named(linked: LinkedGraph, wanted: list[bool]) -> list[TensorData]:
         if k not in reached or not wanted[k]:
             continue
         named = _references(linked.nodes, k) - _ALONE > readers[k]
-        if named and k not in results and not linked.nodes[k].unsettled:
+        if named and k not in results and not linked.nodes[k].has_unknown_lengths:
             found.append(linked.nodes[k])
         else:
             reached.update(linked.inputs[k])

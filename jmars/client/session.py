@@ -87,9 +87,9 @@ class Session:
     def _value(self, one: Tensor | Spawned | Output | Composite) -> Any:
         """The value of what is held."""
         if isinstance(one, Composite):
-            return one.opened([self.cluster.fetch(part.data) for part in one.parts()])
+            return one.decode([self.cluster.fetch(part.data) for part in one.parts()])
         value = self.cluster.fetch(one.data)
-        return value if isinstance(one, Tensor) else one.opened(value)
+        return value if isinstance(one, Tensor) else one.decode(value)
 
     def close(self) -> None:
         """Close the cluster that was made for this session."""

@@ -49,7 +49,7 @@ def _computed(value: Any) -> Any:
     __tracebackhide__ = True
     largest = np.get_printoptions()["threshold"]
     if isinstance(value, Tensor | Composite) and value.size > largest:
-        return _Text(summary(value, repr) if isinstance(value, Tensor) else value.written(repr))
+        return _Text(summary(value, repr) if isinstance(value, Tensor) else value.formatted(repr))
     small = [x.data for x in tensors_in([value]) if x.size <= largest]
     if small:
         get_engine().execute(small)

@@ -73,7 +73,7 @@ class Unfolding(UnfoldingNodes):
 
     def __init__(self, graph: TensorGraph) -> None:
         super().__init__(graph)
-        self._unsettled = {graph.metas[k].key for k in graph.results if graph.metas[k].unsettled}
+        self._unsettled = {graph.metas[k].key for k in graph.results if graph.metas[k].has_unknown_lengths}
         self._stage: Stage | None = None
         self._number = 0
 

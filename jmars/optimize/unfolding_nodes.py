@@ -44,7 +44,7 @@ class UnfoldingNodes:
     def meta(self, node: int) -> TensorMeta:
         """What is known of a node by now."""
         meta = self.metas[node]
-        if not meta.unsettled:
+        if not meta.has_unknown_lengths:
             return meta
         chunks = resolved(meta.chunks, self._known)
         meta = self.metas[node] = replace(meta, chunks=chunks, shape=tuple(map(axis_length, chunks)))
@@ -100,7 +100,7 @@ class UnfoldingNodes:
         inputs = [self._now(one) for one in self._inputs[node]]
         lengths, values = op.wants([self.meta(one) for one in inputs])
         return (
-            [inputs[i] for i in lengths if self.meta(inputs[i]).unsettled],
+            [inputs[i] for i in lengths if self.meta(inputs[i]).has_unknown_lengths],
             [inputs[i] for i in values if inputs[i] not in self._values],
         )
 
@@ -135,7 +135,7 @@ class UnfoldingNodes:
                 one = replace(one, group=f"{one.group.partition('@')[0]}@{self._spliced}")
             added[node] = one
             self._inputs[node] = tuple(number[k] for k in reads)
-            self.metas[node] = self._placed(meta, own) if meta.unsettled else meta
+            self.metas[node] = self._placed(meta, own) if meta.has_unknown_lengths else meta
         self.operands |= added
         self._note_groups(added)
         for member in self._groups[op.group]:

@@ -104,7 +104,7 @@ class Stages:
             meta.keep(name, chunks[key])
             self._names.add(name)
             known = self._run.meta(node)
-            if known.unsettled:
+            if known.has_unknown_lengths:
                 each = [shapes.get(one, meta.shapes.get(one)) for one in chunks[key]]  # some held before are results
                 told[node] = told_splits(known.chunks, each)
         self._run.learn(told)

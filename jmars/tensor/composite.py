@@ -24,7 +24,7 @@ class Composite:
         """Return the tensors."""
         raise NotImplementedError
 
-    def opened(self, values: Sequence[Any]) -> Any:
+    def decode(self, values: Sequence[Any]) -> Any:
         """Make the value from the fetched values of the parts."""
         raise NotImplementedError
 
@@ -38,7 +38,7 @@ class Composite:
         """Number of elements."""
         raise NotImplementedError
 
-    def written(self, write: Callable[[Any], str]) -> str:
+    def formatted(self, write: Callable[[Any], str]) -> str:
         """Format the value by `write` (str or repr); of a large value only the corners are fetched."""
         raise NotImplementedError
 

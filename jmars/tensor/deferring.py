@@ -27,7 +27,7 @@ from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
 from jmars.tensor.protocols import FUNCTIONS, set_call_hook
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import TensorGraph
-from jmars.tensor.unknown import NeedsLengthError, Origin, axis_length, is_known, is_open, strictly
+from jmars.tensor.unknown import NeedsLengthError, Origin, axis_length, is_known, is_open, values_forbidden
 
 __all__ = ["SAME_STAGE", "Deferred", "call_or_defer"]
 
@@ -44,13 +44,13 @@ _LENGTHS = (1009, 1013, 0, 1, 2, 3)  # of stand-ins: the first two must work, at
 def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `function(*args, **kwargs)` now, defer the call to a later stage, or compute the arguments and call."""
     tensors = list(_tensors((args, kwargs)))
-    unknown = [one for one in tensors if one.data.unsettled and not one.data.settle()]
+    unknown = [one for one in tensors if one.data.has_unknown_lengths and not one.data.resolve_lengths()]
     if name != "map_blocks":  # map_blocks calls its function for empty blocks, too
         _leave_out_empty(tensors)
-    if not unknown or strictly.get() or name in ("cond", "while_loop"):  # these two accept unknown lengths
+    if not unknown or values_forbidden.get() or name in ("cond", "while_loop"):  # these two accept unknown lengths
         return function(*args, **kwargs)
     if name in SAME_STAGE and not any(is_open(one.data.chunks) for one in unknown):
-        with _strict():
+        with _forbid_values():
             try:
                 return function(*args, **kwargs)
             except (NeedsLengthError, NotReadyError):
@@ -73,13 +73,13 @@ def _leave_out_empty(tensors: Sequence[Tensor]) -> None:
 
 
 @contextmanager
-def _strict() -> Iterator[None]:
+def _forbid_values() -> Iterator[None]:
     """Forbid values and unknown lengths within: code that needs one raises NeedsLengthError or NotReadyError."""
-    token = strictly.set(True)
+    token = values_forbidden.set(True)
     try:
         yield
     finally:
-        strictly.reset(token)
+        values_forbidden.reset(token)
 
 
 class _CannotPutOffError(Exception):
@@ -153,7 +153,7 @@ class Deferred(Dynamic):
 
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
         """Call the function with inputs of known lengths and return the resulting graph."""
-        with _strict():
+        with _forbid_values():
             leaves = [rechunked(leaf, tuple(map(_filled, leaf.chunks))) for leaf in placeholders(inputs)]
             given = _listed(self.call.results([Tensor(leaf) for leaf in leaves]))
             found = []
@@ -238,7 +238,7 @@ def _tried(call: _Call, nodes: Sequence[TensorData], length: int, *, apart: bool
         )
         stand_ins.append(Tensor(TensorData(_StandIn(line=None), tuple(map(sum, chunks)), node.dtype, chunks)))
     try:
-        with _strict(), np.errstate(all="ignore"), warnings.catch_warnings():
+        with _forbid_values(), np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about lengths that may not occur
             return call.results(stand_ins)
     except Exception:  # a real error is raised again when the lengths are known

@@ -12,7 +12,7 @@ import numpy as np
 
 from jmars.errors import NotReadyError
 from jmars.tensor.operand import TensorData
-from jmars.tensor.unknown import strictly
+from jmars.tensor.unknown import values_forbidden
 
 __all__ = ["Engine", "NoComputeEngine", "current_engine", "get_engine", "set_engine"]
 
@@ -83,9 +83,9 @@ def get_engine() -> Engine:
     Raises
     ------
     NotReadyError
-        If there is no engine, or values are forbidden at present (`strictly`, unknown.py).
+        If there is no engine, or values are forbidden at present (`values_forbidden`, unknown.py).
     """
-    if strictly.get():
+    if values_forbidden.get():
         raise NotReadyError("this needs the value of a tensor before anything is computed")
     if _engine is None:
         raise NotReadyError(

@@ -48,7 +48,7 @@ class TensorMeta:
     chunks: Splits  # lengths of the chunks along each axis
 
     @property
-    def unsettled(self) -> bool:
+    def has_unknown_lengths(self) -> bool:
         """Whether a length is unknown until a run reports it."""
         return any(n.__class__ is Unknown for n in self.shape)
 
@@ -62,8 +62,8 @@ class TensorData:
     """A node of the tensor graph: an operand's output. Nodes compare by identity.
 
     A node is immutable but for two changes. When its value was computed, `op` is replaced by one whose inputs are
-    lineage copies (lineage.py), nodes of the same keys that keep no value alive. While `unsettled`, some entries of
-    `shape` and `chunks` are `Unknown`; `settle` replaces them by the lengths that a run has reported.
+    lineage copies (lineage.py), nodes of the same keys that keep no value alive. If `has_unknown_lengths`, some entries
+    of `shape` and `chunks` are `Unknown`; `resolve_lengths` replaces them by the lengths that a run has reported.
     """
 
     __slots__ = (
@@ -71,12 +71,12 @@ class TensorData:
         "chunks",
         "computed",
         "dtype",
+        "has_unknown_lengths",
         "is_lineage_copy",
         "key",
         "lineage_copy",
         "op",
         "shape",
-        "unsettled",
     )
 
     def __init__(self, op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> None:
@@ -84,7 +84,7 @@ class TensorData:
         self.shape = shape
         self.dtype = check_dtype(dtype)
         self.chunks = chunks
-        self.unsettled = any(n.__class__ is Unknown for n in shape)
+        self.has_unknown_lengths = any(n.__class__ is Unknown for n in shape)
         self.computed = False  # whether a run computed all chunks, kept or not: client/repeats.py
         self.lineage_copy: TensorData | None = None  # what computed nodes refer to in its place: lineage.py
         self.is_lineage_copy = False
@@ -95,17 +95,17 @@ class TensorData:
         """Return the node's metadata, without the operand."""
         return TensorMeta(self.key, self.shape, self.dtype, self.chunks)
 
-    def settle(self, chunks: Splits | None = None) -> bool:
+    def resolve_lengths(self, chunks: Splits | None = None) -> bool:
         """Take over lengths that a run reported, of this node (`chunks`) or its origins; True if all are known."""
         if chunks is not None:
             for axis, lengths in zip(self.chunks, chunks, strict=True):
                 if axis and isinstance(axis[0], Unknown):
                     axis[0].origin.lengths = tuple(lengths)
-        if self.unsettled:
+        if self.has_unknown_lengths:
             self.chunks = tuple(map(_as_told, self.chunks))
             self.shape = tuple(map(axis_length, self.chunks))
-            self.unsettled = not is_known([self.shape])
-        return not self.unsettled
+            self.has_unknown_lengths = not is_known([self.shape])
+        return not self.has_unknown_lengths
 
     def __repr__(self) -> str:
         return f"<{self.op.label} {self.key} shape={self.shape} dtype={self.dtype}>"

@@ -19,7 +19,7 @@ from jmars.tensor.duck_arrays import DuckArrayError, dispatch
 from jmars.tensor.overrides import call_numpy, is_overridable, overriding_args
 from jmars.tensor.unknown import Origin
 
-__all__ = ["FUNCTIONS", "call", "find", "numpys", "offers", "set_call_hook", "set_mask_hook", "unsupported"]
+__all__ = ["FUNCTIONS", "call", "find", "numpy_function", "offers", "set_call_hook", "set_mask_hook", "unsupported"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # by name; "method.<name>": methods only
@@ -115,7 +115,7 @@ def find(theirs: Any) -> Callable[..., Any] | None:
     return _BY_NUMPY.get(theirs, (None, None))[1]
 
 
-def numpys(ours: Any) -> Any:
+def numpy_function(ours: Any) -> Any:
     """Find NumPy's function or class for ours; None also for functions of NumPy's global random generator."""
     if not str(getattr(ours, "__module__", "")).startswith("jmars."):
         return None  # a function of the user, the usual case

@@ -94,7 +94,7 @@ class Tensor(TensorMethods):
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the axes; of `x[x > 0]` and other tensors of unknown length they are computed."""
-        return self.data.shape if not self.data.unsettled else self._settled().shape
+        return self.data.shape if not self.data.has_unknown_lengths else self._resolved().shape
 
     @shape.setter
     def shape(self, lengths: Any) -> None:
@@ -112,13 +112,13 @@ class Tensor(TensorMethods):
     @property
     def chunks(self) -> Splits:
         """Lengths of the chunks along each axis."""
-        return self.data.chunks if not self.data.unsettled else self._settled().chunks
+        return self.data.chunks if not self.data.has_unknown_lengths else self._resolved().chunks
 
-    def _settled(self) -> TensorData:
+    def _resolved(self) -> TensorData:
         """Return the node with known lengths, computing the tensor if needed."""
-        if not self.data.settle():
+        if not self.data.resolve_lengths():
             self.execute()
-            assert self.data.settle(), self.data
+            assert self.data.resolve_lengths(), self.data
         return self.data
 
     # Values
@@ -259,7 +259,7 @@ class Tensor(TensorMethods):
     def _rebind(self, value: Tensor) -> None:
         """Replace the node by a node of the same shape and dtype."""
         assert value.dtype == self.dtype and value.ndim == self.ndim
-        assert value.data.shape == self.data.shape or value.data.unsettled
+        assert value.data.shape == self.data.shape or value.data.has_unknown_lengths
         self.data = value.data
         self._family = None
 

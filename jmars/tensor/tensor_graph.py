@@ -80,8 +80,8 @@ class LinkedGraph:
                         stack.pop()
                         continue
             stack.pop()
-            if node.unsettled:
-                node.settle()
+            if node.has_unknown_lengths:
+                node.resolve_lengths()
             number[node.key] = len(nodes)
             nodes.append(node)
             operands.append(operand)
@@ -92,7 +92,7 @@ class LinkedGraph:
     @property
     def unfolds(self) -> bool:
         """See `TensorGraph.unfolds`."""
-        return any(op.dynamic for op in self.operands) or any(self.nodes[k].unsettled for k in self.results)
+        return any(op.dynamic for op in self.operands) or any(self.nodes[k].has_unknown_lengths for k in self.results)
 
 
 @dataclass
@@ -130,7 +130,7 @@ class TensorGraph:
     @property
     def unfolds(self) -> bool:
         """Whether parts of the graph are known only during the run: the job has stages (optimize/unfolding.py)."""
-        return any(op.dynamic for op in self.operands) or any(self.metas[k].unsettled for k in self.results)
+        return any(op.dynamic for op in self.operands) or any(self.metas[k].has_unknown_lengths for k in self.results)
 
     def arrays(self) -> list[tuple[int, np.ndarray[Any, Any], Splits]]:
         """List the NumPy arrays: (number of the operand, array, chunks)."""

@@ -26,11 +26,11 @@ __all__ = [
     "is_open",
     "resolved",
     "resolved_axis",
-    "strictly",
+    "values_forbidden",
 ]
 
 Length = Any  # an int, or an Unknown
-strictly: ContextVar[bool] = ContextVar("strictly", default=False)  # True: values and unknown lengths are forbidden
+values_forbidden: ContextVar[bool] = ContextVar("values_forbidden", default=False)  # so are unknown lengths
 
 
 class NeedsLengthError(JmarsError):

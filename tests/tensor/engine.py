@@ -78,7 +78,7 @@ class OneByOne:
         for one, (_, node) in zip(data, run.results()):
             key = run.stored_before(node)
             self.chunks[one.key] = held[node] if key is None else self.chunks[key]
-            one.settle(run.settled().get(one.key))
+            one.resolve_lengths(run.settled().get(one.key))
 
     def _run(self, graph: TensorGraph) -> dict[str, dict[int, Array]]:
         chunks = tiled(graph)

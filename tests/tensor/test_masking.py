@@ -210,7 +210,7 @@ def test_writing_back_what_the_mask_took_is_one_stage(engine):
     x[mask] = np.sqrt(x[mask]) + 1
     x[mask] *= 2
     before = len(engine.chunks)
-    assert not x.data.unsettled
+    assert not x.data.has_unknown_lengths
     value = x.fetch()
     assert not engine.stages and len(engine.chunks) == before + 2  # the array from outside, and the result
     np.testing.assert_array_equal(value[5:], (np.sqrt(np.arange(5.0, 20)) + 1) * 2)

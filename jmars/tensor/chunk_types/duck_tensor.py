@@ -152,7 +152,7 @@ class DuckTensor:
     def nbytes(self) -> int:
         """Bytes of the pickled chunks; computes the array if the cluster does not hold it."""
         self.execute()
-        self.data.settle()
+        self.data.resolve_lengths()
         return sum(self.data.chunks[0])
 
     def __repr__(self) -> str:
@@ -198,13 +198,13 @@ class DuckTensor:
     def fetch(self) -> Any:
         """Return the value as an array of the library."""
         get_engine().execute([self.data])
-        return self.opened(get_engine().fetch(self.data))
+        return self.decode(get_engine().fetch(self.data))
 
     persist, compute = execute, fetch
 
-    def opened(self, chunks: np.ndarray[Any, Any]) -> Any:
+    def decode(self, chunks: np.ndarray[Any, Any]) -> Any:
         """Unpickle the chunks from their bytes and concatenate them."""
-        self.data.settle()
+        self.data.resolve_lengths()
         stops = np.cumsum(self.data.chunks[0]).tolist()
         parts = [unpacked(chunks[stop - n : stop], 0) for stop, n in zip(stops, self.data.chunks[0])]
         return join_blocks(parts, tuple(map(len, self.chunks)))

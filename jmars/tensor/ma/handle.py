@@ -133,7 +133,7 @@ class MaskedTensor(MaskedMethods):
         """Return the data, and the mask if there is one."""
         return [self._data] if self._mask is None else [self._data, self._mask]
 
-    def opened(self, values: Sequence[Any]) -> Any:
+    def decode(self, values: Sequence[Any]) -> Any:
         """Make a `numpy.ma.MaskedArray` of fetched parts; without axes a scalar, or `numpy.ma.masked`."""
         mask = values[1] if len(values) > 1 else nomask
         if np.ndim(values[0]) == 0:
@@ -158,7 +158,7 @@ class MaskedTensor(MaskedMethods):
         parts = self.parts()
         if len(parts) > 1:
             get_engine().execute([part.data for part in parts])  # as one job
-        return self.opened([part.fetch() for part in parts])
+        return self.decode([part.fetch() for part in parts])
 
     compute, persist = fetch, execute
 
@@ -201,16 +201,16 @@ class MaskedTensor(MaskedMethods):
         return (self[i] for i in range(self.shape[0]))
 
     def __str__(self) -> str:
-        return self.written(str)
+        return self.formatted(str)
 
     def __repr__(self) -> str:
         engine = current_engine()
         if engine is not None and all(engine.held(part.data) for part in self.parts()):
-            return self.written(repr)
+            return self.formatted(repr)
         known = f"shape={self._data.data.shape}, dtype={self.dtype}, chunks={self._data.data.chunks}"
         return f"MaskedTensor({known}, op={self._data.data.op.label!r})".replace("nan", "?")
 
-    def written(self, write: Callable[[Any], str]) -> str:
+    def formatted(self, write: Callable[[Any], str]) -> str:
         """Format the value as NumPy prints it; of a large array only the corners are fetched."""
         options = np.get_printoptions()
         edge = options["edgeitems"]
@@ -218,7 +218,7 @@ class MaskedTensor(MaskedMethods):
             return write(self.fetch())
         seen = [corners(part, edge) for part in self.parts()]
         with np.printoptions(threshold=0):
-            return write(self.opened(seen))
+            return write(self.decode(seen))
 
     def __format__(self, spec: str) -> str:
         return format(self.fetch(), spec) if spec else str(self)

@@ -150,13 +150,13 @@ class _Handle:
     def fetch(self) -> Any:
         """Return the value, running the function if needed."""
         get_engine().execute([self.data])
-        return self.opened(get_engine().fetch(self.data))
+        return self.decode(get_engine().fetch(self.data))
 
     def plan(self, policy: str | None = None) -> Any:
         """Predict the cost of the call from given and measured costs, as `Tensor.plan`; starts nothing."""
         return get_engine().plan([self.data], policy=policy)
 
-    def opened(self, chunk: np.ndarray[Any, Any]) -> Any:
+    def decode(self, chunk: np.ndarray[Any, Any]) -> Any:
         """Unpickle the value from a chunk."""
         return unpacked(chunk, self.number)
 
@@ -205,7 +205,7 @@ class Spawned(_Handle):
         """Label in the view."""
         return self.data.op.label
 
-    def opened(self, chunk: np.ndarray[Any, Any]) -> Any:
+    def decode(self, chunk: np.ndarray[Any, Any]) -> Any:
         """Unpickle the result: an object, a tuple of numbered outputs, or a dict of named outputs."""
         return unpacked(chunk, 0) if self.outputs is None else all_unpacked(chunk, self.outputs)
 

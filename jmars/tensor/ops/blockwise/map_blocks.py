@@ -31,7 +31,7 @@ from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.elementwise.formula import broadcast_shape
-from jmars.tensor.protocols import numpys, offers
+from jmars.tensor.protocols import numpy_function, offers
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import axis_length, is_known, is_open
@@ -201,7 +201,7 @@ class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries 
 
     def reducer_override(self, obj: Any) -> Any:
         """NumPy's own function or class for one of ours."""
-        theirs = numpys(obj) if isinstance(obj, FunctionType | type) else None
+        theirs = numpy_function(obj) if isinstance(obj, FunctionType | type) else None
         return super().reducer_override(obj) if theirs is None else (_same, (theirs,))
 
 

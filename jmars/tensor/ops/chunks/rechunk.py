@@ -55,7 +55,7 @@ def rechunked(data: TensorData, chunks: Splits) -> TensorData:
     """`data` itself where it is cut so already."""
     if data.chunks == chunks:
         return data
-    if data.unsettled:
+    if data.has_unknown_lengths:
         Tensor(data)._settled()
     if _reads_too_much(data, chunks):
         return shuffle(data, chunks)

@@ -75,7 +75,7 @@ class Formula:
                     check_dtype(kind)
                 return FormulaValue(-1, kind, value)
             value = as_tensor(value)
-        if value.data.unsettled and is_open(value.data.chunks):
+        if value.data.has_unknown_lengths and is_open(value.data.chunks):
             value._settled()
         for i, known in enumerate(self.inputs):
             if known is value.data:

@@ -265,7 +265,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe",
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         text = "Casting complex values to real discards the imaginary part"
         warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=2)
-    if x.data.unsettled:
+    if x.data.has_unknown_lengths:
         formula = Formula("astype")
         return Tensor(x.data) if x.dtype == dtype else formula.tensor(formula.cast(formula.read(x), dtype))
     return cast_and_broadcast(x, dtype, x.shape, x.chunks)

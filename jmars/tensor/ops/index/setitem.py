@@ -92,7 +92,7 @@ def _set_by_mask(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
             f"{x.shape[axis] if axis < x.ndim else 0} but size of corresponding boolean axis is {mask.shape[axis]}"
         )
     inner = x.ndim - mask.ndim
-    if isinstance(value, Tensor) and value.data.unsettled and value.ndim == inner + 1:
+    if isinstance(value, Tensor) and value.data.has_unknown_lengths and value.ndim == inner + 1:
         placed = assign_by_mask(x, mask, value)
         if placed is not None:
             return placed

@@ -124,8 +124,8 @@ def _concatenated_splits(parts: list[Tensor], axis: int, chunks: Splits) -> tupl
 def _source(data: TensorData) -> TensorData:
     """What a rectangular part was cut out of; another array itself."""
     op = data.op
-    if isinstance(op, Slice) and all(isinstance(entry, tuple) for entry in op.index) and not op.inputs[0].unsettled:
-        return op.inputs[0]
+    if isinstance(op, Slice) and all(isinstance(entry, tuple) for entry in op.index):
+        return data if op.inputs[0].has_unknown_lengths else op.inputs[0]
     return data
 
 
