@@ -10,7 +10,6 @@ from jmars.config import Config
 from jmars.errors import ChunkSizeError
 from jmars.graph import Dag, levels
 from jmars.optimize import colors, compile_graph, fuse_chains, fuse_colors, fuse_regions
-from jmars.optimize.decompose import decompose
 from jmars.switches import with_extra
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.graph.examples import dags
@@ -185,13 +184,3 @@ def test_s1_1_chunks_is_another_name_of_chunk_size():
     for make in (mt.random.rand, mt.ones, mt.zeros, mt.arange):
         with pytest.raises(ChunkSizeError, match="both are given"):
             make(100, chunks=100, chunk_size=100)
-
-
-@pytest.mark.parametrize("fuse", [fuse_chains, fuse_regions, fuse_colors])
-@given(graphs())
-def test_s1_3_decompose_undoes_compose(fuse, drawn):
-    before = drawn[0]
-    back = decompose(fuse(before))
-    assert np.array_equal(back.input_ptr, before.input_ptr) and np.array_equal(back.input_idx, before.input_idx)
-    assert labels(back) == labels(before) and back.args == before.args and back.stored == before.stored
-    assert np.array_equal(back.nbytes, before.nbytes) and values(back) == values(before)
