@@ -114,7 +114,7 @@ def test_what_the_pump_does_not_serve_runs_afterwards_in_order(kernel):
     assert kernel.reply(cell)["status"] == "ok"
     order = []
     while len(order) < len(cells) + 1:
-        message = kernel.client.get_shell_msg(timeout=10)
+        message = kernel.client.get_shell_msg(timeout=40)  # the first completion imports jedi
         if message["parent_header"]["msg_id"] in [*cells, completion]:
             order.append(message["parent_header"]["msg_id"])
     assert order == [*cells[:5], completion, cells[5]]

@@ -129,7 +129,7 @@ def test_to_background_gives_the_prompt_back_and_the_job_goes_on(kernel):
     assert kernel.reply(cell, 5)["status"] == "ok"
     assert kernel.run("print(job.state)") == "running"
     assert "20.0" in kernel.run("float(x.sum())").splitlines()  # the line that tells of its end may come first or last
-    assert kernel.run("print(job.state)") == "succeeded"
+    assert "succeeded" in kernel.run("print(job.state)").splitlines()  # that line may come here, too
 
 
 def test_a_background_cell_returns_at_once(kernel):
