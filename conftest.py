@@ -1,3 +1,3 @@
 """The plugins of every test run, the notebooks' included. Fixtures are in tests/conftest.py."""
 
-pytest_plugins = ["tests.leaks", "pytester"]
+pytest_plugins = ["tests.running", "tests.leaks", "pytester"]

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 settings.register_profile(
     "everywhere", deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("short", settings.get_profile("everywhere"), max_examples=25)
 settings.register_profile("long", settings.get_profile("everywhere"), max_examples=2000, derandomize=False)
-settings.load_profile("everywhere")  # pytest --hypothesis-profile=long: the other one
+settings.load_profile("short")  # pytest --all: "everywhere"; pytest --hypothesis-profile=long: hours
 
 
 @pytest.fixture(scope="session", autouse=True)

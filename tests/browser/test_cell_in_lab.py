@@ -7,7 +7,7 @@ import time
 import pytest
 
 from jmars.notebook.view import MIME_TYPE
-from tests.browser.harness import NotebookPage, running_browser, running_lab
+from tests.browser.harness import PROMPT, THEMES, NotebookPage, running_browser, running_lab
 from tests.notebook.kernels import IN_LAB, write_kernelspec
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -70,7 +70,7 @@ def test_cancel_is_clicked_while_the_cell_blocks(lab, browser, version):
         begun = time.monotonic()
         notebook.view(1).get_by_role("button", name="Cancel").click()
         notebook.wait_for_text(2, "next old cancelled", timeout=5)
-        assert time.monotonic() - begun < 1
+        assert time.monotonic() - begun < PROMPT
         assert notebook.console == []
 
 
@@ -89,12 +89,12 @@ def test_a_reloaded_page_shows_the_running_cell_again(lab, browser, version):
         begun = time.monotonic()
         notebook.view(1).get_by_role("button", name="Cancel").click()
         notebook.view(1).get_by_text("cancelled").first.wait_for(timeout=5000)
-        assert time.monotonic() - begun < 1
+        assert time.monotonic() - begun < PROMPT
         notebook.run(2, wait=True)
         assert notebook.text(2).strip() == "next old cancelled"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_the_view_is_seen_in_both_themes(lab, browser, theme):
     lab.write(f"look-{theme}.ipynb", [SETUP, slow(6), "total + 1"])
     with NotebookPage.opened(browser, lab, f"look-{theme}.ipynb", height=1000) as notebook:
@@ -175,7 +175,7 @@ def test_the_side_bar_lists_the_job_and_cancels_it(lab, browser):
         begun = time.monotonic()
         side.get_by_role("button", name="Cancel").first.click()
         notebook.wait_for_text(2, "next old cancelled", timeout=5)
-        assert time.monotonic() - begun < 1
+        assert time.monotonic() - begun < PROMPT
 
 
 def test_without_the_token_the_server_tells_nothing(lab):

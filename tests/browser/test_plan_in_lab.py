@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.harness import NotebookPage, running_browser, running_lab
+from tests.browser.harness import THEMES, NotebookPage, running_browser, running_lab
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -29,7 +29,7 @@ def browser():
         yield started
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_a_cell_that_is_planned_shows_its_plan(lab, browser, theme):
     planned = CELL.format(flags="--plan", name="plan")
     lab.write(f"plan-{theme}.ipynb", [SETUP, planned, "plan.what_if(workers=4)"])
@@ -48,7 +48,7 @@ def test_a_cell_that_is_planned_shows_its_plan(lab, browser, theme):
         assert notebook.console == []
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_what_was_predicted_stands_beside_what_was_measured(lab, browser, theme):
     lab.write(f"run-{theme}.ipynb", [SETUP, CELL.format(flags="", name="job")])
     with NotebookPage.opened(browser, lab, f"run-{theme}.ipynb", height=1000) as notebook:

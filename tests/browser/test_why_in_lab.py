@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.harness import NotebookPage, running_browser, running_lab
+from tests.browser.harness import THEMES, NotebookPage, running_browser, running_lab
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -35,7 +35,7 @@ def browser():
         yield started
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_the_view_says_why_nothing_moves_and_shows_a_lane_for_each_worker(lab, browser, theme, tmp_path: Path):
     gate = tmp_path / "gate"
     name = f"why-{theme}.ipynb"

@@ -110,6 +110,7 @@ def test_thousands_of_small_chunks_that_do_not_fit_are_kept_within_the_limit():
         assert memory["spilled_total"] > 0 and memory["peak"] <= 1.1 * LIMIT
 
 
+@pytest.mark.long
 def test_large_graphs_one_after_another_leave_nothing_that_grows():
     with Cluster(n_workers=2, memory_limit=2 * LIMIT) as cluster:
         for k in range(4):

@@ -25,7 +25,7 @@ from jupyter_client.manager import KernelManager
 from jupyter_core.utils import ensure_event_loop
 
 ROOT = Path(__file__).parents[2]
-VERSIONS = ("6.31.0", "7.3.0", "newest")  # "newest" is what the environment has
+VERSIONS = ("6.31.0", pytest.param("7.3.0", marks=pytest.mark.long), "newest")  # the environment's
 IN_LAB = ("6.31.0", "newest")  # 7.0 to 7.3 lose a request now and then as a page connects (decision 0037)
 
 

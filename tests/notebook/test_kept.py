@@ -13,7 +13,7 @@ from jmars.config import config
 from tests.notebook.shells import Notebook, new_shell
 
 
-@pytest.fixture(params=["none", "text", "widget"])
+@pytest.fixture(params=["none", pytest.param("text", marks=pytest.mark.long), "widget"])
 def notebook(request: pytest.FixtureRequest) -> Iterator[Notebook]:
     """One with a cluster of its own, whose cells show their jobs in each of the ways there are."""
     with new_shell() as shell, config.using(display=request.param):

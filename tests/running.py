@@ -1,0 +1,127 @@
+"""Which tests run, in which order, and beside which others.
+
+A pytest plugin. The short run, README's, leaves out what is marked `long`; `--all` runs everything, with all examples
+of Hypothesis. Tests run in several processes (`-n 2`, pytest-xdist), a file in one of them; a test marked `alone`
+measures the machine, so it waits for the running tests of the other processes to end and no other begins beside it.
+The folders that take longest come first, so that no process is left with a long file at the end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from hypothesis import settings
+
+FIRST = ("browser", "cluster", "fault", "notebook", "notebooks", "docs", "house", "client", "web", "deploy", "seeds")
+SHARE = 4  # a short run takes one of so many examples
+
+
+@dataclass
+class Turnstile:
+    """Lets many ordinary tests of this run in at once, or one that is alone.
+
+    Two locks on files: a test holds `inside`, shared or alone, and asks for it while it holds `gate`, so that one that
+    waits to be alone is not overtaken for ever.
+    """
+
+    gate: IO[bytes]
+    inside: IO[bytes]
+
+    @classmethod
+    def of_run(cls, run: str) -> Turnstile:
+        """The one that all processes of a run share."""
+        base = Path(tempfile.gettempdir(), f"jmars-tests-{run}")
+        return cls(*(open(f"{base}.{name}", "ab") for name in ("gate", "inside")))
+
+    def enter(self, alone: bool) -> ExitStack:
+        """Wait for one's turn; closing what is returned ends it."""
+        fcntl.flock(self.gate, fcntl.LOCK_EX)
+        fcntl.flock(self.inside, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(self.gate, fcntl.LOCK_UN)
+        turn = ExitStack()
+        turn.callback(fcntl.flock, self.inside, fcntl.LOCK_UN)
+        return turn
+
+    def remove(self) -> None:
+        """Close, and unlink what all processes share."""
+        for file in (self.gate, self.inside):
+            file.close()
+            Path(str(file.name)).unlink(missing_ok=True)
+
+
+@dataclass(eq=False)
+class Turns:
+    """Takes turns with the other processes of this run."""
+
+    turnstile: Turnstile
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Wait before the clock of the test's own time limit begins."""
+        with self.turnstile.enter(item.get_closest_marker("alone") is not None):
+            return (yield)
+
+    def pytest_sessionfinish(self) -> None:
+        """A process that ends later has the files open still."""
+        self.turnstile.remove()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--all`."""
+    text = "run the tests marked long too, and all examples of Hypothesis"
+    parser.addoption("--all", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Settings of this run; with several processes, turns."""
+    if not config.getoption("--hypothesis-profile", None):
+        settings.load_profile("everywhere" if config.getoption("--all") else "short")
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run and os.environ.get("PYTEST_XDIST_WORKER"):
+        config.pluginmanager.register(Turns(Turnstile.of_run(run)), "jmars-turns")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is long, and bring the long folders to the front."""
+    if not config.getoption("--all"):
+        named = {Path(str(arg).split("::")[0]).resolve() for arg in config.args if "::" in str(arg)}
+        left_out = [item for item in items if item.get_closest_marker("long") and item.path not in named]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item not in set(left_out)]
+        if not config.getoption("--hypothesis-profile", None):
+            for holder, name in {key: None for item in items for key in _settings_of(item)}:
+                setattr(holder, name, _fewer(getattr(holder, name)))
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    folders = {part: place for place, part in enumerate(FIRST)}
+    return min((folders[part] for part in item.path.parts if part in folders), default=len(FIRST))
+
+
+def _settings_of(item: pytest.Item) -> Iterator[tuple[Any, str]]:
+    """Where a test states its number of examples, as (object, attribute); parametrized tests share theirs."""
+    machine = getattr(item, "cls", None)  # a state machine has its settings on its TestCase
+    if isinstance(getattr(machine, "settings", None), settings):
+        yield machine, "settings"
+    test = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
+    if getattr(test, "_hypothesis_internal_use_settings", None) is not None:
+        yield test, "_hypothesis_internal_use_settings"
+
+
+def _fewer(stated: settings) -> settings:
+    """A share of the examples that a test states; the others have theirs from the profile."""
+    usual = settings.get_profile("short").max_examples
+    if stated.max_examples <= usual:
+        return stated
+    return settings(stated, max_examples=max(usual, stated.max_examples // SHARE))
