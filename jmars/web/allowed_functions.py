@@ -23,7 +23,8 @@ MODULES = set(
     index.choose index.getitem index.nonzero index.put index.setitem linalg.decompositions linalg.matrix_products
     linalg.norms linalg.tensor_equations reduce.covariance reduce.cumulative reduce.derived_reductions
     reduce.histograms reduce.reduction shape.axes shape.concatenate shape.pad shape.reshape shape.resize
-    signal.fft signal.polynomials signal.signals sort.sort sort.unique""".split()  # noqa: SIM905
+    signal.fft signal.polynomials signal.calculus signal.convolution signal.windows
+    elementwise.bits index.flat_index sort.quantiles sort.sort sort.unique""".split()  # noqa: SIM905
 )
 _EXCLUDED = {  # of those modules
     "from_dlpack", "fromfunction", "piecewise",  # they take a function or an object

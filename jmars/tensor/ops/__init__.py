@@ -24,8 +24,8 @@ In reading order:
 from jmars.tensor.ops import attributes, control_flow, ndenumerate, passthrough
 from jmars.tensor.ops.blockwise import apply, gufuncs, map_blocks
 from jmars.tensor.ops.create import constants, convert, datetimes, ranges
-from jmars.tensor.ops.elementwise import ufuncs
-from jmars.tensor.ops.index import boolean_mask, choose, getitem, nonzero, put, setitem
+from jmars.tensor.ops.elementwise import bits, ufuncs
+from jmars.tensor.ops.index import boolean_mask, choose, flat_index, getitem, nonzero, put, setitem
 from jmars.tensor.ops.io import from_blocks, npy
 from jmars.tensor.ops.linalg import decompositions, matrix_products, norms, tensor_equations
 from jmars.tensor.ops.random import numpy_random
@@ -38,25 +38,29 @@ from jmars.tensor.ops.reduce import (
     ufunc_methods,
 )
 from jmars.tensor.ops.shape import axes, concatenate, pad, reshape, resize, roll
-from jmars.tensor.ops.signal import fft, polynomials, signals
-from jmars.tensor.ops.sort import sort, topk, unique
+from jmars.tensor.ops.signal import calculus, convolution, fft, polynomials, windows
+from jmars.tensor.ops.sort import quantiles, sort, topk, unique
 
 __all__ = [
     "apply",
     "attributes",
     "axes",
+    "bits",
     "boolean_mask",
+    "calculus",
     "choose",
     "concatenate",
     "constants",
     "control_flow",
     "convert",
+    "convolution",
     "covariance",
     "cumulative",
     "datetimes",
     "decompositions",
     "derived_reductions",
     "fft",
+    "flat_index",
     "from_blocks",
     "getitem",
     "gufuncs",
@@ -72,17 +76,18 @@ __all__ = [
     "passthrough",
     "polynomials",
     "put",
+    "quantiles",
     "ranges",
     "reduction",
     "reshape",
     "resize",
     "roll",
     "setitem",
-    "signals",
     "sort",
     "tensor_equations",
     "topk",
     "ufunc_methods",
     "ufuncs",
     "unique",
+    "windows",
 ]

@@ -25,11 +25,25 @@ from jmars.tensor.ops.elementwise.ufuncs import astype, where
 from jmars.tensor.ops.index.getitem import diagonal
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims
 from jmars.tensor.ops.shape.concatenate import concatenate, stack
+from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["arange", "diag", "eye", "identity", "indices", "linspace", "logspace", "meshgrid", "tri", "tril", "triu"]
+__all__ = [
+    "arange",
+    "diag",
+    "diagflat",
+    "eye",
+    "identity",
+    "indices",
+    "linspace",
+    "logspace",
+    "meshgrid",
+    "tri",
+    "tril",
+    "triu",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -281,3 +295,9 @@ def fromfunction(function: Any, shape: Any, *, dtype: Any = float, chunk_size: C
     splits = decide_splits(whole, check_dtype(dtype), chunk_size, chunks)
     lines = [arange(n, dtype=dtype, chunks=(cut,)) for n, cut in zip(whole, splits)]
     return function(*meshgrid(*lines, indexing="ij"), **kwargs)
+
+
+@offers("diagflat")
+def diagflat(v: Any, k: int = 0) -> Tensor:
+    """`np.diagflat`: a matrix with all elements on a diagonal."""
+    return diag(ravel(v), k)

@@ -10,6 +10,7 @@ In reading order:
 - getitem.py: `x[index]`
 - scatter.py: writing at integer positions
 - setitem.py: `x[index] = value`
-- put.py: `put`, `place`, flat positions, bits
-- choose.py: `select`, `choose`, `take_along_axis`
+- put.py: `put`, `place`, `putmask`, `fill_diagonal`
+- flat_index.py: `unravel_index` and `ravel_multi_index`
+- choose.py: `select`, `choose`, `piecewise`, `take_along_axis`
 """

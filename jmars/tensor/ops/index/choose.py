@@ -7,7 +7,7 @@ protocols.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,12 @@ from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.reduce.reduction import all_, argmax, argmin
 from jmars.tensor.ops.shape.axes import broadcast_arrays, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["choose", "isin", "nanargmax", "nanargmin", "piecewise", "put_along_axis", "select", "take_along_axis"]
+__all__ = ["choose", "piecewise", "put_along_axis", "select", "take_along_axis"]
 
 Array = np.ndarray[Any, Any]
 
@@ -101,18 +100,6 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     return result
 
 
-@offers("isin")
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
-         kind: Any = None) -> Tensor:  # fmt: skip
-    """`np.isin`: whether each element is among others, which are one chunk and go to every chunk of `element`."""
-    x, others = as_tensor(element), ravel(test_elements).rechunk(-1)
-    return blockwise("isin", _isin, [x, others], x.chunks, bool, (bool(invert), kind))
-
-
-def _isin(block: Array, others: Array, invert: bool, kind: Any) -> Array:
-    return np.isin(block, others, invert=invert, kind=kind)
-
-
 @offers("take_along_axis")
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
     """`np.take_along_axis`: elements at positions of their own along each line, which is brought into one chunk."""
@@ -163,27 +150,3 @@ def _put_along_axis(block: Array, indices: Array, values: Array, axis: int) -> A
     result = block.copy()
     np.put_along_axis(result, indices, values, axis)
     return result
-
-
-@offers("nanargmin")
-def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    """`np.nanargmin`: as `argmin` without NaN; whether a line has NaN alone is computed at once."""
-    return _without_nan("nanargmin", argmin, np.inf, a, axis, out, keepdims)
-
-
-@offers("nanargmax")
-def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    """`np.nanargmax`: as `argmax` without NaN; whether a line has NaN alone is computed at once."""
-    return _without_nan("nanargmax", argmax, -np.inf, a, axis, out, keepdims)
-
-
-def _without_nan(
-    name: str, function: Callable[..., Any], put: float, a: Any, axis: Any, out: Any, keepdims: Any
-) -> Any:
-    x = as_tensor(a)
-    if x.dtype.kind not in "fc":
-        return function(x, axis, out, keepdims=keepdims)
-    is_nan = ufunc("isnan")(x)
-    if bool(as_tensor(all_(is_nan, axis)).fetch().any()):
-        raise ValueError("All-NaN slice encountered")
-    return function(where(is_nan, x.dtype.type(put), x), axis, out, keepdims=keepdims)

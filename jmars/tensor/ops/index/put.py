@@ -12,108 +12,22 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.blockwise import blockwise
-from jmars.tensor.ops.blockwise.single_chunk import map_along, single_chunk_along
-from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.create.ranges import arange
-from jmars.tensor.ops.elementwise.ufuncs import ufunc, where
+from jmars.tensor.ops.elementwise.ufuncs import where
 from jmars.tensor.ops.index.take import take_positions
 from jmars.tensor.ops.reduce.cumulative import cumsum
-from jmars.tensor.ops.reduce.reduction import all_
-from jmars.tensor.ops.shape.axes import broadcast_arrays, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = [
     "fill_diagonal",
-    "lexsort",
-    "packbits",
     "place",
     "put",
     "putmask",
-    "ravel_multi_index",
-    "unpackbits",
-    "unravel_index",
 ]
 
 Array = np.ndarray[Any, Any]
-
-
-@offers("unravel_index")
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
-    """`np.unravel_index`: positions in C or Fortran order as one position for each axis.
-
-    A position outside fails when it is computed, with NumPy's ValueError.
-    """
-    lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
-    x = as_tensor(indices)
-    if x.dtype.kind not in "iu":
-        raise TypeError("only int indices permitted")
-    found = [blockwise("unravel_index", _unravel_index, [x], x.chunks, np.intp, (i, lengths, order))
-             for i in range(len(lengths))]  # fmt: skip
-    return tuple(found)
-
-
-def _unravel_index(*more: Any) -> Array:
-    at, axis, lengths, order = more
-    return np.asarray(np.unravel_index(at, lengths, order)[axis])
-
-
-@offers("ravel_multi_index")
-def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
-    """`np.ravel_multi_index` with `mode="wrap"` or "clip", or "raise" when it is computed."""
-    at = broadcast_arrays(*(as_tensor(x) for x in multi_index))
-    params = (tuple(int(n) for n in dims), mode, order)
-    return blockwise("ravel_multi_index", _ravel_multi_index, [at[0], *(x.rechunk(at[0].chunks) for x in at[1:])],
-                     at[0].chunks, np.intp, params)  # fmt: skip
-
-
-def _ravel_multi_index(*more: Any) -> Array:
-    *at, dims, mode, order = more
-    return np.asarray(np.ravel_multi_index(tuple(at), dims, mode, order))
-
-
-@offers("packbits")
-def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Tensor:
-    """`np.packbits`: eight booleans in a byte."""
-    x = as_tensor(a)
-    if x.dtype.kind not in "biu":
-        raise TypeError("Expected an input array of integer or boolean data type")
-    x, axis = (ravel(x), 0) if axis is None else (x, normal_axis(axis, x.ndim))
-    lengths = {axis: -(-x.shape[axis] // 8)}
-    return map_along("packbits", np.packbits, x, [axis], lengths=lengths, dtype=np.uint8, axis=axis, bitorder=bitorder)
-
-
-@offers("unpackbits")
-def unpackbits(a: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Tensor:
-    """`np.unpackbits`: the bits of bytes."""
-    x = as_tensor(a)
-    if x.dtype != np.uint8:
-        raise TypeError("Expected an input array of unsigned byte data type")
-    x, axis = (ravel(x), 0) if axis is None else (x, normal_axis(axis, x.ndim))
-    n = 8 * x.shape[axis]
-    n = n if count is None else count if count >= 0 else n + count
-    if not x.shape[axis] and n > 0:  # NumPy gives whatever lay in its memory there
-        return zeros(tuple(n if i == axis else m for i, m in enumerate(x.shape)), np.uint8)
-    return map_along("unpackbits", np.unpackbits, x, [axis], lengths={axis: n}, dtype=np.uint8, axis=axis, count=count,
-                 bitorder=bitorder)  # fmt: skip
-
-
-@offers("lexsort")
-def lexsort(keys: Any, axis: int = -1) -> Tensor:
-    """`np.lexsort`: positions that sort lines by several keys, the last one first."""
-    rows = [as_tensor(x) for x in (keys if isinstance(keys, tuple | list) else list(as_tensor(keys)))]
-    if not rows:
-        raise TypeError("need sequence of keys with len > 0 in lexsort")
-    axis = normal_axis(axis, rows[0].ndim)
-    rows = [single_chunk_along(x, [axis]) for x in rows]
-    rows = [x.rechunk(rows[0].chunks) for x in rows]
-    return blockwise("lexsort", _lexsort, rows, rows[0].chunks, np.intp, (axis,))
-
-
-def _lexsort(*more: Any) -> Array:
-    *keys, axis = more
-    return np.asarray(np.lexsort(keys, axis))
 
 
 @offers("putmask")
@@ -204,13 +118,3 @@ def _require_tensor(name: str, x: Any) -> Tensor:
     if not isinstance(x, Tensor):
         raise UnsupportedError(f"np.{name} writes into tensors in jmars; give one, np.asarray(x)")
     return x
-
-
-@offers("real_if_close")
-def real_if_close(a: Any, tol: float = 100) -> Tensor:
-    """`np.real_if_close`; whether it is real depends on the values, which is computed at once."""
-    x = as_tensor(a)
-    if x.dtype.kind != "c":
-        return x
-    limit = tol * np.finfo(x.dtype).eps if tol > 1 else tol
-    return x.real if bool(all_(ufunc("absolute")(x.imag) < limit)) else x

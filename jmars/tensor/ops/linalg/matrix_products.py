@@ -19,11 +19,13 @@ from jmars.tensor.ops.index.getitem import diagonal
 from jmars.tensor.ops.linalg.contraction import contract
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.reduction import sum_
+from jmars.tensor.ops.shape.axes import moveaxis
+from jmars.tensor.ops.shape.concatenate import stack
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "trace", "vdot"]
+__all__ = ["cross", "dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "trace", "vdot"]
 
 normal_axis = np.lib.array_utils.normalize_axis_index
 
@@ -261,3 +263,19 @@ def __getattr__(name: str) -> Any:
     if hasattr(np.linalg, name) and not name.startswith("_"):
         raise AttributeError(str(unsupported(f"linalg.{name}")))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@offers("cross", "linalg.cross")
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
+    """`np.cross`: vector products of three components."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = as_tensor(a), as_tensor(b)
+    x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        raise UnsupportedError(
+            f"np.cross of vectors of {x.shape[-1]} and {y.shape[-1]} components is not in jmars; give three of each"
+        )
+    p, q = [x[..., i] for i in range(3)], [y[..., i] for i in range(3)]
+    value = stack([p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2], p[0] * q[1] - p[1] * q[0]], -1)
+    return moveaxis(value, -1, axisc)

@@ -17,6 +17,7 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
+from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import broadcast_to, normal_axis
@@ -25,7 +26,7 @@ from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["cumprod", "cumsum", "diff", "ediff1d"]
+__all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "ediff1d"]
 
 Array = np.ndarray[Any, Any]
 
@@ -185,3 +186,33 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
                 raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
             parts.insert(at, astype(ravel(end), x.dtype))
     return concatenate(parts)
+
+
+@offers("cumulative_sum")
+def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
+                   include_initial: bool = False) -> Any:  # fmt: skip
+    """`np.cumulative_sum`: running sums, from 0 where `include_initial` is true."""
+    return _cumulative("cumulative_sum", cumsum, 0, x, axis, dtype, out, include_initial)
+
+
+@offers("cumulative_prod")
+def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
+                    include_initial: bool = False) -> Any:  # fmt: skip
+    """`np.cumulative_prod`: running products, from 1 where `include_initial` is true."""
+    return _cumulative("cumulative_prod", cumprod, 1, x, axis, dtype, out, include_initial)
+
+
+def _cumulative(name: str, function: Any, first: int, a: Any, axis: Any, dtype: Any, out: Any, initial: bool) -> Any:
+    x = as_tensor(a)
+    x = x.reshape(1) if not x.ndim else x
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    value = function(x, axis, dtype, None if initial else out)
+    if not initial:
+        return value
+    axis = normal_axis(axis, x.ndim)
+    head = full(tuple(1 if i == axis else n for i, n in enumerate(x.shape)), first, value.dtype)
+    value = Tensor(concatenate([head, value], axis).data)
+    return assign_out(value, out, name)

@@ -6,17 +6,18 @@ Used as `jmars.tensor.<name>` and by NumPy's protocols.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.formula import Formula
-from jmars.tensor.ops.elementwise.ufuncs import astype, isclose, ufunc
+from jmars.tensor.ops.elementwise.ufuncs import astype, isclose, ufunc, where
 from jmars.tensor.ops.elementwise.ufuncs import where as choice
-from jmars.tensor.ops.reduce.reduction import all_, max_, mean, min_, normal_axes, prod, std, sum_, var
+from jmars.tensor.ops.reduce.reduction import all_, argmax, argmin, max_, mean, min_, normal_axes, prod, std, sum_, var
 from jmars.tensor.ops.reduce.where_argument import element_count, is_given
-from jmars.tensor.ops.shape.axes import broadcast_to
+from jmars.tensor.ops.shape.axes import broadcast_arrays, broadcast_to
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -24,13 +25,17 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = [
     "allclose",
     "array_equal",
+    "array_equiv",
     "average",
     "broadcast_weights",
     "count_nonzero",
+    "nanargmax",
+    "nanargmin",
     "nanmean",
     "nanstd",
     "nanvar",
     "ptp",
+    "real_if_close",
 ]
 
 
@@ -165,3 +170,47 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
         both = formula.apply("logical_and", formula.apply("isnan", left), formula.apply("isnan", right))
         same = formula.apply("logical_or", same, both)
     return all_(formula.tensor(same))
+
+
+@offers("real_if_close")
+def real_if_close(a: Any, tol: float = 100) -> Tensor:
+    """`np.real_if_close`; whether it is real depends on the values, which is computed at once."""
+    x = as_tensor(a)
+    if x.dtype.kind != "c":
+        return x
+    limit = tol * np.finfo(x.dtype).eps if tol > 1 else tol
+    return x.real if bool(all_(ufunc("absolute")(x.imag) < limit)) else x
+
+
+@offers("nanargmin")
+def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    """`np.nanargmin`: as `argmin` without NaN; whether a line has NaN alone is computed at once."""
+    return _arg_without_nan("nanargmin", argmin, np.inf, a, axis, out, keepdims)
+
+
+@offers("nanargmax")
+def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    """`np.nanargmax`: as `argmax` without NaN; whether a line has NaN alone is computed at once."""
+    return _arg_without_nan("nanargmax", argmax, -np.inf, a, axis, out, keepdims)
+
+
+def _arg_without_nan(
+    name: str, function: Callable[..., Any], put: float, a: Any, axis: Any, out: Any, keepdims: Any
+) -> Any:
+    x = as_tensor(a)
+    if x.dtype.kind not in "fc":
+        return function(x, axis, out, keepdims=keepdims)
+    is_nan = ufunc("isnan")(x)
+    if bool(as_tensor(all_(is_nan, axis)).fetch().any()):
+        raise ValueError("All-NaN slice encountered")
+    return function(where(is_nan, x.dtype.type(put), x), axis, out, keepdims=keepdims)
+
+
+@offers("array_equiv")
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """`np.array_equiv`, lazily: whether they are equal once they are broadcast."""
+    try:
+        x, y = broadcast_arrays(as_tensor(a1), as_tensor(a2))
+    except ValueError:
+        return False
+    return all_(ufunc("equal")(x, y))

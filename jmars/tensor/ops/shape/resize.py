@@ -11,30 +11,17 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ops.create.constants import full
-from jmars.tensor.ops.create.ranges import diag
-from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
-from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.reduce.cumulative import cumprod, cumsum
-from jmars.tensor.ops.reduce.reduction import all_, any_
-from jmars.tensor.ops.shape.axes import broadcast_arrays, broadcast_to, expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.reduce.reduction import any_
+from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["cumulative_prod", "cumulative_sum", "insert", "resize", "trim_zeros"]
+__all__ = ["insert", "resize", "trim_zeros"]
 
 Array = np.ndarray[Any, Any]
-
-
-@offers("array_equiv")
-def array_equiv(a1: Any, a2: Any) -> Any:
-    """`np.array_equiv`, lazily: whether they are equal once they are broadcast."""
-    try:
-        x, y = broadcast_arrays(as_tensor(a1), as_tensor(a2))
-    except ValueError:
-        return False
-    return all_(ufunc("equal")(x, y))
 
 
 @offers("resize")
@@ -84,12 +71,6 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     return Tensor(concatenate([p for p in pieces if p.shape[axis]] or pieces[:1], axis).data)
 
 
-@offers("diagflat")
-def diagflat(v: Any, k: int = 0) -> Tensor:
-    """`np.diagflat`: a matrix with all elements on a diagonal."""
-    return diag(ravel(v), k)
-
-
 @offers("trim_zeros")
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
     """`np.trim_zeros`: where the zeros at the ends of axes end is computed at once."""
@@ -107,33 +88,3 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
             low, high = low if "f" in trim else 0, high if "b" in trim else x.shape[i]
         x = slice_axis(x, i, slice(low, high))
     return Tensor(x.data)
-
-
-@offers("cumulative_sum")
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
-                   include_initial: bool = False) -> Any:  # fmt: skip
-    """`np.cumulative_sum`: running sums, from 0 where `include_initial` is true."""
-    return _cumulative("cumulative_sum", cumsum, 0, x, axis, dtype, out, include_initial)
-
-
-@offers("cumulative_prod")
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
-                    include_initial: bool = False) -> Any:  # fmt: skip
-    """`np.cumulative_prod`: running products, from 1 where `include_initial` is true."""
-    return _cumulative("cumulative_prod", cumprod, 1, x, axis, dtype, out, include_initial)
-
-
-def _cumulative(name: str, function: Any, first: int, a: Any, axis: Any, dtype: Any, out: Any, initial: bool) -> Any:
-    x = as_tensor(a)
-    x = x.reshape(1) if not x.ndim else x
-    if axis is None:
-        if x.ndim != 1:
-            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-        axis = 0
-    value = function(x, axis, dtype, None if initial else out)
-    if not initial:
-        return value
-    axis = normal_axis(axis, x.ndim)
-    head = full(tuple(1 if i == axis else n for i, n in enumerate(x.shape)), first, value.dtype)
-    value = Tensor(concatenate([head, value], axis).data)
-    return assign_out(value, out, name)

@@ -3,6 +3,8 @@
 In reading order:
 
 - fft.py: `np.fft`
-- signals.py: convolution, interpolation, gradients, windows
+- convolution.py: `convolve` and `correlate`
+- calculus.py: `interp`, `gradient`, `trapezoid`, `unwrap`
+- windows.py: window functions, `sinc`, `i0`
 - polynomials.py: `vander`, `polyval`, `polyfit`
 """

@@ -20,6 +20,7 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.dynamic import new_group
 from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.tiling import corners
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind
 from jmars.tensor.ops.shape.reshape import ravel
@@ -28,7 +29,7 @@ from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import Origin, is_known
 
-__all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d", "unique"]
+__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique"]
 
 Array = np.ndarray[Any, Any]
 _BYTES = np.dtype(np.uint8)
@@ -319,3 +320,15 @@ def find_positions(out: Array, inputs: Sequence[Array], params: tuple[()], arg: 
     out[...] = np.searchsorted(values, x.reshape(-1)).reshape(x.shape)
     if x.dtype.kind in "fcmM":
         out[np.isnat(x) if x.dtype.kind in "mM" else np.isnan(x)] = len(values) - 1
+
+
+@offers("isin")
+def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
+         kind: Any = None) -> Tensor:  # fmt: skip
+    """`np.isin`: whether each element is among others, which are one chunk and go to every chunk of `element`."""
+    x, others = as_tensor(element), ravel(test_elements).rechunk(-1)
+    return blockwise("isin", _isin, [x, others], x.chunks, bool, (bool(invert), kind))
+
+
+def _isin(block: Array, others: Array, invert: bool, kind: Any) -> Array:
+    return np.isin(block, others, invert=invert, kind=kind)

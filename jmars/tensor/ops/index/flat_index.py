@@ -1,0 +1,50 @@
+"""Conversion between flat positions and one position per axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.shape.axes import broadcast_arrays
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["ravel_multi_index", "unravel_index"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("unravel_index")
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
+    """`np.unravel_index`: positions in C or Fortran order as one position for each axis.
+
+    A position outside fails when it is computed, with NumPy's ValueError.
+    """
+    lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
+    x = as_tensor(indices)
+    if x.dtype.kind not in "iu":
+        raise TypeError("only int indices permitted")
+    found = [blockwise("unravel_index", _unravel_index, [x], x.chunks, np.intp, (i, lengths, order))
+             for i in range(len(lengths))]  # fmt: skip
+    return tuple(found)
+
+
+def _unravel_index(*more: Any) -> Array:
+    at, axis, lengths, order = more
+    return np.asarray(np.unravel_index(at, lengths, order)[axis])
+
+
+@offers("ravel_multi_index")
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
+    """`np.ravel_multi_index` with `mode="wrap"` or "clip", or "raise" when it is computed."""
+    at = broadcast_arrays(*(as_tensor(x) for x in multi_index))
+    params = (tuple(int(n) for n in dims), mode, order)
+    return blockwise("ravel_multi_index", _ravel_multi_index, [at[0], *(x.rechunk(at[0].chunks) for x in at[1:])],
+                     at[0].chunks, np.intp, params)  # fmt: skip
+
+
+def _ravel_multi_index(*more: Any) -> Array:
+    *at, dims, mode, order = more
+    return np.asarray(np.ravel_multi_index(tuple(at), dims, mode, order))

@@ -1,0 +1,145 @@
+"""Lines as signals: convolution, interpolation, slopes, areas, phases, windows.
+
+Used as `jmars.tensor.<name>` and by NumPy's protocols.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
+from jmars.tensor.ops.reduce.cumulative import cumsum, diff
+from jmars.tensor.ops.reduce.reduction import sum_
+from jmars.tensor.ops.shape.axes import normal_axis
+from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["gradient", "interp", "trapezoid", "unwrap"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("interp")
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
+    """`np.interp`: a line through points, read at `x`; the points are one chunk and go to every chunk of `x`."""
+    data, xs, fs = as_tensor(x), as_tensor(xp).rechunk(-1), as_tensor(fp).rechunk(-1)
+    if xs.ndim != 1 or xs.shape != fs.shape:
+        raise ValueError(
+            "fp and xp are not of the same length." if xs.ndim == fs.ndim == 1 else "Data points must be 1-D"
+        )
+    if not xs.size:
+        raise ValueError("array of sample points is empty")
+    dtype = np.complex128 if fs.dtype.kind == "c" else np.float64
+    return blockwise("interp", _interp, [data, xs, fs], data.chunks, dtype, (left, right, period))
+
+
+def _interp(block: Array, xp: Array, fp: Array, left: Any, right: Any, period: Any) -> Array:
+    return np.asarray(np.interp(block, xp, fp, left, right, period))
+
+
+@offers("gradient")
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """`np.gradient`: central differences within, one-sided ones at the ends; distances as numbers or coordinates."""
+    x = as_tensor(f)
+    axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    if len(varargs) not in (0, 1, len(axes)):
+        raise TypeError("invalid number of arguments")
+    steps = list(varargs) or [1.0]
+    if len(steps) == 1:
+        if np.ndim(steps[0]) and len(axes) > 1:
+            raise ValueError("distances must be scalars or one array for each axis")
+        steps = steps * len(axes)
+    if edge_order not in (1, 2):
+        raise ValueError("'edge_order' greater than 2 not supported")
+    if x.dtype.kind in "biu":
+        x = astype(x, np.float64)
+    found = [_slope(x, i, step, edge_order) for i, step in zip(axes, steps)]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _slope(f: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
+    """NumPy's formulas along one axis."""
+    n = f.shape[axis]
+    if n < edge_order + 1:
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are "
+            f"required and axis {axis} has {n}"
+        )
+
+    def at(start: int | None, stop: int | None) -> Tensor:
+        return slice_axis(f, axis, slice(start, stop))
+
+    if np.ndim(step):
+        coordinates = as_tensor(step).fetch().astype(f.dtype if f.dtype.kind == "f" else float)
+        if coordinates.ndim != 1 or len(coordinates) != n:
+            raise ValueError("when 1d, distances must match the length of the corresponding dimension")
+        d = np.diff(coordinates)
+        if (d == d[0]).all():
+            step = d[0]
+    if not np.ndim(step):
+        inner = (at(2, None) - at(None, -2)) / (2.0 * step)
+        if edge_order == 1:
+            first, last = (at(1, 2) - at(0, 1)) / step, (at(-1, None) - at(-2, -1)) / step
+        else:
+            first = -1.5 / step * at(0, 1) + 2.0 / step * at(1, 2) + -0.5 / step * at(2, 3)
+            last = 0.5 / step * at(-3, -2) + -2.0 / step * at(-2, -1) + 1.5 / step * at(-1, None)
+    else:
+        shape = [-1 if i == axis else 1 for i in range(f.ndim)]
+        d1, d2 = d[:-1], d[1:]
+        a, b, c = -d2 / (d1 * (d1 + d2)), (d2 - d1) / (d1 * d2), d1 / (d2 * (d1 + d2))
+        inner = a.reshape(shape) * at(None, -2) + b.reshape(shape) * at(1, -1) + c.reshape(shape) * at(2, None)
+        if edge_order == 1:
+            first, last = (at(1, 2) - at(0, 1)) / d[0], (at(-1, None) - at(-2, -1)) / d[-1]
+        else:
+            e, g = d[0], d[1]
+            first = (-(2.0 * e + g) / (e * (e + g)) * at(0, 1) + (e + g) / (e * g) * at(1, 2)
+                     + -e / (g * (e + g)) * at(2, 3))  # fmt: skip
+            e, g = d[-2], d[-1]
+            last = (g / (e * (e + g)) * at(-3, -2) + -(g + e) / (e * g) * at(-2, -1)
+                    + (2.0 * g + e) / (g * (e + g)) * at(-1, None))  # fmt: skip
+    return Tensor(concatenate([first, inner, last] if n > 2 else [first, last], axis).rechunk(f.chunks).data)
+
+
+@offers("trapezoid")
+def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """`np.trapezoid`: the area under lines."""
+    data = as_tensor(y)
+    axis = normal_axis(axis, data.ndim)
+    d: Any = dx
+    if x is not None:
+        points = as_tensor(x)
+        d = diff(points) if points.ndim == 1 else diff(points, axis=axis)
+        if points.ndim == 1:
+            d = d.reshape([-1 if i == axis else 1 for i in range(data.ndim)])
+    both = slice_axis(data, axis, slice(1, None)) + slice_axis(data, axis, slice(None, -1))
+    return sum_(d * both / 2.0, axis)  # type: ignore[no-any-return]
+
+
+@offers("unwrap")
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 6.283185307179586) -> Tensor:
+    """`np.unwrap`: phases without jumps by a whole period."""
+    x = as_tensor(p)
+    axis = normal_axis(axis, x.ndim)
+    dd = diff(x, axis=axis)
+    discont = period / 2 if discont is None else discont
+    kind = (
+        np.result_type(dd.dtype, type(period)(0))
+        if isinstance(period, np.generic)
+        else np.result_type(dd.dtype, period)
+    )
+    if np.issubdtype(kind, np.integer):
+        high, rest = divmod(period, 2)
+        ambiguous = rest == 0
+    else:
+        ambiguous, high = True, period / 2
+    low = -high
+    ddmod = ufunc("mod")(dd - low, period) + low
+    if ambiguous:
+        ddmod = where((ddmod == low) & (dd > 0), high, ddmod)
+    correction = where(abs(dd) < discont, 0, ddmod - dd)
+    rest_ = slice_axis(x, axis, slice(1, None)) + cumsum(correction, axis)
+    return Tensor(astype(concatenate([astype(slice_axis(x, axis, slice(0, 1)), kind), rest_], axis), kind).data)

@@ -1,0 +1,93 @@
+"""Convolution and correlation of 1-d arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
+from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["convolve", "correlate"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("convolve")
+def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+    """`np.convolve` of two lines: the shorter one goes to every chunk of the longer one.
+
+    Each output chunk reads the elements of the longer line that it needs and no more.
+
+    Raises
+    ------
+    ValueError
+        If a line is empty or there is no such `mode`.
+
+    Examples
+    --------
+    >>> convolve(arange(5, chunk_size=2), [1, 1], "valid").fetch().tolist()
+    [1, 3, 5, 7]
+    """
+    long, short = ravel(a), ravel(v)
+    if not long.size or not short.size:
+        raise ValueError(f"{'a' if not long.size else 'v'} cannot be empty")
+    if long.size < short.size:
+        long, short = short, long
+    if mode not in ("full", "same", "valid"):
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    n, m = long.size, short.size
+    dtype = np.convolve(np.zeros(1, long.dtype), np.zeros(1, short.dtype)).dtype
+    first = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
+    length = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
+    parts, start = [], first  # output element k of "full" reads long[k - m + 1 : k + 1]
+    kernel = short.rechunk(-1)
+    for size in _like(long.chunks[0], length):
+        low, high = max(0, start - m + 1), min(n, start + size)
+        piece = Tensor(rechunked(slice_axis(long, 0, slice(low, high)).data, ((high - low,),)))
+        parts.append(blockwise("convolve", _convolved, [piece, kernel], ((size,),), dtype, (start - low, size)))
+        start += size
+    return concatenate(parts)
+
+
+def _like(cut: Sequence[int], length: int) -> list[int]:
+    """A cut of `length` near to another one."""
+    found: list[int] = []
+    for n in cut:
+        take = min(n, length - sum(found))
+        if take:
+            found.append(take)
+    if (rest := length - sum(found)) > 0:
+        if rest > max(cut):
+            found.append(rest)
+        else:
+            found[-1:] = [found[-1] + rest] if found else [rest]
+    return found or [0]
+
+
+def _convolved(piece: Array, kernel: Array, first: int, size: int) -> Array:
+    """Elements [first, first + size) of the full convolution."""
+    return np.convolve(piece, kernel, "full")[first : first + size]
+
+
+@offers("correlate")
+def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
+    """`np.correlate` of two lines: the convolution with the second one turned round and conjugated."""
+    x, y = ravel(a), ravel(v)
+    turned = slice_axis(y, 0, slice(None, None, -1))
+    turned = turned.conj() if y.dtype.kind == "c" else turned
+    if x.size >= y.size or mode == "full":
+        return convolve(x, turned, mode)
+    whole = convolve(x, turned, "full")  # NumPy swaps them and turns the result
+    n, m = x.size, y.size
+    if mode == "valid":
+        return Tensor(slice_axis(whole, 0, slice(n - 1, m)).data)
+    if mode != "same":
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    return Tensor(slice_axis(whole, 0, slice(n // 2, n // 2 + m)).data)

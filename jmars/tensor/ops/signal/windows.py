@@ -1,0 +1,94 @@
+"""Window functions, and the special functions `sinc` and `i0`."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.create.ranges import arange
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
+from jmars.tensor.protocols import offers
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser", "sinc"]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("sinc")
+def sinc(x: Any) -> Tensor:
+    """`np.sinc`: sin(πx) / (πx)."""
+    y = ufunc("multiply")(np.pi, as_tensor(x))
+    tiny = np.finfo(y.dtype).eps if y.dtype.kind == "f" else 1e-20
+    y = where(y != 0, y, tiny)
+    return ufunc("sin")(y) / y  # type: ignore[no-any-return]
+
+
+@offers("i0")
+def i0(x: Any) -> Tensor:
+    """`np.i0`: the modified Bessel function of order 0."""
+    data = as_tensor(x)
+    if data.dtype.kind == "c":
+        raise TypeError("i0 not supported for complex values")
+    data = data if data.dtype.kind == "f" else astype(data, float)
+    return blockwise("i0", np.i0, [data], data.chunks, np.i0(np.ones(1, data.dtype)).dtype)
+
+
+def _window(name: str, M: Any, *more: Any) -> Tensor:
+    """A window of M points: NumPy's function of the positions."""
+    n = operator.index(int(M))
+    if n < 1:
+        return as_tensor(getattr(np, name)(n, *more))
+    at = arange(n)
+    return blockwise(name, _window_part, [at], at.chunks, np.float64, (name, n, *more))
+
+
+def _window_part(at: Array, name: str, n: int, *more: Any) -> Array:
+    """The points of a window at some positions; NumPy computes each point from its position alone."""
+    if n == 1:
+        return np.ones(1)
+    x = 2.0 * at + (1.0 - n)
+    if name == "hanning":
+        return 0.5 + 0.5 * np.cos(np.pi * x / (n - 1.0))
+    if name == "hamming":
+        return 0.54 + 0.46 * np.cos(np.pi * x / (n - 1.0))
+    if name == "blackman":
+        return 0.42 + 0.5 * np.cos(np.pi * x / (n - 1.0)) + 0.08 * np.cos(2.0 * np.pi * x / (n - 1.0))
+    if name == "bartlett":
+        return np.where(x <= 0, 1 + x / (n - 1.0), 1 - x / (n - 1.0))
+    (beta,) = more
+    alpha = (n - 1) / 2.0
+    return np.i0(beta * np.sqrt(1 - ((at - alpha) / alpha) ** 2.0)) / np.i0(beta)
+
+
+@offers("hanning")
+def hanning(M: Any) -> Tensor:
+    """`np.hanning`: a raised cosine."""
+    return _window("hanning", M)
+
+
+@offers("hamming")
+def hamming(M: Any) -> Tensor:
+    """`np.hamming`: a raised cosine that does not reach 0."""
+    return _window("hamming", M)
+
+
+@offers("blackman")
+def blackman(M: Any) -> Tensor:
+    """`np.blackman`: three cosines."""
+    return _window("blackman", M)
+
+
+@offers("bartlett")
+def bartlett(M: Any) -> Tensor:
+    """`np.bartlett`: a triangle."""
+    return _window("bartlett", M)
+
+
+@offers("kaiser")
+def kaiser(M: Any, beta: float) -> Tensor:
+    """`np.kaiser`: a Bessel function."""
+    return _window("kaiser", M, float(beta))
