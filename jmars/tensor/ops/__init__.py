@@ -1,8 +1,8 @@
-"""What tensors do: one sub-folder per family of functions. Importing it fills the table of protocols.py.
+"""Operands and functions on tensors, a sub-folder per family. Importing this package fills the table of protocols.py.
 
 In reading order:
 
-- out_argument.py: the `out=` argument of every function
+- out_argument.py: the argument `out=`
 - attributes.py: shape, dtype and text of tensors
 - chunks: tiling helpers, rechunking, chunks of unknown length
 - elementwise: ufuncs and the operand that computes them

@@ -1,4 +1,4 @@
-"""What is known of an array without its values, as NumPy's functions ask it; and its text, which computes."""
+"""Shape, dtype and text of tensors, by NumPy's function names; only the text computes values."""
 
 from __future__ import annotations
 
@@ -83,23 +83,23 @@ def common_type(*arrays: Any) -> Any:
 
 @offers("array_str")
 def array_str(a: Any, *args: Any, **kwargs: Any) -> str:
-    """`np.array_str` of the value, which is computed; of a large one from its corners."""
+    """`np.array_str`: computes the tensor; for a large tensor without options only the corners."""
     return np.array_str(np.asarray(a), *args, **kwargs) if args or kwargs else str(a)
 
 
 @offers("array2string")
 def array2string(a: Any, *args: Any, **kwargs: Any) -> str:
-    """`np.array2string` of the value, which is computed; of a large one from its corners."""
+    """`np.array2string`: computes the tensor; for a large tensor without options only the corners."""
     return str(a) if a.ndim and not args and not kwargs else np.array2string(np.asarray(a), *args, **kwargs)
 
 
 @offers("array_repr")
 def array_repr(arr: Any, *args: Any, **kwargs: Any) -> str:
-    """`np.array_repr` of the value, which is computed."""
+    """`np.array_repr`: computes the tensor."""
     return np.array_repr(arr.fetch(), *args, **kwargs)
 
 
 @offers("shares_memory", "may_share_memory")
 def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
-    """`np.shares_memory`: never, tensors are values."""
+    """`np.shares_memory`: always False, since tensors are immutable values."""
     return False

@@ -1,8 +1,8 @@
-"""`cond` and `while_loop`: control flow that the cluster decides, with no way back to the client.
+"""Control flow on the cluster, without a round trip to the client: `cond` and `while_loop`.
 
-Both are dynamic operands: a stage computes the predicate, and what goes on after it is only what that value asks for.
-Functions are called once, when the graph is built. Names and meaning as in JAX's `lax`.
-Source: seed 002 (conditional dependencies: what is not taken is not computed); CAPABILITIES S2.14.
+Both are dynamic operands: a stage computes the predicate, and only the branch that it selects enters the next stage.
+Python functions are called once, when the graph is built. Names and meaning follow `jax.lax`.
+Source: docs/explanation/seeds.md, "Conditional dependencies".
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Array = np.ndarray[Any, Any]
 
 @offers("cond")
 def cond(pred: Any, true: Any, false: Any, operands: Sequence[Any] = ()) -> Any:
-    """`true` where `pred` holds, else `false`; the other one is not computed.
+    """Returns `true` if `pred` holds, else `false`; computes only the selected branch.
 
     Parameters
     ----------
     pred
-        One element, a tensor or a number; any number but 0 holds.
+        A tensor or number of one element; any value but 0 is true.
     true, false
-        Tensors, arrays or numbers, tuples of them, or functions that give such when called with `operands`. Both are
-        built when `cond` is called, and their results must have the same structure and shapes; dtypes are promoted as
-        NumPy does.
+        Tensors, arrays or numbers, tuples of these, or functions of `operands` that return such. Both branches are
+        built when `cond` is called; their results must have equal structure and shapes, dtypes are promoted as in
+        NumPy.
     operands
-        What the functions are called with.
+        Arguments of the functions.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def cond(pred: Any, true: Any, false: Any, operands: Sequence[Any] = ()) -> Any:
     >>> cond(x.sum() > 10, lambda: x * 2, lambda: x - 100).fetch().tolist()
     [0, 2, 4, 6, 8, 10]
 
-    Source: seed 002, "Conditional Dependencies"; `jax.lax.cond`.
+    Source: docs/explanation/seeds.md, "Conditional dependencies"; `jax.lax.cond`.
     """
     branches = [branch(*operands) if callable(branch) else branch for branch in (true, false)]
     if not isinstance(pred, Tensor):
@@ -79,7 +79,7 @@ def cond(pred: Any, true: Any, false: Any, operands: Sequence[Any] = ()) -> Any:
 
 
 def _chosen(pred: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """One result of `cond`."""
+    """Makes one result of `cond`; raises ValueError if the branches differ in shape."""
     x, y = a.data, b.data
     same = len(x.shape) == len(y.shape) and all(
         n == m or not is_known([[n], [m]]) for n, m in zip(x.shape, y.shape, strict=True)
@@ -104,36 +104,36 @@ def _chosen(pred: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cond(Dynamic):
-    """The second input where the first is true, else the third."""
+    """Selects the second input if the first is true, else the third."""
 
     name: ClassVar[str] = "cond"
 
     def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
-        """The value of the predicate."""
+        """Wants the value of the predicate."""
         return (), (0,)
 
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
-        """The branch that is taken."""
+        """Becomes the selected branch."""
         return fragment([placeholders(inputs)[1 if values[0] else 2]])
 
 
 @offers("while_loop")
 def while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any, max_iterations: int | None = None) -> Any:
-    """Repeat `state = body(*state)` as long as `cond(*state)` holds; decided on the cluster.
+    """Repeats `state = body(*state)` on the cluster while `cond(*state)` holds.
 
     Parameters
     ----------
     cond
-        Takes the state, gives one element; any number but 0 goes on.
+        Takes the state and returns one element; the loop goes on for any value but 0.
     body
-        Takes the state and gives the next one, of the same structure, shapes and dtypes.
+        Takes the state and returns the next state, of the same structure, shapes and dtypes.
     init
-        The first state: a tensor, array or number, or a tuple of them.
+        The first state: a tensor, array or number, or a tuple of these.
     max_iterations
-        How often `body` may run; one more ends the job with an ExecutionError. None for any number.
+        Most runs of `body`; a further run ends the job with an ExecutionError. None for no limit.
 
-    Both functions are called once, with tensors that stand for the state, so random numbers that they draw are the same
-    in each iteration. What they use from outside is computed once. Only one state is held at a time, beside the next.
+    Both functions are called once, with placeholders of the state, so random numbers drawn in them are the same in
+    every iteration. Tensors that they capture are computed once. At most two states are stored at a time.
 
     Returns
     -------
@@ -143,9 +143,9 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any, ma
     Raises
     ------
     TypeError
-        If `body` gives another structure or dtype.
+        If `body` changes the structure or a dtype.
     ValueError
-        If `body` gives another shape, or `cond` more than one element.
+        If `body` changes a shape, or `cond` returns more than one element.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any, ma
 
 @dataclass(frozen=True)
 class Loop:
-    """What the operands of one `while_loop` have in common; placeholders are the states, then what is from outside."""
+    """Graphs of a `while_loop`, shared by its operands; placeholders are the states, then the captured tensors."""
 
     test: TensorGraph
     body: TensorGraph
@@ -201,7 +201,7 @@ class Loop:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class While(Dynamic):
-    """One part of a loop's last state. Inputs: the states, what is from outside and, where `tested`, the test."""
+    """One tensor of the loop's final state. Inputs: states, captured tensors and, if `tested`, the predicate."""
 
     name: ClassVar[str] = "while_loop"
     loop: Loop
@@ -209,11 +209,11 @@ class While(Dynamic):
     tested: bool = False
 
     def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
-        """The value of the test."""
+        """Wants the value of the predicate, once it is an input."""
         return (), ((len(inputs) - 1,) if self.tested else ())
 
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
-        """The test and a loop that has it; then the states as they are, or the next ones and a loop on them."""
+        """Becomes the predicate's graph and a tested loop; a tested loop becomes the states, or `body` and a loop."""
         loop, own = self.loop, len(inputs) - self.tested
         if self.tested and not values[own]:
             return fragment(placeholders(inputs)[: loop.states])
@@ -239,7 +239,7 @@ class While(Dynamic):
 
 
 def _from_outside(results: Sequence[TensorData], leaves: Sequence[TensorData]) -> list[TensorData]:
-    """Nodes that depend on no leaf, where those that do read them."""
+    """Captured nodes: nodes that depend on no leaf and are read by nodes that do."""
     within = {id(leaf) for leaf in leaves}
     seen: set[int] = set()
     stack = [(node, False) for node in results]
@@ -262,7 +262,7 @@ def _from_outside(results: Sequence[TensorData], leaves: Sequence[TensorData]) -
 def _template(
     results: Sequence[TensorData], leaves: Sequence[TensorData], captured: Sequence[TensorData]
 ) -> TensorGraph:
-    """The graph from placeholders to `results`; all placeholders come first, in their order."""
+    """Graph from placeholders to `results`; all placeholders come first, in order."""
     ends = [*leaves, *captured]
     graph = TensorGraph.of([*ends, *results], {node.key for node in captured})
     for number in range(len(leaves), len(ends)):
@@ -273,7 +273,7 @@ def _template(
 
 
 def _one_bool(pred: Tensor, who: str) -> Tensor:
-    """A predicate as one boolean without axes."""
+    """Casts a predicate of one element to a boolean tensor without axes."""
     if not is_known([pred.data.shape]) or pred.size != 1:
         raise ValueError(
             f"{who} needs one element to decide by and got an array of shape {pred.data.shape}; use any() or all()"

@@ -1,4 +1,4 @@
-"""One element after the other, for loops in Python: `ndenumerate`. Elements come in large pieces, not one by one."""
+"""Iterates over the elements of a tensor: `ndenumerate`. Elements are fetched in pieces of `PIECE` bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PIECE = 16 * 2**20  # bytes that are fetched at a time
 
 @offers("ndenumerate")
 def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """`np.ndenumerate`: the place and the value of each element, in C order; computes when the first one is asked for.
+    """`np.ndenumerate`: index and value of each element, in C order; computes when the first element is read.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def _each(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
     if not x.ndim:
         yield from np.ndenumerate(np.asarray(x))
         return
-    x.execute()  # once, not once for each piece
+    x.execute()  # once, not for each piece again
     rows = max(1, PIECE * len(x) // max(1, x.nbytes))
     for start in range(0, len(x), rows):
         for place, value in np.ndenumerate(x[start : start + rows].fetch()):

@@ -1,4 +1,4 @@
-"""What `out=` means for every function: a tensor takes the result as its value, an array of the user's is written."""
+"""Writes results to the `out=` argument: a tensor is rebound to the result, a NumPy array is written at once."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that w
 
 
 def assign_out(result: Tensor, out: Any, name: str, casting: Any = "same_kind") -> Any:
-    """A result, or `out` that takes it; an array of the user's is computed into at once.
+    """Returns `result`, or `out` after writing it; a NumPy array as `out` makes the function compute at once.
 
     Raises
     ------
     TypeError
-        If `out` is no array, or the result does not cast to its dtype.
+        If `out` is no array, or `casting` does not allow its dtype.
     ValueError
-        If the result does not broadcast to its shape.
+        If the result does not broadcast to the shape of `out`.
 
     Examples
     --------

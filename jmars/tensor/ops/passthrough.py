@@ -1,7 +1,4 @@
-"""NumPy functions that concern no tensor: computed by NumPy, at once; a tensor is refused by name.
-
-Used as `jmars.tensor.<name>` and by NumPy's protocols.
-"""
+"""NumPy functions without a lazy version: called directly, with an `UnsupportedError` for tensor arguments."""
 
 from __future__ import annotations
 
@@ -44,17 +41,17 @@ for _name in PASSED_THROUGH:
 
 @offers("tril_indices_from")
 def tril_indices_from(arr: Any, k: int = 0) -> Any:
-    """`np.tril_indices_from`: NumPy arrays of positions."""
+    """`np.tril_indices_from`: NumPy arrays, made from the shape alone."""
     return np.tril_indices(arr.shape[-2], k=k, m=arr.shape[-1])
 
 
 @offers("triu_indices_from")
 def triu_indices_from(arr: Any, k: int = 0) -> Any:
-    """`np.triu_indices_from`: NumPy arrays of positions."""
+    """`np.triu_indices_from`: NumPy arrays, made from the shape alone."""
     return np.triu_indices(arr.shape[-2], k=k, m=arr.shape[-1])
 
 
 @offers("diag_indices_from")
 def diag_indices_from(arr: Any) -> Any:
-    """`np.diag_indices_from`: NumPy arrays of positions."""
+    """`np.diag_indices_from`: NumPy arrays, made from the shape alone."""
     return np.diag_indices(arr.shape[0], arr.ndim)

@@ -4,7 +4,7 @@ In reading order:
 
 - blockwise.py: functions of chunks at the same grid position
 - map_blocks.py: `map_blocks`
-- single_chunk.py: functions along axes that lie in one chunk
+- single_chunk.py: functions along axes that lie in a single chunk
 - overlap.py: chunks with borders from their neighbours
 - gufuncs.py: `apply_gufunc` and `vectorize`
 - apply.py: `apply_along_axis`, `map_overlap`, `sliding_window_view`

@@ -1,6 +1,6 @@
-"""A function of the user's for each line or neighbourhood: `apply_along_axis`, `apply_over_axes`, `map_overlap`, …
+"""User functions of vectors and neighbourhoods: `apply_along_axis`, `map_overlap`, `sliding_window_view`.
 
-All are `map_blocks` on tensors that are cut for them. Source: dask.array `map_overlap`.
+All rechunk their input and call `map_blocks`. Source: dask.array `map_overlap`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Array = np.ndarray[Any, Any]
 @offers("apply_along_axis")
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, dtype: Any = None,
                      shape: Any = None, **kwargs: Any) -> Tensor:  # fmt: skip
-    """`np.apply_along_axis`: `func1d(line, *args, **kwargs)` for each line along `axis`, brought into one chunk.
+    """`np.apply_along_axis`: calls `func1d(line, *args, **kwargs)` along `axis`, which is brought into a single chunk.
 
     Parameters
     ----------
     func1d
-        Takes one line and gives a number or an array, whose axes take the line's place.
+        Takes a 1-d array and returns a number or an array, whose axes replace `axis`.
     axis, arr
-        Along which axis of what.
+        The axis and the array.
     dtype, shape
-        Of what the function gives for one line; by default it is called once, here, with ones.
+        dtype and shape of a result; by default the function is called once in the client, with ones.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def _of_line(func1d: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 @offers("apply_over_axes")
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
-    """`np.apply_over_axes`: `func(x, axis)` for one axis after the other, the number of axes kept."""
+    """`np.apply_over_axes`: applies `func(x, axis)` axis by axis; the number of axes stays."""
     x = as_tensor(a)
     for axis in np.atleast_1d(axes).tolist():
         value = as_tensor(func(x, normal_axis(axis, as_tensor(a).ndim)))
@@ -92,23 +92,23 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
 @offers("map_overlap")
 def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any = "reflect", *, trim: bool = True,
                 dtype: Any = None, name: str | None = None, **kwargs: Any) -> Tensor:  # fmt: skip
-    """`func(block, **kwargs)` of blocks that also have their neighbours' borders.
+    """Calls `func(block, **kwargs)` with blocks that overlap their neighbours, as in Dask.
 
     Parameters
     ----------
     func
-        Takes a block with borders and gives one of the same shape.
+        Takes a block with its halo and returns an array of the same shape.
     x
         A tensor or array.
     depth
-        Elements of border on each side: for all axes, for each axis (a tuple), or for some (axis: depth).
+        Elements of halo on each side: an int, a tuple with an int per axis, or a dict by axis.
     boundary
-        What lies beyond the array: "reflect", "periodic", "nearest", "none" (nothing: blocks at the ends are shorter),
-        or a number; for all axes, or for each (axis: boundary).
+        Values beyond the array: "reflect", "periodic", "nearest", "none" (no halo: blocks at the ends are shorter), or
+        a number; for all axes, or a dict by axis.
     trim
-        Whether borders are cut off what the function gives.
+        Whether the halo is removed from the results.
     dtype
-        Of what the function gives; by default it is called once with ones.
+        dtype of the results; by default the function is called once with ones.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
 
 
 def _each_axis(given: Any, ndim: int, default: Any) -> list[Any]:
-    """A setting for each axis."""
+    """Expands a setting to a list with an entry per axis."""
     if isinstance(given, Mapping):
         return [given.get(axis, default) for axis in range(ndim)]
     if isinstance(given, tuple | list):
@@ -159,7 +159,7 @@ def _each_axis(given: Any, ndim: int, default: Any) -> list[Any]:
 @offers("lib.stride_tricks.sliding_window_view")
 def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
                         writeable: bool = False) -> Tensor:  # fmt: skip
-    """`np.lib.stride_tricks.sliding_window_view`, as a copy: reduce it at once, so that it is never held."""
+    """`np.lib.stride_tricks.sliding_window_view`, as a copy: reduce before computing, so that no copy is stored."""
     data = as_tensor(x)
     sizes = tuple(window_shape) if isinstance(window_shape, tuple | list) else (window_shape,)
     axes = (
@@ -175,7 +175,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
 
 
 def _windows(x: Tensor, size: int, axis: int) -> Tensor:
-    """Windows along one axis, as a further axis at the end."""
+    """Sliding windows along one axis, as a new last axis."""
     count = x.shape[axis] - size + 1
     if size < 0 or count < 1:
         raise ValueError(

@@ -1,7 +1,7 @@
-"""A function of chunks that stand at the same place of grids of one shape, whatever the chunks' own shapes.
+"""Calls a function with the chunks at the same grid position of several tensors, whatever the shapes of the chunks.
 
-`map_blocks` wants chunks that broadcast; factorisations read chunks of different shapes. Lengths may be unknown where
-all inputs have the output's. Used by factorisation.py, records.py and others.
+`map_blocks` needs chunks that broadcast; here, as in matrix decompositions, chunks may have different shapes. Lengths
+may be unknown where all inputs have the lengths of the output.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ def blockwise(
     users: bool = False,
     writes: bool = False,
 ) -> Tensor:
-    """`function(*blocks, *params)` for each place of a grid.
+    """Makes the tensor whose chunks are `function(*blocks, *params)`, a call per grid position.
 
     Parameters
     ----------
     name
-        What the view shows.
+        Label in the view.
     function
-        Of a module: it travels by its name. Gives the output's chunk.
+        A module-level function, pickled by name. Returns the output chunk.
     inputs
-        Cut in as many chunks as the output on each axis, or in one, which then goes to all places; what has other
-        axes is one chunk.
+        Tensors with as many chunks along each axis as the output, or with one chunk, which goes to all positions; a
+        tensor with another number of axes must be a single chunk.
     chunks, dtype
-        Of the output.
+        Splits and dtype of the output.
     params
-        Handed on; they must be hashable.
+        Further arguments of the function; they must be hashable.
     flat
-        Whether the outputs' chunks form one axis, in C order of the grid of the first input.
+        Whether the output is 1-d, its chunks in C order of the grid of the first input.
     users
-        Whether the function calls the user's code.
+        Whether the function calls user code.
     writes
-        Whether it is `function(out, *blocks, *params)`, which writes the output's chunk.
+        Whether the function is `function(out, *blocks, *params)` and writes into the output chunk.
     """
     unique = tuple(dict.fromkeys(x.data for x in inputs))
     which = tuple(unique.index(x.data) for x in inputs)
@@ -67,12 +67,12 @@ def blockwise(
 
 @dataclass(frozen=True, eq=False)
 class Blockwise(Operand):
-    """A function of the chunks at each place."""
+    """Calls a function with the chunks at each grid position."""
 
     called: str
     function: Callable[..., Any]
     params: tuple[Any, ...]
-    which: tuple[int, ...]  # the input that each block is of
+    which: tuple[int, ...]  # index into `inputs` for each argument
     flat: bool
     users: bool
     writes: bool
@@ -84,7 +84,7 @@ class Blockwise(Operand):
         return self.called
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One call for each place of the grid."""
+        """Adds an operand per grid position."""
         grids = [inputs[i] for i in self.which]
         shape = grids[0].ids.shape if self.flat else output.grid
         cuts = [_spread(g.splits, shape) for g in grids]
@@ -111,7 +111,7 @@ class Blockwise(Operand):
 
 
 def _spread(splits: Splits, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], ...]:
-    """Lengths, or their bounds, of a chunk at each place of a grid of `shape`, None where it has other axes."""
+    """Length keys of the chunks along each axis of a grid of `shape`; None for a tensor with other axes."""
     if len(splits) != len(shape):
         return tuple((None,) * n for n in shape)
     kinds = [tuple(map(length_kind, cut)) for cut in splits]
@@ -119,7 +119,7 @@ def _spread(splits: Splits, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], ..
 
 
 def call_block(out: Array | None, inputs: Sequence[Array], params: tuple[Any, ...], arg: Any) -> Array:
-    """Call the function; without `out` its result is as long as it turns out to be."""
+    """Calls a function that returns the output chunk; without `out` any size is accepted."""
     function, more = params
     result = function(*inputs, *more)
     if out is None:
@@ -129,6 +129,6 @@ def call_block(out: Array | None, inputs: Sequence[Array], params: tuple[Any, ..
 
 
 def write_block(out: Array, inputs: Sequence[Array], params: tuple[Any, ...], arg: Any) -> None:
-    """Call a function that writes."""
+    """Calls a function that writes into `out`."""
     function, more = params
     function(out, *inputs, *more)

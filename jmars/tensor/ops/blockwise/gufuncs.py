@@ -1,6 +1,6 @@
-"""Functions of the user's of numbers, lines or matrices, for all of an array: `apply_gufunc` and `vectorize`.
+"""Maps user functions of scalars, vectors or matrices over arrays: `apply_gufunc` and `vectorize`.
 
-Several outputs are one array of records, so that the function is called once, and each output is a field of it.
+Several outputs travel as one structured array, so that the function is called once; each output is a field.
 Source: NumPy's gufunc signatures (NEP 20); dask.array `apply_gufunc`; `numpy.vectorize`.
 """
 
@@ -29,8 +29,8 @@ __all__ = ["apply_gufunc", "vectorize"]
 Array = np.ndarray[Any, Any]
 Core = tuple[str, ...]  # names of a signature's axes
 _ALONE = (
-    "; it is given whole blocks, whose other axes come before those of the signature: write it for them, too "
-    "(x.sum(-1) for x.sum()), or give vectorize=True where it takes one line or matrix at a time"
+    "; it is called with whole blocks, whose loop axes come before those of the signature: support these too "
+    "(x.sum(-1) for x.sum()), or give vectorize=True for a function of one vector or matrix at a time"
 )
 _SIGNATURE = re.compile(r"^(\([^()]*\)(,\([^()]*\))*)?->\([^()]*\)(,\([^()]*\))*$")
 
@@ -39,27 +39,27 @@ _SIGNATURE = re.compile(r"^(\([^()]*\)(,\([^()]*\))*)?->\([^()]*\)(,\([^()]*\))*
 def apply_gufunc(func: Callable[..., Any], signature: str, *args: Any, output_dtypes: Any = None,
                  output_sizes: Mapping[str, int] | None = None, vectorize: bool = False, **kwargs: Any
                  ) -> Any:  # fmt: skip
-    """A function of the last axes of arrays, as `signature` names them; other axes broadcast, cut as they are.
+    """Applies a function to the core axes of arrays, named by `signature`; loop axes broadcast and keep their chunks.
 
     Parameters
     ----------
     func
-        Takes NumPy arrays whose last axes are whole, gives one, or a tuple of as many as the signature has outputs.
+        Takes NumPy arrays with complete core axes; returns an array, or a tuple with an array per output.
     signature
-        Such as "(i,j),(j)->(i)", or "(i)->(),(i)".
+        For example "(i,j),(j)->(i)", or "(i)->(),(i)".
     *args
         Tensors or arrays.
     output_dtypes
-        dtype of the output, or a list of them. By default `func` is called once, here, with ones.
+        dtype of the output, or a list of dtypes. By default `func` is called once in the client, with ones.
     output_sizes
-        Lengths of axes that only outputs have; by default `func` is called.
+        Lengths of axes that only outputs have; by default `func` is called with ones.
     vectorize
-        Whether `func` takes the last axes alone.
+        Whether `func` takes core axes only, without loop axes.
 
     Returns
     -------
     Tensor, or tuple of Tensor
-        One for each output.
+        A tensor per output.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def apply_gufunc(func: Callable[..., Any], signature: str, *args: Any, output_dt
 
 
 def _parse_signature(signature: str) -> tuple[list[Core], list[Core]]:
-    """Names of the axes of each input and output."""
+    """Parses a gufunc signature into axis names of each input and output."""
     text = signature.replace(" ", "")
     if not _SIGNATURE.match(text):
         raise ValueError(f"not a signature of one output or several: {signature!r}; write one such as '(i,j),(j)->(i)'")
@@ -121,7 +121,7 @@ def _parse_signature(signature: str) -> tuple[list[Core], list[Core]]:
 def _core_sizes(
     signature: str, tensors: Sequence[Tensor], inputs: Sequence[Core], given: Mapping[str, int]
 ) -> dict[str, int]:
-    """Length of each named axis, as far as the inputs tell."""
+    """Lengths of named axes, from the inputs and `output_sizes`."""
     sizes = dict(given)
     for x, names in zip(tensors, inputs):
         if x.ndim < len(names):
@@ -133,7 +133,7 @@ def _core_sizes(
 
 
 def _dtype_list(dtypes: Any, n: int) -> list[Any] | None:
-    """A dtype for each of `n` outputs."""
+    """Expands `dtypes` to a list of `n` dtypes."""
     if dtypes is None:
         return None
     found = list(dtypes) if isinstance(dtypes, tuple | list) else [dtypes] * n
@@ -146,7 +146,7 @@ def _probe(
     blob: bytes, signature: str, tensors: Sequence[Tensor], inputs: Sequence[Core], outputs: Sequence[Core],
     sizes: Mapping[str, int], alone: bool,
 ) -> list[Array]:  # fmt: skip
-    """What the function gives for ones."""
+    """Calls the function with ones and returns its outputs; raises ValueError where they do not fit the signature."""
     func, kwargs = unpickled(blob)
     loop = 0 if alone else max(x.ndim - len(names) for x, names in zip(tensors, inputs)) if tensors else 0
     ones = [np.ones((*(1,) * loop, *(sizes[name] for name in names)), x.dtype) for x, names in zip(tensors, inputs)]
@@ -156,7 +156,7 @@ def _probe(
             result = func(*(one[()] for one in ones), **kwargs)
     except Exception as error:
         raise ValueError(
-            f"{getattr(func, '__name__', 'the function')} was called with ones to learn what it gives, and it raised "
+            f"{getattr(func, '__name__', 'the function')} was called with ones to learn its outputs, and it raised "
             f"{type(error).__name__}: {error}; give output_dtypes= and output_sizes=, or otypes="
         ) from error
     finally:
@@ -171,18 +171,18 @@ def _probe(
 
 @dataclass(frozen=True)
 class _Gufunc:
-    """How a function of the user's is called with blocks."""
+    """How a user's function is called with blocks; all blocks have `loop` loop axes, then `most` core axes."""
 
-    signature: str | None  # where it takes the last axes alone
-    counts: tuple[tuple[int, int], ...]  # of each input: its own loop axes, its core axes
-    loop: int  # axes before
-    most: int  # axes behind, in all blocks
-    shapes: tuple[tuple[int, ...], ...]  # of each output behind the loop
+    signature: str | None  # for functions of core axes only
+    counts: tuple[tuple[int, int], ...]  # loop axes and core axes of each input
+    loop: int
+    most: int
+    shapes: tuple[tuple[int, ...], ...]  # core shape of each output
     kinds: tuple[np.dtype[Any], ...]
 
 
 def _gufunc(*more: Any) -> Array:
-    """Call the function with blocks of `loop` axes before and `most` behind, and give such a block."""
+    """Calls the user's function with blocks of `loop` + `most` axes, and returns such a block."""
     *blocks, blob, how = more
     func, kwargs = unpickled(blob)
     otypes = "".join(kind.char for kind in how.kinds)
@@ -213,7 +213,7 @@ def _gufunc(*more: Any) -> Array:
 
 
 def _checked(result: Any, shape: tuple[int, ...], loop: int, inner: Sequence[Array], hint: str) -> Array:
-    """An output as an array of `loop` axes and then `shape`."""
+    """Checks that an output has `loop` axes and then `shape`."""
     value = np.asarray(result)
     if value.shape[value.ndim - len(shape) :] != shape or value.ndim - len(shape) != loop:
         raise ValueError(
@@ -224,7 +224,7 @@ def _checked(result: Any, shape: tuple[int, ...], loop: int, inner: Sequence[Arr
 
 
 def _align_core_axes(x: Tensor, core: int, loop: int, most: int) -> Tensor:
-    """`x` with `loop` axes before and `most` whole ones behind, some of length 1."""
+    """Gives `x` `loop` loop axes and `most` core axes in one chunk each, by axes of length 1."""
     x = single_chunk_along(x, range(x.ndim - core, x.ndim))
     before = x.ndim - core
     new = (*range(loop - before), *range(loop, loop + most - core))
@@ -235,7 +235,7 @@ def _map_loop_axes(
     name: str, tensors: Sequence[Tensor], params: tuple[Any, ...], shape: tuple[int, ...], dtype: Any, loop: int,
     most: int,
 ) -> Tensor:  # fmt: skip
-    """`_gufunc` on blocks that broadcast along the first axes; the others are whole."""
+    """Maps `_gufunc` over blocks that broadcast along the loop axes."""
     outer = np.broadcast_shapes(*(x.shape[:loop] for x in tensors))
     cuts = [common_splits([x.chunks[i] for x in tensors if x.shape[i] == n]) for i, n in enumerate(outer)]
     ready = []
@@ -251,18 +251,18 @@ def _map_loop_axes(
 
 @offers("vectorize")
 class vectorize:  # NumPy's name
-    """`np.vectorize` for tensors: a function of numbers, or with `signature` of lines, called on the workers.
+    """`np.vectorize` for tensors: calls a function of scalars, or with `signature` of vectors, on the workers.
 
     Parameters
     ----------
     pyfunc
-        Left out where it decorates: `@vectorize(otypes=[float])`.
+        The function; omitted for a decorator with arguments, `@vectorize(otypes=[float])`.
     otypes
-        dtype of each output. By default the function is called once, here, with ones.
+        dtype of each output. By default the function is called once in the client, with ones.
     excluded
-        Positions and names of arguments that are handed on whole; tensors among them are computed first.
+        Positions and names of arguments that are passed as a whole; tensors among them are computed first.
     cache
-        Nothing: the function is called here with ones, not with the first elements.
+        Ignored: the function is called with ones, not with the first elements.
     signature
         As for `apply_gufunc`.
 
@@ -282,7 +282,7 @@ class vectorize:  # NumPy's name
         self.__name__ = getattr(pyfunc, "__name__", "vectorize")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A tensor of what the function gives for each element, or a tuple of them."""
+        """Maps the function over the elements; returns a tensor, or a tuple of tensors."""
         if self.pyfunc is None or self.pyfunc is getattr(np, "_NoValue", None):
             (self.pyfunc,) = args
             self.__doc__, self.__name__ = self.pyfunc.__doc__, getattr(self.pyfunc, "__name__", "vectorize")
@@ -303,7 +303,7 @@ class vectorize:  # NumPy's name
 
 
 class _PartialFunction:
-    """A function of some of its arguments; the others are given."""
+    """A function with some arguments fixed, as `functools.partial` with positions."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                  positions: tuple[int, ...], names: tuple[str, ...]) -> None:  # fmt: skip
@@ -318,15 +318,15 @@ class _PartialFunction:
         return self.function(*args, **kwargs)
 
     def kinds(self, given: Sequence[Any]) -> list[np.dtype[Any]]:
-        """dtype of each value that the function gives for ones."""
+        """Calls the function with ones and returns the dtype of each output."""
         function, _ = unpickled(pickled((self, {})))
         token = in_block.set(True)
         try:
             result = function(*(np.ones((), result_type(kind_of(x)))[()] for x in given))
         except Exception as error:
             raise ValueError(
-                f"{self.__name__} was called with ones to learn what it gives, and it raised {type(error).__name__}: "
-                f"{error}; say what it gives, otypes="
+                f"{self.__name__} was called with ones to learn its outputs, and it raised {type(error).__name__}: "
+                f"{error}; give their dtypes, otypes="
             ) from error
         finally:
             in_block.reset(token)

@@ -1,7 +1,7 @@
-"""`map_blocks`: a function of the user's called with chunks.
+"""`map_blocks`: calls a user's function with the chunks of tensors.
 
-The function travels as bytes, and what is called, here too, is a copy made of them; what it gives must have the shape
-and dtype that were promised.
+The function is pickled, and only unpickled copies are called, in the client too. Its results must have the declared
+shape and dtype.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from jmars.tensor.unknown import axis_length, is_known, is_open
 __all__ = ["FunctionPickler", "in_block", "map_blocks", "pickled", "unpickled"]
 
 Array = np.ndarray[Any, Any]
-in_block: ContextVar[bool] = ContextVar("in_block", default=False)  # a function of blocks runs here, to learn its dtype
+in_block: ContextVar[bool] = ContextVar("in_block", default=False)  # True during a trial call in the client
 
 
 @offers("map_blocks")
@@ -51,34 +51,34 @@ def map_blocks(
     name: str | None = None,
     **kwargs: Any,
 ) -> Tensor:
-    """Call `function(*blocks, **kwargs)` for each place of the grid of chunks.
+    """Calls `function(*blocks, **kwargs)` for each position of the chunk grid.
 
     Parameters
     ----------
     function
-        Takes one NumPy array per tensor and gives one; inputs may be read-only. If it has a parameter `block_id`, it is
-        given the block's place in the grid, a tuple of ints.
+        Takes a NumPy array per tensor and returns an array; inputs may be read-only. A parameter named `block_id`
+        receives the block's grid position, a tuple of ints.
     *tensors
-        Tensors or arrays of shapes that broadcast; they are cut alike. Numbers are handed on as they are.
+        Tensors or arrays whose shapes broadcast; they are rechunked to common splits. Numbers are passed unchanged.
     dtype
-        Of what the function gives. By default the function is called once, here, with arrays of one element.
+        dtype of the results. By default the function is called once in the client, with arrays of one element.
     chunks
-        Shape of what the function gives: for each axis one length for all blocks, or the length of each block. By
-        default the shape of its input.
+        Shape of the results: for each axis a length for all blocks, or the length of each block. By default the shape
+        of the input block.
     name
-        What the view shows; by default the function's own.
+        Label in the view; by default the function's name.
     **kwargs
-        Handed on.
+        Keyword arguments of the function.
 
     Raises
     ------
     ValueError
-        Where `dtype` is not given and the function fails on one element.
+        If `dtype` is missing and the function fails on one element.
     ChunkSizeError
         If `chunks` does not fit the grid.
 
-    What the function raises ends the job and comes back as it is. If it gives another shape or dtype than promised, a
-    ValueError or TypeError says so.
+    An exception of the function ends the job and is raised in the client unchanged. A result of a wrong shape or dtype
+    raises a ValueError or TypeError.
 
     Examples
     --------
@@ -113,22 +113,22 @@ def map_blocks(
 
 @dataclass(frozen=True, eq=False)
 class MapBlocks(Operand):
-    """A function of the user's on blocks that are cut as `grid` or broadcast."""
+    """Calls a user's function with blocks; input splits equal `grid` or broadcast."""
 
     function: str
     blob: bytes
-    which: tuple[int, ...]  # the input that each block is of
+    which: tuple[int, ...]  # index into `inputs` for each block
     grid: Splits
     with_place: bool
     name: ClassVar[str] = "map_blocks"
 
     @property
     def label(self) -> str:
-        """The user's name for it."""
+        """The function's name."""
         return self.function
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One call for each place of the grid."""
+        """Adds an operand per grid position."""
         factors = [inputs[i] for i in self.which]
         shape = output.grid
         grid = tuple(_cut_now(axis - len(self.grid), cut, factors) for axis, cut in enumerate(self.grid))
@@ -140,7 +140,7 @@ class MapBlocks(Operand):
             before = tuple(n for n, _ in kinds[k])
             types = [chunk_type(_block_shape(before, g.splits, grid), g.dtype) for g in factors]
             out = chunk_type([n for _, n in kinds[k]], output.dtype)
-            work = out.nbytes + sum(chunk.nbytes for chunk in types)  # its result and as much again; more is its own
+            work = out.nbytes + sum(chunk.nbytes for chunk in types)  # result and temporaries
             slots = tuple(range(len(types)))
             return single(self.function, types, Call(call_user, params, slots, out, self.with_place, work, users=True))
 
@@ -152,7 +152,7 @@ class MapBlocks(Operand):
 def call_user(
     out: Array | None, inputs: Sequence[Array], params: tuple[str, bytes, bool, np.dtype[Any]], arg: Any
 ) -> Array:
-    """Call the function and check what it gives; without `out` it must be of the shape of its blocks."""
+    """Calls the user's function and checks the result; without `out` the result must have the shape of the block."""
     name, blob, with_place, dtype = params
     shape = np.broadcast_shapes(*(x.shape for x in inputs)) if out is None else out.shape
     function, fixed, kwargs = unpickled(blob)
@@ -168,7 +168,7 @@ def call_user(
             f"{shape} was promised; give map_blocks the shapes of its results, chunks="
         )
     if array.dtype.kind == dtype.kind and dtype.kind in "SU" and array.dtype.itemsize < dtype.itemsize:
-        array = array.astype(dtype)  # text that happens to be shorter
+        array = array.astype(dtype)  # shorter text
     if array.dtype != dtype:
         raise TypeError(
             f"{name} gave {array.dtype} and {dtype} was promised; give map_blocks dtype={array.dtype.name!r} or "
@@ -183,24 +183,24 @@ def call_user(
 
 
 class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
-    """Our functions and classes, as a cell's `sqrt` and `ndarray`, become NumPy's: blocks are NumPy arrays."""
+    """Pickles user functions; replaces jmars functions and classes by NumPy's, since blocks are NumPy arrays."""
 
     def dump(self, obj: Any) -> Any:
-        """Pickle; a function that uses a tensor is refused by name."""
+        """Pickles `obj`; a function that captures a tensor raises an UnsupportedError with the tensor's name."""
         try:
             return super().dump(obj)
         except UnsupportedError as error:
             raise self.named(obj) or error from None
 
     def named(self, obj: Any) -> UnsupportedError | None:
-        """What to say of something that holds a tensor, if there is more to say."""
+        """A more precise error for an object that captures a tensor, or None."""
         try:
             return closure_error(obj)
-        except Exception:  # by a property of the user's
+        except Exception:  # a property of a user's class may raise anything
             return None
 
     def reducer_override(self, obj: Any) -> Any:
-        """NumPy's own function or class for one of ours."""
+        """Replaces a jmars function or class by NumPy's."""
         theirs = numpy_function(obj) if isinstance(obj, FunctionType | type) else None
         return super().reducer_override(obj) if theirs is None else (_same, (theirs,))
 
@@ -210,7 +210,7 @@ def _same(function: Any) -> Any:
 
 
 def pickled(value: Any) -> bytes:
-    """What holds functions of the user's, as bytes; our functions in it become NumPy's."""
+    """Pickles a value that holds user functions; jmars functions in it become NumPy's."""
     blob = io.BytesIO()
     FunctionPickler(blob).dump(value)
     return blob.getvalue()
@@ -218,18 +218,18 @@ def pickled(value: Any) -> bytes:
 
 @lru_cache(maxsize=64)
 def unpickled(blob: bytes) -> Any:
-    """What `pickled` was given, with NumPy in place of ours."""
+    """Unpickles a value from `pickled`; cached, so that a function is unpickled once per process."""
     return cloudpickle.loads(blob)
 
 
 def _block_shape(shape: tuple[int, ...], own: Splits, grid: Splits) -> tuple[int, ...]:
-    """Shape of an input's block at a place where the grid's block has `shape`."""
+    """Shape of the input block at the grid position whose block has `shape`."""
     skipped = len(grid) - len(own)
     return tuple(n if cut == whole else 1 for n, cut, whole in zip(shape[skipped:], own, grid[skipped:]))
 
 
 def _common_grid(given: Sequence[Tensor], shape: tuple[int, ...]) -> Splits:
-    """How all inputs are cut."""
+    """Common splits of all inputs."""
     found = []
     for axis, length in enumerate(shape):
         places = [(x, axis - len(shape) + x.ndim) for x in given]
@@ -238,13 +238,13 @@ def _common_grid(given: Sequence[Tensor], shape: tuple[int, ...]) -> Splits:
 
 
 def _own_cut(x: Tensor, grid: Splits) -> Splits:
-    """How an input is cut to go with the grid."""
+    """Splits that an input needs to match the grid."""
     there = grid[len(grid) - x.ndim :]
     return tuple(cut if axis_length(cut) == length else (length,) for cut, length in zip(there, x.data.shape))
 
 
 def _cut_now(axis: int, cut: tuple[Any, ...], factors: Sequence[ChunkGrid]) -> tuple[Any, ...]:
-    """An axis of the grid, counted from the last; as the inputs are cut where a run has told that by now."""
+    """Splits of one axis of the grid, counted from the last; known lengths of the inputs replace unknown lengths."""
     if is_known([cut]):
         return cut
     own = [g.splits[axis] for g in factors if len(g.splits) >= -axis]
@@ -252,7 +252,7 @@ def _cut_now(axis: int, cut: tuple[Any, ...], factors: Sequence[ChunkGrid]) -> t
 
 
 def _user_splits(chunks: Any, grid: Splits) -> Splits:
-    """`chunks` as the user gave it, for each block of the grid."""
+    """Expands the user's `chunks` to a length per block of the grid; raises ChunkSizeError where it does not fit."""
     if isinstance(chunks, int | np.integer):
         chunks = (chunks,) * len(grid)
     if len(grid) == 1 and len(chunks) == len(grid[0]) != 1 and all(isinstance(n, int | np.integer) for n in chunks):
@@ -290,7 +290,7 @@ def _takes_block_id(function: Callable[..., Any]) -> bool:
 
 
 def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_place: bool) -> np.dtype[Any]:
-    """The dtype that the function gives for arrays of one element."""
+    """Calls the function with arrays of one element and returns the dtype of the result."""
     function, fixed, kwargs = cloudpickle.loads(blob)  # in a cell the original's `np` is lazy, its copy's is NumPy
     ones = iter([np.ones((1,) * ndim, dtype) for dtype in dtypes])
     args = [fixed[i] if i in fixed else next(ones) for i in range(len(dtypes) + len(fixed))]

@@ -1,8 +1,8 @@
-"""Chunks with borders of their neighbours: each chunk gives its rim once, each block is its chunk with rims around it.
+"""Halo exchange for `map_overlap`: surrounds chunks with elements of neighbouring chunks.
 
-So a block reads one chunk and at most eight small rims (in two dimensions), wherever these lie, and what lies beyond
-the array is made of the block itself. Used by applying.py.
-Source: halo exchange; NumPy's `pad` (axis by axis).
+The edges of a chunk are copied once, into a small 1-d array. A block then reads a chunk and, in two dimensions, at most
+eight such arrays; elements beyond the array are filled from the block itself.
+Source: NumPy `pad` (axis by axis).
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ __all__ = ["add_halos", "halo_widths"]
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
-Neighbours = tuple[int, int | None, int | None]  # of a chunk along an axis: its length, and those of its two neighbours
+Neighbours = tuple[int, int | None, int | None]  # lengths along an axis: of a chunk, of the chunks before and after it
 BOUNDARIES = ("reflect", "periodic", "nearest", "none")
 
 
 def add_halos(x: Tensor, depths: Shape, boundaries: tuple[Any, ...]) -> Tensor:
-    """`x` with `depths` elements of each chunk's neighbours around it, the chunks side by side.
+    """Surrounds each chunk of `x` with `depths` elements of the neighbours; the larger blocks lie side by side.
 
     Parameters
     ----------
     x
-        No chunk of it is shorter than the depth of the axis.
+        A tensor without chunks shorter than the depth of their axis.
     depths, edges
-        For each axis, how much, and what lies beyond the array: one of `BOUNDARIES`, or a number.
+        For each axis the number of elements, and the values beyond the array: one of `BOUNDARIES`, or a number.
 
     Raises
     ------
     ValueError
-        If there is no such edge.
+        If a boundary is unknown.
     """
     for depth, boundary in zip(depths, boundaries):
         if depth and isinstance(boundary, str) and boundary not in BOUNDARIES:
@@ -59,7 +59,7 @@ def add_halos(x: Tensor, depths: Shape, boundaries: tuple[Any, ...]) -> Tensor:
 
 
 def halo_widths(x: Tensor, depths: Shape, boundaries: tuple[Any, ...]) -> list[list[tuple[int, int]]]:
-    """For each axis and chunk, elements of border on both sides."""
+    """Elements of halo before and after each chunk, axis by axis."""
     found = []
     for cut, depth, boundary in zip(x.chunks, depths, boundaries):
         ends = 0 if boundary == "none" else depth
@@ -73,7 +73,7 @@ def _edge_size(shape: Shape, depths: Shape) -> int:
 
 
 def _slabs(rim: Array, shape: Shape, depths: Shape) -> Iterator[tuple[int, Array, Array]]:
-    """For each axis with a depth: its number, and what a rim has of the low and of the high end of the chunk."""
+    """Views of an edge array: (axis number, low end, high end) for each axis with a depth."""
     at = 0
     for axis, depth in enumerate(depths):
         if depth:
@@ -85,17 +85,17 @@ def _slabs(rim: Array, shape: Shape, depths: Shape) -> Iterator[tuple[int, Array
 
 @dataclass(frozen=True, eq=False)
 class ChunkEdges(Operand):
-    """The elements of each chunk that some neighbour may need, one line of all chunks."""
+    """Copies the elements of each chunk that a neighbour may need into a 1-d array."""
 
     depths: Shape
     name: ClassVar[str] = "edges"
 
     def token(self) -> Hashable:
-        """Equal chunks have equal rims."""
+        """Identifies the operand by its depths."""
         return ("edges", self.depths)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand for each chunk."""
+        """Adds an operand per chunk."""
         (x,) = inputs
         kinds, which = chunk_classes(x.splits)
         programs = []
@@ -106,7 +106,7 @@ class ChunkEdges(Operand):
 
 
 def copy_edges(out: Array, inputs: Sequence[Array], params: tuple[Shape], arg: Any) -> None:
-    """Copy both ends along each axis."""
+    """Copies both ends of a chunk along each axis."""
     (x,), (depths,) = inputs, params
     for axis, low, high in _slabs(out, x.shape, depths):
         before = (slice(None),) * axis
@@ -116,18 +116,18 @@ def copy_edges(out: Array, inputs: Sequence[Array], params: tuple[Shape], arg: A
 
 @dataclass(frozen=True, eq=False)
 class HaloExchange(Operand):
-    """Chunks of the first input within rims of the second."""
+    """Surrounds the chunks of the first input with the edges of their neighbours, the second input."""
 
     depths: Shape
     boundaries: tuple[Any, ...]
     name: ClassVar[str] = "halo"
 
     def token(self) -> Hashable:
-        """Numbers by their text: 0.0 and -0.0 are two edges."""
+        """Identifies the operand by depths and boundaries; as text, since 0.0 and -0.0 differ."""
         return ("halo", self.depths, tuple(map(repr, self.boundaries)))
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand for each chunk."""
+        """Adds an operand per chunk."""
         x, rims = inputs
         grid = x.ids.shape
         rim_of = rims.ids.reshape(grid)
@@ -160,20 +160,20 @@ class HaloExchange(Operand):
 
 
 def _neighbour_steps(kind: Sequence[Neighbours]) -> Iterator[Shape]:
-    """Steps to the neighbours that there are."""
+    """Steps to the existing neighbours of a chunk, -1, 0 or 1 for each axis."""
     options = [[step for step, n in ((-1, low), (0, 0), (1, high)) if n is not None] for _, low, high in kind]
     return (step for step in itertools.product(*options) if any(step))
 
 
 def _shape_at(kind: Sequence[Neighbours], step: Shape) -> Shape:
-    """The shape of the neighbour at `step`."""
+    """Shape of the neighbour at `step`."""
     return tuple(lengths[(0, 2, 1)[one]] or 0 for lengths, one in zip(kind, step))  # -1 counts from the end
 
 
 def join_halos(
     out: Array, inputs: Sequence[Array], params: tuple[tuple[Neighbours, ...], Shape, tuple[Any, ...]], arg: Any
 ) -> None:
-    """Put a block together: the chunk, what its neighbours' rims have, and what lies beyond the array."""
+    """Assembles a block from the chunk, the edges of its neighbours, and the boundary values."""
     kind, depths, boundaries = params
     x, *rims = inputs
     start = [
@@ -203,7 +203,7 @@ def join_halos(
 
 
 def _fill_boundary(line: Array, depth: int, boundary: Any) -> None:
-    """Fill the first `depth` places along the first axis with what lies beyond the array."""
+    """Fills the first `depth` elements along the first axis with boundary values."""
     if boundary == "reflect":
         line[:depth] = line[depth : 2 * depth][::-1]
     elif boundary == "nearest":

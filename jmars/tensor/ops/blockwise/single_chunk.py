@@ -1,6 +1,6 @@
-"""NumPy functions of whole lines: the axes that they work along lie in one chunk, the others stay cut.
+"""Applies functions along axes, which are brought into a single chunk; the other axes keep their chunks.
 
-`map_along` is what transforms, sorting, medians and functions of stacks of matrices are made of.
+`map_along` is the base of Fourier transforms, sorting, medians and functions of stacks of matrices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["map_along", "single_chunk_along"]
 
 
 def single_chunk_along(x: Tensor, axes: Sequence[int]) -> Tensor:
-    """`x` with each of `axes` in one chunk; other axes are cut further where a chunk would become too large.
+    """Rechunks `x` to a single chunk along all of `axes`; divides other axes further where chunks would grow large.
 
     Examples
     --------
@@ -44,20 +44,20 @@ def map_along(
     dtype: Any = None,
     **kwargs: Any,
 ) -> Tensor:
-    """`function(block, **kwargs)` of blocks of `x` that are whole along `axes`.
+    """Calls `function(block, **kwargs)` with blocks of `x` that span all of `axes`.
 
     Parameters
     ----------
     name
-        What the view shows.
+        Label in the view.
     function
-        NumPy's, or one of a module: it travels by its name.
+        A function of NumPy or of a module, pickled by name.
     x, axes
-        What it works on, along which axes (0 or more each).
+        The tensor and the axes (0 or more each) that must lie in a single chunk.
     lengths
-        Length of an axis of the result where it is another than that of `x`.
+        New length by axis, for axes whose length the function changes.
     dtype
-        Of the result; by default what the function gives for one element.
+        dtype of the result; by default the function is called with one element to learn it.
     """
     x = single_chunk_along(x, axes)
     chunks = tuple((lengths[i],) if lengths and i in lengths else cut for i, cut in enumerate(x.chunks))

@@ -1,7 +1,6 @@
-"""The same array cut differently: each output chunk is put together from the input chunks that it overlaps.
+"""Rechunking: assembles output chunks from the overlapping input chunks.
 
-Where that is more than memory lets an operand hold at once (rows that become columns), see shuffling.py.
-Used where inputs of one function are cut differently, and by `Tensor.rechunk`.
+Where an output chunk would read too much memory at once (rows to columns), shuffle.py rechunks in two steps.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["Rechunk", "assemble_chunks", "rechunk", "rechunked"]
 
-SHARE = 4  # of a worker's part of the memory limit, what the inputs of one chunk may take
+SHARE = 4  # the inputs of one chunk may take 1/4 of a worker's part of the memory limit
 
 Array = np.ndarray[Any, Any]
 
 
 @offers("rechunk")
 def rechunk(x: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
-    """`x` cut as `chunk_size` says; see `jmars.tensor.splits.decide_splits`. Explicit lengths may be 0 here.
+    """Rechunks `x` to `chunk_size`; see `jmars.tensor.splits.decide_splits`. Explicit lengths may be 0 here.
 
-    Axes that it does not name, or names None, stay cut as they are.
+    Axes that are not named, or given as None, keep their chunks.
     """
     x = as_tensor(x)
     given = chunks if chunk_size is None else chunk_size
@@ -45,14 +44,14 @@ def rechunk(x: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> T
 
 
 def _cuts(axis: Any, length: int) -> bool:
-    """Whether an entry of `chunks` says the length of each chunk: those of what a mask took may be empty."""
+    """Whether an entry of `chunks` lists all chunk lengths; after a boolean mask a length may be 0."""
     return (
         isinstance(axis, tuple) and all(type(n) is int and n >= 0 for n in axis) and sum(axis) == length and axis != ()
     )
 
 
 def rechunked(data: TensorData, chunks: Splits) -> TensorData:
-    """`data` itself where it is cut so already."""
+    """Rechunks a node to the splits `chunks`; returns `data` itself where nothing changes."""
     if data.chunks == chunks:
         return data
     if data.has_unknown_lengths:
@@ -63,7 +62,7 @@ def rechunked(data: TensorData, chunks: Splits) -> TensorData:
 
 
 def _reads_too_much(data: TensorData, chunks: Splits) -> bool:
-    """Whether the several chunks that a new one is made of take far more than it, and much of the memory limit."""
+    """Whether an output chunk reads several input chunks, far larger than the output, that fill much of the memory."""
     engine = current_engine()
     if engine is None or not data.shape or any(0 in axis for axis in (*data.chunks, *chunks)):
         return False
@@ -82,18 +81,18 @@ def _reads_too_much(data: TensorData, chunks: Splits) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Rechunk(Operand):
-    """Other chunks of the same elements."""
+    """Rechunks its input to `splits`."""
 
     splits: Splits
     name: ClassVar[str] = "rechunk"
     reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
-        """Equal splits of equal inputs are equal."""
+        """Identifies the operand by its splits."""
         return ("rechunk", self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand per output chunk; a chunk that stays whole is passed on as it is."""
+        """Adds an operand per output chunk; a chunk that does not change is passed on."""
         (source,) = inputs
         axes = [overlaps(old, new) for old, new in zip(source.splits, output.chunks)]
         return assemble_chunks(self.name, builder, source.ids, axes, output)
@@ -106,20 +105,25 @@ def assemble_chunks(
     axes: Sequence[Sequence[Overlap]],
     output: TensorMeta,
 ) -> NDArray[np.int64]:
-    """Ids of chunks that are each made of chunks of a grid; one that is a chunk as it lies is that chunk.
+    """Adds operands that assemble output chunks from overlaps with a grid; an unchanged chunk is passed on.
 
     Parameters
     ----------
     name
-        What the view shows.
+        Label in the view.
     builder
-        Takes the operands, one for each chunk that is made.
+        Receives an operand for each output chunk.
     source
-        Ids of the chunks that are read; one may stand there more than once.
+        Ids of the input chunks; an id may occur more than once.
     axes
-        For each axis and each chunk along it, what it is made of.
+        For each axis and output chunk along that axis, the overlap with the input chunks.
     output
-        Of the same dtype as what is read.
+        Chunks of the result; its dtype is that of the input.
+
+    Returns
+    -------
+    int64 array, shape `output.grid`
+        Ids of the output chunks.
     """
     kinds, which = chunk_classes([[(cover.lengths, cover.taken) for cover in axis] for axis in axes])
     first = [np.array([cover.first for cover in axis], np.int64) for axis in axes]
@@ -148,7 +152,7 @@ def assemble_chunks(
 def copy_overlaps(
     out: Array, inputs: Sequence[Array], params: tuple[tuple[int, ...], ...], arg: tuple[int, ...]
 ) -> None:
-    """Put a chunk together: `params` are the lengths taken along each axis, `arg` where the first one begins."""
+    """Copies overlaps into an output chunk; `params` are their lengths per axis, `arg` the start in the first chunk."""
     axes = []
     for taken, start in zip(params, arg):
         ends = list(itertools.accumulate(taken))

@@ -1,10 +1,9 @@
-"""All to all: the same array cut quite differently, where a new chunk reads more old ones than memory lets it hold.
+"""All-to-all shuffle: rechunks an array where an output chunk would read more input chunks than memory holds.
 
-Each old chunk is written once more, its pieces for the new chunks one behind the other. Each new chunk *gathers* its
-pieces: ranges of these lines, read from memory or from the files, wherever they lie, and nothing else of them. So
-there are as many operands as old and new chunks, not as many as pieces; each element goes to disk once, and an operand
-holds two chunks at most. Used by rechunk.py.
-Source: docs/decisions/0029 (sorting by ranges), for any number of axes.
+First each input chunk is copied into a 1-d array, ordered by output chunk. Then each output chunk gathers byte ranges
+of such arrays, from memory or from spill files, without loading the rest. So the number of operands is the number of
+input and output chunks, not of pieces; elements are spilled at most once, and an operand holds at most two chunks.
+Source: docs/decisions/0029-sorting-by-ranges.md, for any number of axes.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ Lengths = tuple[int, ...]
 
 
 class Overlap(NamedTuple):
-    """The old chunks of an axis that a new one is made of."""
+    """Overlap of an output chunk with the input chunks along one axis."""
 
-    first: int
-    start: int  # of what is taken, within the first one
-    lengths: Lengths  # of the old chunks
-    taken: Lengths  # elements of each
+    first: int  # number of the first input chunk
+    start: int  # first element within that chunk
+    lengths: Lengths  # of the input chunks
+    taken: Lengths  # elements that overlap, per input chunk
 
 
 def overlaps(old: Lengths, new: Lengths) -> list[Overlap]:
-    """For each new chunk of an axis what it is made of.
+    """Overlap of each output chunk with the input chunks along an axis.
 
     Examples
     --------
@@ -48,7 +47,7 @@ def overlaps(old: Lengths, new: Lengths) -> list[Overlap]:
     [Overlap(first=0, start=0, lengths=(4,), taken=(3,)), Overlap(first=0, start=3, lengths=(4, 4), taken=(1, 4))]
     """
     found: list[Overlap] = []
-    k = within = 0  # old chunk, and what of it is taken already
+    k = within = 0  # input chunk, and elements of it that are taken already
     for length in new:
         while k < len(old) - 1 and within == old[k]:
             k, within = k + 1, 0
@@ -66,14 +65,14 @@ def overlaps(old: Lengths, new: Lengths) -> list[Overlap]:
 
 
 def shuffle(data: TensorData, chunks: Splits) -> TensorData:
-    """`data` cut as `chunks`; no length is 0 or unknown."""
+    """Rechunks `data` to `chunks` by a shuffle; no length may be 0 or unknown."""
     sizes = tuple(map(math.prod, itertools.product(*data.chunks)))
     lines = new_data(ShuffleSplit(data.chunks, chunks, inputs=(data,)), (sum(sizes),), data.dtype, (sizes,))
     return new_data(ShuffleJoin(data.chunks, chunks, inputs=(lines,)), data.shape, data.dtype, chunks)
 
 
 def _segments(old: Lengths, new: Lengths) -> list[Lengths]:
-    """Into which lengths each old chunk of an axis is cut by the new ones."""
+    """Lengths of the pieces of each input chunk, as divided by the output chunks along an axis."""
     left = iter(common_splits([old, new]))
     found = []
     for length in old:
@@ -86,18 +85,18 @@ def _segments(old: Lengths, new: Lengths) -> list[Lengths]:
 
 @dataclass(frozen=True, eq=False)
 class ShuffleSplit(Operand):
-    """Each chunk as a line of its pieces, in C order; one line of all chunks."""
+    """First half of a shuffle: copies each chunk into a 1-d array, piece by piece in C order."""
 
     old: Splits
     new: Splits
     name: ClassVar[str] = "shuffle"
 
     def token(self) -> Hashable:
-        """Equal cuts of equal inputs are equal."""
+        """Identifies the operand by both splits."""
         return ("shuffle", self.old, self.new)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand for each chunk."""
+        """Adds an operand per input chunk."""
         (x,) = inputs
         kinds, which = chunk_classes([_segments(old, new) for old, new in zip(self.old, self.new)])
 
@@ -109,7 +108,7 @@ class ShuffleSplit(Operand):
 
 
 def split_pieces(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...], arg: Any) -> None:
-    """Copy the pieces that `params`, lengths along each axis, cut a chunk into."""
+    """Copies a chunk piece by piece into a 1-d array; `params` are the lengths of the pieces along each axis."""
     (x,) = inputs
     at = 0
     axes = [[slice(end - n, end) for n, end in zip(own, itertools.accumulate(own))] for own in params]
@@ -121,18 +120,18 @@ def split_pieces(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...
 
 @dataclass(frozen=True, eq=False)
 class ShuffleJoin(Operand):
-    """New chunks from the pieces of all old ones, which are lines."""
+    """Second half of a shuffle: gathers each output chunk from the 1-d arrays of `ShuffleSplit`."""
 
     old: Splits
     new: Splits
     name: ClassVar[str] = "rechunk"
 
     def token(self) -> Hashable:
-        """Equal cuts of equal inputs are equal."""
+        """Identifies the operand by both splits."""
         return ("shuffle join", self.old, self.new)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand for each new chunk."""
+        """Adds an operand per output chunk, with the ranges to gather as its argument."""
         lines = inputs[0].ids.reshape(tuple(map(len, self.old)))
         axes = [overlaps(old, new) for old, new in zip(self.old, self.new)]
         line = ChunkType((-1,), output.dtype)
@@ -149,7 +148,7 @@ class ShuffleJoin(Operand):
 
 
 def _piece_bounds(own: Sequence[Overlap]) -> Iterator[tuple[int, int]]:
-    """Where each piece lies in the line of its old chunk, in C order of the old chunks."""
+    """Range of each piece within the 1-d array of the input chunk, in C order of the input chunks."""
     steps = [
         [(one.start if not i else 0, n, whole) for i, (n, whole) in enumerate(zip(one.taken, one.lengths))]
         for one in own
@@ -165,7 +164,10 @@ def _piece_bounds(own: Sequence[Overlap]) -> Iterator[tuple[int, int]]:
 
 
 def join_pieces(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...], arg: tuple[bytes]) -> None:
-    """Put a chunk together: pieces of lines, or one line of all pieces; `params` are their lengths along each axis."""
+    """Assembles an output chunk; `params` are the lengths of the pieces along each axis.
+
+    The inputs are the 1-d arrays of all input chunks, or the first input holds all pieces, gathered already.
+    """
     pairs = np.frombuffer(arg[-1], np.int64).reshape(-1, 2)
     ends = np.cumsum(pairs[:, 1] - pairs[:, 0])
     line = inputs[0]

@@ -1,6 +1,6 @@
-"""What tilings share: chunks of one kind share a program, and what differs between them is an argument.
+"""Helpers for the `tile` methods of operands: chunk classes, chunk corners, boxes.
 
-Used by the operands of this folder.
+Chunks of equal shape and role form a class and share one program; the differences travel as arguments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ Ints = NDArray[np.int64]
 
 
 def chunk_classes(axes: Sequence[Sequence[Hashable]]) -> tuple[list[tuple[Any, ...]], Ints]:
-    """The different combinations of one key per axis, and which of them each place of the grid has.
+    """Groups the chunks of a grid by keys: returns all combinations of keys, and the combination number of each chunk.
+
+    `axes` holds a key per chunk, usually the length, for each axis.
 
     Examples
     --------
@@ -49,13 +51,13 @@ def add_by_class(
     inputs: Ints,
     args: Sequence[tuple[Any, ...]] | None = None,
 ) -> Ints:
-    """`add_many` with `program(k)` made once for each class `k` that occurs in `which`, shape (n,)."""
+    """Adds an operand per row of `inputs`; makes `program(k)` once for each class `k` in `which`, shape (n,)."""
     used, row = np.unique(which, return_inverse=True)
     return builder.add_many([program(int(k)) for k in used], row.reshape(-1), inputs, args)
 
 
 def chunk_starts(lengths: Sequence[int]) -> list[int]:
-    """Where each chunk of an axis begins.
+    """Start of each chunk along an axis, in elements.
 
     Examples
     --------
@@ -66,7 +68,7 @@ def chunk_starts(lengths: Sequence[int]) -> list[int]:
 
 
 def corners(splits: Splits) -> list[tuple[Any, ...]]:
-    """Where each chunk begins, as the one argument of its operand, in C order of the grid.
+    """First index of each chunk in C order of the grid, as a tuple of operand arguments.
 
     Examples
     --------
@@ -77,7 +79,7 @@ def corners(splits: Splits) -> list[tuple[Any, ...]]:
 
 
 def boxes(shape: Sequence[int], start: int, stop: int) -> Iterator[tuple[slice, ...]]:
-    """The elements [start, stop) in C order of an array, as boxes in that order.
+    """Splits the elements [start, stop), counted in C order, into boxes in that order.
 
     Examples
     --------
@@ -103,5 +105,5 @@ def boxes(shape: Sequence[int], start: int, stop: int) -> Iterator[tuple[slice, 
 
 
 def mark_view(result: Tensor, base: Any) -> Tensor:
-    """`result`, noted to share memory with `base` if that is a tensor of the user's and NumPy would share."""
+    """Marks `result` as a view of `base`, if `base` is another tensor; in NumPy both would share memory."""
     return result._view_of(base) if isinstance(base, Tensor) and base is not result else result

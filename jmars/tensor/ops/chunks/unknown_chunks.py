@@ -1,6 +1,6 @@
-"""What tilings share about chunks of unknown size: their types, and functions that find out when they see the chunks.
+"""Tiling of chunks of unknown size: chunk types, broadcasting, and kernels that read the size from the chunk itself.
 
-Used by masking.py, unique.py, and by elementwise functions and reductions of what those give.
+Such chunks come from boolean masks and `unique`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Array = np.ndarray[Any, Any]
 
 
 def length_kind(length: Length) -> Hashable:
-    """What chunks of one program have in common along an axis: the length, or the bound of an unknown one."""
+    """Key of a chunk length, for `chunk_classes`: the length itself, or ("most", bound) for an unknown length."""
     return ("most", length.most) if isinstance(length, Unknown) else length
 
 
 def chunk_type(kinds: Sequence[Any], dtype: np.dtype[Any]) -> ChunkType:
-    """The type of a chunk whose lengths are of these kinds.
+    """Type of a chunk, by the keys of the lengths; -1 stands for an unknown length.
 
     Examples
     --------
@@ -44,12 +44,12 @@ def chunk_type(kinds: Sequence[Any], dtype: np.dtype[Any]) -> ChunkType:
 
 
 def broadcast_lengths(shapes: Sequence[tuple[Length, ...]]) -> tuple[Length, ...]:
-    """`np.broadcast_shapes`, where lengths may be unknown.
+    """`np.broadcast_shapes` for shapes with unknown lengths.
 
     Raises
     ------
     NeedsLengthError
-        If an unknown length meets another one that is not provably the same.
+        If an unknown length meets a length that is not provably equal.
     ValueError
         As NumPy raises it.
     """
@@ -66,7 +66,7 @@ def broadcast_lengths(shapes: Sequence[tuple[Length, ...]]) -> tuple[Length, ...
 
 
 def run_expression(out: Array | None, inputs: Sequence[Array], params: tuple[Expression], arg: Any) -> Array:
-    """An elementwise expression on chunks as they are; params hold the expression."""
+    """Computes an elementwise expression; shapes come from the chunks, `params` hold the expression."""
     (expression,) = params
     shape = np.broadcast_shapes(*(x.shape for x in inputs))
     result = np.empty(shape, expression.dtype) if out is None else out
@@ -77,7 +77,10 @@ def run_expression(out: Array | None, inputs: Sequence[Array], params: tuple[Exp
 
 
 def run_reduction(out: Array, inputs: Sequence[Array], params: tuple[Reducer, tuple[int, ...], bool], arg: Any) -> None:
-    """The first step of a reduction of a chunk as it is; params are the reducer, its axes, and whether it is all."""
+    """Runs the leaf of a reduction; the shape comes from the chunk.
+
+    `params` are the reducer, its axes, and whether the leaf is the whole reduction.
+    """
     reducer, axes, last = params
     (x,) = inputs
     chunk = ChunkType(x.shape, x.dtype)

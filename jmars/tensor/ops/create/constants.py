@@ -1,7 +1,4 @@
-"""Arrays made from nothing: constants; the pattern for other operands.
-
-Used as `jmars.tensor.<name>`. ranges.py holds what differs from element to element.
-"""
+"""Constant arrays: `ones`, `zeros`, `empty`, `full` and their `_like` versions."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ __all__ = ["check_device", "empty", "full", "full_like", "ones", "shape_of", "ze
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
-    """The shape that a user gave as an int or several; raises ValueError for negative lengths."""
+    """Normalises a shape, given as an int or a sequence, to a tuple; raises ValueError for negative lengths."""
     whole = tuple(operator.index(n) for n in shape) if np.iterable(shape) else (operator.index(shape),)
     if any(n < 0 for n in whole):
         raise ValueError("negative dimensions are not allowed")
@@ -31,16 +28,16 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 
 
 def check_device(device: Any) -> None:
-    """Raise ValueError for a device that NumPy does not know."""
+    """Raises ValueError for a device other than "cpu" or None."""
     if device not in (None, "cpu"):
-        raise ValueError(f'device={device!r} is not known; arrays are handed out on the "cpu"')
+        raise ValueError(f'device={device!r} is not known; the only device is "cpu"')
 
 
 def _filled(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
-    """A constant is an expression without inputs, so it fuses into whatever reads it."""
+    """Makes a constant array: an expression without inputs, which fuses into readers."""
     whole, dtype = shape_of(shape), check_dtype(dtype)
     if name in ("zeros", "empty") and dtype.kind in "SUV":
-        value = np.zeros((), dtype)  # empty text, not that of 0
+        value = np.zeros((), dtype)  # empty text, not "0"
     splits = decide_splits(whole, dtype, chunk_size, chunks)
     op = ElementwiseOperand(name, Expression((), (constant(value, dtype),)), splits)
     return Tensor(new_data(op, whole, dtype, splits))
@@ -49,7 +46,7 @@ def _filled(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize
 @offers("ones")
 def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
          chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.ones`, cut as `chunk_size` says.
+    """`np.ones`, in chunks of `chunk_size`.
 
     Examples
     --------
@@ -63,7 +60,7 @@ def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None
 @offers("zeros")
 def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
           chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.zeros`, cut as `chunk_size` says."""
+    """`np.zeros`, in chunks of `chunk_size`."""
     check_device(device)
     return _filled("zeros", shape, 0, dtype, chunk_size, chunks)
 
@@ -71,7 +68,7 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
 @offers("empty")
 def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
           chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.empty`; here its elements are zeros, so that a run can be repeated."""
+    """`np.empty`, filled with zeros, so that repeated runs agree."""
     check_device(device)
     return _filled("empty", shape, 0, dtype, chunk_size, chunks)
 
@@ -79,7 +76,7 @@ def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
 @offers("full")
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None,
          chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.full`, cut as `chunk_size` says; `fill_value` may be an array or tensor that broadcasts."""
+    """`np.full`, in chunks of `chunk_size`; `fill_value` may be an array or tensor that broadcasts."""
     check_device(device)
     if isinstance(fill_value, Tensor) or np.ndim(fill_value):
         value = as_tensor(fill_value)
@@ -90,7 +87,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
 
 
 def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
-    """A constant in the shape, dtype and chunks of `a`, where nothing else is said."""
+    """Makes a constant array; shape, dtype and chunks default to those of `a`."""
     x = as_tensor(a)
     if shape is None and chunk_size is None and chunks is None:
         chunks = x.chunks
@@ -101,7 +98,7 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, chunk_size: Chu
 @offers("ones_like")
 def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
               device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.ones_like`, cut like `a` if nothing else is said."""
+    """`np.ones_like`, with the chunks of `a` by default."""
     check_device(device)
     return _like("ones", a, 1, dtype, shape, chunk_size, chunks)
 
@@ -109,7 +106,7 @@ def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, s
 @offers("zeros_like")
 def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
                device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.zeros_like`, cut like `a` if nothing else is said."""
+    """`np.zeros_like`, with the chunks of `a` by default."""
     check_device(device)
     return _like("zeros", a, 0, dtype, shape, chunk_size, chunks)
 
@@ -117,7 +114,7 @@ def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, 
 @offers("empty_like")
 def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
                device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.empty_like`, of zeros, cut like `prototype` if nothing else is said."""
+    """`np.empty_like`, filled with zeros, with the chunks of `prototype` by default."""
     check_device(device)
     return _like("empty", prototype, 0, dtype, shape, chunk_size, chunks)
 
@@ -125,7 +122,7 @@ def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: bool 
 @offers("full_like")
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
               device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.full_like`, cut like `a` if nothing else is said; `fill_value` is cast as an assignment would."""
+    """`np.full_like`, with the chunks of `a` by default; `fill_value` is cast as in an assignment."""
     check_device(device)
     x = as_tensor(a)
     kind = x.dtype if dtype is None else np.dtype(dtype)

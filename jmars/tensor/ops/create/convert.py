@@ -1,4 +1,4 @@
-"""Values of the user's as tensors. Used as `jmars.tensor.array` and its like."""
+"""Converts arrays, lists and numbers to tensors: `asarray`, `array`, `from_dlpack`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["array", "asarray", "from_dlpack", "tensor"]
 @offers("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, copy: bool | None = None,
             like: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.asarray`: a tensor as it is, anything else by reference, cut as `chunk_size` says; `copy` as in `array`."""
+    """`np.asarray`: returns a tensor as it is, takes other arrays by reference, in chunks of `chunk_size`."""
     check_device(device)
     if copy:
         return array(a, dtype, chunk_size=chunk_size, chunks=chunks)
@@ -38,7 +38,7 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any 
 
 @offers("asarray_chkfinite")
 def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Tensor:
-    """`np.asarray_chkfinite`: `asarray`, which computes at once whether all elements are finite; ValueError if not."""
+    """`np.asarray_chkfinite`: computes at once whether all elements are finite; raises ValueError if not."""
     x = asarray(a, dtype)
     if x.dtype.kind in "fc" and not bool(all_(ufunc("isfinite")(x))):
         raise ValueError("array must not contain infs or NaNs")
@@ -48,14 +48,14 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Te
 @offers("array")
 def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
           ndmin: int = 0, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.array`: an array, list or number as a tensor; of a tensor, a handle of its own.
+    """`np.array`: makes a tensor of an array, list or number; for a tensor, a new handle.
 
     Parameters
     ----------
     a
-        Arrays enter by reference, with the value that they have when a job is submitted, if `copy` is not True.
+        With `copy` other than True an array is taken by reference, with its values at the time of submission.
     chunk_size, chunks
-        How to cut it; see `jmars.tensor.splits.decide_splits`.
+        Chunk size of the tensor; see `jmars.tensor.splits.decide_splits`.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
 
 @offers("method.view")
 def reinterpret(x: Tensor, dtype: Any = None) -> Tensor:
-    """`x.view`: the same bytes as elements of another dtype of the same size."""
+    """`x.view`: reinterprets the bytes of the elements as another dtype of the same size."""
     if dtype is None:
         return mark_view(Tensor(x.data), x)
     kind = np.dtype(dtype)
@@ -90,25 +90,25 @@ def _viewed(block: Any, kind: np.dtype[Any]) -> Any:
 
 @offers("tensor")
 def tensor(data: Any, dtype: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
-    """A tensor of an array, list or number, as in Mars."""
+    """Makes a tensor of an array, list or number, as in Mars."""
     return Tensor(asarray(data, dtype, chunk_size=chunk_size, chunks=chunks).data)
 
 
 @offers("from_dlpack")
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """`np.from_dlpack`: an array of another library by reference; of a tensor, a handle of its own.
+    """`np.from_dlpack`: takes an array of another library by reference; for a tensor, a new handle.
 
     Parameters
     ----------
     device
         "cpu" or None.
     copy
-        Whether its memory is copied now; None and False let it enter by reference.
+        True copies the memory now; None and False keep a reference.
 
     Raises
     ------
     BufferError
-        If it lies on a device that NumPy cannot read.
+        If the array lies on a device that NumPy cannot read.
 
     Examples
     --------
@@ -121,5 +121,5 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 
 
 def _holds_tensors(value: Any) -> bool:
-    """Whether some tensor stands in nested lists."""
+    """Whether nested lists contain a tensor."""
     return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(map(_holds_tensors, value)))

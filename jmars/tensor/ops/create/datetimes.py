@@ -1,4 +1,4 @@
-"""Times: ranges of them, business days, and times as text. Sums, means and order of times are those of other files."""
+"""Datetimes and timedeltas: ranges, business days, conversion to text."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ for _name in DATETIME_FUNCTIONS:
 
 @offers("method.arange_datetimes")
 def arange_datetimes(start: Any, stop: Any, step: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
-    """`np.arange` of times: NumPy says in which unit.
+    """`np.arange` of datetimes or timedeltas; NumPy decides the unit.
 
     Raises
     ------
     TypeError, ValueError
         As NumPy raises them.
     """
-    few: Any = np.arange(start, stop, step * 10**6, dtype=dtype)  # in the unit, from the start
+    few: Any = np.arange(start, stop, step * 10**6, dtype=dtype)  # of NumPy's unit and first value
     kind, gap = few.dtype, _ticks(step, few.dtype)
     first = int(few[0].astype(np.int64)) if few.size else 0
-    relative = kind.kind == "M" and np.asarray(stop).dtype.kind not in "MSU"  # so many after the start
+    relative = kind.kind == "M" and np.asarray(stop).dtype.kind not in "MSU"  # a number of units after the start
     last = _ticks(stop, kind) + (first if relative else 0)
     count = max(0, -((first - last) // gap)) if few.size else 0
     return astype(arange(first, first + count * gap, gap, chunk_size=chunk_size, chunks=chunks), kind)
 
 
 def _ticks(value: Any, kind: np.dtype[Any]) -> int:
-    """A time, a duration or a number as a number of units of `kind`."""
+    """Converts a datetime, timedelta or number to a count of units of `kind`."""
     array = np.asarray(value)
     if array.dtype.kind in "SU":
         array = array.astype(kind)

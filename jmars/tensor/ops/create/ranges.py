@@ -1,7 +1,7 @@
-"""Arrays made from their positions: ranges, grids of positions, unit matrices and triangles.
+"""Arrays computed from their indices: ranges, grids, unit matrices and triangles.
 
-A range is a `Generate` step: each chunk knows by its argument where it begins, and is made block by block within
-whatever reads it. Used as `jmars.tensor.<name>`.
+A range is a `Generate` step: its argument is the first index of a chunk, and the reading kernel makes the elements
+block by block.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Range(Operand):
-    """Numbers that grow by a step; `open` writes some of them, given `params` and where a chunk begins."""
+    """An arithmetic sequence; `open(params, offset, chunk type)` returns the function that writes its elements."""
 
     function: str
     open: Callable[[tuple[Any, ...], Any, ChunkType], Fill]
@@ -64,11 +64,11 @@ class Range(Operand):
         return self.function
 
     def token(self) -> Hashable:
-        """Equal ranges are equal."""
+        """Identifies the operand by function, parameters and splits."""
         return (self.function, repr(self.params), self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One generator per chunk, its offset as the argument."""
+        """Adds an operand per chunk, with its offset as the argument."""
         shapes, which = shape_classes(output.chunks)
         programs = [
             single(self.function, (), Generate(self.open, self.params, ChunkType(shape, output.dtype), True))
@@ -81,7 +81,7 @@ class Range(Operand):
 @offers("arange")
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None,
            chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.arange`, cut as `chunk_size` says.
+    """`np.arange`, in chunks of `chunk_size`.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
         raise ZeroDivisionError("division by zero")
     length = max(0, math.ceil((stop - start) / step))
     kind = check_dtype(np.result_type(int, *map(np.asarray, given)) if dtype is None else dtype)
-    first, second = np.array(start, kind), np.array(start + step, kind)  # NumPy's own: what follows grows by their gap
+    first, second = np.array(start, kind), np.array(start + step, kind)  # NumPy: the gap of the first two
     if kind.kind == "b" and length > 2:
         raise TypeError("arange() is only supported for booleans when the result has at most length 2.")
     params = (first[()], second[()]) if kind.kind == "b" else (first[()], second[()] - first[()])
@@ -109,7 +109,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
 
 
 def open_arange(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill:
-    """Writes first + i * gap in the range's own dtype, as NumPy's fill functions do."""
+    """Returns the function that writes first + i * gap in the dtype of the range, as NumPy's fill functions do."""
     first, gap = params
 
     def fill(out: Array, start: int) -> None:
@@ -131,7 +131,7 @@ def open_arange(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0, *, device: Any = None, chunk_size: ChunkSize = None,
              chunks: ChunkSize = None) -> Any:  # fmt: skip
-    """`np.linspace` between two numbers, cut as `chunk_size` says.
+    """`np.linspace` between two numbers, in chunks of `chunk_size`.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
 
 
 def open_linspace(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill:
-    """Writes what NumPy computes, operation by operation."""
+    """Returns the function that writes a part of `np.linspace`, with NumPy's sequence of operations."""
     inner, start, stop, num, parts, endpoint = params
     delta = np.subtract(stop, start, dtype=inner)
     step = delta / parts if parts > 0 else np.nan
@@ -181,16 +181,16 @@ def open_linspace(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fi
 @offers("logspace")
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
              axis: int = 0, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.logspace` between two powers, cut as `chunk_size` says."""
+    """`np.logspace` between two powers, in chunks of `chunk_size`."""
     exponents = linspace(start, stop, num, endpoint, chunk_size=chunk_size, chunks=chunks)
     result = base**exponents
     return result if dtype is None else astype(result, dtype)
 
 
 def _compare_positions(comparison: str, n: int, m: int, shift: int, splits: Splits) -> Tensor:
-    """Row number + shift compared with column number, for each place of an (n, m) matrix."""
+    """Compares row number + shift with the column number, in an (n, m) boolean matrix."""
     if isinstance(shift, int):
-        shift = min(max(shift, -n), m)  # beyond, all places are alike, and numbers would not fit
+        shift = min(max(shift, -n), m)  # a larger shift changes no element, and might not fit into int64
     rows = arange(shift, n + shift, chunks=(splits[0],))
     columns = arange(m, chunks=(splits[1],))
     result: Tensor = getattr(expand_dims(rows, 1), comparison)(expand_dims(columns, 0))
@@ -200,7 +200,7 @@ def _compare_positions(comparison: str, n: int, m: int, shift: int, splits: Spli
 @offers("eye")
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None,
         chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.eye`: ones on a diagonal, cut as `chunk_size` says."""
+    """`np.eye`: a matrix with ones on a diagonal, in chunks of `chunk_size`."""
     check_device(device)
     n, m = shape_of((N, N if M is None else M))
     kind = check_dtype(dtype)
@@ -209,14 +209,14 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str
 
 @offers("identity")
 def identity(n: int, dtype: Any = None, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
-    """`np.identity`, cut as `chunk_size` says."""
+    """`np.identity`, in chunks of `chunk_size`."""
     return eye(n, dtype=dtype, chunk_size=chunk_size, chunks=chunks)
 
 
 @offers("tri")
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, chunk_size: ChunkSize = None,
         chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.tri`: ones at and below a diagonal, cut as `chunk_size` says."""
+    """`np.tri`: a matrix with ones at and below a diagonal, in chunks of `chunk_size`."""
     n, m = shape_of((N, N if M is None else M))
     kind = check_dtype(dtype)
     return astype(_compare_positions("__ge__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks)), kind)
@@ -227,25 +227,25 @@ def _triangle(m: Any, k: int, lower: bool) -> Tensor:
     if x.ndim == 1:
         x = broadcast_to(x, (x.size, x.size), chunks=x.chunks * 2)
     below = _compare_positions("__ge__", x.shape[-2], x.shape[-1], k if lower else k - 1, x.chunks[-2:])
-    zero = np.zeros((), x.dtype)[()]  # of times too
+    zero = np.zeros((), x.dtype)[()]  # also for datetimes
     return where(below, x, zero) if lower else where(below, zero, x)
 
 
 @offers("tril")
 def tril(m: Any, k: int = 0) -> Tensor:
-    """`np.tril`: zeros above a diagonal."""
+    """`np.tril`: sets elements above a diagonal to zero."""
     return _triangle(m, k, lower=True)
 
 
 @offers("triu")
 def triu(m: Any, k: int = 0) -> Tensor:
-    """`np.triu`: zeros below a diagonal."""
+    """`np.triu`: sets elements below a diagonal to zero."""
     return _triangle(m, k, lower=False)
 
 
 @offers("diag")
 def diag(v: Any, k: int = 0) -> Tensor:
-    """`np.diag`: a matrix with `v` on a diagonal, or the diagonal of a matrix."""
+    """`np.diag`: makes a matrix with `v` on a diagonal, or returns the diagonal of a matrix."""
     x = as_tensor(v)
     if x.ndim == 2:
         return diagonal(x, k)
@@ -260,7 +260,7 @@ def diag(v: Any, k: int = 0) -> Tensor:
 
 @offers("meshgrid")
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """`np.meshgrid`, cut as its arguments are."""
+    """`np.meshgrid`, with the chunks of its arguments."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     lines = [as_tensor(x).ravel() for x in xi]
@@ -277,7 +277,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 @offers("indices")
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, chunk_size: ChunkSize = None,
             chunks: ChunkSize = None) -> Any:  # fmt: skip
-    """`np.indices`: the position of each place, axis by axis; `chunk_size` is that of one axis's positions."""
+    """`np.indices`: an index array per axis, stacked; `chunk_size` is the chunk size of a single index array."""
     shape = shape_of(dimensions)
     splits = decide_splits(shape, check_dtype(dtype), chunk_size, chunks)
     lines = [arange(n, dtype=dtype, chunks=(cut,)) for n, cut in zip(shape, splits)]
@@ -290,7 +290,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, chunk_si
 @offers("fromfunction")
 def fromfunction(function: Any, shape: Any, *, dtype: Any = float, chunk_size: ChunkSize = None,
                  chunks: ChunkSize = None, **kwargs: Any) -> Any:  # fmt: skip
-    """`np.fromfunction`: a function of the positions, given as tensors."""
+    """`np.fromfunction`: calls a function with index arrays, given as tensors."""
     whole = shape_of(shape)
     splits = decide_splits(whole, check_dtype(dtype), chunk_size, chunks)
     lines = [arange(n, dtype=dtype, chunks=(cut,)) for n, cut in zip(whole, splits)]
@@ -299,5 +299,5 @@ def fromfunction(function: Any, shape: Any, *, dtype: Any = float, chunk_size: C
 
 @offers("diagflat")
 def diagflat(v: Any, k: int = 0) -> Tensor:
-    """`np.diagflat`: a matrix with all elements on a diagonal."""
+    """`np.diagflat`: makes a matrix with the flattened array on a diagonal."""
     return diag(ravel(v), k)

@@ -2,7 +2,7 @@
 
 In reading order:
 
-- formula.py: `Formula`, elementwise functions as one operand
+- formula.py: `Formula` and the operand that computes it
 - ufuncs.py: the table of ufuncs, casts, `where`, `clip`
 - bits.py: `packbits` and `unpackbits`
 """

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 @offers("packbits")
 def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Tensor:
-    """`np.packbits`: eight booleans in a byte."""
+    """`np.packbits`: packs eight booleans into a byte; the axis is brought into a single chunk."""
     x = as_tensor(a)
     if x.dtype.kind not in "biu":
         raise TypeError("Expected an input array of integer or boolean data type")
@@ -31,14 +31,14 @@ def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Tenso
 
 @offers("unpackbits")
 def unpackbits(a: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Tensor:
-    """`np.unpackbits`: the bits of bytes."""
+    """`np.unpackbits`: unpacks bytes into bits; the axis is brought into a single chunk."""
     x = as_tensor(a)
     if x.dtype != np.uint8:
         raise TypeError("Expected an input array of unsigned byte data type")
     x, axis = (ravel(x), 0) if axis is None else (x, normal_axis(axis, x.ndim))
     n = 8 * x.shape[axis]
     n = n if count is None else count if count >= 0 else n + count
-    if not x.shape[axis] and n > 0:  # NumPy gives whatever lay in its memory there
+    if not x.shape[axis] and n > 0:  # NumPy returns uninitialised memory here
         return zeros(tuple(n if i == axis else m for i, m in enumerate(x.shape)), np.uint8)
     return map_along("unpackbits", np.unpackbits, x, [axis], lengths={axis: n}, dtype=np.uint8, axis=axis, count=count,
                  bitorder=bitorder)  # fmt: skip

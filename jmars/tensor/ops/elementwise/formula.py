@@ -1,7 +1,6 @@
-"""Elementwise functions of tensors as one operand: a `Formula` records what is applied to what.
+"""Builds elementwise expressions: a `Formula` records operations on tensors and makes an operand.
 
-Used by elementwise.py and by every operand that ends or begins with elementwise work. dtypes are resolved by NumPy as
-each function is applied; Python numbers stay weak until they meet an array.
+NumPy resolves the dtype of every recorded operation; Python numbers stay weak until they meet an array.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_
 
 @dataclass(frozen=True)
 class FormulaValue:
-    """Something within a formula: number `number`, or a number of the user's not yet placed."""
+    """A value in a formula: an input, the result of an operation, or a scalar that is no node yet."""
 
-    number: int  # -1 for a scalar; inputs and nodes otherwise
+    number: int  # -1 for a scalar; 0 or more for inputs, -2 or less for nodes
     kind: Kind  # dtype, or type of a Python number
     scalar: Any = None
 
 
 class Formula:
-    """What is computed from some tensors and numbers, element by element.
+    """An elementwise expression under construction, over tensors and numbers.
 
     Examples
     --------
@@ -65,7 +64,7 @@ class Formula:
         self._constants: dict[tuple[np.dtype[Any], bytes], int] = {}
 
     def read(self, value: Any) -> FormulaValue:
-        """A tensor, array, list or number as a value."""
+        """Adds a tensor, array, list or number as an input or scalar."""
         if not isinstance(value, Tensor):
             if isinstance(value, np.generic | bool | int | float | complex) or np.ndim(value) == 0:
                 if isinstance(value, np.ndarray):
@@ -84,7 +83,7 @@ class Formula:
         return FormulaValue(len(self.inputs) - 1, value.dtype)
 
     def apply(self, op: str, *values: FormulaValue, dtype: Any = None) -> FormulaValue:
-        """A ufunc (by name; "modf.1" is its second output) of values; `dtype` is what to compute in.
+        """Applies a ufunc, given by name ("modf.1" is the second output of `modf`), in `dtype` if given.
 
         Raises
         ------
@@ -98,7 +97,7 @@ class Formula:
             result = getattr(np, name)(*(value.scalar for value in values), **({"dtype": dtype} if dtype else {}))
             return FormulaValue(-1, out, result[int(part)] if part else result)
         if name in _COMPARISONS and any(v.number == -1 and not _fits(v, t) for v, t in zip(values, loop)):
-            # a Python int that no element can equal: NumPy knows the answer from the dtype alone
+            # a Python int outside the dtype's range: NumPy knows the answer from the dtype alone
             probe = [v.scalar if v.number == -1 else np.zeros((), v.kind) for v in values]
             (integers,) = (v for v in values if v.number != -1)  # read for their shape: each equals itself
             return self._node("equal" if getattr(np, name)(*probe) else "not_equal", [integers, integers], out)
@@ -108,30 +107,30 @@ class Formula:
         return self._node(op, args, out)
 
     def where(self, condition: FormulaValue, x: FormulaValue, y: FormulaValue) -> FormulaValue:
-        """`np.where` of three values."""
+        """Applies `np.where`."""
         out = check_dtype(result_type(x.kind, y.kind))
         condition = self.cast(self._placed(condition, np.dtype(bool)), np.dtype(bool))
         chosen = [self.cast(v, out) if isinstance(v.kind, type) else v for v in (x, y)]  # Python numbers wrap here
         return self._node("where", [condition, *(self._placed(v, out) for v in chosen)], out)
 
     def part(self, op: str, value: FormulaValue) -> FormulaValue:
-        """ "real" or "imag" of a value."""
+        """Real or imaginary part of a value; `op` is "real" or "imag"."""
         value = self._placed(value, result_type(value.kind))
         if value.kind.kind == "c":
             return self._node(op, [value], np.empty(0, value.kind).real.dtype)
         return value if op == "real" else self._node("astype", [self._constant(0, value.kind)], value.kind)
 
     def cast(self, value: FormulaValue, dtype: Any) -> FormulaValue:
-        """The value with another dtype, by any means."""
+        """Casts a value to `dtype` with NumPy's rule "unsafe"."""
         dtype = np.dtype(dtype)
         if value.number == -1:
             return FormulaValue(-1, dtype, np.asarray(value.scalar).astype(dtype)[()])
         if value.kind.kind == "c" and dtype.kind not in "cb":
-            value = self.part("real", value)  # what NumPy does too, after a warning
+            value = self.part("real", value)  # as NumPy does, after a warning
         return value if value.kind == dtype else self._node("astype", [value], dtype)
 
     def tensor(self, value: FormulaValue, shape: tuple[int, ...] | None = None, splits: Splits | None = None) -> Tensor:
-        """The tensor of a value; broadcast to `shape`, and cut as `splits` where no input says how.
+        """Makes the tensor of a value, broadcast to `shape`; axes that no input has are divided by `splits`.
 
         Raises
         ------
@@ -154,7 +153,7 @@ class Formula:
         return Tensor(new_data(op, whole, expression.dtype, chunks))
 
     def _expression(self, value: FormulaValue) -> tuple[list[TensorData], Expression]:
-        """What leads to a value, in order and densely numbered."""
+        """Inputs and nodes that lead to a value, in order and densely numbered."""
         wanted: set[int] = set()
         stack = [value.number]
         while stack:
@@ -174,7 +173,7 @@ class Formula:
         return [self.inputs[i] for i in read], Expression(tuple(self.inputs[i].dtype for i in read), tuple(nodes))
 
     def _placed(self, value: FormulaValue, dtype: np.dtype[Any]) -> FormulaValue:
-        """A scalar as a constant: a NumPy scalar keeps its dtype, a Python number takes `dtype`."""
+        """Turns a scalar into a constant node: a NumPy scalar keeps its dtype, a Python number takes `dtype`."""
         if value.number != -1:
             return value
         kind = value.kind if isinstance(value.kind, np.dtype) else dtype
@@ -194,7 +193,7 @@ class Formula:
 
 
 def _fits(value: FormulaValue, dtype: np.dtype[Any]) -> bool:
-    """Whether a scalar has a place in `dtype`."""
+    """Whether `dtype` can hold a scalar."""
     if value.kind is not int:
         return True
     try:
@@ -205,7 +204,7 @@ def _fits(value: FormulaValue, dtype: np.dtype[Any]) -> bool:
 
 
 def broadcast_shape(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape that inputs broadcast to; lengths that only a run can tell are asked for where they matter."""
+    """Broadcast shape of all inputs; computes unknown lengths where they decide."""
     try:
         return broadcast_lengths(shapes)
     except NeedsLengthError:
@@ -214,7 +213,7 @@ def broadcast_shape(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]])
 
 
 def _common(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits | None) -> Splits:
-    """Splits of a result: of its inputs where they agree or nearly so, else their common refinement."""
+    """Splits of a result: those of the inputs where they agree or nearly so, else their common refinement."""
     first = next((data.chunks for data in inputs if data.shape == shape), None)
     if first is not None and all(data.chunks == first for data in inputs):
         return first
@@ -231,7 +230,7 @@ def _common(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits
 
 
 def _own_splits(data: TensorData, chunks: Splits) -> Splits:
-    """How an input must be cut to go with a result cut as `chunks`."""
+    """Splits that an input needs to match a result with splits `chunks`."""
     if data.chunks == chunks:
         return chunks
     there = chunks[len(chunks) - len(data.shape) :]
@@ -240,11 +239,11 @@ def _own_splits(data: TensorData, chunks: Splits) -> Splits:
 
 @dataclass(frozen=True, eq=False)
 class ElementwiseOperand(Operand):
-    """One expression on the chunks of its inputs, which are cut alike or broadcast."""
+    """Computes an expression on the chunks of its inputs; inputs have equal splits or broadcast."""
 
     function: str
     expression: Expression
-    splits: Splits  # of the output; without inputs nothing else says them
+    splits: Splits  # of the output; an expression without inputs has no other source for them
     name: ClassVar[str] = "elementwise"
     reads_all: ClassVar[bool] = True
 
@@ -254,11 +253,11 @@ class ElementwiseOperand(Operand):
         return self.function
 
     def token(self) -> Hashable:
-        """Equal expressions of equal inputs are equal."""
+        """Identifies the operand by expression and splits."""
         return ("elementwise", self.expression, self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand per output chunk; programs are shared by chunks of one shape."""
+        """Adds an operand per output chunk; chunks of equal shape share a program."""
         grid = output.grid
         if not is_known([output.shape]):
             return self._tile_loosely(builder, inputs, output)
@@ -275,7 +274,7 @@ class ElementwiseOperand(Operand):
     def _tile_loosely(
         self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta
     ) -> NDArray[np.int64]:
-        """The same for chunks whose shape is known only when they are there."""
+        """Tiles chunks whose shape only a run can tell."""
         grid = output.grid
         kinds, which = chunk_classes([[length_kind(n) for n in axis] for axis in output.chunks])
         programs = []
@@ -288,7 +287,7 @@ class ElementwiseOperand(Operand):
 
 
 def _input_shape(shape: tuple[int, ...], grid: ChunkGrid, output: TensorMeta) -> tuple[int, ...]:
-    """Shape of an input's chunk beside an output chunk of `shape`."""
+    """Shape of the input chunk that belongs to an output chunk of `shape`."""
     skipped = len(shape) - len(grid.splits)
     return tuple(
         length if own == whole else 1

@@ -1,7 +1,6 @@
-"""Elementwise functions: one table row per ufunc, then the few that are made of several.
+"""Elementwise functions: a table with a row per ufunc, then functions composed of several ufuncs.
 
-All become `Elementwise` operands (formula.py), whose expressions fuse. Used as `jmars.tensor.<name>`, by Tensor's
-operators and by NumPy's protocols.
+All become `ElementwiseOperand`s (formula.py), whose expressions fuse.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ UFUNCS: tuple[tuple[str, ...], ...] = (
 
 
 def ufunc(name: str) -> Callable[..., Any]:
-    """Our function for NumPy's ufunc `name`, with its keywords out, where, casting and dtype."""
+    """Makes the lazy function for NumPy's ufunc `name`, with the keywords out, where, casting and dtype."""
     theirs: np.ufunc = getattr(np, name)
 
     equals = name in ("equal", "not_equal")
@@ -154,7 +153,7 @@ def ufunc(name: str) -> Callable[..., Any]:
 
 
 def _method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
-    """`np.add.reduce` and the like, of a tensor; see ufunc_methods.py."""
+    """Makes a ufunc's method, as `np.add.reduce`; see reduce/ufunc_methods.py."""
 
     def method(array: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("initial", 0) is np._NoValue:
@@ -167,7 +166,7 @@ def _method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
 
 
 def _check_keywords(name: str, kwargs: dict[str, Any]) -> Any:
-    """The dtype asked for; other keywords are NumPy's defaults or refused."""
+    """Returns the `dtype` keyword; raises UnsupportedError for other keywords with values beside NumPy's defaults."""
     dtype = kwargs.pop("dtype", None)
     for key, value in kwargs.items():
         if not ((key == "order" and value in ("K", "C", "A")) or (key == "subok" and value is True)):
@@ -187,7 +186,7 @@ for _row in UFUNCS:
 
 @offers("method.pow")
 def power(x: Any, exponent: Any, out: Any = None) -> Any:
-    """`x ** exponent`, with the shortcuts that NumPy's operator takes (`x ** 2` is `square(x)`)."""
+    """`x ** exponent`, with the fast paths of NumPy's operator (`x ** 2` is `square(x)`)."""
     shortcut = "power"
     if type(exponent) in (int, float) and isinstance(x, Tensor):
         if x.dtype.kind in "fc":
@@ -202,7 +201,7 @@ def power(x: Any, exponent: Any, out: Any = None) -> Any:
 
 @offers("where")
 def where(condition: Any, x: Any = None, y: Any = None) -> Tensor:
-    """`np.where(condition, x, y)`; with one argument `nonzero`."""
+    """`np.where(condition, x, y)`; `np.where(condition)` is `nonzero`."""
     if x is None and y is None:
         return cast(Tensor, call("nonzero", condition))  # a tuple, as NumPy's
     if x is None or y is None:
@@ -213,7 +212,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Tensor:
 
 @offers("clip")
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
-    """`np.clip`: elements moved into [a_min, a_max]; either may be None."""
+    """`np.clip`: limits elements to [a_min, a_max]; either bound may be None."""
     a_min, a_max = kwargs.pop("min", a_min), kwargs.pop("max", a_max)
     dtype = _check_keywords("clip", kwargs)
     formula = Formula("clip")
@@ -231,10 +230,10 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
 
 @offers("round", "around")
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """`np.round`: to `decimals` places, halves to even."""
+    """`np.round`: rounds to `decimals` places, halves to even."""
     formula = Formula("round")
     x = formula.read(a)
-    if x.number >= 0 and x.kind.kind == "c" and decimals:  # each part for itself, as an infinite one spoils the other
+    if x.number >= 0 and x.kind.kind == "c" and decimals:  # part by part: an infinite part would spoil the other part
         one = as_tensor(a)
         rounded = blockwise("round", np.round, [one], one.chunks, one.dtype, (decimals,))
         return assign_out(rounded, out, "round")
@@ -257,7 +256,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 @offers("method.astype", "astype")
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe", device: Any = None) -> Tensor:
-    """The elements with another dtype."""
+    """`x.astype`: casts the elements to another dtype."""
     x = as_tensor(x)
     dtype = np.dtype(dtype)
     if not np.can_cast(x.dtype, dtype, casting):  # type: ignore[arg-type]
@@ -273,7 +272,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe",
 
 @offers("method.cast_and_broadcast")
 def cast_and_broadcast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Any) -> Tensor:
-    """`x` cast to `dtype` and broadcast to `shape`; a handle of its own."""
+    """Casts `x` to `dtype` and broadcasts it to `shape`; always returns a new handle."""
     if x.dtype == dtype and x.shape == shape:
         return Tensor(x.data)
     formula = Formula("astype" if x.shape == shape else "broadcast_to")
@@ -282,7 +281,7 @@ def cast_and_broadcast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], 
 
 @offers("copy")
 def copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
-    """A handle of its own; values never change, so nothing is copied."""
+    """`np.copy`: returns a new handle; chunks are immutable, so no data is copied."""
     return Tensor(as_tensor(a).data)
 
 
@@ -305,7 +304,7 @@ _part("imag")
 
 @offers("angle")
 def angle(z: Any, deg: bool = False) -> Tensor:
-    """`np.angle`: the argument of complex numbers."""
+    """`np.angle`: argument of complex numbers, in radians or degrees."""
     formula = Formula("angle")
     value = formula.read(z)
     is_complex = result_type(value.kind).kind == "c"
@@ -316,7 +315,7 @@ def angle(z: Any, deg: bool = False) -> Tensor:
 
 @offers("fix")
 def fix(x: Any, out: Any = None) -> Any:
-    """`np.fix`: rounded towards zero."""
+    """`np.fix`: rounds towards zero."""
     return ufunc("trunc")(x, out=out)
 
 
@@ -359,7 +358,7 @@ def iscomplex(x: Any) -> Tensor:
 
 @offers("nan_to_num")
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
-    """`np.nan_to_num`: NaN and infinities replaced; `x` itself stays as it is."""
+    """`np.nan_to_num`: replaces NaN and infinities in a new tensor, also with `copy=False`."""
     x = as_tensor(x)
     if x.dtype.kind == "c":
         real, imag = (nan_to_num(part, copy, nan, posinf, neginf) for part in (x.real, x.imag))

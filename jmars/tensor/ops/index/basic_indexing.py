@@ -1,6 +1,6 @@
-"""Basic indexing: slices, ints, None and Ellipsis; chunk by chunk, untouched chunks as they are.
+"""Basic indexing: slices, ints and None. Chunks that a slice leaves whole are passed on without a copy.
 
-`axis_slices` says what a slice takes of each chunk of an axis; writing.py writes there. Used by indexing.py.
+`axis_slices` divides a slice of an axis among its chunks, for reading here and for writing in setitem.py.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from jmars.tensor.tensor import Tensor
 __all__ = ["AxisSlice", "Slice", "axis_slices", "local_slice", "slice_tensor"]
 
 Array = np.ndarray[Any, Any]
-Basic = int | slice | None  # an entry of an index; ints and slices in bounds
+Basic = int | slice | None  # an entry of an index, in bounds
 
 
 class AxisSlice(NamedTuple):
-    """What an index takes of one chunk of an axis."""
+    """Part of a slice that falls into a single chunk of an axis."""
 
-    chunk: int
-    start: int  # within the chunk
-    taken: int  # elements
+    chunk: int  # number of the chunk
+    start: int  # first element, within the chunk
+    taken: int  # number of elements
     length: int  # of the chunk
 
 
 def axis_slices(lengths: Sequence[int], entry: int | slice) -> list[AxisSlice]:
-    """What `entry` takes of an axis cut into `lengths`, in the order of the result; chunks of which it takes nothing
-    are left out, but one stays.
+    """Divides an index entry among the chunks of an axis, in the order of the result.
+
+    Chunks without selected elements are omitted, but at least one `AxisSlice` is returned.
 
     Examples
     --------
@@ -63,13 +64,13 @@ def axis_slices(lengths: Sequence[int], entry: int | slice) -> list[AxisSlice]:
 
 
 def local_slice(start: int, count: int, step: int) -> slice:
-    """The slice that takes `count` elements from `start`."""
+    """Slice that selects `count` elements from `start`; `step` may be negative."""
     stop = start + count * step
     return slice(start, stop if stop >= 0 else None, step) if count else slice(0, 0)
 
 
 def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
-    """`x[index]` where `index` names every axis; a handle of its own."""
+    """`x[index]` for an index with an entry per axis; returns a new handle."""
     entries = [entry for entry in index if entry is not None]
     assert len(entries) == x.ndim
     if all(entry is not None and entry == slice(None) for entry in index):
@@ -90,17 +91,17 @@ def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Slice(Operand):
-    """A rectangular part, perhaps with steps; `index` has an int, (start, stop, step) or None per entry."""
+    """Basic indexing; an entry of `index` is an int, (start, stop, step) or None."""
 
     index: tuple[Any, ...]
     name: ClassVar[str] = "getitem"
 
     def token(self) -> Hashable:
-        """Equal parts of equal inputs are equal."""
+        """Identifies the operand by its index."""
         return ("getitem", self.index)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand per chunk that is cut; a chunk that stays whole is passed on, others are never read."""
+        """Adds an operand per partly selected chunk; whole chunks are passed on, the rest is not read."""
         (source,) = inputs
         entries = [slice(*e) if isinstance(e, tuple) else e for e in self.index if e is not None]
         cuts = [axis_slices(lengths, entry) for lengths, entry in zip(source.splits, entries)]
@@ -136,7 +137,7 @@ class Slice(Operand):
 
 
 def copy_slice(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> None:
-    """Copy the part of a chunk that begins at `arg`; `params` are (count, step) of each axis."""
+    """Copies the part of a chunk that begins at `arg`; `params` are (count, step) for each axis."""
     index: tuple[Any, ...] = (*(local_slice(at, count, step) for at, (count, step) in zip(arg, params)), ...)
     part = inputs[0][index]
     assert math.prod(part.shape) == out.size

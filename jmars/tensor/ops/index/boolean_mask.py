@@ -1,7 +1,7 @@
-"""`x[mask]` of a boolean tensor, and what is made of it: arrays whose length only the values tell.
+"""Boolean mask indexing, `x[mask]`: arrays of unknown length.
 
-Each chunk gives the chunk of its true elements, so nothing waits for the count: what follows goes on in the same stage
-where it needs no length. Two arrays taken by one mask are provably equally long. Used by indexing.py.
+A chunk of selected elements needs only the chunks of data and mask, so functions that need no lengths run in the same
+stage without waiting for counts. Two arrays selected by the same mask have provably equal lengths.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Array = np.ndarray[Any, Any]
 
 
 def select_by_mask(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
-    """The elements of `x` where `mask` is true; it lies along the axes from `axis` on, which become one.
+    """Selects the elements of `x` where `mask` is true; the masked axes, from `axis` on, become a single axis.
 
     Raises
     ------
     IndexError
-        If the mask has another shape.
+        If the shape of the mask does not match the masked axes.
     NeedsLengthError
-        If that cannot be said yet.
+        If unknown lengths must be computed to compare the shapes.
     """
     m = mask.ndim
     shape = x.data.shape[axis : axis + m]
@@ -68,7 +68,7 @@ def select_by_mask(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
 
 
 def assign_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
-    """`x` with `value`, which the same mask took, where it is true on the first axes; None if it is another mask."""
+    """Assigns to `x[mask]` a `value` that was selected by the same mask; None if the mask differs."""
     cut = _row_splits(x.chunks[: mask.ndim], x.chunks)
     first = value.data.chunks[0][0]
     same = isinstance(first, Unknown) and first.number is not None and first.origin.key == _mask_key(mask, cut)
@@ -81,12 +81,12 @@ def assign_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
 
 
 def _mask_key(mask: Tensor, cut: Splits) -> str:
-    """What makes two arrays equally long and equally cut."""
+    """Key of a selection: selections with equal keys have equal lengths and splits."""
     return f"{mask.data.key}:{hash(cut):x}"
 
 
 def _row_splits(cut: Splits, chunks: Splits) -> Splits:
-    """The masked axes with all but the first whole, so that chunks follow each other in C order."""
+    """Splits of the masked axes with only the first axis divided, so that chunks follow in C order."""
     if all(len(axis) == 1 for axis in cut[1:]):
         return cut
     row = math.prod(map(axis_length, cut[1:]))
@@ -96,18 +96,18 @@ def _row_splits(cut: Splits, chunks: Splits) -> Splits:
 
 @dataclass(frozen=True, eq=False)
 class MaskSelection(Operand):
-    """The elements of the first input where the second is true."""
+    """Selects the elements of the first input where the second input, a mask, is true."""
 
     axis: int
     ndim: int  # of the mask
     name: ClassVar[str] = "mask"
 
     def token(self) -> Hashable:
-        """Equal inputs give equal elements."""
+        """Identifies the operand by the masked axes."""
         return ("mask", self.axis, self.ndim)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand for each chunk."""
+        """Adds an operand per chunk."""
         x, mask = inputs
         first, after = self.axis, self.axis + self.ndim
         lengths = [[length_kind(n) for n in axis] for axis in x.splits]
@@ -137,15 +137,15 @@ class MaskSelection(Operand):
 
 
 def copy_masked(out: Array | None, inputs: Sequence[Array], params: tuple[int], arg: Any) -> Array:
-    """The elements that the mask names; `out` is there when their number was known."""
+    """Copies the selected elements; `out` is given if their number was known in advance."""
     x, mask = inputs
     found = np.ascontiguousarray(x[(slice(None),) * params[0] + (mask,)])
     if out is None:
         return found
     if found.shape != out.shape:
         raise ValueError(
-            f"a mask has {found.shape[params[0]]} true elements in a chunk where it had {out.shape[params[0]]} when it "
-            "was computed before; a function that gives other values each time must be executed and kept"
+            f"a mask has {found.shape[params[0]]} true elements in a chunk, and had {out.shape[params[0]]} when it was "
+            "computed before; a function whose results vary must be executed once and kept"
         )
     np.copyto(out, found)
     return out
@@ -153,17 +153,17 @@ def copy_masked(out: Array | None, inputs: Sequence[Array], params: tuple[int], 
 
 @dataclass(frozen=True, eq=False)
 class MaskAssignment(Operand):
-    """The first input with elements of the third where the second, on its first `ndim` axes, is true."""
+    """Replaces elements of the first input where the mask, the second input, is true, by those of the third."""
 
     ndim: int
     name: ClassVar[str] = "setitem"
 
     def token(self) -> Hashable:
-        """Equal inputs give equal arrays."""
+        """Identifies the operand by the number of masked axes."""
         return ("put true", self.ndim)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand for each chunk."""
+        """Adds an operand per chunk."""
         x, mask, value = inputs
         rows = [
             (*place, length_kind(n)) for place, n in zip(_rows(x.splits[: self.ndim]), value.splits[0], strict=True)
@@ -183,12 +183,12 @@ class MaskAssignment(Operand):
 
 
 def _rows(cut: Splits) -> list[tuple[int, ...]]:
-    """Lengths of each chunk on the masked axes, of which all but the first are whole."""
+    """Shape of each chunk along the masked axes; only the first axis is divided."""
     return [(n, *(axis[0] for axis in cut[1:])) for n in cut[0]]
 
 
 def write_masked(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
-    """Copy a chunk and write the elements that the mask took back to their places."""
+    """Copies a chunk and writes the values to the positions of true mask elements."""
     x, mask, value = inputs
     np.copyto(out, x)
     out[mask] = value
@@ -196,13 +196,13 @@ def write_masked(out: Array, inputs: Sequence[Array], params: tuple[()], arg: An
 
 @offers("extract")
 def extract(condition: Any, arr: Any) -> Tensor:
-    """`np.extract`: the elements of `arr` where `condition` is true, in C order."""
+    """`np.extract`: selects the elements of `arr` where `condition` is true, in C order."""
     return select_by_mask(ravel(as_tensor(arr)), as_bool(ravel(as_tensor(condition))))
 
 
 @offers("compress")
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
-    """`np.compress`: the parts of an axis for which `condition`, which may be shorter, is true."""
+    """`np.compress`: selects slices along an axis by a boolean array, which may be shorter than the axis."""
     x, mask = as_tensor(a), as_bool(as_tensor(condition))
     if mask.ndim != 1:
         raise ValueError("condition must be a 1-d array")
@@ -219,12 +219,12 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
 
 
 def as_bool(x: Tensor) -> Tensor:
-    """Whether each element is not zero."""
+    """Casts a tensor to bool."""
     return x if x.dtype == bool else astype(x, np.dtype(bool))
 
 
 def select_by_mask_at(x: Tensor, mask: Tensor, axis: int, first: int) -> Tensor:
-    """`select_by_mask` at `axis`, with the new axis at `first`."""
+    """Selects by a mask over the axes from `axis` on; the resulting axis stands at `first`."""
     if axis != first:
         m = mask.ndim
         x = moveaxis(x, range(axis, axis + m), range(first, first + m))

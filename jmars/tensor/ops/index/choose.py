@@ -1,8 +1,4 @@
-"""Values chosen by conditions, numbers or positions: `select`, `choose`, `piecewise`, `isin`, `take_along_axis`, …
-
-All but the functions along an axis are made of elementwise ones. Used as `jmars.tensor.<name>` and by NumPy's
-protocols.
-"""
+"""Selection by conditions, numbers or positions: `select`, `choose`, `piecewise`, `take_along_axis`."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 @offers("select")
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
-    """`np.select`: of several arrays the one whose condition is the first to hold.
+    """`np.select`: takes elements from the first array with a true condition.
 
     Examples
     --------
@@ -58,9 +54,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 
 @offers("choose")
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """`np.choose`: element by element the array of that number.
+    """`np.choose`: takes elements from several arrays; `a` holds the number of the array.
 
-    With mode "raise" a number without an array fails when it is computed.
+    With mode "raise" a number without an array raises a ValueError when the chunk is computed.
     """
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
@@ -79,7 +75,10 @@ def _choose(which: Array, *more: Any) -> Array:
 
 @offers("piecewise")
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Tensor:
-    """`np.piecewise`: functions (of the whole tensor, elementwise) or numbers, each where its condition holds."""
+    """`np.piecewise`: evaluates a function or number where its condition holds.
+
+    Functions are called with the whole tensor, so they must be elementwise.
+    """
     data = as_tensor(x)
     if np.isscalar(condlist) or (not np.isscalar(condlist[0]) and np.ndim(condlist[0]) == 0 and data.ndim):
         condlist = [condlist]
@@ -102,7 +101,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 
 @offers("take_along_axis")
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
-    """`np.take_along_axis`: elements at positions of their own along each line, which is brought into one chunk."""
+    """`np.take_along_axis`: selects elements by positions along an axis, which is brought into a single chunk."""
     x, at = as_tensor(arr), as_tensor(indices)
     if axis is None:
         x, axis = ravel(x), 0
@@ -118,14 +117,14 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
 
 
 def _broadcast_other_axes(x: Tensor, shape: tuple[int, ...], axis: int) -> Tensor:
-    """`x` broadcast along all axes but one."""
+    """Broadcasts `x` along all axes except `axis`."""
     wanted = tuple(x.shape[i] if i == axis else n for i, n in enumerate(shape))
     return x if x.shape == wanted else broadcast_arrays(x, np.broadcast_to(np.zeros((), bool), wanted))[0]
 
 
 @offers("put_along_axis")
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
-    """`np.put_along_axis`: writes at positions of their own along each line of a tensor."""
+    """`np.put_along_axis`: writes values at positions along an axis of a tensor."""
     if not isinstance(arr, Tensor):
         raise UnsupportedError("np.put_along_axis writes into tensors in jmars; give one, np.asarray(x)")
     x = arr if axis is not None else ravel(arr)

@@ -18,9 +18,9 @@ Array = np.ndarray[Any, Any]
 
 @offers("unravel_index")
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
-    """`np.unravel_index`: positions in C or Fortran order as one position for each axis.
+    """`np.unravel_index`: converts flat positions to an array of positions per axis.
 
-    A position outside fails when it is computed, with NumPy's ValueError.
+    A position out of bounds raises NumPy's ValueError when it is computed.
     """
     lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
     x = as_tensor(indices)
@@ -38,7 +38,7 @@ def _unravel_index(*more: Any) -> Array:
 
 @offers("ravel_multi_index")
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
-    """`np.ravel_multi_index` with `mode="wrap"` or "clip", or "raise" when it is computed."""
+    """`np.ravel_multi_index`: converts positions per axis to flat positions; errors are raised when it is computed."""
     at = broadcast_arrays(*(as_tensor(x) for x in multi_index))
     params = (tuple(int(n) for n in dims), mode, order)
     return blockwise("ravel_multi_index", _ravel_multi_index, [at[0], *(x.rechunk(at[0].chunks) for x in at[1:])],

@@ -1,7 +1,7 @@
-"""`x[index]`: what an index means, and which operand gives it.
+"""`x[index]`: normalises an index and dispatches it by kind.
 
-`Index` is the meaning, shared with writing.py. Basic indices go to slicing.py; integer arrays, whose values must be
-known when the graph is built, to taking.py, and so do NumPy's boolean arrays; a lazy one goes to masking.py.
+`Index` is the normal form, shared with setitem.py. Slices and ints go to basic_indexing.py; integer arrays, whose
+values must be known when the graph is built, and NumPy's boolean arrays to take.py; boolean tensors to boolean_mask.py.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ _BASIC = (slice, int, np.integer)
 
 @dataclass(frozen=True)
 class Index:
-    """An index in full: one entry for each axis of the array, and None for each new one.
+    """A normalised index: an entry per axis of the array, and None for each new axis.
 
-    Entries are ints (in bounds, from the start), slices, None, and integer arrays (in bounds).
+    Entries are slices, None, ints and integer arrays; ints and arrays are in bounds and 0 or more.
     """
 
     entries: tuple[Any, ...]
 
     @property
     def arrays(self) -> list[int]:
-        """Which entries are arrays."""
+        """Numbers of the entries that are arrays."""
         return [i for i, entry in enumerate(self.entries) if isinstance(entry, np.ndarray)]
 
     @property
     def basic(self) -> tuple[Any, ...]:
-        """The same with arrays taken whole."""
+        """The entries with full slices in place of arrays."""
         return tuple(slice(None) if isinstance(entry, np.ndarray) else entry for entry in self.entries)
 
     @classmethod
     def of(cls, index: Any, shape: tuple[int, ...]) -> Index:
-        """What `index` means for an array of `shape`.
+        """Normalises `index` for an array of `shape`.
 
         Raises
         ------
         IndexError
             As NumPy raises it.
         UnsupportedError
-            For boolean tensors.
+            For a bool beside other entries.
         """
         given = list(index) if isinstance(index, tuple) else [index]
         entries: list[Any] = []
@@ -96,14 +96,14 @@ class Index:
 
 @dataclass(frozen=True)
 class _Mask:
-    """One axis of a boolean array."""
+    """One axis of a boolean index array: positions of true elements, and the length of the axis."""
 
     positions: Ints
     length: int
 
 
 def _axis_entries(entry: Any) -> list[Any]:
-    """One entry of the user's as entries for single axes."""
+    """Converts an entry of a user's index to entries of single axes; tensors are computed."""
     if entry is None or entry is Ellipsis:
         return [entry]
     if isinstance(entry, slice):
@@ -129,11 +129,11 @@ def _axis_entries(entry: Any) -> list[Any]:
 
 @offers("method.getitem")
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """`x[index]`."""
+    """`x[index]`: lazy, but integer tensors in the index are computed at once."""
     if isinstance(index, str | list) and (names := field_names(index)) is not None:
         return mark_view(field(x, names), x)
     entries = index if isinstance(index, tuple) else (index,)
-    if len(entries) == 1 and is_bool_scalar(entries[0]):  # x[None] or, of a false one, none of it
+    if len(entries) == 1 and is_bool_scalar(entries[0]):  # x[None] for True, an empty array for False
         one, entry = expand_dims(x, 0), entries[0]
         return select_by_mask(one, reshape(entry, (1,))) if isinstance(entry, Tensor) else one if entry else one[:0]
     masks = [i for i, entry in enumerate(entries) if isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim]
@@ -147,26 +147,26 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     advanced = [i for i, entry in enumerate(meaning.entries) if isinstance(entry, np.ndarray | int)]
     together = advanced[-1] - advanced[0] == len(advanced) - 1
     arrays = np.broadcast_arrays(*(meaning.entries[i] for i in at))
-    # axes of what is sliced already: ints are gone
+    # axes after slicing, which removed the ints
     axes = [i - sum(isinstance(entry, int) for entry in meaning.entries[:i]) for i in at]
     first = advanced[0] - sum(isinstance(entry, int) for entry in meaning.entries[: advanced[0]]) if together else 0
     return _take_jointly(result, arrays, axes, first)
 
 
 def is_bool_scalar(entry: Any) -> bool:
-    """Whether an entry of an index is one bool, or an array of one without axes."""
+    """Whether an index entry is a bool, or a boolean array without axes."""
     return isinstance(entry, bool | np.bool_) or (
         isinstance(entry, Tensor | np.ndarray) and entry.dtype == np.dtype(bool) and not entry.ndim
     )
 
 
 def is_lazy_mask(entry: Any) -> bool:
-    """Whether an entry of an index is a lazy boolean array."""
+    """Whether an index entry is a boolean tensor with axes."""
     return isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim > 0
 
 
 def _select_by_lazy_mask(x: Tensor, entries: tuple[Any, ...], at: int) -> Tensor:
-    """An index of one lazy mask and otherwise basic entries."""
+    """Indexing by a single boolean tensor, `entries[at]`, beside slices, ints and None."""
     mask = entries[at]
     if len(entries) == 1:
         return select_by_mask(x, mask)
@@ -185,7 +185,7 @@ def _select_by_lazy_mask(x: Tensor, entries: tuple[Any, ...], at: int) -> Tensor
 
 
 def _take_jointly(x: Tensor, arrays: Any, axes: list[int], first: int) -> Tensor:
-    """Elements at the positions that arrays of one shape name on `axes`; that shape's axes come at `first`."""
+    """Selects elements by integer arrays of equal shape, an array per axis in `axes`; their axes end up at `first`."""
     x = moveaxis(x, axes, range(first, first + len(axes)))
     lengths = x.shape[first : first + len(axes)]
     positions = arrays[0]
@@ -200,7 +200,7 @@ def _take_jointly(x: Tensor, arrays: Any, axes: list[int], first: int) -> Tensor
 
 @offers("take")
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
-    """`np.take`: elements at positions of an axis, of all elements where it is None."""
+    """`np.take`: selects elements at positions along an axis, or of the flattened array; positions are computed."""
     x = as_tensor(a)
     if axis is None:
         x, axis = ravel(x), 0
@@ -220,7 +220,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
 
 @offers("delete")
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
-    """`np.delete`: without the elements at some positions of an axis."""
+    """`np.delete`: removes elements at positions along an axis."""
     x = as_tensor(arr)
     if axis is None:
         x, axis = ravel(x), 0
@@ -231,7 +231,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
 
 @offers("flip")
 def flip(m: Any, axis: Any = None) -> Tensor:
-    """`np.flip`: axes backwards."""
+    """`np.flip`: reverses axes."""
     x = as_tensor(m)
     axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     return mark_view(slice_tensor(x, [slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim)]), m)
@@ -279,7 +279,7 @@ def _ordered(x: Tensor, order: list[int]) -> Tensor:
 
 @offers("diagonal")
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """`np.diagonal`; the result is a value of its own."""
+    """`np.diagonal`, as a copy instead of a view."""
     x = as_tensor(a)
     if x.ndim < 2:
         raise ValueError("diag requires an array of at least two dimensions")

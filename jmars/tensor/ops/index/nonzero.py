@@ -1,4 +1,4 @@
-"""Where elements are not zero: positions taken by the mask of those elements, so their number need not be known."""
+"""Positions of nonzero elements: index arrays selected by a boolean mask, so their number may stay unknown."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["argwhere", "flatnonzero", "nonzero"]
 
 @offers("flatnonzero")
 def flatnonzero(a: Any) -> Tensor:
-    """`np.flatnonzero`: where the elements in C order are not zero."""
+    """`np.flatnonzero`: positions of nonzero elements in the flattened array."""
     return nonzero(ravel(as_tensor(a)))[0]
 
 
 @offers("nonzero")
 def nonzero(a: Any) -> tuple[Tensor, ...]:
-    """`np.nonzero`: an array of positions for each axis, all of one unknown length."""
+    """`np.nonzero`: an array of positions per axis, all of the same unknown length."""
     mask = as_bool(as_tensor(a))
     if not mask.ndim:
         raise ValueError(
@@ -39,7 +39,7 @@ def nonzero(a: Any) -> tuple[Tensor, ...]:
 
 @offers("argwhere")
 def argwhere(a: Any) -> Tensor:
-    """`np.argwhere`: one row of positions for each element that is not zero."""
+    """`np.argwhere`: a row of positions per nonzero element."""
     mask = as_bool(as_tensor(a))
     if not mask.ndim:
         return select_by_mask(zeros((1, 0), np.intp), reshape(mask, (1,)))
@@ -48,12 +48,12 @@ def argwhere(a: Any) -> Tensor:
 
 
 def _positions(mask: Tensor) -> list[Tensor]:
-    """For each axis an array cut like the mask that holds, where the mask is true, the position on that axis."""
+    """Index arrays with the splits of the mask, an array per axis; only values under a true mask are meaningful."""
     found = []
     for axis, length in enumerate(mask.shape):
         cut = mask.chunks[axis]
         along = arange(length, dtype=np.intp, chunk_size=(tuple(n for n in cut if n) or (0,),))
-        along = Tensor(rechunked(along.data, (cut,)))  # chunks of what another mask took may be empty
+        along = Tensor(rechunked(along.data, (cut,)))  # after another mask chunks may be empty
         shape = tuple(length if i == axis else 1 for i in range(mask.ndim))
         found.append(along if mask.ndim == 1 else astype(mask, np.intp) * reshape(along, shape))
     return found

@@ -1,7 +1,4 @@
-"""Positions as one number or many, bits as bytes, and writing where a mask holds.
-
-Used as `jmars.tensor.<name>` and by NumPy's protocols.
-"""
+"""NumPy functions that write into a tensor: `put`, `place`, `putmask`, `fill_diagonal`."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 @offers("putmask")
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
-    """`np.putmask`: writes values where a mask is true; values of another shape are taken in turn."""
+    """`np.putmask`: writes values where a mask is true; values of another shape are repeated cyclically."""
     x, put = _require_tensor("putmask", a), as_tensor(values)
     _check_safe(put, x)
     x[...] = where(as_tensor(mask).astype(bool), _fill_cyclically(put, x.shape), x)
@@ -40,7 +37,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 
 @offers("place")
 def place(arr: Any, mask: Any, vals: Any) -> None:
-    """`np.place`: writes the first values, in turn, where a mask is true."""
+    """`np.place`: writes consecutive values where a mask is true, repeated cyclically."""
     x, put = _require_tensor("place", arr), ravel(vals)
     holds = as_tensor(mask).astype(bool)
     if not put.size:
@@ -51,13 +48,13 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 
 def _check_safe(values: Tensor, x: Tensor) -> None:
-    """Refuse what NumPy refuses to write."""
+    """Raises TypeError unless the dtype of the values casts safely to that of `x`."""
     if not np.can_cast(values.dtype, x.dtype, "safe"):
         raise TypeError(f"Cannot cast array data from {values.dtype!r} to {x.dtype!r} according to the rule 'safe'")
 
 
 def _cycle_values(values: Tensor, number: Tensor) -> Tensor:
-    """`values[number % len(values)]`; the values are one chunk."""
+    """`values[number % len(values)]`, with the values in a single chunk."""
     return blockwise("place", _take_cyclically, [number, values.rechunk(-1)], number.chunks, values.dtype)
 
 
@@ -74,12 +71,12 @@ def _fill_cyclically(put: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 @offers("put")
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    """`np.put`: writes values, in turn, at positions in the flattened tensor; of a tensor of positions at once.
+    """`np.put`: writes values cyclically at flat positions; positions given as a tensor are computed at once.
 
     Raises
     ------
     IndexError
-        If a position lies outside and `mode` is "raise".
+        If a position is out of bounds and `mode` is "raise".
     """
     x, values = _require_tensor("put", a), ravel(v)
     if mode not in ("raise", "wrap", "clip"):
@@ -101,7 +98,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 
 @offers("fill_diagonal")
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """`np.fill_diagonal`: writes a number, or numbers in turn, on the main diagonal of a tensor."""
+    """`np.fill_diagonal`: writes a number, or numbers cyclically, to the main diagonal of a tensor."""
     x = _require_tensor("fill_diagonal", a)
     if x.ndim < 2:
         raise ValueError("array must be at least 2-d")

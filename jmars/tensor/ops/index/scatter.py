@@ -1,6 +1,6 @@
-"""Elements at positions that integer arrays name, replaced or changed in place: `x[i, :, j] = value`, `np.add.at`.
+"""Writes at positions given by integer arrays: `x[i, :, j] = value` and `np.add.at`.
 
-Chunks without such an element are passed on. Used by writing.py and ufunc_methods.py.
+Chunks without a written element are passed on.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Array = np.ndarray[Any, Any]
 
 
 def set_by_arrays(x: Tensor, meaning: Index, value: Tensor) -> Tensor:
-    """`x` with `value` at the elements that an index with integer arrays names.
+    """Returns `x` after `x[index] = value`, for an index with integer arrays.
 
     Raises
     ------
     ValueError
-        If the value does not broadcast to the shape of these elements.
+        If the value does not broadcast to the shape of `x[index]`.
     UnsupportedError
-        For new axes beside arrays.
+        For None beside arrays.
     """
     entries = meaning.entries
     if any(entry is None for entry in entries):
@@ -51,7 +51,7 @@ def set_by_arrays(x: Tensor, meaning: Index, value: Tensor) -> Tensor:
     named = [i for i, entry in enumerate(entries) if not isinstance(entry, slice)]
     arrays = np.broadcast_arrays(*(entries[i] for i in named))
     shape, k = arrays[0].shape, len(named)
-    first = named[0] if named[-1] - named[0] == k - 1 else 0  # where the axes of the arrays stand, as in x[index]
+    first = named[0] if named[-1] - named[0] == k - 1 else 0  # position of the arrays' axes in x[index]
     rest = tuple(n for i, n in enumerate(x.shape) if i not in named)
     wanted = (*rest[:first], *shape, *rest[first:])
     value = match_ndim(value, wanted)
@@ -68,7 +68,7 @@ def set_by_arrays(x: Tensor, meaning: Index, value: Tensor) -> Tensor:
 
 
 def match_ndim(value: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """`value` with as many axes as `shape`, to which it broadcasts."""
+    """Gives `value` as many axes as `shape`; raises ValueError if it does not broadcast to `shape`."""
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = squeeze(value, 0)
     try:
@@ -81,8 +81,8 @@ def match_ndim(value: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _set_positions(x: Tensor, positions: NDArray[np.int64], at: int, value: Tensor) -> Tensor:
-    """`x` with a value of the same axes at positions of axis `at`; where one comes twice, the last value wins."""
-    if len(np.unique(positions)) < len(positions):  # NumPy lets the last one win
+    """Writes a value with the axes of `x` at positions along axis `at`; the last value of a repeated position wins."""
+    if len(np.unique(positions)) < len(positions):  # the last value wins, as in NumPy
         last = len(positions) - 1 - np.unique(positions[::-1], return_index=True)[1]
         if value.shape[at] != 1:
             from_value: list[Any] = [slice(None)] * value.ndim
@@ -100,7 +100,7 @@ def _written(x: Tensor, op: Operand) -> Tensor:
 
 
 def apply_at(x: Tensor, positions: NDArray[np.int64], value: Tensor | None, function: np.ufunc) -> Tensor:
-    """`x` with a ufunc applied at positions of the first axis, as often as they come."""
+    """Applies a ufunc at positions along the first axis, repeatedly for repeated positions."""
     if value is None:
         return _written(x, SetPositions(positions, 0, function.__name__, inputs=(x.data,)))
     given = rechunked(value.data, (value.shape[:1], *x.chunks[1:]))
@@ -109,7 +109,10 @@ def apply_at(x: Tensor, positions: NDArray[np.int64], value: Tensor | None, func
 
 @dataclass(frozen=True, eq=False)
 class SetPositions(Operand):
-    """Elements at positions of one axis replaced, or a ufunc applied to them; the second input is one chunk there."""
+    """Replaces elements at positions along an axis, or applies a ufunc there.
+
+    The second input, the values, is a single chunk along that axis.
+    """
 
     positions: NDArray[np.int64]
     axis: int
@@ -122,11 +125,11 @@ class SetPositions(Operand):
         return f"{self.function}.at" if self.function else self.name
 
     def token(self) -> Hashable:
-        """Equal positions in equal inputs are equal."""
+        """Identifies the operand by axis, function and positions."""
         return ("set positions", self.axis, self.function, self.positions.tobytes())
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand per chunk that is written to."""
+        """Adds an operand per chunk that holds a written element."""
         target, *values = inputs
         axis = self.axis
         ids = np.moveaxis(target.ids.copy(), axis, 0)
@@ -154,7 +157,7 @@ class SetPositions(Operand):
 
 
 def scatter(out: Array, inputs: Sequence[Array], params: tuple[int, str | None], arg: tuple[bytes, bytes]) -> None:
-    """Copy a chunk and write elements `there` of the value to the places `here`, or apply a ufunc to both."""
+    """Copies a chunk and writes elements `there` of the value to positions `here`, or applies a ufunc to both."""
     axis, function = params
     np.copyto(out, inputs[0])
     there, here = (np.frombuffer(a, np.int64) for a in arg)

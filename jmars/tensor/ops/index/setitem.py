@@ -1,6 +1,6 @@
-"""`x[index] = value`: the array with some elements replaced; `Tensor.__setitem__` rebinds the handle to it.
+"""`x[index] = value` as a function: returns a new array, to which `Tensor.__setitem__` rebinds the handle.
 
-Chunks that are not written to are passed on, chunks that are written as a whole are not read.
+Chunks without written elements are passed on; chunks that are overwritten completely are not read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Array = np.ndarray[Any, Any]
 
 @offers("method.setitem")
 def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
-    """`x` with `x[index] = value`.
+    """Returns `x` after `x[index] = value`.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     if x.dtype.names is not None and (
         isinstance(value, tuple) or isinstance(value, list) and value and isinstance(value[0], tuple)
     ):
-        value = np.array(value, x.dtype)  # a tuple is a record here
+        value = np.array(value, x.dtype)  # a tuple is an element of a structured dtype
     written = _number(value, x.dtype) if not isinstance(value, Tensor) and np.ndim(value) == 0 else as_tensor(value)
     if isinstance(written, Tensor) and written.dtype != x.dtype:
         if written.dtype.kind == "c" and x.dtype.kind not in "cb":
@@ -62,7 +62,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
         mask = as_tensor(mask)
         if isinstance(written, Tensor) and written.ndim == x.ndim + 1:
             if len(written) != 1:
-                raise ValueError(f"{len(written)} values cannot be written to an array that one bool names")
+                raise ValueError(f"{len(written)} values cannot be written to an array that a single bool selects")
             written = squeeze(written, 0)
         return cast_and_broadcast(where(mask, written, x), x.dtype, x.shape, x.chunks)
     if isinstance(mask, Tensor | np.ndarray) and mask.dtype == np.dtype(bool) and mask.ndim:
@@ -77,14 +77,14 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
 
 
 def _number(value: Any, dtype: np.dtype[Any]) -> Any:
-    """A number as an element of an array of `dtype`; raises what NumPy raises."""
+    """Converts a number to a scalar of `dtype`; raises NumPy's errors."""
     element = np.zeros((), dtype)
     element[...] = value
     return element[()]
 
 
 def _set_by_mask(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
-    """`x[mask] = value`; None where the true elements are to be counted, and the value has one for each of them."""
+    """`x[mask] = value`; None if the value has an element per true element, so that the mask must be computed first."""
     if x.shape[: mask.ndim] != mask.shape:
         axis = next(i for i, n in enumerate(mask.shape) if i >= x.ndim or x.shape[i] != n)
         raise IndexError(
@@ -98,7 +98,7 @@ def _set_by_mask(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
             return placed
     if isinstance(value, Tensor) and value.ndim > inner and value.shape[-1 - inner] == 1:
         value = squeeze(value, tuple(range(value.ndim - inner)))
-    if isinstance(value, Tensor) and value.ndim > inner:  # one for each true element: where these are must be known
+    if isinstance(value, Tensor) and value.ndim > inner:  # an element per true element, whose positions must be known
         if mask.ndim == 1:
             return None
         flat = reshape(x, (mask.size, *x.shape[mask.ndim :]))
@@ -109,7 +109,7 @@ def _set_by_mask(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
 
 
 def _set_slice(x: Tensor, meaning: Index, value: Any) -> Tensor:
-    """Basic indices."""
+    """Assignment by basic indexing."""
     entries = [entry for entry in meaning.entries if entry is not None]
     kept = tuple(e if isinstance(e, int) else (e.start, e.stop, e.step) for e in entries)
     if not isinstance(value, Tensor):
@@ -129,7 +129,7 @@ def _set_slice(x: Tensor, meaning: Index, value: Any) -> Tensor:
     lengths = tuple(tuple(n) if value.shape[i] != 1 else (1,) for i, n in enumerate(target))
     given = Tensor(rechunked(value.data, lengths))
     kept_axes = [entry for entry in meaning.entries if not isinstance(entry, int)]
-    there = iter([n for n, entry in zip(lengths, kept_axes) if entry is not None])  # the value with the axes of x
+    there = iter([n for n, entry in zip(lengths, kept_axes) if entry is not None])  # splits of the value, axes as in x
     own = tuple((1,) if isinstance(entry, int) else next(there) for entry in entries)
     given = reshape_chunks(given, own)
     return _written(x, SetSlice(kept, inputs=(x.data, given.data)))
@@ -141,18 +141,18 @@ def _written(x: Tensor, op: Operand) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class SetSlice(Operand):
-    """A rectangular part replaced by a number, or by the second input, with the axes of the first or 1."""
+    """Replaces a slice by a number, or by the second input, which broadcasts to the slice."""
 
     index: tuple[Any, ...]
     number: bytes | None = None
     name: ClassVar[str] = "setitem"
 
     def token(self) -> Hashable:
-        """Equal parts of equal inputs are equal."""
+        """Identifies the operand by index and number."""
         return ("setitem", self.index, self.number)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand per chunk that is written to."""
+        """Adds an operand per chunk with written elements."""
         target, *values = inputs
         entries = [slice(*e) if isinstance(e, tuple) else e for e in self.index]
         cuts = [axis_slices(lengths, entry) for lengths, entry in zip(target.splits, entries)]
@@ -192,13 +192,15 @@ class SetSlice(Operand):
 
 
 def overwrite_chunk(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: Any) -> None:
-    """Write the value over a whole chunk; params as the part of `write_slice`."""
+    """Overwrites a chunk with the value; `params` are (count, step) for each axis."""
     out[tuple(slice(None, None, 1 if step > 0 else -1) for _, step in params)] = inputs[0]
 
 
 def write_slice(out: Array, inputs: Sequence[Array], params: tuple[Any, bytes | None], arg: tuple[int, ...]) -> None:
-    """Copy a chunk and write the value over the part that begins at `arg`; params are (count, step) of each axis and
-    the value, where it is no input."""
+    """Copies a chunk and writes the value to the slice that begins at `arg`.
+
+    `params` are (count, step) for each axis, and a value as bytes, or None if the second input is the value.
+    """
     part, number = params
     np.copyto(out, inputs[0])
     value = inputs[1] if number is None else np.frombuffer(number, out.dtype)[0]
@@ -207,7 +209,7 @@ def write_slice(out: Array, inputs: Sequence[Array], params: tuple[Any, bytes | 
 
 @offers("copyto")
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """`np.copyto` into a tensor, or a value into an array of the user's."""
+    """`np.copyto` into a tensor or a NumPy array; a NumPy array makes the function compute at once."""
     if not isinstance(dst, Tensor):
         np.copyto(dst, np.asarray(src), casting, where=np.asarray(where))  # type: ignore[arg-type]
         return

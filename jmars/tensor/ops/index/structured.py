@@ -1,7 +1,6 @@
-"""Arrays of records (structured dtypes): a field read or written, records compared and put in order.
+"""Structured arrays: reading and writing fields, comparison, sort keys.
 
-Everything that only moves elements (slices, shapes, joining, masks, files) takes records like any other dtype.
-Used by indexing.py, writing.py, order.py and elementwise.py.
+Functions that only move elements (slices, shapes, joining, masks, files) handle structured dtypes like other dtypes.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Names = str | tuple[str, ...]
 
 
 def field_names(index: Any) -> Names | None:
-    """The field, or fields, that an index names; None if it is another index."""
+    """Field name or names of an index like `x["f"]` or `x[["f", "g"]]`; None for an index of another kind."""
     if isinstance(index, str):
         return index
     if isinstance(index, list) and index and all(isinstance(one, str) for one in index):
@@ -34,7 +33,7 @@ def field_names(index: Any) -> Names | None:
 
 
 def _kind(x: Tensor, names: Names) -> np.dtype[Any]:
-    """Type of a field, as NumPy has it; raises what NumPy raises where there is none."""
+    """dtype of a field, or of several fields; raises NumPy's error for an unknown field."""
     if x.dtype.names is None:
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are "
@@ -48,12 +47,12 @@ def _kind(x: Tensor, names: Names) -> np.dtype[Any]:
 
 
 def field(x: Tensor, names: Names) -> Tensor:
-    """`x["f"]`, or `x[["f", "g"]]`.
+    """Reads a field or several fields: `x["f"]`, `x[["f", "g"]]`.
 
     Raises
     ------
     ValueError, KeyError
-        If there is no such field.
+        If a field is unknown.
     IndexError
         If `x` has no fields.
     """
@@ -71,11 +70,11 @@ def _field(block: Array, names: Names, inner: int) -> Array:
 
 
 def set_field(x: Tensor, names: Names, value: Any) -> Tensor:
-    """`x` with `x["f"] = value`."""
+    """Returns `x` after `x["f"] = value`."""
     kind = _kind(x, names)
     if kind.subdtype:
         raise UnsupportedError(
-            f"writing the field {names!r}, an array in each record, is not in jmars; make the records by map_blocks"
+            f"writing the field {names!r}, whose elements are arrays, is not in jmars; make the records by map_blocks"
         )
     if not isinstance(value, Tensor) and np.ndim(value) == 0:
         number = np.zeros((), kind)
@@ -91,7 +90,7 @@ def set_field(x: Tensor, names: Names, value: Any) -> Tensor:
 
 @offers("method.set_complex_part")
 def set_complex_part(x: Tensor, half: str, value: Any) -> None:
-    """`x.real = value` or `x.imag = value` of complex numbers: a pair of numbers is a record of two."""
+    """`x.real = value` or `x.imag = value`: views a complex tensor as a structured array of two fields."""
     x._check_write()
     number = np.zeros(0, x.dtype).real.dtype
     pairs = call("method.view", Tensor(x.data), [("real", number), ("imag", number)])
@@ -110,12 +109,12 @@ def _with_number(block: Array, names: Names, kind: np.dtype[Any], number: bytes)
 
 @offers("method.compare_structured")
 def compare_structured(name: str, a: Any, b: Any) -> Tensor:
-    """`a == b` or `a != b` of records, whether all fields or some are so; of text, and of text beside numbers.
+    """`a == b` or `a != b` where either has a structured or text dtype.
 
     Raises
     ------
     TypeError
-        As NumPy raises it, for records of other fields.
+        As NumPy raises it, for structured dtypes with different fields.
     """
     x, y = as_tensor(a), as_tensor(b)
     _compared(np.zeros(1, x.dtype), np.zeros(1, y.dtype), name)  # raises what NumPy raises
@@ -131,7 +130,7 @@ def _compared(x: Array, y: Array, name: str) -> Array:
 
 
 def check_sort_order(x: Tensor, order: Any) -> None:
-    """Whether records can be sorted by these fields.
+    """Checks that `x` can be sorted by the fields `order`.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Elements at given positions of one axis: what integer arrays, `take` and `repeat` ask for.
+"""Selects elements at integer positions along one axis, for integer-array indexing, `take` and `repeat`.
 
-The positions are known when the graph is built, so each output chunk reads only the chunks that hold its elements.
+Positions are known when the graph is built, so an output chunk reads only the input chunks that hold its elements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 
 
 def in_bounds(positions: Any, length: int, axis: int) -> Ints:
-    """Positions of an axis, counted from its start; raises IndexError as NumPy does."""
+    """Normalises positions along an axis to 0 .. length - 1; raises IndexError as NumPy does."""
     found = np.asarray(positions)
     if found.dtype.kind not in "iu" and found.size:
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
@@ -38,12 +38,12 @@ def in_bounds(positions: Any, length: int, axis: int) -> Ints:
 
 
 def take_positions(x: Tensor, positions: Ints, axis: int) -> Tensor:
-    """The elements at `positions` (one axis, in bounds) of an axis."""
+    """Selects elements at `positions` (1-d, in bounds) along an axis."""
     most = max(x.chunks[axis])
     ends = np.cumsum(x.chunks[axis])
     counts = np.bincount(np.searchsorted(ends, positions, "right"), minlength=len(ends)).tolist()
     ascending = bool((np.diff(positions) >= 0).all())
-    if ascending and max(counts) <= max(most, 1):  # each chunk gives one
+    if ascending and max(counts) <= max(most, 1):  # an output chunk per input chunk
         splits = tuple(n for n in counts if n) or (0,)
     else:
         splits = split_axis(len(positions), max(most, 1))
@@ -53,7 +53,7 @@ def take_positions(x: Tensor, positions: Ints, axis: int) -> Tensor:
 
 
 def positions_in_chunks(positions: Ints, lengths: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
-    """(chunk, which of `positions`, where in the chunk) for each chunk that holds some; the last two as int64."""
+    """Groups positions by chunk: (chunk, indices into `positions`, positions within the chunk), as bytes of int64."""
     ends = np.cumsum(lengths)
     chunk = np.searchsorted(ends, positions, "right")
     found = []
@@ -66,18 +66,18 @@ def positions_in_chunks(positions: Ints, lengths: Sequence[int]) -> list[tuple[i
 
 @dataclass(frozen=True, eq=False)
 class Take(Operand):
-    """Elements of one axis, in any order, repeated or not."""
+    """Selects elements along one axis, in any order and possibly repeated."""
 
     positions: Ints
     axis: int
     name: ClassVar[str] = "take"
 
     def token(self) -> Hashable:
-        """Equal positions in equal inputs are equal."""
+        """Identifies the operand by axis and positions."""
         return ("take", self.axis, self.positions.tobytes())
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand per output chunk, reading the chunks that hold its elements."""
+        """Adds an operand per output chunk, reading the input chunks that hold its elements."""
         (source,) = inputs
         axis = self.axis
         lengths = source.splits[axis]
@@ -94,7 +94,7 @@ class Take(Operand):
             def program(k: int, read: list[int] = read, count: int = count) -> Program:
                 shapes = [(*kinds[k][:axis], n, *kinds[k][axis:]) for n in (*read, count)]
                 types = [ChunkType(shape, source.dtype) for shape in shapes]
-                work = types[-1].nbytes  # elements are gathered before they are put in their places
+                work = types[-1].nbytes  # NumPy gathers the elements before it assigns them
                 step = Call(gather, (axis,), tuple(range(len(read))), types[-1], True, work)
                 return single(self.name, types[:-1], step)
 
@@ -106,7 +106,7 @@ class Take(Operand):
 
 
 def gather(out: Array, inputs: Sequence[Array], params: tuple[int], arg: tuple[tuple[bytes, bytes], ...]) -> None:
-    """Copy, for each input, its elements `here` to the places `there`."""
+    """Copies the elements `here` of each input to the positions `there` of the output."""
     target = np.moveaxis(out, params[0], 0)
     for x, (there, here) in zip(inputs, arg):
         source = np.moveaxis(x, params[0], 0)

@@ -1,7 +1,4 @@
-"""Arrays whose chunks a function reads or makes when they are needed, on the worker that needs them.
-
-Used for arrays that lie in files of other libraries (`jmars.client.xarray_manager`).
-"""
+"""`from_blocks`: arrays whose chunks a user's function reads or computes on the workers."""
 
 from __future__ import annotations
 
@@ -38,20 +35,20 @@ def from_blocks(
     chunks: ChunkSize = None,
     name: str | None = None,
 ) -> Tensor:
-    """An array of which `function(slices)` gives any box.
+    """Makes a tensor whose chunks are results of `function(slices)`.
 
     Parameters
     ----------
     function
-        Called on a worker with one slice for each axis; gives the elements of that box, shape and dtype as promised.
+        Called on a worker with a slice per axis; returns that part of the array, with the declared dtype.
     shape, dtype
-        Of the whole array.
+        Shape and dtype of the whole array.
     chunk_size, chunks
-        How it is cut; each chunk is one call.
+        Chunks of the tensor; the function is called once per chunk.
     name
-        What the view shows; by default the function's own.
+        Label in the view; by default the function's name.
 
-    What the function raises ends the job and comes back as it is.
+    An exception of the function ends the job and is raised in the client unchanged.
 
     Examples
     --------
@@ -69,7 +66,7 @@ def from_blocks(
 
 @dataclass(frozen=True, eq=False)
 class FromBlocks(Operand):
-    """One call of a function for each chunk."""
+    """Calls a function per chunk."""
 
     function: str
     blob: bytes
@@ -77,11 +74,11 @@ class FromBlocks(Operand):
 
     @property
     def label(self) -> str:
-        """The user's name for it."""
+        """The function's name."""
         return self.function
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One call for each chunk, its bounds as the argument."""
+        """Adds an operand per chunk, with its bounds as the argument."""
         kinds, which = chunk_classes(output.chunks)
         bounds = [list(zip(chunk_starts(axis), itertools.accumulate(axis))) for axis in output.chunks]
 
@@ -96,7 +93,7 @@ class FromBlocks(Operand):
 
 
 def read_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
-    """Call the function with one slice for each axis, and check what it gives."""
+    """Calls the function with a slice per axis and checks shape and dtype of the result."""
     name, blob = params
     value = np.asarray(unpickled(blob)(tuple(slice(low, high) for low, high in arg)))
     if value.shape != out.shape or value.dtype != out.dtype:

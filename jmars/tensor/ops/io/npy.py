@@ -1,7 +1,7 @@
-"""`.npy` files: read and written chunk by chunk by the executors, through a mapping of the file.
+"""Reads and writes `.npy` files; executors map the file into memory and copy their chunks.
 
-The client reads the header, or makes the file; executors get a path and where their chunk lies, and move its elements
-block by block. Objects are never unpickled. Source: NumPy's NEP 1 (the .npy format).
+The client reads the header or creates the file; executors receive the path and the first index of their chunk, and
+copy elements block by block. Object arrays are refused, so nothing is unpickled. Source: NEP 1 (the .npy format).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["Layout", "LoadNpy", "load", "load_at", "save", "to_npy", "write_file"]
 
 Array = np.ndarray[Any, Any]
-DROP_BYTES = 4 * 2**20  # read through the mapping before its pages are let go: they count as this process's memory
+DROP_BYTES = 4 * 2**20  # bytes read before mapped pages are released, since they count as memory of the process
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the elements of a file are."""
+    """Position and format of an array in a file."""
 
     path: str  # absolute
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]  # as in the file, in its byte order
+    dtype: np.dtype[Any]  # with the byte order of the file
     fortran: bool
     offset: int  # bytes before the first element
-    stamp: tuple[int, int]  # size in bytes and time of the last change in ns
+    stamp: tuple[int, int]  # size in bytes and modification time in ns
 
     def mapped(self, memory: mmap.mmap) -> Array:
-        """The whole array, as a view of the mapped file."""
+        """View of the whole array in the mapped file."""
         order = "F" if self.fortran else "C"
         return np.ndarray(self.shape, self.dtype, memory, self.offset, order=order)  # type: ignore[arg-type]
 
@@ -58,25 +58,25 @@ def _stamp(descriptor: int) -> tuple[int, int]:
 @offers("load", "load_npy")
 def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_size: ChunkSize = None,
          chunks: ChunkSize = None, **kwargs: Any) -> Any:  # fmt: skip
-    """`np.load` of an .npy file: lazily, each chunk read where it is needed; of an .npz file, its arrays by name.
+    """`np.load`: loads an .npy file lazily, chunk by chunk; for an .npz file returns the arrays by name.
 
     Parameters
     ----------
     file
-        A path that all workers can read. It must not change as long as the tensor is used.
+        A path that all workers can read. The file must not change while the tensor is in use.
     mmap_mode
-        None, "r" or "c": the file is mapped in any case, and never written.
+        None, "r" or "c"; the file is always mapped and never written.
     chunk_size, chunks
-        How to cut it.
+        Chunks of the tensor.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        As NumPy raises them, for files that are missing or no .npy.
+        As NumPy raises them, for missing files and for other formats.
     UnsupportedError
-        For objects, for what is compressed in an .npz, and for open files.
+        For object arrays, compressed arrays in an .npz file, and open files.
     StorageError
-        When a chunk is read, if the file has changed since.
+        When a chunk is read after the file changed.
     """
     if not isinstance(file, str | os.PathLike):
         raise UnsupportedError("jmars loads .npy files by path, so that workers can open them; give the path")
@@ -92,7 +92,7 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
 
 
 def load_at(path: str, start: int, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
-    """The array of what is an .npy file from byte `start` on; see `load`."""
+    """Loads an .npy array that begins at byte `start` of a file; see `load`."""
     layout = _read_header(path, start)
     kind = check_dtype(layout.dtype.newbyteorder("="))
     splits = decide_splits(layout.shape, kind, chunk_size, chunks)
@@ -100,10 +100,10 @@ def load_at(path: str, start: int, chunk_size: ChunkSize = None, chunks: ChunkSi
 
 
 def _read_header(path: str, start: int = 0) -> Layout:
-    """Where the elements of a file are; checks that the file is as long as its header says."""
+    """Reads the header of an .npy file; raises ValueError if the file is shorter than the header says."""
     with open(path, "rb") as stream:
         stream.seek(start)
-        version = np.lib.format.read_magic(stream)  # raises ValueError for what is no .npy
+        version = np.lib.format.read_magic(stream)  # raises ValueError for other formats
         if version == (1, 0):
             shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
         elif version == (2, 0):
@@ -124,18 +124,18 @@ def _read_header(path: str, start: int = 0) -> Layout:
 
 @dataclass(frozen=True, eq=False)
 class LoadNpy(Operand):
-    """Chunks of a file."""
+    """Reads chunks of an .npy file."""
 
     layout: Layout
     splits: Splits
     name: ClassVar[str] = "load"
 
     def token(self) -> Hashable:
-        """Equal files are equal as long as they do not change."""
+        """Identifies the operand by the file, with its modification time, and splits."""
         return ("load", self.layout, self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One generator per chunk, its corner as the argument."""
+        """Adds an operand per chunk, with its first index as the argument."""
         shapes, which = shape_classes(output.chunks)
         programs = [
             single("load", (), Generate(open_file, (self.layout,), ChunkType(shape, output.dtype), True))
@@ -146,7 +146,7 @@ class LoadNpy(Operand):
 
 
 def open_file(params: tuple[Layout], corner: tuple[int, ...], output: ChunkType) -> Fill:
-    """Writes a chunk of a file; the pages that were read are let go on the way."""
+    """Returns the function that copies a chunk from the file; releases mapped pages on the way."""
     (layout,) = params
     memory = _map(layout)
     part = tuple(slice(at, at + n) for at, n in zip(corner, output.shape))
@@ -172,7 +172,7 @@ def open_file(params: tuple[Layout], corner: tuple[int, ...], output: ChunkType)
 
 
 def _map(layout: Layout) -> mmap.mmap | None:
-    """The file in memory, if it is still what it was; None for an array without elements."""
+    """Maps the file for reading; None for an empty array; raises StorageError if the file changed."""
     descriptor = os.open(layout.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if _stamp(descriptor) != layout.stamp:
@@ -186,16 +186,16 @@ def _map(layout: Layout) -> mmap.mmap | None:
 
 @offers("save")
 def save(file: Any, arr: Any, allow_pickle: bool = False, **kwargs: Any) -> None:
-    """`np.save`: computes a tensor and writes it to an .npy file, chunk by chunk; returns when it is there.
+    """`np.save`: computes a tensor and writes it to an .npy file, chunk by chunk; returns when the file is complete.
 
-    The file appears under its name when it is complete; what had that name before is then replaced.
+    The file is written under a temporary name and replaces an existing file at the end.
 
     Parameters
     ----------
     file
-        A path that all workers can write to; ".npy" is put behind it where it is missing, as NumPy does.
+        A path that all workers can write to; a missing suffix ".npy" is appended, as in NumPy.
     arr
-        A tensor, or an array.
+        A tensor or an array.
     """
     if not isinstance(file, str | os.PathLike):
         raise UnsupportedError("jmars saves .npy files by path, so that workers can write them; give the path")
@@ -206,22 +206,22 @@ def save(file: Any, arr: Any, allow_pickle: bool = False, **kwargs: Any) -> None
 
 
 def write_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
-    """Compute a tensor and have the workers write its chunks to a file, which appears when it is complete.
+    """Computes a tensor and writes the chunks to a file, under a temporary name until the file is complete.
 
-    `begin` makes a file of the full length under the name that it is given, and tells where the elements go.
+    `begin` creates the file at full length and returns the layout.
     """
     with atomic_file(path) as part:
         fill(x, begin(part))
 
 
 def create_npy(x: Tensor, part: str) -> Layout:
-    """An .npy file of the full length for a tensor, and where its elements go."""
+    """Creates an .npy file of full length for a tensor and returns the layout."""
     np.lib.format.open_memmap(part, "w+", x.dtype, x.shape).flush()
     return _read_header(part)
 
 
 def fill(x: Tensor, layout: Layout) -> None:
-    """Compute a tensor and have the workers write its chunks to a file of the full length."""
+    """Computes a tensor and lets the workers write its chunks into a file of full length."""
     _allocate_blocks(layout.path)
     ones = tuple((1,) * len(axis) for axis in x.chunks)
     written = new_data(SaveNpy(layout, inputs=(x.data,)), tuple(map(sum, ones)), np.dtype(bool), ones)
@@ -230,7 +230,7 @@ def fill(x: Tensor, layout: Layout) -> None:
 
 
 def _allocate_blocks(path: str) -> None:
-    """Have the file's blocks on the disk now, so that a full disk is an error here and not a signal in an executor."""
+    """Allocates the file's disk blocks, so that a full disk raises an error here instead of a SIGBUS in an executor."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         if hasattr(os, "posix_fallocate") and os.fstat(descriptor).st_size:
@@ -241,19 +241,19 @@ def _allocate_blocks(path: str) -> None:
 
 @offers("method.to_npy")
 def to_npy(x: Tensor, path: Any) -> None:
-    """Write a tensor to an .npy file; see `save`."""
+    """Writes a tensor to an .npy file; see `save`."""
     save(path, x)
 
 
 @dataclass(frozen=True, eq=False)
 class SaveNpy(Operand):
-    """Each chunk written to its place in a file; gives True for each."""
+    """Writes chunks into a file; the output is True per chunk."""
 
     layout: Layout
     name: ClassVar[str] = "save"
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand per chunk, its corner as the argument."""
+        """Adds an operand per chunk, with its first index as the argument."""
         (source,) = inputs
         shapes, which = shape_classes(source.splits)
         done = ChunkType((1,) * len(source.splits), output.dtype)
@@ -267,7 +267,7 @@ class SaveNpy(Operand):
 
 
 def write_chunk(out: Array, inputs: Sequence[Array], params: tuple[Layout], corner: tuple[int, ...]) -> None:
-    """Copy a chunk to its place in the file."""
+    """Copies a chunk to its position in the file."""
     (layout,) = params
     (chunk,) = inputs
     descriptor = os.open(layout.path, os.O_RDWR | os.O_CLOEXEC)
@@ -282,7 +282,7 @@ def write_chunk(out: Array, inputs: Sequence[Array], params: tuple[Layout], corn
 
 
 def _copy_into(memory: mmap.mmap, layout: Layout, chunk: Array, corner: tuple[int, ...]) -> None:
-    """Copy in pieces, so that few of the file's pages are this process's at a time."""
+    """Copies a chunk in pieces and releases mapped pages, which count as memory of the process."""
     rows = max(1, DROP_BYTES // max(chunk[:1].nbytes, 1)) if chunk.ndim else 1
     for low in range(0, len(chunk) if chunk.ndim else 1, rows):
         piece = chunk[low : low + rows] if chunk.ndim else chunk

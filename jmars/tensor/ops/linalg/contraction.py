@@ -1,9 +1,8 @@
-"""Products summed along axes: `matmul`, `dot`, `tensordot`, `einsum` and their like, as one operand.
+"""Tensor contraction: sums of products along labelled axes, the operand behind `matmul`, `tensordot` and `einsum`.
 
-Axes have labels, as in `einsum`. The grid of all labels is laid over the chunks: each of its places is one product of
-chunks. The products of one output chunk are summed as they are made, as many as memory lets one operand read at once,
-and their sums by a tree, `config.combine_size` at a time.
-Source: seed 000 (tree reduction); blocked matrix multiplication.
+Axes have labels, as in `einsum`. Each position of the grid over all labels is a product of chunks. An operand sums
+as many products of an output chunk as memory allows; a tree adds the sums, `config.combine_size` at a time.
+Source: docs/explanation/seeds.md, "Choosing operands" (tree reduction).
 """
 
 from __future__ import annotations
@@ -33,28 +32,28 @@ from jmars.tensor.tensor import Tensor
 __all__ = ["contract"]
 
 Array = np.ndarray[Any, Any]
-Labels = tuple[int, ...]  # one number per axis
-FAT = 2**30  # products of numbers from which on all workers should share them: about 40 ms of one core
-MOST_TOGETHER = 16  # products that one operand sums: what comes later asks less often whether to stop
+Labels = tuple[int, ...]  # a number per axis
+FAT = 2**30  # multiplications from which on the work is divided among all workers: about 40 ms of one core
+MOST_TOGETHER = 16  # products that an operand sums, at most; more would delay cancellation
 
 
 def contract(
     name: str, operands: Sequence[Tensor], labels: Sequence[Labels], result: Labels, dtype: np.dtype[Any]
 ) -> Tensor:
-    """The sum of products along the labels that `result` lacks.
+    """Sums products of tensors along all labels that are missing in `result`.
 
     Parameters
     ----------
     name
-        What the view shows; "matmul" also says that chunks are multiplied by `np.matmul`.
+        Label in the view; for "matmul" chunks are multiplied by `np.matmul`, else by `np.einsum`.
     operands
-        Tensors, cast to `dtype` here.
+        Tensors; they are cast to `dtype`.
     labels
-        For each operand one label per axis; equal labels are one axis, of equal length or 1.
+        For each operand a label per axis; axes of equal label have equal length or length 1.
     result
         Labels of the result's axes.
     dtype
-        In which products are summed.
+        dtype of products and sums.
     """
     if check_dtype(dtype).kind in "SUV":
         np.matmul(np.zeros((1, 1), dtype), np.zeros((1, 1), dtype))  # raises what NumPy raises
@@ -88,7 +87,7 @@ def contract(
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
     finer = tuple(cuts[label] for label in result)
-    factors = sum(math.prod(map(max, data.chunks)) * dtype.itemsize for data in inputs)  # bytes that one product reads
+    factors = sum(math.prod(map(max, data.chunks)) * dtype.itemsize for data in inputs)  # bytes that a product reads
     products = math.prod(map(len, cuts.values()))
     together = max(1, min(MOST_TOGETHER, 2 * chunk_bytes() // max(factors, 1), -(-products // _workers())))
     op = Contraction(name, tuple(labels), which, result, together, max(2, config.combine_size), inputs=unique)
@@ -103,9 +102,9 @@ def _workers() -> int:
 def _split_for_workers(
     cuts: dict[int, tuple[int, ...]], result: Labels, lengths: dict[int, int]
 ) -> dict[int, tuple[int, ...]]:
-    """The cuts, finer along axes of the result where a few fat products would leave workers without one.
+    """Divides axes of the result further, if a few large products would leave workers idle.
 
-    Each worker multiplies with the threads that it has, so all cores work and none has two threads.
+    A worker multiplies with its own share of threads, so that all cores are busy and none runs two threads.
     """
     workers = _workers()
     if math.prod(lengths.values()) < FAT:
@@ -122,10 +121,7 @@ def _split_for_workers(
 def _limit_memory(
     cuts: dict[int, tuple[int, ...]], arrays: Sequence[Labels], result: Labels, itemsize: int
 ) -> dict[int, tuple[int, ...]]:
-    """The cuts, finer along axes that are summed where one product would take more than half a worker's memory.
-
-    Lines that are whole along such an axis may be that long; their products are sums of those of their pieces.
-    """
+    """Divides summed axes further, if a single product would take more than half of a worker's memory."""
     engine = current_engine()
     if engine is None:
         return cuts
@@ -144,13 +140,13 @@ def _limit_memory(
 
 @dataclass(frozen=True, eq=False)
 class Contraction(Operand):
-    """Products of chunks, then their sums."""
+    """Computes sums of products of chunks."""
 
     function: str
     labels: tuple[Labels, ...]
-    which: tuple[int, ...]  # the input that each factor is
+    which: tuple[int, ...]  # index into `inputs` for each factor
     result: Labels
-    together: int  # products that one operand sums
+    together: int  # products that an operand sums
     combine_size: int
     name: ClassVar[str] = "contraction"
     reads_all: ClassVar[bool] = True
@@ -161,11 +157,11 @@ class Contraction(Operand):
         return self.function
 
     def token(self) -> Hashable:
-        """Equal contractions of equal inputs are equal."""
+        """Identifies the operand by function, labels and tree."""
         return ("contraction", self.function, self.labels, self.which, self.result, self.together, self.combine_size)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Sums of `together` products each, then sums of those."""
+        """Adds operands that sum `together` products each, then a tree of sums."""
         factors = [inputs[i] for i in self.which]
         cuts: dict[int, tuple[int, ...]] = {}
         for grid, own in zip(factors, self.labels):
@@ -206,7 +202,7 @@ class Contraction(Operand):
         return self._sums(builder, ids, output).reshape(output.grid)
 
     def _sums(self, builder: ChunkGraphBuilder, ids: NDArray[np.int64], output: TensorMeta) -> NDArray[np.int64]:
-        """Sums of the rows of `ids`, one row for each output chunk."""
+        """Adds a tree of sums over each row of `ids`, a row per output chunk."""
         kinds, kind = chunk_classes(output.chunks)
         reducer = UfuncReducer("logical_or" if output.dtype == np.dtype(bool) else "add", output.dtype)
         while (n := ids.shape[1]) > 1:
@@ -227,7 +223,7 @@ class Contraction(Operand):
 
 
 def _align_ids(grid: ChunkGrid, own: Labels, order: Sequence[int], spread: tuple[int, ...]) -> NDArray[np.int64]:
-    """Ids of a factor for each place of the grid of all labels, flat."""
+    """Chunk ids of a factor for each position of the grid over all labels, flat."""
     ids = grid.ids
     for label in sorted(set(own), key=own.index):  # an axis with the label of another: the diagonal
         axes = [i for i, other in enumerate(own) if other == label]
@@ -238,7 +234,7 @@ def _align_ids(grid: ChunkGrid, own: Labels, order: Sequence[int], spread: tuple
     present = [(order.index(label), n) for label, n in zip(own, ids.shape) if label in order]
     for place, n in present:
         shape[place] = n
-    # labels out of `order` have one chunk; the rest is brought into order
+    # labels that are not in `order` have one chunk; the other axes are permuted to `order`
     kept = ids.reshape([n for label, n in zip(own, ids.shape) if label in order])
     kept = kept.transpose(np.argsort([place for place, _ in present]))
     return np.broadcast_to(kept.reshape(shape), spread).reshape(-1)
@@ -247,7 +243,7 @@ def _align_ids(grid: ChunkGrid, own: Labels, order: Sequence[int], spread: tuple
 def _products(
     name: str, types: list[ChunkType], count: int, labels: Sequence[Labels], result: Labels, out: ChunkType
 ) -> Program:
-    """The program that sums `count` products of chunks."""
+    """Program that sums `count` products of chunks."""
     work = out.nbytes if count > 1 else 0
     if name != "matmul":  # einsum may copy its factors into matrices, and makes the result before it is copied out
         work += sum(chunk.nbytes for chunk in types) // count + out.nbytes
@@ -258,7 +254,7 @@ def _products(
 def sum_products(
     out: Array, inputs: Sequence[Array], params: tuple[str, int, Sequence[Labels], Labels], arg: Any
 ) -> None:
-    """Write the sum of products; each is made of as many inputs as there are factors."""
+    """Writes the sum of products; each product reads as many consecutive inputs as there are factors."""
     name, factors, labels, result = params
     add = np.logical_or if out.dtype == np.dtype(bool) else np.add
     target = out

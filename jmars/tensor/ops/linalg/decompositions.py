@@ -1,8 +1,8 @@
-"""`np.linalg`'s factorisations, inverses and solutions.
+"""Matrix decompositions, inverses and solutions of `np.linalg`.
 
-Stacks of matrices are worked on matrix by matrix, each matrix in one chunk. A tall matrix (all columns in one chunk,
-more rows than columns) is factored by rows of chunks, so that no process holds it: TSQR. What gives several arrays is
-computed once, as one array of all their bytes, of which each result is a part.
+Functions of stacks of matrices need every matrix in a single chunk. Only tall matrices (at least as many rows as
+columns, several chunks of rows) are decomposed chunk by chunk, by TSQR, so that no process holds the matrix. A function
+with several results is computed once, as an array that holds all results.
 Source: Demmel, Grigori, Hoemmen, Langou 2012 (TSQR).
 """
 
@@ -36,7 +36,7 @@ SlogdetResult = namedtuple("SlogdetResult", "sign logabsdet")
 
 
 def _matrices(name: str, a: Any, square: bool = False) -> Tensor:
-    """A stack of matrices of a dtype that LAPACK takes."""
+    """Converts to a stack of matrices with a dtype for LAPACK; raises LinAlgError or TypeError as NumPy does."""
     x = as_tensor(a)
     if x.ndim < 2:
         raise np.linalg.LinAlgError(
@@ -54,7 +54,7 @@ def _matrices(name: str, a: Any, square: bool = False) -> Tensor:
 def _map_matrices(
     name: str, x: Tensor, shape: tuple[int, int] | None = None, dtype: Any = None, **kwargs: Any
 ) -> Tensor:
-    """NumPy's function for each matrix; `shape` is that of what it gives."""
+    """Calls `np.linalg.<name>` for each matrix; `shape` is the shape of a result."""
     lengths = None if shape is None else {x.ndim - 2: shape[0], x.ndim - 1: shape[1]}
     return map_along(
         name, _call, x, [x.ndim - 2, x.ndim - 1], lengths=lengths, dtype=dtype or x.dtype, called=name, **kwargs
@@ -62,7 +62,7 @@ def _map_matrices(
 
 
 def _call(block: Array, called: str, **kwargs: Any) -> Array:
-    """`np.linalg`'s function, two axes at the end of what it gives."""
+    """Calls a function of `np.linalg` and gives its result two core axes."""
     value = np.asarray(getattr(np.linalg, called)(block, **kwargs))
     missing = block.ndim - value.ndim
     return value.reshape(*value.shape, *(1,) * missing) if missing else value
@@ -71,9 +71,9 @@ def _call(block: Array, called: str, **kwargs: Any) -> Array:
 def _map_several(
     name: str, x: Tensor, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any], **kwargs: Any
 ) -> list[Tensor]:
-    """The arrays that NumPy's function gives for each matrix: parts of one array of all of them.
+    """Calls a function with several results for each matrix; returns slices of an array of all results.
 
-    The parts are carried in the widest of the dtypes, which holds the others' values exactly.
+    The array has the widest of the dtypes, which represents the values of the other dtypes exactly.
     """
     carrier = np.result_type(*dtypes)
     sizes = [math.prod(shape) for shape in shapes]
@@ -92,7 +92,7 @@ def _map_several(
 
 
 def _pack_results(block: Array, called: str, **kwargs: Any) -> Array:
-    """All that NumPy's function gives for each matrix, in one line for each."""
+    """Calls a function with several results and packs the results of each matrix into a row."""
     parts = getattr(np.linalg, called)(block, **kwargs)
     batch = block.shape[:-2]
     lines = [np.asarray(part).reshape(*batch, 1, math.prod(part.shape[len(batch) :])) for part in parts]
@@ -100,12 +100,12 @@ def _pack_results(block: Array, called: str, **kwargs: Any) -> Array:
 
 
 def _is_tall(x: Tensor) -> bool:
-    """Whether it is worked on by rows of chunks: more than one, and together no wider than high."""
+    """Whether a matrix has several chunks of rows, and at least as many rows as columns."""
     return x.ndim == 2 and len(x.chunks[0]) > 1 and x.shape[0] >= x.shape[1]
 
 
 class _TallQR:
-    """A tall matrix factored by rows of chunks: Q and R of each, then of all their R."""
+    """TSQR of a tall matrix: QR of each chunk of rows, then QR of the stacked R factors."""
 
     def __init__(self, x: Tensor) -> None:
         x = single_chunk_along(x, [1])
@@ -120,7 +120,7 @@ class _TallQR:
         self._turns = blockwise("qr", _above, [second], ((high,), (n,)), x.dtype, (n,))
 
     def q(self, turn: Tensor | None = None) -> Tensor:
-        """Q, or Q times a small matrix: that is turned first, so that there is no other array as large as Q."""
+        """Q, or Q times a small matrix `turn`, multiplied before expansion to avoid a second array of the size of Q."""
         turns = self._turns if turn is None else matmul(self._turns, turn)
         turns = turns.rechunk((self.ranks, self.n))
         return blockwise(
@@ -129,7 +129,7 @@ class _TallQR:
 
 
 def _stacked_qr(out: Array, block: Array) -> None:
-    """Q of a block, as wide as the block, with R below it."""
+    """QR of a block, packed as Q, padded to the width of the block, with R below."""
     q, r = np.linalg.qr(block)
     m, k = block.shape[0], r.shape[0]
     out[:m, :k] = q
@@ -138,7 +138,7 @@ def _stacked_qr(out: Array, block: Array) -> None:
 
 
 def _rank(stacked: Array, n: int) -> int:
-    """Rows of R in what `_stacked_qr` gave of a matrix of n columns."""
+    """Number of rows of R in a result of `_stacked_qr` for a matrix of n columns."""
     return n if stacked.shape[0] >= 2 * n else stacked.shape[0] // 2
 
 
@@ -158,12 +158,12 @@ def _product(out: Array, stacked: Array, turn: Array, n: int) -> None:
 def qr(a: Any, mode: str = "reduced") -> Any:
     """`np.linalg.qr`: an orthonormal and an upper triangular factor.
 
-    A tall matrix cut by rows is factored row of chunks by row of chunks; the signs of its R may differ from LAPACK's.
+    A tall matrix with several chunks of rows is decomposed by TSQR; the signs of R may differ from LAPACK's.
 
     Raises
     ------
     UnsupportedError
-        For modes other than "reduced" and "r" of a tall matrix that is cut, and "raw".
+        For the mode "raw".
 
     Examples
     --------
@@ -188,7 +188,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 @offers("linalg.svd")
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """`np.linalg.svd`: singular vectors and values; a tall matrix cut by rows (`full_matrices=False`) by way of `qr`.
+    """`np.linalg.svd`: singular vectors and values; by TSQR for tall matrices without `full_matrices`.
 
     Examples
     --------
@@ -220,25 +220,25 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
 @offers("linalg.svdvals")
 def svdvals(x: Any, /) -> Tensor:
-    """`np.linalg.svdvals`: singular values, the largest first."""
+    """`np.linalg.svdvals`: singular values in descending order."""
     return svd(x, compute_uv=False)  # type: ignore[no-any-return]
 
 
 @offers("linalg.cholesky")
 def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
-    """`np.linalg.cholesky`: the triangular factor of each positive definite matrix."""
+    """`np.linalg.cholesky`: triangular factor of each positive definite matrix."""
     return _map_matrices("cholesky", _matrices("cholesky", a, True), upper=upper)
 
 
 @offers("linalg.inv")
 def inv(a: Any) -> Tensor:
-    """`np.linalg.inv`: the inverse of each matrix."""
+    """`np.linalg.inv`: inverse of each matrix."""
     return _map_matrices("inv", _matrices("inv", a, True))
 
 
 @offers("linalg.pinv")
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Tensor:
-    """`np.linalg.pinv`: the Moore-Penrose inverse of each matrix; the tolerance may be one for each."""
+    """`np.linalg.pinv`: Moore-Penrose inverse of each matrix; `rcond` or `rtol` may have an entry per matrix."""
     x = _matrices("pinv", a, hermitian)
     more = {} if rtol is np._NoValue else {"rtol": rtol}
     if rcond is not None and more:
@@ -256,13 +256,13 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
 
 
 def _inverted(block: Array, least: Array, hermitian: bool) -> Array:
-    """The pseudo-inverses of a block of matrices, each with its tolerance."""
+    """Pseudo-inverses of a block of matrices, with a tolerance per matrix."""
     return np.linalg.pinv(block, least[..., 0, 0], hermitian)
 
 
 @offers("linalg.det")
 def det(a: Any) -> Tensor:
-    """`np.linalg.det`: the determinant of each matrix."""
+    """`np.linalg.det`: determinant of each matrix."""
     return Tensor(_map_matrices("det", _matrices("det", a, True), (1, 1))[..., 0, 0].data)
 
 
@@ -276,7 +276,7 @@ def slogdet(a: Any) -> Any:
 
 @offers("linalg.eigh")
 def eigh(a: Any, UPLO: str = "L") -> Any:
-    """`np.linalg.eigh`: eigenvalues and vectors of each symmetric or Hermitian matrix."""
+    """`np.linalg.eigh`: eigenvalues and eigenvectors of each symmetric or Hermitian matrix."""
     x = _matrices("eigh", a, True)
     n, real = x.shape[-1], np.zeros(0, x.dtype).real.dtype
     return EighResult(*_map_several("eigh", x, [(n,), (n, n)], [real, x.dtype], UPLO=UPLO))
@@ -293,9 +293,9 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
 
 @offers("linalg.matrix_power")
 def matrix_power(a: Any, n: int) -> Tensor:
-    """`np.linalg.matrix_power`: each matrix times itself, inverted first where `n` is negative."""
+    """`np.linalg.matrix_power`: powers of each matrix, of the inverse for negative `n`."""
     x = as_tensor(a)
-    if x.dtype.kind in "biu" and n >= 0:  # whole numbers stay so
+    if x.dtype.kind in "biu" and n >= 0:  # integers stay integers
         return _power(x, n)
     return _map_matrices("matrix_power", _matrices("matrix_power", x, True), n=n)
 
@@ -310,7 +310,7 @@ def _power(x: Tensor, n: int) -> Tensor:
 
 @offers("linalg.solve")
 def solve(a: Any, b: Any) -> Tensor:
-    """`np.linalg.solve`: x with `a @ x = b`, for each matrix; right sides are cut as they are."""
+    """`np.linalg.solve`: solves `a @ x = b` for each matrix; columns of `b` keep their chunks."""
     x, y = _matrices("solve", a, True), as_tensor(b)
     vector = y.ndim == 1
     y = y[:, None] if vector else y
@@ -328,11 +328,11 @@ def solve(a: Any, b: Any) -> Tensor:
 
 @offers("linalg.lstsq")
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """`np.linalg.lstsq`: solution, squared residues, rank and singular values of `a @ x ~ b`.
+    """`np.linalg.lstsq`: least squares solution of `a @ x = b`, squared residuals, rank and singular values.
 
-    A tall `a` cut by rows goes by way of `qr`, so that no process holds it. Residues are NumPy's: none (shape (0,))
-    where the rank is below the number of columns, or there are no more rows than columns; for that, the rank and the
-    residues' shape are computed at once.
+    A tall `a` is reduced by TSQR, so that no process holds it. The solution is computed at once, since the rank decides
+    the shape of the residuals: empty (shape (0,)) for a rank below the number of columns, or for as many columns as
+    rows.
     """
     x, y = _matrices("lstsq", a), as_tensor(b)
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:

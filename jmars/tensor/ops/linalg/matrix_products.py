@@ -1,7 +1,4 @@
-"""Products of matrices and vectors, and `np.linalg`'s names for them.
-
-Used as `jmars.tensor.<name>` and `jmars.tensor.linalg.<name>`, by Tensor's operators and by NumPy's protocols.
-"""
+"""Products of matrices and vectors: `matmul`, `dot`, `tensordot`, `einsum`, `kron`, `cross`, `trace`."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ normal_axis = np.lib.array_utils.normalize_axis_index
 
 
 def _product_inputs(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, np.dtype[Any]]:
-    """Both as tensors, and the dtype of their product."""
+    """Converts two arrays to tensors and determines the dtype of their product."""
     dtype = common_dtype(kind_of(a), kind_of(b))
     if dtype.kind in "mM":
         raise UnsupportedError(f"np.{name} of times is not in jmars; convert them to numbers with astype")
@@ -45,14 +42,14 @@ def _assign_out(name: str, result: Tensor, out: Any) -> Any:
 @offers("matmul", "linalg.matmul")
 def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", dtype: Any = None,
            **kwargs: Any) -> Any:  # fmt: skip
-    """`np.matmul`: products of matrices, of stacks of them, and of vectors.
+    """`np.matmul`: products of matrices, stacks of matrices, and vectors.
 
-    Each output chunk is a sum of products of chunks, so no process ever needs a whole row.
+    Each output chunk is a sum of products of chunks, so no process needs a whole row of chunks.
 
     Raises
     ------
     ValueError
-        If the lengths that are summed along differ, or there is an axis missing.
+        If the lengths of the summed axes differ, or an array has no axes.
 
     Examples
     --------
@@ -83,7 +80,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
 
 @offers("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """`np.dot`: the sum along the last axis of `a` and the last but one of `b`."""
+    """`np.dot`: sums products along the last axis of `a` and the second to last axis of `b`."""
     x, y, dtype = _product_inputs("dot", a, b)
     if not x.ndim or not y.ndim:
         return _assign_out("dot", x * y, out)
@@ -95,7 +92,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 @offers("vdot")
 def vdot(a: Any, b: Any, /) -> Tensor:
-    """`np.vdot`: the product of two flattened arrays, the first conjugated."""
+    """`np.vdot`: product of two flattened arrays, the first conjugated."""
     x, y = ravel(a), ravel(b)
     _check_dot("vdot", x, 0, y, 0)
     conjugated: Tensor = x.conj() if x.dtype.kind == "c" else x
@@ -104,14 +101,14 @@ def vdot(a: Any, b: Any, /) -> Tensor:
 
 @offers("vecdot", "linalg.vecdot")
 def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Tensor:
-    """`np.vecdot`: the products of vectors along an axis, the first conjugated."""
+    """`np.vecdot`: products of vectors along an axis, the first conjugated."""
     a, b, dtype = _product_inputs("vecdot", x1, x2)
     return sum_((a.conj() if a.dtype.kind == "c" else a) * b, axis, dtype)  # type: ignore[no-any-return]
 
 
 @offers("inner")
 def inner(a: Any, b: Any, /) -> Tensor:
-    """`np.inner`: the sum along both last axes."""
+    """`np.inner`: sums products along the last axes of both arrays."""
     x, y, dtype = _product_inputs("inner", a, b)
     if not x.ndim or not y.ndim:
         product: Tensor = x * y
@@ -121,14 +118,14 @@ def inner(a: Any, b: Any, /) -> Tensor:
 
 @offers("outer")
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """`np.outer`: all products of two flattened arrays."""
+    """`np.outer`: products of all pairs of elements of two flattened arrays."""
     x, y = ravel(a), ravel(b)
     return _assign_out("outer", x[:, None] * y[None, :], out)
 
 
 @offers("linalg.outer")
 def _outer_of_vectors(x1: Any, x2: Any, /) -> Any:
-    """`np.linalg.outer`: as `np.outer`, of vectors only."""
+    """`np.linalg.outer`: `np.outer` for vectors only."""
     x, y = as_tensor(x1), as_tensor(x2)
     if x.ndim != 1 or y.ndim != 1:
         raise ValueError(
@@ -140,7 +137,7 @@ def _outer_of_vectors(x1: Any, x2: Any, /) -> Any:
 
 @offers("tensordot", "linalg.tensordot")
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
-    """`np.tensordot`: the sum along some axes of each, given as a number of them or as two lists."""
+    """`np.tensordot`: sums products along axes, given as a number of axes or as two lists."""
     x, y, dtype = _product_inputs("tensordot", a, b)
     if np.iterable(axes):
         first, second = ([operator.index(i) for i in (part if np.iterable(part) else [part])] for part in axes)
@@ -156,7 +153,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
 def _sum_over_axes(
     name: str, x: Tensor, first: list[int], y: Tensor, second: list[int], dtype: np.dtype[Any]
 ) -> Tensor:
-    """Sums along axes `first` of `x` with axes `second` of `y`; the others follow one another."""
+    """Sums products along axes `first` of `x` and `second` of `y`; the other axes of `x` come before those of `y`."""
     for i, k in zip(first, second):
         _check_dot(name, x, i, y, k)
     left = tuple(range(x.ndim))
@@ -175,9 +172,9 @@ def _check_dot(name: str, x: Tensor, i: int, y: Tensor, k: int) -> None:
 @offers("einsum")
 def einsum(subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, optimize: Any = False,
            **kwargs: Any) -> Any:  # fmt: skip
-    """`np.einsum` of subscripts like "ij,jk->ik" or "...i,i->...".
+    """`np.einsum` with subscripts like "ij,jk->ik" or "...i,i->...".
 
-    All factors are multiplied chunk by chunk at once, so many factors are better multiplied two by two.
+    All factors are multiplied in a single contraction; for many factors pairwise products are cheaper.
     """
     if not isinstance(subscripts, str) or kwargs:
         raise UnsupportedError(
@@ -203,7 +200,7 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, 
 
 
 def _without_ellipsis(text: str, ndims: Sequence[int]) -> tuple[str, str, str]:
-    """Subscripts with letters in place of "...": the terms, an arrow if there is one, the result."""
+    """Replaces "..." by letters; returns the input subscripts, "->" or "", and the output subscripts."""
     given, arrow, result = text.partition("->")
     if "..." not in text:
         return given, arrow, result
@@ -219,32 +216,32 @@ def _without_ellipsis(text: str, ndims: Sequence[int]) -> tuple[str, str, str]:
 
 
 def _renumber(labels: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], dict[int, int]]:
-    """Labels as small numbers, for which einsum has letters."""
+    """Renumbers labels from 0 on, since `np.einsum` accepts small numbers only."""
     numbers = {label: i for i, label in enumerate(dict.fromkeys(c for own in labels for c in own))}
     return [tuple(numbers[c] for c in own) for own in labels], numbers
 
 
 @offers("trace")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-    """`np.trace`: the sum along a diagonal."""
+    """`np.trace`: sum along a diagonal."""
     return sum_(diagonal(a, offset, axis1, axis2), -1, dtype, out)
 
 
 @offers("linalg.diagonal")
 def _diagonal_of_matrices(x: Any, /, *, offset: int = 0) -> Tensor:
-    """`np.linalg.diagonal`: of each matrix of a stack, so along the last axes, not the first."""
+    """`np.linalg.diagonal`: diagonal along the last two axes, of each matrix of a stack."""
     return diagonal(x, offset, -2, -1)
 
 
 @offers("linalg.trace")
 def _trace_of_matrices(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """`np.linalg.trace`: of each matrix of a stack, so along the last axes, not the first."""
+    """`np.linalg.trace`: trace along the last two axes, of each matrix of a stack."""
     return trace(x, offset, -2, -1, dtype)
 
 
 @offers("kron")
 def kron(a: Any, b: Any) -> Tensor:
-    """`np.kron`: each element of `a` times all of `b`."""
+    """`np.kron`: Kronecker product."""
     x, y, _ = _product_inputs("kron", a, b)
     ndim = max(x.ndim, y.ndim)
     x, y = x.reshape((1,) * (ndim - x.ndim) + x.shape), y.reshape((1,) * (ndim - y.ndim) + y.shape)
@@ -267,7 +264,7 @@ def __getattr__(name: str) -> Any:
 
 @offers("cross", "linalg.cross")
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
-    """`np.cross`: vector products of three components."""
+    """`np.cross`: cross products of vectors with three components."""
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = as_tensor(a), as_tensor(b)

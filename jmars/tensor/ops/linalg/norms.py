@@ -1,7 +1,4 @@
-"""Products of many matrices, norms, ranks and conditions of matrices, and eigenvalues of any matrix.
-
-Used as `jmars.tensor.<name>` and by NumPy's protocols.
-"""
+"""Norms, ranks and condition numbers of matrices, chained products, eigenvalues of general matrices."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ def vecmat(x1: Any, x2: Any, /) -> Tensor:
 
 @offers("linalg.multi_dot")
 def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
-    """`np.linalg.multi_dot`: a product of matrices, in the order that costs least."""
+    """`np.linalg.multi_dot`: product of several matrices, in the order of least cost."""
     tensors = [as_tensor(x) for x in arrays]
     if len(tensors) < 2:
         raise ValueError("Expecting at least two arrays.")
@@ -58,7 +55,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _optimal_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
-    """Where to split each product of matrices i..j of these sizes."""
+    """Optimal split of each product of matrices i..j, by dynamic programming; `sizes` are n + 1 dimensions."""
     n = len(sizes) - 1
     cost, split = {(i, i): 0 for i in range(n)}, {}
     for width in range(1, n):
@@ -80,7 +77,7 @@ def _product(x: list[Tensor], i: int, j: int, split: dict[tuple[int, int], int])
 
 @offers("linalg.vector_norm")
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """`np.linalg.vector_norm`: of all elements, or along axes."""
+    """`np.linalg.vector_norm`: norm of the flattened array, or along axes."""
     data = as_tensor(x)
     size = ufunc("absolute")(data if data.dtype.kind in "fc" else astype(data, float))
     if ord == np.inf:
@@ -98,7 +95,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 @offers("linalg.matrix_norm")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """`np.linalg.matrix_norm`: of each matrix of a stack."""
+    """`np.linalg.matrix_norm`: norm of each matrix of a stack."""
     data = as_tensor(x)
     size = ufunc("absolute")(data if data.dtype.kind in "fc" else astype(data, float))
     if ord in (None, "fro", "f"):
@@ -115,7 +112,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 @offers("linalg.norm")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """`np.linalg.norm`: of vectors along one axis, of matrices along two; of all elements without `ord` and `axis`."""
+    """`np.linalg.norm`: vector norm along one axis, matrix norm along two; without `ord` and `axis` of all elements."""
     data = as_tensor(x)
     if axis is None and ord is None:
         return vector_norm(data, keepdims=keepdims)
@@ -134,7 +131,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 @offers("linalg.cond")
 def cond(x: Any, p: Any = None) -> Any:
-    """`np.linalg.cond`: the condition of each matrix."""
+    """`np.linalg.cond`: condition number of each matrix."""
     data = as_tensor(x)
     if p in (None, 2, -2):
         values = svd(data, compute_uv=False)
@@ -146,7 +143,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 @offers("linalg.matrix_rank")
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """`np.linalg.matrix_rank`: singular values above a tolerance, of each matrix."""
+    """`np.linalg.matrix_rank`: number of singular values above a tolerance, for each matrix."""
     data = as_tensor(A)
     if data.ndim < 2:
         return FUNCTIONS["astype"](ufunc("logical_not")(all_(data == 0)), int)
@@ -161,12 +158,12 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 @offers("linalg.eig")
 def eig(a: Any) -> Any:
-    """`np.linalg.eig`; whether its results are real depends on the values, so it is computed at once."""
+    """`np.linalg.eig`; the values decide whether results are real, so it computes at once."""
     w, v = np.linalg.eig(as_tensor(a).fetch())
     return EigResult(as_tensor(w), as_tensor(v))
 
 
 @offers("linalg.eigvals")
 def eigvals(a: Any) -> Tensor:
-    """`np.linalg.eigvals`; whether they are real depends on the values, so it is computed at once."""
+    """`np.linalg.eigvals`; the values decide whether results are real, so it computes at once."""
     return as_tensor(np.linalg.eigvals(as_tensor(a).fetch()))

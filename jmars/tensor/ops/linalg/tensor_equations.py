@@ -1,4 +1,4 @@
-"""`np.linalg.tensorinv` and `tensorsolve`: equations of tensors, as the matrices that their axes make."""
+"""`np.linalg.tensorinv` and `tensorsolve`: tensor equations, solved as matrix equations by merging axes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["tensorinv", "tensorsolve"]
 
 @offers("linalg.tensorinv")
 def tensorinv(a: Any, ind: int = 2) -> Tensor:
-    """`np.linalg.tensorinv`: the inverse for `tensordot(a, b, ind)`; the first `ind` axes hold as much as the rest."""
+    """`np.linalg.tensorinv`: inverse with respect to `tensordot(a, b, ind)`."""
     x = as_tensor(a)
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
@@ -29,7 +29,7 @@ def tensorinv(a: Any, ind: int = 2) -> Tensor:
 
 @offers("linalg.tensorsolve")
 def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
-    """`np.linalg.tensorsolve`: the `x` of `tensordot(a, x, x.ndim) = b`; `axes` of `a` are put last before."""
+    """`np.linalg.tensorsolve`: solves `tensordot(a, x, x.ndim) = b`; first moves `axes` of `a` to the end."""
     x, right = as_tensor(a), as_tensor(b)
     if axes is not None:
         moved = [i % x.ndim for i in axes]

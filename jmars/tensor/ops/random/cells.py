@@ -1,9 +1,8 @@
-"""Cells: the boxes of an array that are drawn as wholes, each from a stream of its own. Pure.
+"""Divides an array into cells, boxes that are drawn as a whole from separate random streams. Pure.
 
-The array's shape alone says where they lie, so what an element is depends on no chunk: a chunk draws the cells that it
-overlaps and keeps its part of them. Sides are powers of two, as chunks' often are, and longer towards the last axis,
-along which rows lie: thin slabs are cut from the first axes more often than from the last. Used by random_chunks.py
-and random_given.py.
+Cells depend on the shape of the array only, so values do not depend on chunks: a chunk draws all overlapping cells
+and keeps the common part. Sides are powers of two, as chunk lengths often are, and longer towards the last axis,
+since thin chunks are more common along the first axes.
 """
 
 from __future__ import annotations
@@ -15,26 +14,26 @@ from typing import NamedTuple
 
 __all__ = ["CELL", "SMALL", "Box", "Cell", "Cells", "align_splits"]
 
-SMALL = 1 << 17  # elements of an array that is one cell, drawn by the user's generator itself
+SMALL = 1 << 17  # elements of an array that is a single cell, drawn by the user's generator itself
 CELL = 1 << 12  # elements of a cell of a larger array (measured: 2^11 costs a sixth more, 2^13 twice the thin slabs)
 
 Box = tuple[tuple[int, int], ...]  # (begin, end) on each axis
 
 
 class Cell(NamedTuple):
-    """One of an array's cells."""
+    """A box of an array that is drawn from its own stream."""
 
-    number: int  # in C order of all of them
-    begin: tuple[int, ...]  # where it lies in the array
+    number: int  # in C order of all cells
+    begin: tuple[int, ...]  # first index in the array
     shape: tuple[int, ...]
 
     def overlap(self, box: Box) -> Box:
-        """What it has in common with a box that it overlaps."""
+        """Intersection with an overlapping box."""
         return tuple((max(a, lo), min(a + n, hi)) for a, n, (lo, hi) in zip(self.begin, self.shape, box))
 
 
 class Cells(NamedTuple):
-    """How an array is cut into cells.
+    """Division of an array into cells of equal sides.
 
     Examples
     --------
@@ -49,7 +48,7 @@ class Cells(NamedTuple):
 
     @classmethod
     def of(cls, shape: Sequence[int], vector: int = 0) -> Cells:
-        """The cells of an array whose last `vector` axes are drawn together."""
+        """Chooses cells for an array whose last `vector` axes are drawn together."""
         whole = tuple(shape)
         own, room = len(whole) - vector, CELL // max(1, math.prod(whole[len(whole) - vector :]))
         if math.prod(whole) <= SMALL:
@@ -58,17 +57,17 @@ class Cells(NamedTuple):
         while grown := [i for i, side in enumerate(sides) if side < whole[i]]:
             if math.prod(sides) * 2 > room:
                 break
-            # the axis that is shortest for its place: each is to be four times as long as the one before it
+            # grow the axis that is shortest relative to its target: each axis four times as long as the axis before
             sides[min(grown, key=lambda i: (sides[i] / 4**i, -i))] *= 2
         return cls(whole, (*sides, *whole[own:]))
 
     @property
     def is_one(self) -> bool:
-        """Whether there is only one."""
+        """Whether the array is a single cell."""
         return all(n <= side for n, side in zip(self.shape, self.sides))
 
     def over(self, box: Box) -> Iterator[Cell]:
-        """The cells that a box overlaps, in C order."""
+        """Cells that overlap a box, in C order."""
         counts = [-(-n // side) for n, side in zip(self.shape, self.sides)]
         ranges = [range(a // side, -(-b // side)) for (a, b), side in zip(box, self.sides)]
         for place in itertools.product(*ranges):
@@ -81,7 +80,7 @@ class Cells(NamedTuple):
 
 
 def align_splits(lengths: Sequence[int], side: int) -> tuple[int, ...]:
-    """A cut of an axis near to `lengths` that cuts no cell.
+    """Chunk lengths near `lengths` that divide no cell.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Parameters of NumPy's distributions, by name. Used by generator.py and random_streams.py.
+"""Parameters of NumPy's distributions: names, order and defaults.
 
-Source: numpy.random.Generator (NumPy 2), names, order and defaults.
+Source: `numpy.random.Generator` (NumPy 2).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["DISTRIBUTIONS", "VECTORS", "parameters"]
 
-# one number for each element; name: its parameters, "a" or "a=default"
+# distributions of numbers: parameters, "a" or "a=default"
 DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
     "beta": ("a", "b"),
     "binomial": ("n", "p"),
@@ -42,7 +42,7 @@ DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
     "zipf": ("a",),
 }
 
-# one vector for each element: an axis of its own, the last
+# distributions of vectors, which form a last axis
 VECTORS: dict[str, tuple[str, ...]] = {
     "dirichlet": ("alpha",),
     "multinomial": ("n", "pvals"),
@@ -51,7 +51,7 @@ VECTORS: dict[str, tuple[str, ...]] = {
 
 
 def parameters(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, dict[str, Any]]:
-    """A call's parameters in order, its size, and the keywords that are neither.
+    """Binds a call's arguments: distribution parameters in order, `size`, other keywords.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Random chunks: what an executor draws, block by block.
+"""Operands that draw random chunks, block by block, on the executors.
 
-What an element is depends neither on the chunks nor on the blocks: doubles are taken at their place in one PCG64
-sequence (random_doubles.py), anything else cell by cell (random_cells.py). Used by generator.py.
+Values depend neither on chunks nor on blocks: doubles are taken by position from one PCG64 sequence (doubles.py), all
+other draws are made cell by cell (cells.py).
 Source: O'Neill 2014 (PCG, jumping ahead); NumPy's `jumped`, for the distance between cells.
 """
 
@@ -27,17 +27,14 @@ from jmars.tensor.ops.random.streams import Drawer, Stream, open_generator, samp
 __all__ = ["Doubles", "Draws", "box_index", "cell_generators"]
 
 Array = np.ndarray[Any, Any]
-# Steps between the streams of two cells: 2^128 by the golden ratio, so that no number of them come near each other.
+# Steps between the streams of two cells: 2^128 by the golden ratio, so that multiples stay far apart.
 _APART = 0x9E3779B97F4A7C15F39CC0605CEDC835
 _BAND = 1 << 15  # elements that are drawn at a time, at least
 
 
 @dataclass(frozen=True, eq=False)
 class Doubles(Operand):
-    """Doubles in [0, 1): element i, in C order of the whole array, is number i of a PCG64 sequence.
-
-    So they are NumPy's own, whatever the chunks.
-    """
+    """Draws doubles in [0, 1): element i in C order is number i of a PCG64 sequence, so values equal NumPy's."""
 
     function: str
     stream: Stream
@@ -52,11 +49,11 @@ class Doubles(Operand):
         return self.function
 
     def token(self) -> Hashable:
-        """Equal places of equal sequences are equal."""
+        """Identifies the operand by stream, scale and splits."""
         return ("doubles", self.stream, self.scale, self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One generator per chunk, stream and corner as the argument."""
+        """Adds an operand per chunk, with the stream and its first index as the argument."""
         return self.tile_part(builder, output, self.function, output.shape, (0,) * len(output.shape))
 
     def tile_part(
@@ -67,7 +64,7 @@ class Doubles(Operand):
         whole: tuple[int, ...],
         begin: tuple[int, ...],
     ) -> NDArray[np.int64]:
-        """The same for the part that begins at `begin` of an array of shape `whole`."""
+        """Tiles a box of a larger array of shape `whole` that begins at `begin`."""
         return _generated(builder, output, label, open_doubles, (self.scale, whole), self.stream, begin=begin)
 
 
@@ -95,13 +92,13 @@ def _generated(
 
 @dataclass(frozen=True, eq=False)
 class Draws(Operand):
-    """Draws of any distribution, cell by cell."""
+    """Draws from any distribution, cell by cell."""
 
     function: str
     stream: Stream
     method: str  # of numpy.random.Generator
     arguments: tuple[Any, ...]
-    vector: int  # axes that a draw has of its own: 1 for those that give vectors, or 0
+    vector: int  # axes of a single draw: 1 for distributions of vectors, else 0
     splits: Splits
     name: ClassVar[str] = "random"
     binds: ClassVar[str] = "stream"
@@ -112,11 +109,11 @@ class Draws(Operand):
         return self.function
 
     def token(self) -> Hashable:
-        """Equal draws of equal seeds are equal."""
+        """Identifies the operand by stream, method, arguments and splits."""
         return ("draws", self.stream, self.method, repr(self.arguments), self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One generator per chunk, stream and corner as the argument."""
+        """Adds an operand per chunk, with the stream and its first index as the argument."""
         cells = Cells.of(output.shape, self.vector)
         params = (self.method, self.arguments, cells, self.vector)
         shapes = [shape for shape in shape_classes(output.chunks)[0] if shape]
@@ -127,7 +124,7 @@ class Draws(Operand):
 
 
 def cell_generators(stream: Stream, cells: Cells) -> Callable[[int], Drawer]:
-    """What opens the stream of a cell by its number; the stream itself where there is but one cell."""
+    """Returns a function from a cell's number to its generator; a single cell uses the stream itself."""
     drawer = open_generator(stream)
     if cells.is_one:
         return lambda number: open_generator(stream)
@@ -142,13 +139,13 @@ def cell_generators(stream: Stream, cells: Cells) -> Callable[[int], Drawer]:
 
 
 def _band(shape: tuple[int, ...], cells: Cells) -> tuple[int, int]:
-    """Rows of a chunk that are drawn at a time, whole cells each; and the elements of a row."""
+    """Rows of a chunk drawn at a time, a multiple of the cell side; and the number of elements per row."""
     width = math.prod(shape[1:])
     return max(1, _BAND // max(1, cells.sides[0] * width)) * cells.sides[0], width
 
 
 def open_draws(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], output: ChunkType) -> Fill:
-    """Writes the draws of a chunk, rows of cells at a time; what blocks leave of them is held for the next ones."""
+    """Returns the function that writes the draws of a chunk, rows of cells at a time; keeps rows for later blocks."""
     method, arguments, cells, vector = params
     stream, corner = arg
     shape = output.shape
@@ -160,22 +157,22 @@ def open_draws(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], out
     across = Cells(cells.shape[1:], cells.sides[1:])
     behind = list(across.over(tuple((c, c + n) for c, n in zip(corner[1:], shape[1:]))))
     chunk = tuple((c, c + n) for c, n in zip(corner[1:], shape[1:]))
-    parts = [  # of a row of cells: its number, its shape, what of it is wanted and where that goes
+    parts = [  # for each cell in a row of cells: number, shape, needed part, target part
         (one.number, one.shape[: len(one.shape) - vector], box_index(both, one.begin), box_index(both, corner[1:]))
         for one, both in ((one, one.overlap(chunk)) for one in behind)
     ]
     per_row = math.prod(-(-n // s) for n, s in zip(across.shape, across.sides))
-    held: Array | None = None  # rows that were drawn together, reused
+    held: Array | None = None  # buffer of rows drawn together
     held_number = -1
 
     def draw(target: Array, low: int, high: int) -> None:
-        """Rows of the array that are whole cells of this chunk."""
+        """Draws rows `low` to `high` of the array for this chunk."""
         for row in range(low // side, -(-high // side)):
             begin = row * side
             top, bottom = max(low, begin), min(high, begin + side)
             rows = slice(top - low, bottom - low)
             for number, cell, source, place in parts:
-                # rows of the cell behind the last that is wanted are not drawn
+                # rows of the cell beyond the last needed row are not drawn
                 drawer = drawer_of(row * per_row + number)
                 values = sample(drawer, method, arguments, (bottom - begin, *cell), output.dtype)
                 target[(rows, *place)] = values[(slice(top - begin, None), *source)]
@@ -203,5 +200,5 @@ def open_draws(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], out
 
 
 def box_index(box: Box, begin: Sequence[int]) -> tuple[slice, ...]:
-    """A box as an index of an array that lies at `begin`."""
+    """Converts a box to an index into an array whose first index is `begin`."""
     return tuple(slice(lo - a, hi - a) for (lo, hi), a in zip(box, begin))

@@ -1,8 +1,8 @@
-"""`numpy.random.Generator`, lazily: the same seed gives the same arrays, whatever the chunks and the workers.
+"""Lazy `numpy.random.Generator`: a seed gives the same arrays for all chunk sizes and numbers of workers.
 
-A generator of ours holds one of NumPy's. Arrays of at most `SMALL` elements are its own next numbers, so they are
-NumPy's; and doubles of a PCG64 are so whatever their number. Any other array has a stream of its own, whose seed is
-drawn from it. Used by random.py. Source: numpy.random (NumPy 2).
+A `Generator` wraps a NumPy generator. Arrays of at most `SMALL` elements, and doubles of a PCG64 of any number, equal
+NumPy's. Any other array has a separate stream, with a seed drawn from the wrapped generator.
+Source: numpy.random (NumPy 2).
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["Generator"]
 
 _F8, _I8 = np.dtype(np.float64), np.dtype(np.int64)
-_OPTIONS = 1 << 20  # bytes of options that travel with each draw from them; more are taken from where they lie
+_OPTIONS = 1 << 20  # bytes of options sent along with a draw; larger arrays of options are read as tensors
 
 
 class Generator:
-    """`numpy.random.Generator`: each call makes a tensor, cut as `chunk_size` or `chunks` says.
+    """Lazy `numpy.random.Generator`; each method returns a tensor with chunks of `chunk_size` or `chunks`.
 
     Parameters
     ----------
     seed
-        What `numpy.random.default_rng` takes, also a bit generator or a generator of NumPy's, which is then drawn
-        from; None: from the system.
+        A seed for `numpy.random.default_rng`, or a NumPy bit generator or generator, which then advances too; None
+        takes a seed from the system.
 
     Examples
     --------
@@ -57,13 +57,13 @@ class Generator:
         self._set(np.random.default_rng(entropy(seed)), isinstance(seed, np.random.BitGenerator | np.random.Generator))
 
     def _set(self, numpys: np.random.Generator, shared: bool) -> None:
-        """Draw from a generator of NumPy's; whether others draw from it too."""
+        """Wraps a NumPy generator; `shared` says whether the user may draw from it as well."""
         self._own, self._shared = numpys, shared
-        self._owed: Callable[[], object] | None = None  # the draw that it is behind by, as long as nobody asks it
+        self._owed: Callable[[], object] | None = None  # a draw to repeat here before the state is read
 
     @property
     def _numpy(self) -> np.random.Generator:
-        """NumPy's generator, where the next draw begins."""
+        """The NumPy generator, advanced to the start of the next draw."""
         if self._owed is not None:
             owed, self._owed = self._owed, None
             owed()
@@ -71,22 +71,22 @@ class Generator:
 
     @property
     def bit_generator(self) -> Any:
-        """NumPy's bit generator behind this one."""
+        """The NumPy bit generator."""
         return self._numpy.bit_generator
 
     @property
     def _drawer(self) -> Drawer:
-        """What draws small arrays."""
+        """The NumPy generator that draws small arrays."""
         return self._numpy
 
     def random(self, size: Any = None, dtype: Any = float, out: Any = None, *, chunk_size: ChunkSize = None,
                chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-        """Floats in [0, 1); doubles are NumPy's own."""
+        """Floats in [0, 1); doubles equal NumPy's."""
         return self._random("random", size, dtype, out, chunk_size, chunks)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None, *, chunk_size: ChunkSize = None,
                 chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-        """Doubles in [low, high), NumPy's own; the bounds may be tensors."""
+        """Doubles in [low, high), equal to NumPy's; bounds may be tensors."""
         if not _is_number(low) or not _is_number(high):
             return self._of_parameters("uniform", (low, high), size, _F8, chunk_size, chunks)
         if not math.isfinite(high - low):
@@ -102,20 +102,20 @@ class Generator:
 
     def standard_exponential(self, size: Any = None, dtype: Any = float, method: str = "zig", out: Any = None, *,
                              chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-        """Exponential, mean 1; `method` is "zig" or "inv", NumPy's two ways to draw it."""
+        """Exponential, mean 1; `method` is NumPy's "zig" or "inv"."""
         arguments = () if method == "zig" else (str(method),)
         drawn = self._draw("standard_exponential", arguments, _of(size, out), dtype, chunk_size, chunks)
         return self._written(drawn, out)
 
     def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = float, out: Any = None, *,
                        chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-        """Gamma of a shape, scale 1."""
+        """Gamma with a shape parameter, scale 1."""
         drawn = self._of_parameters("standard_gamma", (shape,), _of(size, out), dtype, chunk_size, chunks)
         return self._written(drawn, out)
 
     def integers(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False, *,
                  chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-        """Integers in [low, high), or [0, low) without `high`; up to `high` itself with `endpoint`."""
+        """Integers in [low, high), or [0, low) without `high`; includes `high` with `endpoint`."""
         if high is None:
             low, high = 0, low
         if _is_number(low) and _is_number(high):
@@ -151,7 +151,7 @@ class Generator:
         return _picked(options, self._draw("choice", (length, cumulated), size, _I8, chunk_size, chunks), axis)
 
     def permutation(self, x: Any, axis: int = 0, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
-        """range(x) in any order, or the array `x` in any order of an axis."""
+        """A random permutation of range(x), or of the array `x` along an axis."""
         if isinstance(x, int | np.integer):
             return self._order(operator.index(x), operator.index(x), chunk_size, chunks)
         whole = as_tensor(x, chunk_size=chunk_size, chunks=chunks)
@@ -159,7 +159,7 @@ class Generator:
         return self._reordered(whole, axis, whole.ndim > 1)
 
     def permuted(self, x: Any, *, axis: int | None = None, out: Any = None) -> Tensor:
-        """The elements of each line of an axis in an order of its own; all elements in any order where it is None."""
+        """Permutes each 1-d slice along an axis independently, or the flattened array if `axis` is None."""
         whole = as_tensor(x)
         if axis is None:
             drawn = call("reshape", self._reordered(call("ravel", whole), 0), whole.shape)
@@ -174,7 +174,7 @@ class Generator:
         return self._written(drawn, out)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
-        """Bring the elements of a tensor into any order of an axis."""
+        """Shuffles a tensor in place along an axis."""
         if not isinstance(x, Tensor):
             self._drawer.shuffle(x, *([axis] if self._drawer is self._numpy else []))
             return
@@ -185,7 +185,7 @@ class Generator:
     def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, check_valid: str = "warn", tol: float = 1e-8,
                             *, method: str = "svd", chunk_size: ChunkSize = None,
                             chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-        """Normal vectors of a mean and a covariance; their axis is the last."""
+        """Normal vectors with a mean and a covariance, along the last axis."""
         mean, cov = (np.asarray(one.fetch() if isinstance(one, Tensor) else one) for one in (mean, cov))
         batch = () if size is None else shape_of(size)
         more: Any = {"method": method} if self._drawer is self._numpy else {}
@@ -199,11 +199,11 @@ class Generator:
         return result
 
     def bytes(self, length: int) -> bytes:
-        """Random bytes, here and now."""
+        """Random bytes, drawn at once in the client."""
         return self._numpy.bytes(length)
 
     def spawn(self, n_children: int) -> list[Generator]:
-        """Generators whose sequences have nothing to do with one another: NumPy's children."""
+        """Independent generators, from NumPy's `spawn`."""
         return [Generator(child) for child in self._numpy.spawn(n_children)]
 
     def __getattr__(self, name: str) -> Any:
@@ -216,10 +216,10 @@ class Generator:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self.bit_generator).__name__})"
 
-    # How a draw is made
+    # Making a draw
 
     def _distribution(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-        """A distribution of the tables."""
+        """Draws from a distribution of the tables in distributions.py."""
         given, size, rest = parameters(name, args, kwargs)
         cut = (rest.pop("chunk_size", None), rest.pop("chunks", None))
         if rest:
@@ -232,7 +232,7 @@ class Generator:
 
     def _of_parameters(self, name: str, given: tuple[Any, ...], size: Any, dtype: Any, chunk_size: ChunkSize,
                        chunks: ChunkSize) -> Tensor:  # fmt: skip
-        """A draw of one number for each element; parameters may be arrays or tensors."""
+        """Draws numbers elementwise; parameters may be arrays or tensors."""
         if all(map(_is_number, given)):
             return self._draw(name, tuple(map(plain_argument, given)), size, dtype, chunk_size, chunks)
         own = np.broadcast_shapes(*(np.shape(one) for one in given))
@@ -245,7 +245,7 @@ class Generator:
         kind = (
             check_dtype(dtype) if dtype is not None else sample(_probe, name, _harmless(name, kinds), (1,), _F8).dtype
         )
-        if name in ("uniform", "normal", "exponential", "lognormal"):  # they fuse with what makes their parameters
+        if name in ("uniform", "normal", "exponential", "lognormal"):  # arithmetic, which fuses with the parameters
             drawn = self._of_scale(name, given, shape, chunk_size, chunks)
         else:
             splits = decide_splits(shape, kind, chunk_size, chunks)
@@ -273,7 +273,7 @@ class Generator:
 
     def _doubles(self, name: str, size: Any, bounds: tuple[float, ...], chunk_size: ChunkSize,
                  chunks: ChunkSize) -> Tensor:  # fmt: skip
-        """Doubles in [0, 1), or within bounds."""
+        """Draws doubles in [0, 1), or within bounds."""
         shape = () if size is None else shape_of(size)
         count = math.prod(shape)
         with _lock:
@@ -288,7 +288,7 @@ class Generator:
 
     def _draw(self, method: str, arguments: tuple[Any, ...], size: Any, dtype: Any, chunk_size: ChunkSize,
               chunks: ChunkSize, vector: int = 0, label: str = "") -> Tensor:  # fmt: skip
-        """Draws by numbers, or by small arrays where there are few."""
+        """Draws with numbers as parameters, or with small arrays as parameters of a small result."""
         batch = () if size is None else shape_of(size)
         kind = _F8 if dtype is None else check_dtype(dtype)
         few = batch if any(isinstance(one, tuple) for one in arguments) and not vector and method != "choice" else (1,)
@@ -299,7 +299,7 @@ class Generator:
             stream = Stream.of(self._drawer) if math.prod(shape) <= SMALL else None
             if stream is None:
                 stream = Stream.fresh(self._numpy)
-            else:  # this generator moves on as NumPy's does: now, or when it is next asked
+            else:  # this generator advances as NumPy's does: at once if shared, else before the next draw
                 self._owed = partial(sample, self._drawer, method, arguments, batch, kind)
                 if self._shared:
                     _ = self._numpy
@@ -310,14 +310,14 @@ class Generator:
         return assign_out(drawn, out, "random")  # type: ignore[no-any-return]
 
     def _order(self, n: int, first: int, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
-        """The first places of an order of range(n)."""
+        """First elements of a random permutation of range(n)."""
         if n <= SMALL:
             return as_tensor(self._drawer.permutation(n)[:first], chunk_size=chunk_size, chunks=chunks)
         splits = decide_splits((first,), _I8, chunk_size, chunks)
         return _tensor(Permutation(n, Stream.fresh(self._numpy), splits), (first,), _I8, splits)
 
     def _reordered(self, x: Tensor, axis: int, by_rows: bool = False) -> Tensor:
-        """An axis of a tensor in any order; NumPy draws that of rows in another way than that of numbers."""
+        """Shuffles a tensor along an axis; as in NumPy, rows and numbers use different algorithms."""
         n = x.shape[axis]
         if n <= SMALL:
             order = np.arange(n)[:, None] if by_rows else np.arange(n)
@@ -326,7 +326,7 @@ class Generator:
         return take_positions(x, self._order(n, n, None, None).fetch(), axis)
 
     def _without_replacement(self, n: int, size: Any, chances: Any, shuffle: bool, *cut: ChunkSize) -> Tensor:
-        """Different numbers of range(n)."""
+        """Draws distinct numbers of range(n)."""
         shape = () if size is None else shape_of(size)
         count = math.prod(shape)
         if count > n:
@@ -340,8 +340,8 @@ class Generator:
         return as_tensor(value, chunk_size=cut[0], chunks=cut[1])
 
 
-_lock = Lock()  # a generator's place is read and moved on in one
-_probe = np.random.Generator(np.random.PCG64(0))  # draws what nobody sees, to learn what NumPy would raise or give
+_lock = Lock()  # a generator's state is read and advanced atomically
+_probe = np.random.Generator(np.random.PCG64(0))  # for trial draws, which show NumPy's errors and result dtypes
 
 
 def _is_number(value: Any) -> bool:
@@ -349,18 +349,18 @@ def _is_number(value: Any) -> bool:
 
 
 def _broadcasts(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether an array of shape `own` can stand for one of `shape`."""
+    """Whether an array of shape `own` broadcasts to `shape`."""
     return len(own) <= len(shape) and all(n in (1, m) for n, m in zip(own[::-1], shape[::-1]))
 
 
 def _whole(bound: Any) -> int:
-    """A bound of integers as an int; a float only where it is whole, as NumPy takes it."""
+    """Converts a bound of integers to int; accepts integral floats, as NumPy does."""
     value = bound.item() if isinstance(bound, np.generic | np.ndarray) else bound
     return int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
 
 
 def _of(size: Any, out: Any) -> Any:
-    """The size of a draw that is written into `out`."""
+    """Size of a draw, from `size` or from `out`."""
     if out is None or size is None:
         return size if out is None else out.shape
     if shape_of(size) != out.shape:
@@ -369,7 +369,7 @@ def _of(size: Any, out: Any) -> Any:
 
 
 def _harmless(name: str, kinds: list[Any]) -> tuple[Any, ...]:
-    """Parameters that every distribution takes, of the kinds of those that are given."""
+    """Valid parameters of a distribution, with the dtypes of the given parameters, for a trial draw."""
     fixed = {"integers": (0, 2), "triangular": (0.0, 0.5, 1.0), "zipf": (2.0,), "hypergeometric": (1, 1, 1)}
     return fixed.get(name) or tuple(0.5 if i or kind.dtype.kind == "f" else 1 for i, kind in enumerate(kinds))
 
@@ -385,7 +385,7 @@ def _picked(options: Any, at: Tensor, axis: int) -> Tensor:
 
 
 def _factor(cov: Any, method: str) -> Any:
-    """A root of a covariance, as NumPy takes it."""
+    """Matrix square root of a covariance, by NumPy's methods."""
     if method == "cholesky":
         return np.linalg.cholesky(cov)
     if method == "eigh":

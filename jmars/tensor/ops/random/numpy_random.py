@@ -1,7 +1,6 @@
-"""`np.random`: lazy and seeded. The same seed and calls give the same values, whatever the chunks and the workers.
+"""The functions of `np.random`, lazy; a seed gives the same values for all chunk sizes and numbers of workers.
 
-`Generator` is in generator.py; here are `RandomState`, the older names, and the functions of the module, which draw
-from the one generator that NumPy's own draw from.
+Module functions draw from the global generator of NumPy's module functions; `RandomState` has the legacy names.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ __all__ = ["Generator", "RandomState", "default_rng", "seed"]
 
 
 class RandomState(Generator):
-    """`numpy.random.RandomState`: the older names; arrays of at most 2^17 elements are NumPy's own numbers.
+    """Lazy `numpy.random.RandomState`; arrays of at most 2^17 elements equal NumPy's.
 
     Parameters
     ----------
     seed
-        What `numpy.random.RandomState` takes, or one of those.
+        A seed for `numpy.random.RandomState`, or a NumPy RandomState to wrap.
 
     Examples
     --------
@@ -76,22 +75,22 @@ class RandomState(Generator):
     ranf = sample = random_sample
 
     def seed(self, seed: Any = None) -> None:
-        """Begin anew."""
+        """Seeds the generator again."""
         self._older.seed(entropy(seed))
 
     def get_state(self, legacy: bool = True) -> Any:
-        """The state of NumPy's RandomState behind this one."""
+        """State of the wrapped NumPy RandomState."""
         older: Any = self._older
         return older.get_state(legacy)
 
     def set_state(self, state: Any) -> None:
-        """Go on from a state that `get_state` gave."""
+        """Restores a state from `get_state`."""
         self._older.set_state(state)
 
 
 @offers("random.default_rng")
 def default_rng(seed: Any = None) -> Generator:
-    """`np.random.default_rng`: a new generator; a generator of ours as it is."""
+    """`np.random.default_rng`: makes a `Generator`; returns a `Generator` unchanged."""
     return seed if isinstance(seed, Generator) else Generator(seed)
 
 
@@ -121,13 +120,13 @@ FUNCTIONS["random.RandomState"] = RandomState
 
 @offers("random.get_bit_generator")
 def get_bit_generator() -> Any:
-    """`np.random.get_bit_generator`: the bit generator behind the module's functions."""
+    """`np.random.get_bit_generator`: bit generator of the module functions."""
     return _NUMPYS.get_bit_generator()
 
 
 @offers("random.set_bit_generator")
 def set_bit_generator(bitgen: Any) -> None:
-    """`np.random.set_bit_generator`: the bit generator behind the module's functions, NumPy's and ours."""
+    """`np.random.set_bit_generator`: replaces the bit generator of the module functions, in NumPy too."""
     _NUMPYS.set_bit_generator(bitgen)
     _shared._begin(_NUMPYS.mtrand._rand)
 

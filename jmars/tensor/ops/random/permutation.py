@@ -1,9 +1,9 @@
-"""Orders of many things, made place by place: a keyed bijection of range(n), so that nobody holds the whole.
+"""Large permutations computed position by position, by a keyed bijection of range(n); no process holds all elements.
 
-Place i holds `mixed(i)`: a Feistel network over the next even power of two, walked on as long as it leaves range(n).
-Used by generator.py where an order is too long to be drawn by NumPy in the client.
-Source: Luby, Rackoff 1988; Black, Rogaway 2002, "Ciphers with arbitrary finite domains" (cycle walking); the round's
-mixing is SplitMix64's (Steele, Lea, Flood 2014).
+Position i holds `permute(i)`: a Feistel network over the next even power of two, repeated while the value leaves
+range(n). Small permutations are drawn by NumPy in the client.
+Source: Luby, Rackoff 1988; Black, Rogaway 2002, Ciphers with arbitrary finite domains (cycle walking); Steele, Lea,
+Flood 2014 (SplitMix64, the round function).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROUNDS = 6
 
 @dataclass(frozen=True, eq=False)
 class Permutation(Operand):
-    """The first places of an order of range(n), one axis of int64."""
+    """First elements of a random permutation of range(n), a 1-d int64 array."""
 
     n: int
     stream: Stream
@@ -39,11 +39,11 @@ class Permutation(Operand):
     binds: ClassVar[str] = "stream"
 
     def token(self) -> Hashable:
-        """Equal seeds give equal orders."""
+        """Identifies the operand by length, stream and splits."""
         return ("order", self.n, self.stream, self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One generator per chunk, stream and corner as the argument."""
+        """Adds an operand per chunk, with the stream and its first index as the argument."""
         shapes, which = shape_classes(output.chunks)
         programs = [
             single(self.name, (), Generate(open_permutation, (self.n,), ChunkType(shape, output.dtype), True))
@@ -55,14 +55,14 @@ class Permutation(Operand):
 
 
 def open_permutation(params: tuple[int], arg: tuple[Stream, tuple[int]], output: ChunkType) -> Fill:
-    """Writes what stands at the places of a chunk."""
+    """Returns the function that writes a chunk of the permutation."""
     (n,) = params
     stream, (begin,) = arg
     keys = open_generator(stream).integers(0, 2**64, _ROUNDS, np.uint64)
 
     def fill(out: Array, start: int) -> None:
         first = begin + start
-        for at in range(0, out.size, 1 << 14):  # so that what stands between stays in the cache
+        for at in range(0, out.size, 1 << 14):  # in pieces, so that intermediate values stay in the cache
             part = out[at : at + (1 << 14)]
             part[...] = permute(np.arange(first + at, first + at + part.size, dtype=np.uint64), n, keys)
 
@@ -70,7 +70,7 @@ def open_permutation(params: tuple[int], arg: tuple[Stream, tuple[int]], output:
 
 
 def permute(places: NDArray[np.uint64], n: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Where the order of range(n) that `keys` stand for sends each place; all in [0, n), and no two alike.
+    """Applies the permutation of range(n) given by `keys` to positions.
 
     Examples
     --------

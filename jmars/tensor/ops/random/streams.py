@@ -1,7 +1,6 @@
-"""Streams of random numbers as data: the state of a generator of NumPy's, so that any process goes on from there.
+"""States of NumPy's bit generators as data, so that any process can continue a random stream.
 
-`sample` is the one place that calls NumPy's distributions: in the client, whose generator thereby moves on as NumPy's
-does, and on the workers. Used by random_chunks.py, random_given.py and the generators.
+Only `sample` calls NumPy's distributions: in the client, whose generator advances as NumPy's does, and on the workers.
 Source: numpy.random (NumPy 2); O'Neill 2014 (PCG, jumping ahead).
 """
 
@@ -38,17 +37,17 @@ _KINDS: dict[str, Callable[[int], Any]] = {
 }
 _METHODS = {"random", "standard_normal", "standard_exponential", "uniform", "integers", "choice"}
 _METHODS |= DISTRIBUTIONS.keys() | VECTORS.keys()
-_TYPED = ("random", "standard_normal", "standard_exponential", "standard_gamma")  # they take a dtype
+_TYPED = ("random", "standard_normal", "standard_exponential", "standard_gamma")  # methods with a dtype argument
 
 
 class Stream(NamedTuple):
-    """Where random numbers come from; each operand brings it, so that another seed is neither planned nor compiled."""
+    """State of a bit generator; an argument of operands, so that a new seed needs no new plan and no compilation."""
 
-    state: bytes  # of a generator, as JSON
+    state: bytes  # JSON
 
     @classmethod
     def of(cls, drawer: Drawer) -> Stream | None:
-        """The stream that a generator goes on with; None if its bit generator is none of NumPy's."""
+        """Current state of a generator; None for a bit generator that is not NumPy's."""
         legacy = isinstance(drawer, np.random.RandomState)
         state = drawer.get_state(legacy=False) if legacy else drawer.bit_generator.state
         known = state["bit_generator"] in _KINDS
@@ -56,7 +55,7 @@ class Stream(NamedTuple):
 
     @classmethod
     def fresh(cls, drawer: np.random.Generator) -> Stream:
-        """A stream of its own, whose seed is drawn from a generator."""
+        """New stream with a seed drawn from a generator."""
         seed = np.random.SeedSequence(int.from_bytes(drawer.bytes(32), "little"))
         stream = cls.of(np.random.Generator(np.random.PCG64(seed)))
         assert stream is not None
@@ -64,23 +63,23 @@ class Stream(NamedTuple):
 
 
 def entropy(seed: Any) -> Any:
-    """A seed as NumPy takes it; that of a tensor is computed now, as `default_rng(rng.integers(10))` needs it."""
+    """Converts a seed for NumPy; a seed given as a tensor is computed, as in `default_rng(rng.integers(10))`."""
     return np.asarray(seed)[()] if isinstance(seed, Tensor) else seed
 
 
 def reserve_doubles(drawer: np.random.Generator, count: int) -> Stream | None:
-    """The stream of the next `count` doubles of a PCG64, which goes on behind them; None for another bit generator."""
+    """Stream of the next `count` doubles of a PCG64; advances the generator. None for other bit generators."""
     if type(drawer.bit_generator) is not np.random.PCG64:
         return None
     stream, bits = Stream.of(drawer), cast(Any, drawer.bit_generator)
     left = {key: bits.state[key] for key in ("has_uint32", "uinteger")}
-    bits.advance(count)  # which forgets the half of a number that is left over
+    bits.advance(count)  # drops the buffered half of a number, which is restored below
     bits.state = bits.state | left
     return stream
 
 
 def open_generator(stream: tuple[bytes]) -> Drawer:
-    """A generator in the state that a stream, which may have become a plain tuple on its way, tells."""
+    """Generator in the state of a stream; after transport a stream may be a plain tuple."""
     state = json.loads(stream[0])
     bits = _KINDS[state["bit_generator"]](0)
     if "has_gauss" in state:
@@ -92,12 +91,12 @@ def open_generator(stream: tuple[bytes]) -> Drawer:
 
 
 def _plain(value: Any) -> Any:
-    """An array or scalar of a state, for JSON."""
+    """Converts an array or scalar of a state for JSON."""
     return value.tolist()
 
 
 def plain_argument(value: Any) -> Any:
-    """An argument of a draw as plain data: numbers as Python's, arrays as `PackedArray`."""
+    """Converts an argument of a draw to plain data: numbers to Python numbers, arrays to `PackedArray`."""
     if np.ndim(value) == 0:
         return value.item() if isinstance(value, np.generic | np.ndarray) else value
     array = np.ascontiguousarray(value)
@@ -114,21 +113,21 @@ def _array_argument(value: Any) -> Any:
 def sample(
     drawer: Drawer, method: str, arguments: tuple[Any, ...], shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Array:
-    """What a generator draws next, as NumPy draws it.
+    """Draws from a NumPy generator.
 
     Parameters
     ----------
     drawer
-        A Generator; or a RandomState, whose algorithms are the older ones.
+        A Generator, or a RandomState with its legacy algorithms.
     method
-        Of `Generator`, also for a RandomState.
+        A method of `Generator`, also for a RandomState.
     arguments
-        Its parameters before `size`, arrays as `PackedArray`; of "choice" the options (or how many), and the cumulated
+        Arguments before `size`, arrays as `PackedArray`; for "choice" the options (or their number), and the cumulative
         probabilities or None.
     shape
-        Of the draws; what a draw gives may have an axis of its own behind.
+        Shape of the draws; vectors add a last axis.
     dtype
-        Of the result.
+        dtype of the result.
     """
     if method not in _METHODS:
         raise UnsupportedError(f"there is no draw named {method!r}; there are {', '.join(sorted(_METHODS))}")
@@ -147,7 +146,7 @@ def sample(
 
 
 def _chosen(drawer: Drawer, options: Any, cumulated: Array | None, shape: tuple[int, ...]) -> Array:
-    """Options drawn with replacement, evenly or by cumulated probabilities."""
+    """Draws options with replacement, uniformly or by cumulative probabilities."""
     count = options if isinstance(options, int) else len(options)
     if cumulated is not None:
         doubles = sample(drawer, "random", (), shape, np.dtype(np.float64))

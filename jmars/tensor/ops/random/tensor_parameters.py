@@ -1,7 +1,7 @@
-"""Draws whose parameters are tensors: each element by the parameters at its place.
+"""Draws with tensors as parameters, elementwise.
 
-Cells (random_cells.py) are drawn as wholes, so the parameters are cut where no cell is cut, and what is drawn is cut
-as asked for afterwards. Used by generator.py.
+Cells (cells.py) are drawn as a whole, so the parameters are rechunked along cell borders, and the draws are rechunked
+to the requested chunks afterwards.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 def draw_by_tensors(
     function: str, stream: Stream, parameters: Sequence[Tensor], shape: tuple[int, ...], dtype: Any, splits: Splits
 ) -> Tensor:
-    """Draws of `shape` cut by `splits`; the parameters broadcast to it."""
+    """Makes a tensor of draws, with `shape` and `splits`; the parameters broadcast to `shape`."""
     cells = Cells.of(shape)
     cut = tuple(align_splits(lengths, side) for lengths, side in zip(splits, cells.sides))
     fitting = []
@@ -47,11 +47,11 @@ def draw_by_tensors(
 
 @dataclass(frozen=True, eq=False)
 class TensorParameterDraws(Operand):
-    """Draws by parameters that are read."""
+    """Draws with parameters from its inputs."""
 
     method: str  # of numpy.random.Generator
     stream: Stream
-    which: tuple[int, ...]  # the input that each parameter is
+    which: tuple[int, ...]  # index into `inputs` for each parameter
     name: ClassVar[str] = "random"
     binds: ClassVar[str] = "stream"
 
@@ -61,11 +61,11 @@ class TensorParameterDraws(Operand):
         return self.method
 
     def token(self) -> Hashable:
-        """Equal draws of equal seeds by equal parameters are equal."""
+        """Identifies the operand by stream and method."""
         return ("given draws", self.stream, self.method, self.which)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One call per chunk, stream and corner as the argument."""
+        """Adds an operand per chunk, with the stream and its first index as the argument."""
         cells = Cells.of(output.shape)
         kinds, which = chunk_classes(output.chunks)
 
@@ -86,7 +86,7 @@ class TensorParameterDraws(Operand):
 def draw_cells(
     out: Array, inputs: Sequence[Array], params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]]
 ) -> None:
-    """Draw the cells of a chunk, each by its part of the parameters."""
+    """Draws the cells of a chunk, each with its part of the parameters."""
     method, which, cells = params
     stream, corner = arg
     drawer_of = cell_generators(stream, cells)

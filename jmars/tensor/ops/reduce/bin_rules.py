@@ -1,7 +1,7 @@
-"""How many bins a histogram takes where `bins` is a word, "auto", "fd", …
+"""Number of histogram bins by a named rule, as `bins="auto"` or "fd".
 
-A few numbers of the data tell, which are computed at once. Used by histograms.py.
-Source: NumPy `lib/_histograms_impl.py`, and what it cites.
+The rules need a few statistics of the data, which are computed at once.
+Source: NumPy `lib/_histograms_impl.py` and the papers cited there.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _RULES = ("auto", "fd", "rice", "scott", "sqrt", "sturges")
 
 
 def number_of_bins(name: str, x: Tensor, rule: str, range_: Any) -> int:
-    """Bins of one width that NumPy would take.
+    """Number of equal-width bins that NumPy would choose by a rule.
 
     Raises
     ------
     ValueError
-        If NumPy knows no such rule, or the data has no finite range.
+        If NumPy does not know the rule, or the range of the data is not finite.
     UnsupportedError
-        For "doane" and "stone", which pass over the data once more for each guess.
+        For "doane" and "stone", which need further passes over the data.
     """
-    np.histogram_bin_edges(np.zeros(2), rule, range_)  # NumPy says what is wrong with them
+    np.histogram_bin_edges(np.zeros(2), rule, range_)  # raises NumPy's errors
     if rule not in _RULES:
         raise UnsupportedError(
             f"np.{name} with bins={rule!r} is not in jmars; one of {', '.join(_RULES)} is, or give their number"
@@ -49,13 +49,13 @@ def number_of_bins(name: str, x: Tensor, rule: str, range_: Any) -> int:
     if width and x.dtype.kind in "iu":
         width = max(width, 1)
     first, last = (low, high) if range_ is None else range_
-    if first == last:  # NumPy widens a range of nothing by one half on each side
+    if first == last:  # NumPy widens an empty range by one half on each side
         first, last = first - 0.5, last + 0.5
     return math.ceil((last - first) / width) if width else 1
 
 
 def _width(x: Tensor, rule: str, n: float, spread: float) -> float:
-    """Of one bin, before it is rounded; for `n` elements."""
+    """Width of a bin by a rule, not yet rounded, for `n` elements."""
     third: float = n ** (1.0 / 3.0)
     if rule == "sqrt":
         return spread / math.sqrt(n)
@@ -78,5 +78,5 @@ def _width(x: Tensor, rule: str, n: float, spread: float) -> float:
 
 @cache
 def _is_bounded() -> bool:
-    """Whether this NumPy keeps "auto" from taking very many bins."""
+    """Whether this NumPy version bounds the number of bins of "auto"."""
     return len(np.histogram_bin_edges([0] * 98 + [1, 2], "auto")) > 10

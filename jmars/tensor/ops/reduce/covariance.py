@@ -1,4 +1,4 @@
-"""How series vary together: `np.cov` and `np.corrcoef`. Source: NumPy `lib/_function_base_impl.py`."""
+"""Covariance and correlation: `np.cov` and `np.corrcoef`. Source: NumPy `lib/_function_base_impl.py`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 @offers("cov")
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
         aweights: Any = None, *, dtype: Any = None) -> Tensor:  # fmt: skip
-    """`np.cov`: how variables, one row each, vary together; weights of observations are computed at once."""
+    """`np.cov`: covariance matrix of variables, a row each; weights given as tensors are computed at once."""
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
     rows = [_variables(m, rowvar, first=True), *([] if y is None else [_variables(y, rowvar, first=False)])]
@@ -46,7 +46,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
 
 
 def _weights(frequencies: Any, importance: Any, n: int, ddof: int) -> tuple[Array | None, float]:
-    """The weight of each observation, and the number that sums of squares are divided by."""
+    """Weight of each observation, and the divisor of the sums of squares."""
     if frequencies is None and importance is None:
         return None, n - ddof
     given = []
@@ -69,7 +69,7 @@ def _weights(frequencies: Any, importance: Any, n: int, ddof: int) -> tuple[Arra
 
 @cache
 def _turns_one_row() -> bool:
-    """Whether this NumPy takes one row for observations of many variables where `rowvar` is False."""
+    """Whether this NumPy version transposes a single row for `rowvar=False`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.cov(np.ones((1, 2)), rowvar=False).ndim == 2
@@ -87,7 +87,7 @@ def _variables(x: Any, rowvar: bool, *, first: bool) -> Tensor:
 
 @offers("corrcoef")
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
-    """`np.corrcoef`: covariances over the product of the standard deviations."""
+    """`np.corrcoef`: covariances divided by products of standard deviations."""
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return c / c  # type: ignore[no-any-return]

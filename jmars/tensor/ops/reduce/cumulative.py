@@ -1,7 +1,7 @@
-"""Running sums and products along an axis, and differences.
+"""Cumulative sums and products along an axis, and differences.
 
-Each chunk is scanned from what the chunks before it sum up to: their sums are taken first, then carried on one by one,
-so no chunk waits for another to be scanned. Source: Blelloch 1990 (scan in two passes).
+The scan of a chunk starts from the total of all chunks before. Totals are computed first and carried from chunk to
+chunk, so that scans do not wait for scans. Source: Blelloch 1990 (scan in two passes).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Scan(Operand):
-    """`ufunc.accumulate` along an axis."""
+    """Computes `ufunc.accumulate` along an axis."""
 
     function: str
     ufunc: str
@@ -46,11 +46,11 @@ class Scan(Operand):
         return self.function
 
     def token(self) -> Hashable:
-        """Equal scans of equal inputs are equal."""
+        """Identifies the operand by function and axis."""
         return ("scan", self.function, self.ufunc, self.axis)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """For each chunk but the last its sum, the sums carried on, and its scan."""
+        """Adds a scan per chunk, and a running total per chunk except the last."""
         (source,) = inputs
         axis, params = self.axis, (self.ufunc, self.axis)
         lengths = source.splits[axis]
@@ -86,7 +86,7 @@ class Scan(Operand):
 
 
 def scan(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
-    """Accumulate a chunk, from the second input where there is one."""
+    """Accumulates a chunk; starts from the second input, if given."""
     ufunc, axis = getattr(np, params[0]), params[1]
     ufunc.accumulate(inputs[0], axis=axis, dtype=_wanted(out), out=out)
     if len(inputs) > 1:
@@ -94,7 +94,7 @@ def scan(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any)
 
 
 def total(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
-    """What is carried on: the sum of a chunk and of what came before."""
+    """Total of a chunk and of all chunks before it, the second input."""
     ufunc, axis = getattr(np, params[0]), params[1]
     ufunc.reduce(inputs[0], axis=axis, dtype=_wanted(out), out=out, keepdims=True)
     if len(inputs) > 1:
@@ -102,7 +102,7 @@ def total(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any
 
 
 def _wanted(out: Array) -> np.dtype[Any] | None:
-    """The dtype in which a ufunc adds; NumPy takes no unit of time there, and adds times in their own."""
+    """dtype argument for a ufunc; None for timedeltas, for which NumPy accepts no unit there."""
     return None if out.dtype.kind == "m" else out.dtype
 
 
@@ -119,25 +119,25 @@ def _accumulated(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: An
 
 @offers("cumsum")
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.cumsum`: running sums along an axis, of all elements where it is None."""
+    """`np.cumsum`: cumulative sums along an axis, or of the flattened array."""
     return _accumulated("cumsum", "add", a, axis, dtype, out)
 
 
 @offers("cumprod")
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.cumprod`: running products along an axis, of all elements where it is None."""
+    """`np.cumprod`: cumulative products along an axis, or of the flattened array."""
     return _accumulated("cumprod", "multiply", a, axis, dtype, out)
 
 
 @offers("nancumsum")
 def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.nancumsum`: running sums with NaN as zero."""
+    """`np.nancumsum`: cumulative sums that treat NaN as 0."""
     return cumsum(_without_nan(a, 0), axis, dtype, out)
 
 
 @offers("nancumprod")
 def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.nancumprod`: running products with NaN as one."""
+    """`np.nancumprod`: cumulative products that treat NaN as 1."""
     return cumprod(_without_nan(a, 1), axis, dtype, out)
 
 
@@ -151,7 +151,7 @@ def _without_nan(a: Any, value: int) -> Tensor:
 
 @offers("diff")
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
-    """`np.diff`: differences of neighbours along an axis, `n` times."""
+    """`np.diff`: differences of neighbours along an axis, repeated `n` times."""
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
     x = as_tensor(a)
@@ -168,7 +168,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def _end(x: Tensor, value: Any, axis: int) -> Tensor | None:
-    """What is put before or behind, as an array of the right shape."""
+    """Converts `prepend` or `append` to an array with the axes of `x`; None stays None."""
     if value is None:
         return None
     end = as_tensor(value)
@@ -177,7 +177,7 @@ def _end(x: Tensor, value: Any, axis: int) -> Tensor | None:
 
 @offers("ediff1d")
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
-    """`np.ediff1d`: differences of neighbours of all elements, with others before and behind."""
+    """`np.ediff1d`: differences of neighbours in the flattened array, with `to_begin` and `to_end` around them."""
     x = ravel(ary)
     parts = [diff(x)]
     for name, end, at in (("to_begin", to_begin, 0), ("to_end", to_end, 2)):
@@ -191,14 +191,14 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
 @offers("cumulative_sum")
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
                    include_initial: bool = False) -> Any:  # fmt: skip
-    """`np.cumulative_sum`: running sums, from 0 where `include_initial` is true."""
+    """`np.cumulative_sum`: cumulative sums, beginning with 0 if `include_initial` is true."""
     return _cumulative("cumulative_sum", cumsum, 0, x, axis, dtype, out, include_initial)
 
 
 @offers("cumulative_prod")
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
                     include_initial: bool = False) -> Any:  # fmt: skip
-    """`np.cumulative_prod`: running products, from 1 where `include_initial` is true."""
+    """`np.cumulative_prod`: cumulative products, beginning with 1 if `include_initial` is true."""
     return _cumulative("cumulative_prod", cumprod, 1, x, axis, dtype, out, include_initial)
 
 

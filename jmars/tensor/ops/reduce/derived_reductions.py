@@ -1,7 +1,4 @@
-"""Reductions made of others: without NaN, averages, comparisons of whole arrays.
-
-Used as `jmars.tensor.<name>` and by NumPy's protocols.
-"""
+"""Reductions built from other operations: NaN-aware reductions, averages, comparisons of whole arrays."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ __all__ = [
 
 
 def _without_nan(name: str, x: Tensor, put: float) -> Tensor:
-    """`x` with `put` in place of NaN."""
+    """Replaces NaN by `put`."""
     if x.dtype.kind not in "fc":
         return x
     formula = Formula(name)
@@ -50,20 +47,20 @@ def _without_nan(name: str, x: Tensor, put: float) -> Tensor:
 
 @offers("nansum")
 def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kwargs: Any) -> Any:
-    """`np.nansum`: NaN counts as 0."""
+    """`np.nansum`: treats NaN as 0."""
     return sum_(_without_nan("nansum", as_tensor(a), 0), axis, dtype, out, keepdims, **kwargs)
 
 
 @offers("nanprod")
 def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kwargs: Any) -> Any:
-    """`np.nanprod`: NaN counts as 1."""
+    """`np.nanprod`: treats NaN as 1."""
     return prod(_without_nan("nanprod", as_tensor(a), 1), axis, dtype, out, keepdims, **kwargs)
 
 
 @offers("nanmean")
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *,
             where: Any = True) -> Any:  # fmt: skip
-    """`np.nanmean`: the mean of what is not NaN."""
+    """`np.nanmean`: mean without NaN."""
     x = as_tensor(a)
     if x.dtype.kind not in "fc":
         return mean(x, axis, dtype, out, keepdims, where=where)
@@ -75,7 +72,7 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
 @offers("nanvar")
 def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
            where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-    """`np.nanvar`: the variance of what is not NaN, itself NaN where that are not more than `ddof`."""
+    """`np.nanvar`: variance without NaN; NaN where at most `ddof` elements remain."""
     x = as_tensor(a)
     if x.dtype.kind not in "fc":
         return var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
@@ -89,7 +86,7 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: f
 @offers("nanstd")
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
            where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-    """`np.nanstd`: the root of `nanvar`."""
+    """`np.nanstd`: the square root of `nanvar`."""
     x = as_tensor(a)
     options = {"where": where, "mean": mean, "correction": correction}
     if x.dtype.kind not in "fc":
@@ -98,7 +95,7 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: f
 
 
 def _not_nan(x: Tensor, where: Any) -> Any:
-    """Which elements count; True for all of them."""
+    """Mask of the elements that are not NaN and selected by `where`; `where` itself for dtypes without NaN."""
     if x.dtype.kind not in "fc":
         return where
     formula = Formula("count")
@@ -110,19 +107,19 @@ def _not_nan(x: Tensor, where: Any) -> Any:
 
 @offers("ptp")
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    """`np.ptp`: greatest minus least."""
+    """`np.ptp`: maximum minus minimum."""
     return ufunc("subtract")(max_(a, axis, keepdims=keepdims), min_(a, axis, keepdims=keepdims), out=out)
 
 
 @offers("count_nonzero")
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    """`np.count_nonzero`, lazily: a tensor, not an int."""
+    """`np.count_nonzero`: a lazy tensor instead of an int."""
     return sum_(as_tensor(a).astype(bool), axis, np.intp, keepdims=keepdims)
 
 
 @offers("average")
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    """`np.average`: the mean, weighted where `weights` are given."""
+    """`np.average`: mean, weighted if `weights` are given."""
     x = as_tensor(a)
     if weights is None:
         value = mean(x, axis, keepdims=keepdims)
@@ -138,7 +135,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 
 def broadcast_weights(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
-    """Weights of some axes of `x`, given in the order of `axis`, as they broadcast with it."""
+    """Reshapes weights, whose axes are the axes `axis` of `x`, so that they broadcast with `x`."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
     axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
@@ -153,13 +150,13 @@ def broadcast_weights(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
 
 @offers("allclose")
 def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
-    """`np.allclose`, lazily: `bool(...)` of it computes."""
+    """`np.allclose`: a lazy boolean; `bool(...)` computes it."""
     return all_(isclose(a, b, rtol, atol, equal_nan))
 
 
 @offers("array_equal")
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """`np.array_equal`, lazily: `bool(...)` of it computes."""
+    """`np.array_equal`: a lazy boolean, `bool(...)` computes it; False at once if the shapes differ."""
     x, y = as_tensor(a1), as_tensor(a2)
     if x.shape != y.shape:
         return False
@@ -174,7 +171,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 @offers("real_if_close")
 def real_if_close(a: Any, tol: float = 100) -> Tensor:
-    """`np.real_if_close`; whether it is real depends on the values, which is computed at once."""
+    """`np.real_if_close`; the values decide the dtype, so they are computed at once."""
     x = as_tensor(a)
     if x.dtype.kind != "c":
         return x
@@ -184,13 +181,13 @@ def real_if_close(a: Any, tol: float = 100) -> Tensor:
 
 @offers("nanargmin")
 def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    """`np.nanargmin`: as `argmin` without NaN; whether a line has NaN alone is computed at once."""
+    """`np.nanargmin`: `argmin` without NaN; computes at once to raise ValueError for all-NaN slices."""
     return _arg_without_nan("nanargmin", argmin, np.inf, a, axis, out, keepdims)
 
 
 @offers("nanargmax")
 def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    """`np.nanargmax`: as `argmax` without NaN; whether a line has NaN alone is computed at once."""
+    """`np.nanargmax`: `argmax` without NaN; computes at once to raise ValueError for all-NaN slices."""
     return _arg_without_nan("nanargmax", argmax, -np.inf, a, axis, out, keepdims)
 
 
@@ -208,7 +205,7 @@ def _arg_without_nan(
 
 @offers("array_equiv")
 def array_equiv(a1: Any, a2: Any) -> Any:
-    """`np.array_equiv`, lazily: whether they are equal once they are broadcast."""
+    """`np.array_equiv`: whether two arrays are equal after broadcasting, as a lazy boolean."""
     try:
         x, y = broadcast_arrays(as_tensor(a1), as_tensor(a2))
     except ValueError:

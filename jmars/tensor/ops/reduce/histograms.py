@@ -1,7 +1,7 @@
-"""How many elements lie where: `bincount`, `histogram` and its kin, `digitize`, `searchsorted`.
+"""Histograms and bin lookup: `bincount`, `histogram`, `histogramdd`, `digitize`, `searchsorted`.
 
-Every chunk is counted by NumPy's own function, with the same edges; the counts are summed by a tree. Edges that follow
-from the data (their smallest and largest value) are computed in the same graph.
+NumPy's function counts each chunk with common edges; a tree sums the counts. Edges that depend on the data, on
+minimum and maximum, are computed in the same graph.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _match_weights(name: str, x: Tensor, weights: Any) -> Tensor:
-    """Weights cut as what they weigh."""
+    """Rechunks weights to the chunks of `x`; raises ValueError if the shapes differ."""
     w = as_tensor(weights)
     if w.shape != x.shape:
         raise ValueError(f"{name}: weights should have the same shape as a, {x.shape}, and have {w.shape}")
@@ -37,7 +37,7 @@ def _match_weights(name: str, x: Tensor, weights: Any) -> Tensor:
 
 def _sum_counts(name: str, function: Any, inputs: Sequence[Tensor], cells: int, dtype: Any,
              params: tuple[Any, ...]) -> Tensor:  # fmt: skip
-    """The sum over chunks of the first input of lines of `cells` counts."""
+    """Calls `function` for each chunk of the first input and sums the results, arrays of `cells` counts."""
     n = int(np.prod([len(cut) for cut in inputs[0].chunks], dtype=int))
     lines = blockwise(name, function, inputs, ((cells,) * n,), dtype, params, flat=True)
     return Tensor(sum_(lines.reshape((n, cells)), 0, np.dtype(dtype)).data) if cells else Tensor(lines.data)
@@ -45,14 +45,14 @@ def _sum_counts(name: str, function: Any, inputs: Sequence[Tensor], cells: int, 
 
 @offers("bincount")
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
-    """`np.bincount`: how often each number from 0 on occurs.
+    """`np.bincount`: number of occurrences of each nonnegative integer.
 
-    How long the result is depends on the largest number, which is computed at once.
+    The largest element decides the length of the result, so the function computes at once.
 
     Raises
     ------
     ValueError
-        If there is a negative number, or `x` has not one axis.
+        If an element is negative, or `x` is not 1-d.
 
     Examples
     --------
@@ -88,18 +88,18 @@ def _bincount_weighed(block: Array, weights: Array, cells: int) -> Array:
     return np.bincount(block, weights, minlength=cells)
 
 
-_Bins = tuple[int, tuple[Any, Any] | None] | None  # number of bins of one width and, where given, their range
+_Bins = tuple[int, tuple[Any, Any] | None] | None  # equal-width bins: number, range if given; None: explicit edges
 
 
 def _edges(name: str, x: Tensor, bins: Any, range_: Any) -> tuple[Tensor, _Bins]:
-    """The edges, and what told them where they are of one width."""
+    """Bin edges and, for bins of equal width, their number and range."""
     if isinstance(bins, str):
         bins = number_of_bins(name, x, bins, range_)
     if isinstance(bins, Tensor):
         return bins.rechunk(-1), None
     if np.ndim(bins):
         return as_tensor(np.histogram_bin_edges(np.zeros(0), np.asarray(bins))).rechunk(-1), None
-    plain = np.histogram_bin_edges(np.zeros(0, x.dtype), bins, range_)  # NumPy says what is wrong with them
+    plain = np.histogram_bin_edges(np.zeros(0, x.dtype), bins, range_)  # raises NumPy's errors
     count = len(plain) - 1
     if range_ is not None or not x.size:
         return as_tensor(plain).rechunk(-1), (count, (0.0, 1.0) if range_ is None else tuple(range_))
@@ -113,14 +113,14 @@ def _even_edges(ends: Array, count: int) -> Array:
 
 @offers("histogram_bin_edges")
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
-    """`np.histogram_bin_edges`: the edges that `histogram` uses."""
+    """`np.histogram_bin_edges`: the bin edges of `histogram`, lazy."""
     return _edges("histogram_bin_edges", as_tensor(a), bins, range)[0]
 
 
 @offers("histogram")
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
               ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`np.histogram`: how many elements lie in each bin, and the edges of the bins; both lazy.
+    """`np.histogram`: counts per bin and bin edges, both lazy.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def _histogram(block: Array, edges: Array, even: _Bins) -> Array:
 
 
 def _histogram_weighed(block: Array, weights: Array | None, edges: Array, even: _Bins) -> Array:
-    """NumPy's counts; of bins of one width it computes the bin of a value and does not search it."""
+    """Calls `np.histogram`; for equal-width bins NumPy computes the bin of a value instead of searching for it."""
     if even is None:
         return np.histogram(block, edges, weights=weights)[0]
     return np.histogram(block, even[0], even[1] or (edges[0], edges[-1]), weights=weights)[0]
@@ -159,7 +159,7 @@ def _histogram_weighed(block: Array, weights: Array | None, edges: Array, even: 
 @offers("histogramdd")
 def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
                 ) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
-    """`np.histogramdd`: counts of points, one row of `sample` (or a list of one array per axis) each."""
+    """`np.histogramdd`: counts of points; `sample` has a row per point, or is a list with an array per axis."""
     if isinstance(sample, tuple | list):
         points = stack([as_tensor(part) for part in sample], 1)
     else:
@@ -202,7 +202,7 @@ def _histogramdd(block: Array, *more: Any) -> Array:
 @offers("histogram2d")
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
                 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """`np.histogram2d`: counts of points of a plane."""
+    """`np.histogram2d`: counts of points in a plane."""
     several = isinstance(bins, list | tuple) or np.ndim(bins) > 0  # a list may hold edges beside a number
     if not several or len(bins) not in (1, 2):
         bins = [bins, bins]
@@ -212,14 +212,14 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool
 
 @offers("digitize")
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
-    """`np.digitize`: the bin in which each element lies; `bins` is one chunk and goes to every chunk of `x`."""
+    """`np.digitize`: bin number of each element; all chunks of `x` read `bins`, brought into a single chunk."""
     data, edges = as_tensor(x), as_tensor(bins).rechunk(-1)
     if data.dtype.kind == "c":
         raise TypeError("x may not be complex")
     if edges.ndim != 1:
         raise ValueError("object too deep for desired array")
     if not isinstance(bins, Tensor):
-        np.digitize(np.zeros(0), np.asarray(bins), right)  # NumPy says what is wrong with them
+        np.digitize(np.zeros(0), np.asarray(bins), right)  # raises NumPy's errors
     return _search_in("digitize", _digitize, data, edges, (right,))
 
 
@@ -229,7 +229,7 @@ def _digitize(block: Array, bins: Array, right: bool) -> Array:
 
 @offers("searchsorted")
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
-    """`np.searchsorted`: where in the sorted `a`, which is one chunk, each element of `v` would stand."""
+    """`np.searchsorted`: insertion positions of `v` in the sorted `a`, which is brought into a single chunk."""
     if side not in ("left", "right"):
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
     data, where = as_tensor(a), as_tensor(v)
@@ -245,5 +245,5 @@ def _searchsorted(block: Array, line: Array, side: Any) -> Array:
 
 
 def _search_in(name: str, function: Any, x: Tensor, line: Tensor, params: tuple[Any, ...]) -> Tensor:
-    """A position in `line`, one chunk, for each element of `x`."""
+    """Looks up each element of `x` in `line`, an array in a single chunk; returns positions."""
     return blockwise(name, function, [x, line], x.chunks, np.intp, params)

@@ -1,7 +1,7 @@
-"""Reductions: a leaf on every chunk, then a tree of combines, `config.combine_size` chunks at a time.
+"""Reductions: a leaf per chunk, then a tree that combines `config.combine_size` partial results at a time.
 
-dtypes are NumPy's; sums are added in pairs, so their error grows like NumPy's. Used as `jmars.tensor.<name>`, by
-Tensor's methods and by NumPy's protocols. Source: seed 000 (tree reduction); Mars `TensorReduction` (combine_size).
+dtypes are NumPy's; sums are pairwise, so their error grows as in NumPy.
+Source: docs/explanation/seeds.md, "Choosing operands" (tree reduction); Mars `TensorReduction` (combine_size).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that w
 
 @dataclass(frozen=True, eq=False)
 class Reduction(Operand):
-    """Elements along `axes` to one value, by a tree of chunks."""
+    """Reduces the elements along `axes` by a tree over the chunks."""
 
     function: str
     reducer: Reducer
@@ -50,16 +50,16 @@ class Reduction(Operand):
         return self.function
 
     def token(self) -> Hashable:
-        """Equal reductions of equal inputs are equal."""
+        """Identifies the operand by function, reducer, axes and tree."""
         return ("reduction", self.function, self.reducer, self.axes, self.keepdims, self.combine_size)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """A leaf for each chunk, then combines until one chunk is left along the axes."""
+        """Adds a leaf per chunk, then combines until a single chunk is left along the axes."""
         source = _without_empty(inputs[0], self.axes)
         kept = [axis for axis in range(len(source.splits)) if axis not in self.axes]
         order = kept + list(self.axes)
         outer = math.prod(len(source.splits[axis]) for axis in kept)
-        # chunks with the reduced axes last: one row of the tree's leaves for each output chunk
+        # chunks with the reduced axes last: a row of leaves for each output chunk
         ids = source.ids.transpose(order).reshape(outer, -1)
         alone = ids.shape[1] == 1
         if is_known(source.splits):
@@ -85,7 +85,7 @@ class Reduction(Operand):
         kind: NDArray[np.int64],
         dtype: np.dtype[Any],
     ) -> NDArray[np.int64]:
-        """One level of the tree."""
+        """Adds one level of the tree."""
         outer, n = ids.shape
         size = max(2, self.combine_size)
         groups, rest = divmod(n, size)
@@ -113,7 +113,7 @@ class Reduction(Operand):
         return single(self.function, (chunk,), Reduce(self.reducer, self.axes, (0,), output, last, takes, work))
 
     def _loose_leaf(self, chunk: ChunkType, last: bool, dtype: np.dtype[Any]) -> Program:
-        """A leaf on a chunk whose shape is known only when it is there."""
+        """Leaf for a chunk whose shape only a run can tell."""
         kept = tuple(1 if axis in self.axes else n for axis, n in enumerate(chunk.shape))
         step = Call(run_reduction, (self.reducer, self.axes, last), (0,), self._output(kept, last, dtype))
         return single(self.function, (chunk,), step)
@@ -133,7 +133,7 @@ class Reduction(Operand):
 
 
 def _without_empty(grid: ChunkGrid, axes: tuple[int, ...]) -> ChunkGrid:
-    """The grid without chunks that are empty along `axes`: they have no least element. One stays where all are."""
+    """Removes chunks that are empty along `axes`, since they have no minimum; keeps one if all are empty."""
     ids, splits = grid.ids, list(grid.splits)
     for axis in axes:
         full = [i for i, n in enumerate(splits[axis]) if n] or [0]
@@ -144,7 +144,7 @@ def _without_empty(grid: ChunkGrid, axes: tuple[int, ...]) -> ChunkGrid:
 
 
 def _corners(reducer: Reducer, grid: ChunkGrid, order: list[int]) -> list[tuple[Any, ...]] | None:
-    """Where each chunk begins, for reducers that give positions."""
+    """First index of each chunk, for reducers that return positions."""
     if not isinstance(reducer, PositionReducer):
         return None
     starts = [np.concatenate([[0], np.cumsum(axis)[:-1]]) for axis in grid.splits]
@@ -160,10 +160,10 @@ def _corners(reducer: Reducer, grid: ChunkGrid, order: list[int]) -> list[tuple[
 def reduce(
     name: str, x: Tensor, axis: Any, reducer: Reducer, dtype: np.dtype[Any], keepdims: Any, out: Any = None
 ) -> Any:
-    """The tensor of a reduction, or `out` rebound to it."""
+    """Makes the tensor of a reduction, or writes it to `out`."""
     axes = normal_axes(axis, x.ndim)
     if x.dtype.kind in "SUV":
-        getattr(np, name)(np.zeros(1, x.dtype))  # NumPy says which of these text and records have
+        getattr(np, name)(np.zeros(1, x.dtype))  # raises NumPy's error if text and records lack this reduction
     keepdims = bool(keepdims) and keepdims is not _NO_VALUE
     cut = x.data.chunks if _in_one_stage(x.data.chunks, axes, reducer) else x.chunks
     kept: Splits = tuple((1,) if i in axes else splits for i, splits in enumerate(cut))
@@ -173,21 +173,21 @@ def reduce(
 
 
 def _assign_out(result: Tensor, name: str, out: Any) -> Any:
-    """A result, or `out` that takes it; NumPy asks for its very shape here."""
+    """Returns `result`, or `out` after writing it; as in NumPy the shapes must be equal."""
     if is_given(out) and out.shape != result.shape:
         raise ValueError(f"output array of shape {out.shape} does not match the result's shape {result.shape}")
     return assign_out(result, out, name, "same_kind" if name not in ("mean", "var", "std") else "unsafe")
 
 
 def _in_one_stage(chunks: Splits, axes: tuple[int, ...], reducer: Reducer) -> bool:
-    """Whether unknown lengths do not matter: they all vanish, and an empty chunk has a sum."""
+    """Whether a reduction needs no lengths: all unknown axes are reduced, and the reducer has an identity."""
     unknown = [i for i, axis in enumerate(chunks) if not is_known([axis])]
     plain = isinstance(reducer, UfuncReducer) and reducer.count is None and reducer.ufunc in _WITH_IDENTITY
     return plain and all(i in axes for i in unknown) and not is_open(chunks)
 
 
 def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes meant, ascending; raises AxisError or ValueError as NumPy does."""
+    """Normalises `axis` to ascending axis numbers; raises AxisError or ValueError as NumPy does."""
     if axis is None or axis is _NO_VALUE:
         return tuple(range(ndim))
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(axis, ndim)))
@@ -196,7 +196,7 @@ def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 @offers("sum")
 def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
          where: Any = True) -> Any:  # fmt: skip
-    """`np.sum`: integers in int64 or uint64 at least, booleans counted."""
+    """`np.sum`: integers are summed in int64 or uint64 at least, booleans are counted."""
     return _accumulate("sum", "add", apply_where("sum", as_tensor(a), where, 0), axis, dtype, out, keepdims, initial)
 
 
@@ -211,7 +211,7 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 def _accumulate(name: str, ufunc: str, x: Tensor, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any) -> Any:
     if dtype is None:
         dtype = getattr(np, ufunc).reduce(np.zeros(1, x.dtype)).dtype
-    half = ufunc == "add" and np.dtype(dtype) == np.dtype("f2")  # NumPy, too, adds these in float32 and rounds at last
+    half = ufunc == "add" and np.dtype(dtype) == np.dtype("f2")  # added in float32 and rounded at the end, as in NumPy
     inner = np.dtype("f4") if half else np.dtype(dtype)
     if not is_given(initial):
         return reduce(name, x, axis, UfuncReducer(ufunc, inner), np.dtype(dtype), keepdims, out)
@@ -223,7 +223,7 @@ def _accumulate(name: str, ufunc: str, x: Tensor, axis: Any, dtype: Any, out: An
 def min_(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """`np.min`: NaN where there is one."""
+    """`np.min`; NaN propagates."""
     return _extreme("min", "minimum", as_tensor(a), axis, out, keepdims, initial, where)
 
 
@@ -231,7 +231,7 @@ def min_(
 def max_(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """`np.max`: NaN where there is one."""
+    """`np.max`; NaN propagates."""
     return _extreme("max", "maximum", as_tensor(a), axis, out, keepdims, initial, where)
 
 
@@ -239,7 +239,7 @@ def max_(
 def nanmin(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """`np.nanmin`: NaN only where there is nothing else."""
+    """`np.nanmin`: ignores NaN; an all-NaN slice gives NaN."""
     return _extreme("nanmin", "fmin", as_tensor(a), axis, out, keepdims, initial, where)
 
 
@@ -247,7 +247,7 @@ def nanmin(
 def nanmax(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """`np.nanmax`: NaN only where there is nothing else."""
+    """`np.nanmax`: ignores NaN; an all-NaN slice gives NaN."""
     return _extreme("nanmax", "fmax", as_tensor(a), axis, out, keepdims, initial, where)
 
 
@@ -257,11 +257,11 @@ def _extreme(
     empty = any(x.shape[i] == 0 for i in normal_axes(axis, x.ndim))
     if not is_given(initial):
         if where is not True and is_given(where):
-            raise ValueError(f"{name} has no identity, so with where= it needs initial=, what it is of nothing")
+            raise ValueError(f"{name} has no identity, so with where= it needs initial=, its value for no elements")
         if empty:
             raise ValueError(f"zero-size array to reduction operation {ufunc} which has no identity")
         return reduce(name, x, axis, UfuncReducer(ufunc, x.dtype), x.dtype, keepdims, out)
-    if empty:  # a sum has a value all the same, and this is one of nothing
+    if empty:  # the reduction of no elements is `initial`; `logical_or` gives the shape
         nothing = reduce(name, x, axis, UfuncReducer("logical_or", np.dtype(bool)), np.dtype(bool), keepdims)
         return _assign_out(apply_where(name, nothing.astype(x.dtype), np.False_, initial), name, out)
     x = apply_where(name, x, where, initial)
@@ -271,14 +271,14 @@ def _extreme(
 
 @offers("any")
 def any_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """`np.any`: NaN counts as true."""
+    """`np.any`; NaN counts as true."""
     x = apply_where("any", as_tensor(a), where, 0)
     return reduce("any", x, axis, UfuncReducer("logical_or", np.dtype(bool)), np.dtype(bool), keepdims, out)
 
 
 @offers("all")
 def all_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """`np.all`: NaN counts as true."""
+    """`np.all`; NaN counts as true."""
     x = apply_where("all", as_tensor(a), where, 1)
     return reduce("all", x, axis, UfuncReducer("logical_and", np.dtype(bool)), np.dtype(bool), keepdims, out)
 
@@ -287,7 +287,7 @@ def all_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, wh
 def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
 ) -> Any:
-    """`np.mean`: integers in float64, float16 summed in float32."""
+    """`np.mean`: integers in float64, float16 is summed in float32."""
     x = as_tensor(a)
     inner, result = _mean_dtypes(x.dtype, dtype)
     if where is not True and is_given(where):
@@ -299,7 +299,7 @@ def mean(
 
 
 def _mean_dtypes(dtype: np.dtype[Any], wanted: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
-    """(dtype of the sum, dtype of the mean)."""
+    """dtypes of the sum and of the mean."""
     if wanted is not None:
         return np.dtype(wanted), np.dtype(wanted)
     if dtype.kind in "biu":
@@ -310,14 +310,14 @@ def _mean_dtypes(dtype: np.dtype[Any], wanted: Any) -> tuple[np.dtype[Any], np.d
 @offers("var")
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
         where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-    """`np.var`: over n - ddof; moments are joined in float64."""
+    """`np.var`: divides by n - ddof; moments are combined in float64."""
     return _moment("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction, root=False)
 
 
 @offers("std")
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
         where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-    """`np.std`: the root of `var`."""
+    """`np.std`: the square root of `var`."""
     return _moment("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction, root=True)
 
 
@@ -328,7 +328,7 @@ def _moment(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: float, kee
         ddof = correction
     inner, result = _mean_dtypes(x.dtype, dtype)
     result = np.empty(0, result).real.dtype
-    precise = np.result_type(inner, np.float64)  # float64 also for float32: nothing is lost by joining
+    precise = np.result_type(inner, np.float64)  # float64 also for float32, so that combining loses nothing
     if is_given(mean) or (where is not True and is_given(where)):
         value = moment(x, axis, precise, ddof, keepdims, where, mean, root=root)
         return _assign_out(value.astype(result), name, out)
@@ -337,13 +337,13 @@ def _moment(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: float, kee
 
 @offers("argmin")
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    """`np.argmin`: the first of equals; NaN is least."""
+    """`np.argmin`: position of the first minimum; NaN counts as the minimum."""
     return _position("argmin", a, axis, out, keepdims)
 
 
 @offers("argmax")
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    """`np.argmax`: the first of equals; NaN is greatest."""
+    """`np.argmax`: position of the first maximum; NaN counts as the maximum."""
     return _position("argmax", a, axis, out, keepdims)
 
 

@@ -1,7 +1,7 @@
-"""Methods of ufuncs: `np.add.reduce`, `accumulate`, `reduceat`, `outer` and `at`, of tensors.
+"""Methods of ufuncs: `np.add.reduce`, `accumulate`, `reduceat`, `outer` and `at`.
 
-What is associative goes by trees of chunks; anything else along whole lines. Used by NumPy's protocols and as
-`jmars.tensor.<ufunc>.<method>`. Source: NumPy reference, "ufunc methods".
+Associative functions are reduced by trees of chunks; for other functions the axis is brought into a single chunk.
+Source: NumPy reference, "ufunc methods".
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TREES = {"bitwise_and", "bitwise_or", "bitwise_xor", "logical_xor", "gcd", "lcm
 @offers("method.reduce")
 def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False,
                  initial: Any = None, where: Any = True) -> Any:  # fmt: skip
-    """`ufunc.reduce`; what is not associative, as `subtract`, along one axis."""
+    """`ufunc.reduce`; functions that are not associative, as `subtract`, reduce along one axis only."""
     name, x = theirs.__name__, as_tensor(array)
     out = out[0] if isinstance(out, tuple) else out
     function = _NAMED.get(name)
@@ -54,7 +54,7 @@ def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None,
     if name not in _TREES and len(axes) > 1:
         raise ValueError(f"reduction operation '{name}' is not reorderable, so at most one axis may be specified")
     if where is not True and is_given(where) and theirs.identity is None:
-        raise UnsupportedError(f"np.{name}.reduce with where= is not in jmars; it has no value that changes nothing")
+        raise UnsupportedError(f"np.{name}.reduce with where= is not in jmars, since the function has no identity")
     x = apply_where(name, astype(x, kind), where, theirs.identity)
     if name in _TREES and axes:
         result = apply_initial(name, reduce(name, x, axes, UfuncReducer(name, kind), kind, keepdims), initial)
@@ -64,7 +64,7 @@ def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None,
 
 
 def _reduce_in_one_chunk(theirs: np.ufunc, x: Tensor, axes: tuple[int, ...], keepdims: Any, initial: Any) -> Tensor:
-    """One axis, or none, which leaves everything as it is."""
+    """Reduces along an axis, brought into a single chunk; without axes returns `x` combined with `initial`."""
     if not axes:
         return apply_initial(theirs.__name__, x, initial)
     (axis,) = axes
@@ -79,7 +79,7 @@ def _reduced(block: Array, theirs: np.ufunc, axis: int, more: dict[str, Any]) ->
 
 
 def _dtype_of(theirs: np.ufunc, method: str, x: Tensor, dtype: Any) -> np.dtype[Any]:
-    """What NumPy's own method gives for two elements; raises what it raises for this dtype."""
+    """dtype of NumPy's method for two elements; raises NumPy's errors for this dtype."""
     with np.errstate(all="ignore"):
         kind: np.dtype[Any] = getattr(theirs, method)(np.ones(2, x.dtype), dtype=dtype).dtype
     return kind
@@ -87,7 +87,7 @@ def _dtype_of(theirs: np.ufunc, method: str, x: Tensor, dtype: Any) -> np.dtype[
 
 @offers("method.accumulate")
 def accumulate(theirs: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    """`ufunc.accumulate`: results along an axis of all elements up to each."""
+    """`ufunc.accumulate`: cumulative results along an axis."""
     name, x = theirs.__name__, as_tensor(array)
     if not x.ndim:
         raise TypeError("cannot accumulate on a scalar")
@@ -109,7 +109,7 @@ def _accumulated(block: Array, theirs: np.ufunc, axis: int, kind: Any) -> Array:
 
 @offers("method.reduceat")
 def reduceat(theirs: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    """`ufunc.reduceat`: reductions of the slices of an axis that begin at `indices`; the axis lies in one chunk."""
+    """`ufunc.reduceat`: reduces slices of an axis that begin at `indices`; the axis is brought into a single chunk."""
     x, at = as_tensor(array), np.asarray(indices)
     axis = normal_axis(axis, x.ndim)
     wrong = [int(i) for i in at.reshape(-1) if not 0 <= i < x.shape[axis]]
@@ -130,25 +130,25 @@ def _reduced_at(block: Array, theirs: np.ufunc, at: Array, axis: int, kind: Any)
 
 @offers("method.outer")
 def outer(theirs: np.ufunc, a: Any, b: Any, /, **kwargs: Any) -> Any:
-    """`ufunc.outer`: the function of each element of one array with each of another."""
+    """`ufunc.outer`: applies the function to all pairs of elements of two arrays."""
     x, y = as_tensor(a), as_tensor(b)
     return ufunc(theirs.__name__)(reshape(x, x.shape + (1,) * y.ndim), y, **kwargs)
 
 
 @offers("method.at")
 def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
-    """`ufunc.at`: the function applied in place at positions, as often as they come; positions are computed at once.
+    """`ufunc.at`: applies the function in place, repeatedly for repeated positions; positions are computed at once.
 
     Parameters
     ----------
     theirs
         NumPy's ufunc.
     a
-        What is written to.
+        The tensor or array to write to.
     indices
-        One index, or a tuple of them for the first axes: ints, integer arrays, or one boolean array; slices.
+        An index, or a tuple of indices of the first axes: ints, integer arrays, a boolean array, or slices.
     b
-        Second operand, which broadcasts to `a[indices]`; not for functions of one argument.
+        Second argument, which broadcasts to `a[indices]`; only for functions of two arguments.
     """
     more = () if b is None else (b,)
     entries = tuple(_value(one) for one in (indices if isinstance(indices, tuple) else (indices,)))
@@ -157,7 +157,7 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
         return
     plain = [not isinstance(one, slice) and one is not None and one is not Ellipsis for one in entries]
     if not any(plain) or any(isinstance(one, np.ndarray) and one.dtype == np.dtype(bool) for one in entries):
-        a[entries] = ufunc(theirs.__name__)(a[entries], *more, dtype=None).astype(a.dtype)  # no element comes twice
+        a[entries] = ufunc(theirs.__name__)(a[entries], *more, dtype=None).astype(a.dtype)  # no position is repeated
         return
     if not all(plain):
         raise IndexError(f"{theirs.__name__}.at takes arrays or slices in jmars, not both; write the slices as arrays")
@@ -180,7 +180,7 @@ def _value(index: Any) -> Any:
 
 
 def _inside(at: Array, length: int, axis: int) -> Array:
-    """Positions from 0 on."""
+    """Normalises positions to 0 .. length - 1; raises IndexError as NumPy does."""
     if at.dtype.kind not in "iu" and at.size:
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
     wrong = at[(at < -length) | (at >= length)]

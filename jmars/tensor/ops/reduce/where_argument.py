@@ -1,6 +1,7 @@
-"""`where=`, `initial=` and `mean=` of reductions: what does not count is replaced before, a start is joined after.
+"""The arguments `where=`, `initial=` and `mean=` of reductions.
 
-Used by reduction.py and statistics.py. Source: NumPy `_core/_methods.py` (`_mean`, `_var`).
+Masked-out elements are replaced by a neutral value before the reduction, `initial` is combined after it.
+Source: NumPy `_core/_methods.py` (`_mean`, `_var`).
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that w
 
 
 def is_given(value: Any) -> bool:
-    """Whether the user gave an optional argument."""
+    """Whether an optional argument was given."""
     return value is not None and value is not _NO_VALUE
 
 
 def apply_where(name: str, x: Tensor, where: Any, put: Any) -> Tensor:
-    """`x` with `put` where the mask does not hold; `x` itself without a mask.
+    """Replaces the elements of `x` by `put` where the mask is false; returns `x` itself without a mask.
 
     Raises
     ------
@@ -40,7 +41,7 @@ def apply_where(name: str, x: Tensor, where: Any, put: Any) -> Tensor:
 
 
 def apply_initial(ufunc: str, result: Tensor, initial: Any) -> Tensor:
-    """A reduction that began with `initial`."""
+    """Combines the result of a reduction with `initial`."""
     if not is_given(initial):
         return result
     start = np.zeros((), result.dtype)
@@ -50,7 +51,7 @@ def apply_initial(ufunc: str, result: Tensor, initial: Any) -> Tensor:
 
 
 def element_count(x: Tensor, axis: Any, keepdims: Any, where: Any) -> Any:
-    """How many elements count."""
+    """Number of elements that take part in a reduction."""
     mask = call("broadcast_to", True if where is True or not is_given(where) else where, x.shape)
     return call("sum", mask, axis, np.intp, keepdims=keepdims)
 
@@ -58,7 +59,7 @@ def element_count(x: Tensor, axis: Any, keepdims: Any, where: Any) -> Any:
 def moment(
     x: Tensor, axis: Any, inner: Any, ddof: float, keepdims: Any, where: Any, mean: Any, *, root: bool
 ) -> Tensor:
-    """Variance, or its root, of the elements that count, around a mean that may be given; in `inner` precision."""
+    """Variance, or with `root` the standard deviation, of the selected elements around `mean`, in `inner` precision."""
     if not is_given(mean):
         total = call("sum", x, axis, inner, keepdims=True, where=where)
         mean = call("divide", total, call("astype", element_count(x, axis, True, where), total.real.dtype))

@@ -1,7 +1,4 @@
-"""Axes in another order, added or removed: each chunk gives one chunk.
-
-Used as `jmars.tensor.<name>`, by Tensor's methods and by NumPy's protocols.
-"""
+"""Permutes, adds and removes axes, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -27,25 +24,25 @@ __all__ = ["broadcast_to", "expand_dims", "moveaxis", "reshape_chunks", "squeeze
 
 Array = np.ndarray[Any, Any]
 TILE = 256  # elements on a side of the squares in which a matrix is transposed
-SMALL_TILE = 32  # where rows lie a power of two apart and so share their lines of the cache (measured: 3 times faster)
+SMALL_TILE = 32  # for row strides of a power of two, which map to the same cache lines (measured: 3 times faster)
 normal_axis = np.lib.array_utils.normalize_axis_index
 normal_axes = np.lib.array_utils.normalize_axis_tuple
 
 
 @dataclass(frozen=True, eq=False)
 class Transpose(Operand):
-    """Axes in the order `axes`."""
+    """Permutes axes to the order `axes`."""
 
     axes: tuple[int, ...]
     name: ClassVar[str] = "transpose"
     reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
-        """Equal orders of equal inputs are equal."""
+        """Identifies the operand by the order of axes."""
         return ("transpose", self.axes)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand per chunk."""
+        """Adds an operand per chunk."""
         (source,) = inputs
         kinds, which = chunk_classes(output.chunks)
         back = np.argsort(self.axes)
@@ -59,7 +56,7 @@ class Transpose(Operand):
 
 
 def permute(out: Array, inputs: Sequence[Array], params: tuple[int, ...], arg: Any) -> None:
-    """Copy a chunk with its axes in the order `params`."""
+    """Copies a chunk with its axes in the order `params`, tile by tile."""
     source = inputs[0].transpose(params)
     if out.ndim < 2 or params[-1] == out.ndim - 1:
         np.copyto(out, source)
@@ -74,18 +71,18 @@ def permute(out: Array, inputs: Sequence[Array], params: tuple[int, ...], arg: A
 
 @dataclass(frozen=True, eq=False)
 class Reshape(Operand):
-    """Chunks in another shape, the same elements in the same order in each."""
+    """Reshapes chunk by chunk: chunks keep their elements in C order."""
 
     splits: Splits
     name: ClassVar[str] = "reshape"
     reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
-        """Equal shapes of equal inputs are equal."""
+        """Identifies the operand by its splits."""
         return ("reshape", self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand per chunk; the grids have their chunks in the same C order."""
+        """Adds an operand per chunk; both grids have their chunks in the same C order."""
         (source,) = inputs
         before, which = chunk_classes(source.splits)
         after, becomes = chunk_classes(output.chunks)
@@ -100,12 +97,12 @@ class Reshape(Operand):
 
 
 def copy_reshaped(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
-    """Copy a chunk to another shape."""
+    """Copies a chunk to a new shape."""
     np.copyto(out, inputs[0].reshape(out.shape))
 
 
 def reshape_chunks(x: Tensor, splits: Splits) -> Tensor:
-    """`x` in a shape whose chunks hold, in C order, what the chunks of `x` hold."""
+    """Reshapes `x` to `splits`, whose chunks hold the same elements, in C order, as the chunks of `x`."""
     if splits == x.chunks:
         return Tensor(x.data)
     assert math.prod(map(len, splits)) == math.prod(map(len, x.chunks))
@@ -114,7 +111,7 @@ def reshape_chunks(x: Tensor, splits: Splits) -> Tensor:
 
 @offers("transpose", "permute_dims")
 def transpose(a: Any, axes: Any = None) -> Tensor:
-    """`np.transpose`: axes reversed, or in the order `axes`.
+    """`np.transpose`: reverses the axes, or permutes them to the order `axes`.
 
     Examples
     --------
@@ -135,7 +132,7 @@ def transpose(a: Any, axes: Any = None) -> Tensor:
 
 @offers("matrix_transpose", "linalg.matrix_transpose")
 def matrix_transpose(x: Any) -> Tensor:
-    """`np.matrix_transpose`: the last two axes swapped."""
+    """`np.matrix_transpose`: swaps the last two axes."""
     return swapaxes(x, -1, -2)
 
 
@@ -172,7 +169,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
 
 @offers("expand_dims")
 def expand_dims(a: Any, axis: Any) -> Tensor:
-    """`np.expand_dims`: axes of length 1 put in."""
+    """`np.expand_dims`: inserts axes of length 1."""
     x = as_tensor(a)
     ndim = x.ndim + (len(axis) if isinstance(axis, tuple | list) else 1)
     new = normal_axes(axis, ndim)
@@ -182,7 +179,7 @@ def expand_dims(a: Any, axis: Any) -> Tensor:
 
 @offers("squeeze")
 def squeeze(a: Any, axis: Any = None) -> Tensor:
-    """`np.squeeze`: axes of length 1 taken out."""
+    """`np.squeeze`: removes axes of length 1."""
     x = as_tensor(a)
     gone = [i for i, n in enumerate(x.shape) if n == 1] if axis is None else normal_axes(axis, x.ndim)
     if any(x.shape[i] != 1 for i in gone):
@@ -223,7 +220,7 @@ def atleast_3d(*arys: Any) -> Any:
 @offers("broadcast_to")
 def broadcast_to(array: Any, shape: Any, subok: bool = False, *, chunk_size: ChunkSize = None,
                  chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.broadcast_to`; axes that grow are cut as `chunk_size` says."""
+    """`np.broadcast_to`; new axes are divided by `chunk_size`."""
     x = as_tensor(array)
     whole = tuple(operator.index(n) for n in shape) if np.iterable(shape) else (operator.index(shape),)
     if np.broadcast_shapes(x.shape, whole) != whole:

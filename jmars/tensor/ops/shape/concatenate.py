@@ -1,7 +1,7 @@
-"""Arrays side by side, in pieces and repeated. Joining copies nothing: the whole has the chunks of its parts, but that
-slivers are joined to their neighbours, and pieces of one array put together again are cut as it was.
+"""Joins, splits and repeats arrays: `concatenate`, `stack`, `block`, `split`, `tile`, `repeat`.
 
-Used as `jmars.tensor.<name>` and by NumPy's protocols.
+Concatenation copies no data: the result has the chunks of the parts. Only very small chunks are merged with their
+neighbours, and slices of an array that are joined again get the splits of that array.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ __all__ = ["array_split", "concatenate", "repeat", "slice_axis", "stack", "tile"
 
 @dataclass(frozen=True, eq=False)
 class Concatenate(Operand):
-    """Inputs behind one another on `axis`."""
+    """Concatenates its inputs along `axis`."""
 
     axis: int
     name: ClassVar[str] = "concatenate"
 
     def token(self) -> Hashable:
-        """Equal inputs give equal results."""
+        """Identifies the operand by its axis."""
         return ("concatenate", self.axis)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """No operand at all."""
+        """Passes all chunks on; adds no operand."""
         return np.concatenate([grid.ids for grid in inputs], axis=self.axis)
 
 
 @offers("concatenate", "concat")
 def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None,
                 casting: Any = "same_kind") -> Tensor:  # fmt: skip
-    """`np.concatenate`: along an axis, or flat where `axis` is None.
+    """`np.concatenate`: joins arrays along an axis, or flattened arrays if `axis` is None.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
 
 
 def _concatenate(parts: list[Tensor], axis: int) -> Tensor:
-    """Parts of one dtype and of equal lengths on the other axes."""
+    """Joins parts of equal dtype and equal lengths along the other axes."""
     if len(parts) == 1:
         return Tensor(parts[0].data)
     cut = [common_splits([x.chunks[i] for x in parts]) for i in range(parts[0].ndim) if i != axis]
@@ -104,14 +104,14 @@ def _concatenate(parts: list[Tensor], axis: int) -> Tensor:
 
 
 def _concatenated_splits(parts: list[Tensor], axis: int, chunks: Splits) -> tuple[int, ...]:
-    """How a joined axis is cut, so that what is joined again and again does not fall into ever more chunks.
+    """Splits of a joined axis, chosen so that repeated concatenation does not produce ever more chunks.
 
-    Where its parts are cut out of arrays, as these are cut altogether if that makes fewer chunks.
+    If the parts are slices of arrays, the splits of these arrays are used where that gives fewer chunks.
     """
     row = math.prod(max(cut) for i, cut in enumerate(chunks) if i != axis) * parts[0].dtype.itemsize
     most = chunk_bytes() // max(row, 1)
     sources: dict[Any, tuple[int, ...]] = {}
-    for i, x in enumerate(parts):  # an array counts as often as it stands there, but once for all that is cut out of it
+    for i, x in enumerate(parts):  # a whole array counts at each occurrence, all slices of an array count once
         source = _source(x.data)
         sources[i if source is x.data else source] = source.chunks[axis]
     whole = without_slivers(tuple(itertools.chain.from_iterable(sources.values())), most)
@@ -122,7 +122,7 @@ def _concatenated_splits(parts: list[Tensor], axis: int, chunks: Splits) -> tupl
 
 
 def _source(data: TensorData) -> TensorData:
-    """What a rectangular part was cut out of; another array itself."""
+    """Base array of a slice; `data` itself for other operands."""
     op = data.op
     if isinstance(op, Slice) and all(isinstance(entry, tuple) for entry in op.index):
         return data if op.inputs[0].has_unknown_lengths else op.inputs[0]
@@ -131,7 +131,7 @@ def _source(data: TensorData) -> TensorData:
 
 @offers("stack")
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
-    """`np.stack`: on a new axis."""
+    """`np.stack`: joins arrays along a new axis."""
     parts = [as_tensor(a) for a in arrays]
     if not parts:
         raise ValueError("need at least one array to stack")
@@ -175,7 +175,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
 
 @offers("block")
 def block(arrays: Any) -> Tensor:
-    """`np.block`: nested lists of arrays joined, the innermost along the last axis."""
+    """`np.block`: joins nested lists of arrays, the innermost along the last axis."""
 
     def depth(entry: Any) -> int:
         return 1 + max(map(depth, entry)) if isinstance(entry, list) and entry else 0
@@ -199,20 +199,20 @@ def block(arrays: Any) -> Tensor:
 
 @offers("unstack")
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """`np.unstack`: the parts along an axis."""
+    """`np.unstack`: splits an array along an axis into arrays without that axis."""
     whole = as_tensor(x)
     axis = normal_axis(axis, whole.ndim)
     return tuple(whole[(slice(None),) * axis + (i,)] for i in range(whole.shape[axis]))
 
 
 def slice_axis(x: Tensor, axis: int, part: slice) -> Tensor:
-    """`x` with only `part` of one axis."""
+    """Slices `x` along one axis."""
     return slice_tensor(x, [part if i == axis else slice(None) for i in range(x.ndim)])
 
 
 @offers("array_split")
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
-    """`np.array_split`: pieces of nearly one length, or cut at indices."""
+    """`np.array_split`: divides an array into parts of nearly equal length, or at given indices."""
     x = as_tensor(ary)
     length = x.shape[normal_axis(axis, x.ndim)]
     if np.iterable(indices_or_sections):
@@ -229,7 +229,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tenso
 
 @offers("split")
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
-    """`np.split`: as `array_split`, into pieces of one length."""
+    """`np.split`: divides an array into parts of equal length, or at given indices."""
     if not np.iterable(indices_or_sections):
         x = as_tensor(ary)
         if x.shape[normal_axis(axis, x.ndim)] % indices_or_sections:
@@ -257,7 +257,7 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
 
 @offers("tile")
 def tile(A: Any, reps: Any) -> Tensor:
-    """`np.tile`: the array repeated as a whole, without a copy."""
+    """`np.tile`: repeats an array without copying its chunks."""
     x = as_tensor(A)
     counts = [operator.index(n) for n in reps] if np.iterable(reps) else [operator.index(reps)]
     if len(counts) > x.ndim:
@@ -270,7 +270,7 @@ def tile(A: Any, reps: Any) -> Tensor:
 
 @offers("repeat")
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
-    """`np.repeat`: elements repeated, all as often or each as `repeats` says."""
+    """`np.repeat`: repeats elements, by a common count or a count per element."""
     x = as_tensor(a)
     if axis is None:
         x, axis = ravel(x), 0

@@ -1,4 +1,4 @@
-"""`np.pad`: arrays made longer at both ends of their axes, one axis after the other. What is inside is not copied."""
+"""`np.pad`: extends arrays at both ends, axis by axis; the original chunks are not copied."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _FUNCTIONS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "med
 
 @offers("pad")
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Tensor:
-    """`np.pad`: elements put before and behind each axis.
+    """`np.pad`: adds elements before and after each axis.
 
     Parameters
     ----------
     array
-        What to make longer.
+        The array to extend.
     pad_width
-        How many elements: an int, (before, behind), one such pair for each axis, or a dict of these by axis.
+        Number of elements: an int, (before, after), a pair for each axis, or a dict of pairs by axis.
     mode
-        Where they come from, one of NumPy's words: "constant", "edge", "linear_ramp", "maximum", "mean", "median",
-        "minimum", "reflect", "symmetric", "wrap", "empty" (which gives zeros).
+        NumPy's name of the source of the elements: "constant", "edge", "linear_ramp", "maximum", "mean", "median",
+        "minimum", "reflect", "symmetric", "wrap", "empty" (zeros here).
     **kwargs
         NumPy's option of that mode: `constant_values`, `end_values`, `stat_length` or `reflect_type`.
 
@@ -46,7 +46,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
     ValueError, TypeError
         As NumPy raises them.
     UnsupportedError
-        For a function as mode, and for odd reflections by more than the array is long.
+        For a function as mode, and for odd reflections that are longer than the array.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
 
 
 def _widths(pad_width: Any, ndim: int) -> list[list[int]]:
-    """How many elements before and behind each axis."""
+    """Normalises `pad_width` to [before, after] for each axis."""
     if isinstance(pad_width, dict):
         found = [(0, 0)] * ndim
         for axis, width in pad_width.items():
@@ -94,7 +94,7 @@ def _widths(pad_width: Any, ndim: int) -> list[list[int]]:
 
 
 def _end(x: Tensor, axis: int, side: int, n: int, mode: str, option: Any) -> Tensor:
-    """`n` elements for the front (side 0) or the back of an axis."""
+    """Padding of `n` elements for the front (side 0) or the back (side 1) of an axis."""
     length = x.shape[axis]
     shape = tuple(n if i == axis else m for i, m in enumerate(x.shape))
     cut = tuple((n,) if i == axis else lengths for i, lengths in enumerate(x.chunks))
@@ -117,7 +117,7 @@ def _end(x: Tensor, axis: int, side: int, n: int, mode: str, option: Any) -> Ten
 
 
 def _ramp(edge: Tensor, axis: int, side: int, n: int, end: Any) -> Tensor:
-    """`n` elements from the edge's value to `end`, as `np.linspace` has them; the last ones are `end`."""
+    """Linear ramp of `n` elements between the edge's value and `end`, as in `np.linspace`; the outermost is `end`."""
     steps = arange(n, chunks=((n,),)).reshape(tuple(n if i == axis else 1 for i in range(edge.ndim)))
     if side:
         steps = slice_axis(steps, axis, slice(None, None, -1))
@@ -128,7 +128,7 @@ def _ramp(edge: Tensor, axis: int, side: int, n: int, end: Any) -> Tensor:
 
 
 def _mirrored(x: Tensor, axis: int, before: int, behind: int, mode: str, odd: bool) -> Tensor:
-    """An axis continued by its own elements, at positions that NumPy gives for the positions themselves."""
+    """Extends an axis by existing elements, in modes like "reflect"; `np.pad` of the positions selects them."""
     length = x.shape[axis]
     at = np.pad(np.arange(length), (before, behind), mode)  # type: ignore[call-overload]
     ends = [_run(x, axis, at[:before]), _run(x, axis, at[before + length :])]
@@ -141,7 +141,7 @@ def _mirrored(x: Tensor, axis: int, before: int, behind: int, mode: str, odd: bo
 
 
 def _run(x: Tensor, axis: int, at: Any) -> Tensor:
-    """Elements at positions; as a slice where they follow each other, up or down."""
+    """Selects elements at positions along an axis, by a slice where the positions are consecutive."""
     steps = np.diff(at)
     if len(at) > 1 and steps[0] in (1, -1) and (steps == steps[0]).all():
         low, high = int(at.min()), int(at.max()) + 1

@@ -1,8 +1,8 @@
-"""Elements in C order in another shape.
+"""`reshape` and `ravel`.
 
-Groups of axes become groups of axes: (4, 6, 5) to (24, 5) leaves the last one alone. Within a group the chunks are
-first cut so that each is one run of elements, then the runs are cut anew, then given their shape.
-Source: dask.array.reshape (the grouping of axes).
+Groups of axes become groups of axes: (4, 6, 5) to (24, 5) leaves the last axis alone. Within a group the chunks are
+rechunked to contiguous runs of elements in C order, the runs are rechunked for the new shape, then reshaped.
+Source: `dask.array.reshape` (the grouping of axes).
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["merge_axes", "ravel", "reshape"]
 
-SMALL = 2**16  # elements; chunks may grow to as many where that saves cutting rows apart
-Group = tuple[tuple[int, ...], tuple[int, ...]]  # lengths of axes, and of what they become
+SMALL = 2**16  # elements; chunks may grow to this size to keep rows whole
+Group = tuple[tuple[int, ...], tuple[int, ...]]  # lengths of the old axes and of the new axes
 
 
 @offers("reshape")
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None = None, chunk_size: ChunkSize = None,
             chunks: ChunkSize = None, newshape: Any = None) -> Tensor:  # fmt: skip
-    """`np.reshape`, C order or (through two transposes) Fortran order.
+    """`np.reshape` in C order or, through two transposes, in Fortran order.
 
     Parameters
     ----------
     a
         Any array.
     shape
-        The new lengths; one may be -1.
+        The new lengths; at most one may be -1.
     order
         "C" or "F"; "A" is "C" here.
     chunk_size, chunks
-        How to cut the result; by default as near to the chunks of `a` as runs of elements allow.
+        Chunks of the result; by default as similar to the chunks of `a` as runs of elements allow.
 
     Raises
     ------
@@ -87,18 +87,18 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
 
 
 def merge_axes(x: Tensor, first: int, count: int) -> Tensor:
-    """`count` axes from `first` as one."""
+    """Merges `count` axes from `first` on into one axis."""
     return reshape(x, (*x.shape[:first], math.prod(x.shape[first : first + count]), *x.shape[first + count :]))
 
 
 @offers("ravel")
 def ravel(a: Any, order: str = "C") -> Tensor:
-    """`np.ravel`: all elements on one axis."""
+    """`np.ravel`: flattens an array."""
     return reshape(a, -1, "C" if order == "K" else order)
 
 
 def _full_shape(shape: Any, x: Tensor) -> tuple[int, ...]:
-    """The shape meant; raises ValueError as NumPy does."""
+    """Normalises a new shape, with -1 replaced; raises ValueError as NumPy does."""
     whole = [operator.index(n) for n in shape] if np.iterable(shape) else [operator.index(shape)]
     whole = [max(n, -1) for n in whole]  # NumPy takes any negative length for an unknown one
     if whole.count(-1) > 1:
@@ -117,7 +117,7 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
 
 
 def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group]:
-    """The shortest runs of axes of equal size, in order.
+    """Divides old and new axes into the shortest groups of equal size, in order.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group]:
 
 
 def _cut_like(splits: Splits, groups: list[Group]) -> list[Splits]:
-    """`splits` of the old axes of each group."""
+    """Splits of the old axes of each group."""
     found, at = [], 0
     for before, _ in groups:
         found.append(splits[at : at + len(before)])
@@ -148,13 +148,13 @@ def _cut_like(splits: Splits, groups: list[Group]) -> list[Splits]:
 
 
 def _is_runs(cut: Splits) -> bool:
-    """Whether each chunk holds elements that follow one another: ones, then any cut, then whole axes."""
+    """Whether each chunk is contiguous in C order: chunks of length 1, then any divided axis, then undivided axes."""
     first = next((i for i, lengths in enumerate(cut) if max(lengths) > 1), len(cut))
     return all(len(lengths) == 1 for lengths in cut[first + 1 :])
 
 
 def _run_splits(cut: Splits, limit: int) -> Splits:
-    """A cut of the same axes into runs of about `limit` elements; the axis that is cut keeps its own where it can."""
+    """Splits of the same axes into contiguous runs of about `limit` elements; keeps splits of an axis that fit."""
     shape = tuple(map(sum, cut))
     axis = 0
     while axis < len(shape) - 1 and math.prod(shape[axis + 1 :]) > limit:
@@ -166,7 +166,7 @@ def _run_splits(cut: Splits, limit: int) -> Splits:
 
 
 def _runs(cut: Splits) -> tuple[int, ...]:
-    """Lengths of the runs of a group, in C order of its chunks."""
+    """Number of elements of each chunk of a group, in C order."""
     lengths = np.ones((), np.int64)
     for axis in cut:
         lengths = lengths[..., None] * np.asarray(axis, np.int64)
@@ -174,7 +174,7 @@ def _runs(cut: Splits) -> tuple[int, ...]:
 
 
 def _shaped(flat: tuple[int, ...], shape: tuple[int, ...], limit: int) -> Splits:
-    """Splits of `shape` whose runs are `flat` where that can be, else of about `limit` elements."""
+    """Splits of `shape` into runs of the lengths `flat` if possible, else of about `limit` elements."""
     if len(shape) == 0:
         return ()
     if shape[0] == 1 and len(shape) > 1:

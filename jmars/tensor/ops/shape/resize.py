@@ -1,7 +1,4 @@
-"""Elements put in, repeated, trimmed or summed up on the way: `resize`, `insert`, `trim_zeros`, `cumulative_sum`.
-
-Used as `jmars.tensor.<name>` and by NumPy's protocols.
-"""
+"""Adds and removes elements: `resize`, `insert`, `trim_zeros`."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 @offers("resize")
 def resize(a: Any, new_shape: Any) -> Tensor:
-    """`np.resize`: elements in C order, again and again, in another shape."""
+    """`np.resize`: fills a new shape with the elements in C order, repeated as needed."""
     x = ravel(a)
     shape = (int(new_shape),) if isinstance(new_shape, int | np.integer) else tuple(int(n) for n in new_shape)
     if min(shape, default=0) < 0:
@@ -40,7 +37,7 @@ def resize(a: Any, new_shape: Any) -> Tensor:
 
 @offers("insert")
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
-    """`np.insert`: `values` before the positions `obj` (a number, slice or list of numbers)."""
+    """`np.insert`: inserts `values` before the positions `obj` (an int, a slice or a list of ints)."""
     x = as_tensor(arr)
     if axis is None:
         x, axis = ravel(x), 0
@@ -73,7 +70,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
 
 @offers("trim_zeros")
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
-    """`np.trim_zeros`: where the zeros at the ends of axes end is computed at once."""
+    """`np.trim_zeros`: removes zeros at the ends of axes; computes at once how many."""
     x, trim = as_tensor(filt), trim.lower()
     if trim not in {"fb", "bf", "f", "b"}:
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")

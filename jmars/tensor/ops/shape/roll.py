@@ -1,7 +1,6 @@
-"""`np.roll`: the chunks of a rolled array are those of the array repeated, from where it begins.
+"""`np.roll`: assembles output chunks from the overlapping chunks of the periodically repeated input.
 
-Each is put together from what it overlaps, as other cuts are (rechunk.py), so a result is cut as its input is, however
-often it is rolled. Used as `jmars.tensor.roll`, by NumPy's protocols and by fft.py.
+The result keeps the splits of the input, also after many rolls.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["roll"]
 
 @offers("roll")
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
-    """`np.roll`: what leaves at one end comes in at the other; cut as `a` is.
+    """`np.roll`: shifts elements cyclically; keeps the chunks of `a`.
 
     Examples
     --------
@@ -51,18 +50,18 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Roll(Operand):
-    """The input with its last `by` elements along `axis` before the others; `by` is below the length."""
+    """Moves the last `by` elements along `axis` to the front; `by` is below the length."""
 
     axis: int
     by: int
     name: ClassVar[str] = "roll"
 
     def token(self) -> Hashable:
-        """Equal shifts of equal inputs are equal."""
+        """Identifies the operand by axis and shift."""
         return ("roll", self.axis, self.by)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand per chunk; where whole chunks change places there is none."""
+        """Adds an operand per chunk; none where the shift moves whole chunks."""
         (x,) = inputs
         axes = [overlaps(cut, cut) for cut in x.splits]
         cut = x.splits[self.axis]

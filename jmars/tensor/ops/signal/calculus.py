@@ -1,7 +1,4 @@
-"""Lines as signals: convolution, interpolation, slopes, areas, phases, windows.
-
-Used as `jmars.tensor.<name>` and by NumPy's protocols.
-"""
+"""Interpolation, numerical derivatives and integrals: `interp`, `gradient`, `trapezoid`, `unwrap`."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 @offers("interp")
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
-    """`np.interp`: a line through points, read at `x`; the points are one chunk and go to every chunk of `x`."""
+    """`np.interp`: linear interpolation at `x`; all chunks read the data points, brought into a single chunk."""
     data, xs, fs = as_tensor(x), as_tensor(xp).rechunk(-1), as_tensor(fp).rechunk(-1)
     if xs.ndim != 1 or xs.shape != fs.shape:
         raise ValueError(
@@ -43,7 +40,7 @@ def _interp(block: Array, xp: Array, fp: Array, left: Any, right: Any, period: A
 
 @offers("gradient")
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """`np.gradient`: central differences within, one-sided ones at the ends; distances as numbers or coordinates."""
+    """`np.gradient`: central differences inside, one-sided differences at the ends, for numbers or coordinates."""
     x = as_tensor(f)
     axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     if len(varargs) not in (0, 1, len(axes)):
@@ -62,7 +59,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
 
 def _slope(f: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
-    """NumPy's formulas along one axis."""
+    """Computes NumPy's formulas along one axis."""
     n = f.shape[axis]
     if n < edge_order + 1:
         raise ValueError(
@@ -106,7 +103,7 @@ def _slope(f: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
 
 @offers("trapezoid")
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """`np.trapezoid`: the area under lines."""
+    """`np.trapezoid`: integral along an axis by the trapezoidal rule."""
     data = as_tensor(y)
     axis = normal_axis(axis, data.ndim)
     d: Any = dx
@@ -121,7 +118,7 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
 
 @offers("unwrap")
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 6.283185307179586) -> Tensor:
-    """`np.unwrap`: phases without jumps by a whole period."""
+    """`np.unwrap`: removes jumps by multiples of the period."""
     x = as_tensor(p)
     axis = normal_axis(axis, x.ndim)
     dd = diff(x, axis=axis)

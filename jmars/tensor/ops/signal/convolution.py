@@ -1,4 +1,4 @@
-"""Convolution and correlation of 1-d arrays."""
+"""Convolution and correlation of 1-d arrays: `convolve` and `correlate`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Array = np.ndarray[Any, Any]
 
 @offers("convolve")
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
-    """`np.convolve` of two lines: the shorter one goes to every chunk of the longer one.
+    """`np.convolve`: the shorter array is brought into a single chunk, the longer array keeps its chunks.
 
-    Each output chunk reads the elements of the longer line that it needs and no more.
+    An output chunk reads only the needed elements of the longer array.
 
     Raises
     ------
     ValueError
-        If a line is empty or there is no such `mode`.
+        If an array is empty or `mode` is unknown.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
 
 
 def _like(cut: Sequence[int], length: int) -> list[int]:
-    """A cut of `length` near to another one."""
+    """Chunk lengths that sum to `length` and resemble `cut`."""
     found: list[int] = []
     for n in cut:
         take = min(n, length - sum(found))
@@ -72,19 +72,19 @@ def _like(cut: Sequence[int], length: int) -> list[int]:
 
 
 def _convolved(piece: Array, kernel: Array, first: int, size: int) -> Array:
-    """Elements [first, first + size) of the full convolution."""
+    """Computes elements [first, first + size) of the full convolution."""
     return np.convolve(piece, kernel, "full")[first : first + size]
 
 
 @offers("correlate")
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
-    """`np.correlate` of two lines: the convolution with the second one turned round and conjugated."""
+    """`np.correlate`: convolution with the second array reversed and conjugated."""
     x, y = ravel(a), ravel(v)
     turned = slice_axis(y, 0, slice(None, None, -1))
     turned = turned.conj() if y.dtype.kind == "c" else turned
     if x.size >= y.size or mode == "full":
         return convolve(x, turned, mode)
-    whole = convolve(x, turned, "full")  # NumPy swaps them and turns the result
+    whole = convolve(x, turned, "full")  # NumPy swaps the arrays and reverses the result
     n, m = x.size, y.size
     if mode == "valid":
         return Tensor(slice_axis(whole, 0, slice(n - 1, m)).data)

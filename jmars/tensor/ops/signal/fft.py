@@ -1,7 +1,7 @@
-"""`np.fft`: transforms along axes that lie in one chunk each, one axis after the other.
+"""`np.fft`: Fourier transforms, axis by axis; the current axis is brought into a single chunk.
 
-A transform over several axes brings one after the other into one chunk, in NumPy's order, so that no process holds the
-whole array and each value is NumPy's.
+A transform over several axes rechunks for an axis at a time, in NumPy's order, so that no process holds the whole
+array and values equal NumPy's.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["fft", "fftfreq", "fftn", "fftshift", "ifft", "ifftn", "ifftshift", "irfft", "irfftn", "rfft", "rfftn"]
 
-_HALVED = {"rfft": True, "ihfft": True}  # what they give is half as long
+_HALVED = {"rfft": True, "ihfft": True}  # transforms whose result is half as long
 _DOUBLED = {"irfft": True, "hfft": True}
 
 
 def _transformed(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = None) -> Any:
-    """One axis by NumPy's function `name`."""
+    """Transforms one axis by NumPy's function `name`."""
     x = as_tensor(a)
     if not x.ndim:
         raise IndexError("a transform needs an array of one axis or more; a number has none")
@@ -49,12 +49,12 @@ def _transformed(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = Non
 
 @offers("fft.fft")
 def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.fft`: the transform along one axis, which is brought into one chunk.
+    """`np.fft.fft`: Fourier transform along an axis, which is brought into a single chunk.
 
     Raises
     ------
     ValueError
-        If `n` is below 1 or there is no such `norm`.
+        If `n` is below 1 or `norm` is unknown.
 
     Examples
     --------
@@ -67,36 +67,36 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, o
 
 @offers("fft.ifft")
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.ifft`: the inverse of `fft`."""
+    """`np.fft.ifft`: inverse of `fft`."""
     return _transformed("ifft", a, n, axis, norm, out)
 
 
 @offers("fft.rfft")
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.rfft`: the transform of real values, half of which says all."""
+    """`np.fft.rfft`: transform of real values; returns the nonnegative frequencies."""
     return _transformed("rfft", a, n, axis, norm, out)
 
 
 @offers("fft.irfft")
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.irfft`: the inverse of `rfft`."""
+    """`np.fft.irfft`: inverse of `rfft`."""
     return _transformed("irfft", a, n, axis, norm, out)
 
 
 @offers("fft.hfft")
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.hfft`: the transform of a signal that is the conjugate of its mirror image."""
+    """`np.fft.hfft`: transform of a signal with Hermitian symmetry."""
     return _transformed("hfft", a, n, axis, norm, out)
 
 
 @offers("fft.ihfft")
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.ihfft`: the inverse of `hfft`."""
+    """`np.fft.ihfft`: inverse of `hfft`."""
     return _transformed("ihfft", a, n, axis, norm, out)
 
 
 def _cooked(x: Tensor, s: Any, axes: Any, invreal: bool) -> tuple[list[int | None], list[int]]:
-    """Lengths and axes of a transform over several axes, as NumPy reads them."""
+    """Normalises lengths `s` and axes of a transform over several axes, as NumPy does."""
     if axes is None:
         axes = range(x.ndim) if s is None else range(-len(s), 0)
     axes = [normal_axis(axis, x.ndim) for axis in axes]
@@ -117,13 +117,13 @@ def _each(name: str, x: Tensor, lengths: Sequence[int | None], axes: Sequence[in
 
 @offers("fft.fftn")
 def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.fftn`: transforms along several axes."""
+    """`np.fft.fftn`: Fourier transform over several axes."""
     return _over("fft", "fftn", a, s, axes, norm, out)
 
 
 @offers("fft.ifftn")
 def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.ifftn`: the inverse of `fftn`."""
+    """`np.fft.ifftn`: inverse of `fftn`."""
     return _over("ifft", "ifftn", a, s, axes, norm, out)
 
 
@@ -135,7 +135,7 @@ def _over(one: str, name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any) -
 
 @offers("fft.rfftn")
 def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.rfftn`: of real values, the last axis halved."""
+    """`np.fft.rfftn`: transform of real values over several axes; the last axis is halved."""
     x = as_tensor(a)
     lengths, axes = _cooked(x, s, axes, False)
     x = _transformed("rfft", x, lengths[-1], axes[-1], norm)
@@ -144,7 +144,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
 
 @offers("fft.irfftn")
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.irfftn`: the inverse of `rfftn`."""
+    """`np.fft.irfftn`: inverse of `rfftn`."""
     x = as_tensor(a)
     lengths, axes = _cooked(x, s, axes, True)
     x = _each("ifft", x, lengths[:-1], axes[:-1], norm)
@@ -177,7 +177,7 @@ def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None,
 
 @offers("fft.fftfreq")
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Tensor:
-    """`np.fft.fftfreq`: the frequencies of what `fft` gives; `dtype` is the array API standard's, None for float64."""
+    """`np.fft.fftfreq`: frequencies of the elements of `fft`; `dtype` as in the array API standard, or float64."""
     check_device(device)
     n, half = _count(n), (_count(n) - 1) // 2 + 1
     at = arange(n)
@@ -187,7 +187,7 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) ->
 
 @offers("fft.rfftfreq")
 def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Tensor:
-    """`np.fft.rfftfreq`: the frequencies of what `rfft` gives; `dtype` as `fftfreq` takes it."""
+    """`np.fft.rfftfreq`: frequencies of the elements of `rfft`; `dtype` as in `fftfreq`."""
     check_device(device)
     n = _count(n)
     found: Tensor = arange(n // 2 + 1) * (1.0 / (n * d))
@@ -196,13 +196,13 @@ def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -
 
 @offers("fft.fftshift")
 def fftshift(x: Any, axes: Any = None) -> Tensor:
-    """`np.fft.fftshift`: frequency zero in the middle; the cut stays."""
+    """`np.fft.fftshift`: moves frequency zero to the centre; keeps the chunks."""
     return _shifted(x, axes, lambda n: n // 2)
 
 
 @offers("fft.ifftshift")
 def ifftshift(x: Any, axes: Any = None) -> Tensor:
-    """`np.fft.ifftshift`: the inverse of `fftshift`."""
+    """`np.fft.ifftshift`: inverse of `fftshift`."""
     return _shifted(x, axes, lambda n: -(n // 2))
 
 

@@ -1,7 +1,4 @@
-"""Polynomials: their values, and the ones nearest to points.
-
-Used as `jmars.tensor.<name>` and by NumPy's protocols.
-"""
+"""Polynomials: evaluation and least squares fits, `polyval`, `polyfit`, `vander`."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 @offers("vander")
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
-    """`np.vander`: powers of each element, one row for each."""
+    """`np.vander`: matrix with a row of powers per element."""
     data = as_tensor(x)
     if data.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
@@ -40,7 +37,7 @@ def _vander(block: Array, n: int, increasing: bool) -> Array:
 
 @offers("polyval")
 def polyval(p: Any, x: Any) -> Tensor:
-    """`np.polyval`: a polynomial, highest power first, at each element of `x`."""
+    """`np.polyval`: evaluates a polynomial, highest power first, at each element of `x`."""
     data = as_tensor(x)
     factors = list(p) if isinstance(p, Tensor) else list(np.asarray(p))
     y: Any = data * 0 if data.dtype.kind != "b" else astype(data, int) * 0
@@ -52,7 +49,7 @@ def polyval(p: Any, x: Any) -> Tensor:
 @offers("polyfit")
 def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
             cov: Any = False) -> Any:  # fmt: skip
-    """`np.polyfit`: the polynomial of degree `deg` nearest to points, by least squares."""
+    """`np.polyfit`: least squares fit of a polynomial of degree `deg`; computes at once."""
     if full or cov:
         raise UnsupportedError("np.polyfit with full= or cov= is not in jmars; np.linalg.lstsq of np.vander gives both")
     xs, ys = as_tensor(x) + 0.0, as_tensor(y) + 0.0

@@ -29,7 +29,7 @@ def sinc(x: Any) -> Tensor:
 
 @offers("i0")
 def i0(x: Any) -> Tensor:
-    """`np.i0`: the modified Bessel function of order 0."""
+    """`np.i0`: modified Bessel function of the first kind, order 0."""
     data = as_tensor(x)
     if data.dtype.kind == "c":
         raise TypeError("i0 not supported for complex values")
@@ -38,7 +38,7 @@ def i0(x: Any) -> Tensor:
 
 
 def _window(name: str, M: Any, *more: Any) -> Tensor:
-    """A window of M points: NumPy's function of the positions."""
+    """Makes a window of `M` points, computed from positions."""
     n = operator.index(int(M))
     if n < 1:
         return as_tensor(getattr(np, name)(n, *more))
@@ -47,7 +47,7 @@ def _window(name: str, M: Any, *more: Any) -> Tensor:
 
 
 def _window_part(at: Array, name: str, n: int, *more: Any) -> Array:
-    """The points of a window at some positions; NumPy computes each point from its position alone."""
+    """Evaluates a window at positions `at`, with NumPy's formulas."""
     if n == 1:
         return np.ones(1)
     x = 2.0 * at + (1.0 - n)
@@ -66,29 +66,29 @@ def _window_part(at: Array, name: str, n: int, *more: Any) -> Array:
 
 @offers("hanning")
 def hanning(M: Any) -> Tensor:
-    """`np.hanning`: a raised cosine."""
+    """`np.hanning`: raised cosine window."""
     return _window("hanning", M)
 
 
 @offers("hamming")
 def hamming(M: Any) -> Tensor:
-    """`np.hamming`: a raised cosine that does not reach 0."""
+    """`np.hamming`: raised cosine window that does not reach 0."""
     return _window("hamming", M)
 
 
 @offers("blackman")
 def blackman(M: Any) -> Tensor:
-    """`np.blackman`: three cosines."""
+    """`np.blackman`: sum of three cosine terms."""
     return _window("blackman", M)
 
 
 @offers("bartlett")
 def bartlett(M: Any) -> Tensor:
-    """`np.bartlett`: a triangle."""
+    """`np.bartlett`: triangular window."""
     return _window("bartlett", M)
 
 
 @offers("kaiser")
 def kaiser(M: Any, beta: float) -> Tensor:
-    """`np.kaiser`: a Bessel function."""
+    """`np.kaiser`: window by a Bessel function."""
     return _window("kaiser", M, float(beta))

@@ -1,9 +1,9 @@
-"""Quantiles of all elements, exact and without sorting them: selection by ranges.
+"""Exact quantiles of a flattened array without sorting: selection by sampled ranges.
 
-A few elements of each chunk, drawn at random places, tell between which two values each quantile must lie. Then each
-chunk counts its elements below, at and above these, and gives those between: one or two in a hundred. From the counts
-and these few the quantile is found exactly. Should it lie outside its range after all (which is that wide that this
-happens less than once in ten million times), the line is sorted in a second stage. Used by order.py.
+Random samples of all chunks give ranges of values that contain the quantiles. Then operands count the elements of each
+chunk below, at and above the range ends and pass on the elements within, about two percent. Counts and elements
+determine the quantiles exactly. If a quantile lies outside the range (less than once in ten million runs), the array
+is sorted in a second stage.
 Source: Floyd, Rivest 1975 (selection by samples); NumPy's `quantile`, method "linear".
 """
 
@@ -33,34 +33,34 @@ from jmars.tensor.unknown import Origin
 __all__ = ["MOST_QUANTILES", "QuantileRequest", "quantiles"]
 
 Array = np.ndarray[Any, Any]
-MOST_QUANTILES = 8  # quantiles at once: for more of them it is cheaper to sort
-SAMPLES = 2**17  # of all chunks, about
-EVERY = 128  # elements to one sample, at least
-SIGMAS = 6.0  # how far a range reaches from where its quantile is expected, in standard deviations
-_BLOCK = 2**15  # elements that are compared at a time
+MOST_QUANTILES = 8  # more quantiles at once are cheaper by sorting
+SAMPLES = 2**17  # samples of all chunks together, about
+EVERY = 128  # elements per sample, at least
+SIGMAS = 6.0  # half width of a range around the expected quantile, in standard deviations
+_BLOCK = 2**15  # elements compared at a time
 _BYTES = np.dtype(np.uint8)
 
 
 @dataclass(frozen=True)
 class QuantileRequest:
-    """Which quantiles, and what they are to be like."""
+    """The requested quantiles and how NumPy computes them."""
 
     fractions: tuple[float, ...]  # from 0 to 1
-    kind: np.dtype[Any]  # in which positions are computed
+    kind: np.dtype[Any]  # dtype in which positions are computed
     weak: bool  # whether the user gave a Python number, which widens no dtype
-    median: bool  # the mean of the two in the middle, as `np.median` takes it
+    median: bool  # mean of the two middle elements, as `np.median`
     skips_nan: bool
     dtype: np.dtype[Any]  # of the result
 
     def positions(self, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
-        """Between which of `count` elements in order each lies, and how far from the first: as NumPy computes it."""
+        """Positions of the neighbours of each quantile among `count` sorted elements, and the fraction between them."""
         at = np.asarray((count - 1) * np.array(self.fractions, self.kind))
         below = np.floor(at)
         first = below.astype(np.intp)
         return first, np.minimum(first + 1, count - 1), at - below
 
     def between(self, below: Array, above: Array, part: Array) -> Array:
-        """The values between two elements each."""
+        """Interpolates each quantile between its two neighbours, as NumPy does."""
         if self.median:
             found = [np.median([a, b] if t else [a]) for a, b, t in zip(below, above, part)]
         else:
@@ -70,7 +70,7 @@ class QuantileRequest:
 
 
 def quantiles(name: str, x: Tensor, asked: QuantileRequest) -> Tensor:
-    """Quantiles of all elements of an array of real numbers, of which no chunk is empty; a line in one chunk."""
+    """Quantiles of the flattened array, as a 1-d tensor of one chunk; `x` is real and has no empty chunks."""
     if not 0 < len(asked.fractions) <= MOST_QUANTILES:
         return _by_sorting(name, x, asked, x.size)
     k, sizes = len(asked.fractions), [math.prod(place) for place in itertools.product(*x.chunks)]
@@ -90,17 +90,17 @@ def quantiles(name: str, x: Tensor, asked: QuantileRequest) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class ChunkSamples(Operand):
-    """One element of each `every` of each chunk, wherever it lies among them; one line of all chunks."""
+    """Samples one random element of every `every` elements of each chunk."""
 
     every: int
     name: ClassVar[str] = "sample"
 
     def token(self) -> Hashable:
-        """The places depend on the chunk's number alone."""
+        """Identifies the operand by the sampling rate; positions depend on the chunk number only."""
         return ("sample", self.every)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand for each chunk."""
+        """Adds an operand per chunk, with its number as the argument."""
         (x,) = inputs
         kinds, which = chunk_classes(x.splits)
         programs = []
@@ -113,7 +113,7 @@ class ChunkSamples(Operand):
 
 
 def sample(out: Array, inputs: Sequence[Array], params: tuple[int], number: int) -> None:
-    """One element of each `every`, at a random place; `number` is the chunk's."""
+    """Samples one random element of every `every` elements; the chunk number is the seed."""
     (x,), (every,) = inputs, params
     first = np.arange(0, x.size, every)
     within = np.random.default_rng(number).integers(0, np.minimum(every, x.size - first))
@@ -121,7 +121,7 @@ def sample(out: Array, inputs: Sequence[Array], params: tuple[int], number: int)
 
 
 def candidate_ranges(samples: Array, fractions: tuple[float, ...], sigmas: float) -> Array:
-    """For each fraction the two values between which that quantile of what the samples were drawn from must lie."""
+    """Range (low, high) that contains each quantile with high probability, from samples; flat, shape (2 * k,)."""
     real = samples.dtype.kind == "f"
     line = np.sort(samples[~np.isnan(samples)] if real else samples)
     least, most = (-np.inf, np.inf) if real else (np.iinfo(line.dtype).min, np.iinfo(line.dtype).max)
@@ -137,17 +137,17 @@ def candidate_ranges(samples: Array, fractions: tuple[float, ...], sigmas: float
 
 @dataclass(frozen=True, eq=False)
 class RangeCounts(Operand):
-    """Of each chunk, as bytes: how many elements lie where with respect to each range, and those that lie within."""
+    """Counts each chunk's elements relative to each range and collects the elements within, as bytes."""
 
     ranges: int
     name: ClassVar[str] = "count_ranges"
 
     def token(self) -> Hashable:
-        """Equal inputs give equal bytes."""
+        """Identifies the operand by the number of ranges."""
         return ("count_ranges", self.ranges)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand for each chunk."""
+        """Adds an operand per chunk."""
         x, ranges = inputs
         kinds, which = chunk_classes(x.splits)
         bounds = ChunkType((2 * self.ranges,), x.dtype)
@@ -162,10 +162,10 @@ class RangeCounts(Operand):
 
 
 def count_ranges(out: None, inputs: Sequence[Array], params: tuple[()], arg: Any) -> Array:
-    """Numbers, then elements.
+    """Counts elements relative to ranges; returns the counts, then the elements within each range, as bytes.
 
-    The numbers are `int64`: elements that are no NaN; for each range those below its low end, those up to that, those
-    below its high end, those up to that. The elements are those between the ends of the first range, then of the next.
+    The counts are int64: elements that are not NaN; then for each range (low, high) the elements < low, <= low, < high
+    and <= high. The elements strictly between low and high follow range by range.
     """
     x, ranges = inputs
     line, bounds = x.reshape(-1), ranges.reshape(-1, 2)
@@ -190,17 +190,17 @@ def count_ranges(out: None, inputs: Sequence[Array], params: tuple[()], arg: Any
 
 @dataclass(frozen=True, eq=False)
 class RangeQuantiles(Operand):
-    """As bytes: whether the quantiles lie in their ranges, how many elements are no NaN, and the quantiles."""
+    """Computes quantiles from all counts; packs as bytes: whether all lie within the ranges, element count, values."""
 
     asked: QuantileRequest
     name: ClassVar[str] = "quantile"
 
     def token(self) -> Hashable:
-        """Equal inputs give equal bytes."""
+        """Identifies the operand by the request."""
         return ("quantile", self.asked)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand: what it reads is little."""
+        """Adds a single operand, since its inputs are small."""
         within, ranges = inputs
         bounds = ChunkType((2 * len(self.asked.fractions),), ranges.dtype)
         types = (*(ChunkType((-1,), _BYTES) for _ in within.ids), bounds)
@@ -210,7 +210,7 @@ class RangeQuantiles(Operand):
 
 
 def find_quantiles(out: Array, inputs: Sequence[Array], params: tuple[QuantileRequest], arg: Any) -> None:
-    """The quantiles from what the chunks told."""
+    """Finds the quantiles from the counts and elements of all chunks."""
     (asked,) = params
     *told, ranges = inputs
     bounds = ranges.reshape(-1, 2)
@@ -224,7 +224,7 @@ def find_quantiles(out: Array, inputs: Sequence[Array], params: tuple[QuantileRe
     starts = [0] * len(told)
     met = numbers > 0
     for k, (row, (low, high)) in enumerate(zip(counts, bounds)):
-        # where one value is both ends, those up to it are more than those below it, and nothing lies between
+        # if low == high, more elements are <= high than < high, and no element lies between
         lengths = [max(int(header[4 * k + 3] - header[4 * k + 2]), 0) for header in headers]
         line = np.concatenate([one[at : at + n] for one, at, n in zip(within, starts, lengths)])
         starts = [at + n for at, n in zip(starts, lengths)]
@@ -244,7 +244,7 @@ def find_quantiles(out: Array, inputs: Sequence[Array], params: tuple[QuantileRe
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SelectedQuantiles(Dynamic):
-    """What was found, once that is known; a sort where it was not."""
+    """Becomes the quantiles once they are known, or a sort if one lies outside its range."""
 
     called: str
     asked: QuantileRequest
@@ -256,11 +256,11 @@ class SelectedQuantiles(Dynamic):
         return self.called
 
     def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
-        """What was found."""
+        """Wants the result of `RangeQuantiles`."""
         return (), (0,)
 
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
-        """The values themselves, or the elements between which they lie, from all in order."""
+        """Becomes the values, or a sort of the whole array."""
         met, numbers = values[0][:16].view(np.int64).tolist()
         k = len(self.asked.fractions)
         size = math.prod(inputs[1].shape)
@@ -275,14 +275,14 @@ class SelectedQuantiles(Dynamic):
 
 
 def _by_sorting(name: str, x: Tensor, asked: QuantileRequest, numbers: int) -> Tensor:
-    """The quantiles of the first `numbers` elements in order."""
+    """Quantiles of the first `numbers` elements of the sorted array."""
     below, above, part = asked.positions(numbers)
     pairs = sort_long_axis(ravel(x))[np.concatenate([below, above, [numbers - 1]])].rechunk(-1)
     return blockwise(name, interpolate_pairs, [pairs], ((len(part),),), asked.dtype, (asked, tuple(part.tolist())))
 
 
 def interpolate_pairs(pairs: Array, asked: QuantileRequest, part: tuple[float, ...]) -> Array:
-    """The values between two elements each; the last of all says whether there is a NaN."""
+    """Interpolates between pairs of sorted elements; the last element of `pairs` is the maximum, or NaN."""
     k = len(part)
     if pairs.dtype.kind == "f" and np.isnan(pairs[-1]):
         return np.full(k, np.nan, asked.dtype)

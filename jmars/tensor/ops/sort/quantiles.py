@@ -1,4 +1,8 @@
-"""Medians, percentiles and quantiles."""
+"""Medians, percentiles and quantiles: `median`, `percentile`, `quantile` and their NaN-aware versions.
+
+The reduced axes are brought into a single chunk; quantiles of a long flattened array are selected without a sort
+(quantile_selection.py).
+"""
 
 from __future__ import annotations
 
@@ -23,9 +27,9 @@ Array = np.ndarray[Any, Any]
 
 
 def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any = None, **options: Any) -> Any:
-    """NumPy's function `name` of whole lines: of the axes `axis`, brought to the end and made one."""
+    """Applies NumPy's function `name` to the axes `axis`, which are merged and brought into a single chunk."""
     x = as_tensor(a)
-    few = not name.startswith("nan") or np.size(q) <= MOST_QUANTILES  # sorting does not tell how many are no NaN
+    few = not name.startswith("nan") or np.size(q) <= MOST_QUANTILES  # sorting does not count the elements beside NaN
     if exceeds_chunk(x, axis) and options.get("method", "linear") == "linear" and x.dtype.kind in "fiu" and few:
         value = _quantiles_of_all(name, x, q)
         if keepdims:
@@ -46,17 +50,17 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
 
 
 def _apply_to_lines(block: Array, kind: Any, called: str, q: Any, options: Any) -> Array:
-    """What the function gives for lines along the last axis, along a last axis of one element for each of `q`."""
+    """Calls NumPy's function along the last axis of a block; the results for all `q` form the new last axis."""
     function = getattr(np, called)
     if not isinstance(q, np.ndarray):
         value = np.asarray(function(block, *([] if q is None else [q]), axis=-1, keepdims=True, **options))
     else:
         value = np.moveaxis(np.asarray(function(block, q, axis=-1, **options)), 0, -1)
-    return value if kind is None else value.astype(kind, copy=False)  # lines of NaN alone may be narrower
+    return value if kind is None else value.astype(kind, copy=False)  # all-NaN slices may give a narrower dtype
 
 
 def _quantiles_of_all(name: str, x: Tensor, q: Any) -> Tensor:
-    """The median or quantiles of all elements, which are too many for one chunk."""
+    """Median or quantiles of the flattened array, for arrays too large for one chunk."""
     median = name.endswith("median")
     fractions = np.asarray(0.5 if median else np.true_divide(q, 100) if name.endswith("percentile") else q)
     asked = QuantileRequest(
@@ -72,18 +76,18 @@ def _quantiles_of_all(name: str, x: Tensor, q: Any) -> Tensor:
 
 @offers("median")
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    """`np.median`: the middle of each line along `axis`, of all elements where it is None."""
+    """`np.median`: median along axes, or of the flattened array."""
     return _reduce_lines("median", a, axis, keepdims, out)
 
 
 @offers("nanmedian")
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """`np.nanmedian`: the middle without NaN."""
+    """`np.nanmedian`: median without NaN."""
     return _reduce_lines("nanmedian", a, axis, bool(keepdims) if keepdims is not np._NoValue else False, out)
 
 
 def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, weights: Any) -> Any:
-    q = q.fetch() if isinstance(q, Tensor) else q  # a few numbers, and NumPy says what is wrong with them
+    q = q.fetch() if isinstance(q, Tensor) else q  # a few numbers, which NumPy checks
     q = q if isinstance(q, int | float) else np.asarray(q)
     keepdims = False if keepdims is np._NoValue else bool(keepdims)
     if weights is not None:
@@ -95,12 +99,12 @@ def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keep
 @offers("percentile")
 def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
                method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
-    """`np.percentile`: exact percentiles of each line along `axis`, of all elements where it is None.
+    """`np.percentile`: exact percentiles along axes, or of the flattened array.
 
     Raises
     ------
     ValueError
-        If a `q` lies outside 0 to 100 or there is no such `method`.
+        If a `q` lies outside 0 to 100 or `method` is unknown.
 
     Examples
     --------

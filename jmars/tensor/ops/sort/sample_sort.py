@@ -1,11 +1,10 @@
-"""A line of many chunks in order, with no process holding more than a few chunks: sorting by samples.
+"""Sample sort of a 1-d array of many chunks; no process holds more than a few chunks.
 
-Each chunk is sorted; samples of all chunks give values at which the line may be cut, several for each part of the
-result; how many elements of each sorted chunk lie below each of these is known when the first stage ends. In the second
-stage each chunk of the result is made from the pieces that hold its elements, and a few more at both ends: they are
-gathered from wherever the sorted chunks lie, sorted, and the ends are left out. So each element goes to disk once, and
-no chunk of the result waits for another. Used by order.py.
-Source: Shi, Schaeffer 1992 (parallel sorting by regular sampling); external merge sort with ranges instead of buffers.
+In the first stage chunks are sorted into runs; samples of all runs give splitters, several per output chunk, and every
+run counts the elements below each splitter. In the second stage an output chunk gathers the pieces of the runs that
+hold its elements, with some more at both ends, sorts them and drops the ends. So elements are spilled at most once, and
+output chunks do not wait for each other: an external merge sort with ranges instead of buffers.
+Source: Shi, Schaeffer 1992 (parallel sorting by regular sampling).
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from jmars.tensor.tensor_graph import TensorGraph
 __all__ = ["sort_long_axis"]
 
 Array = np.ndarray[Any, Any]
-FINE = 8  # values at which the line may be cut, for each part: what a part reads beside its own is about 1/8
-MOST_COUNTS = 2**18  # elements of all chunks below all cuts, about; where there are more chunks, cuts are fewer
+FINE = 8  # splitters per output chunk: it reads about 1/8 more than its own elements
+MOST_COUNTS = 2**18  # counts of all runs, about; with more chunks there are fewer splitters
 
 
 def sort_long_axis(x: Tensor) -> Tensor:
-    """The elements of a line in order, NaN last, cut as `x`; of equal elements none is told from another."""
+    """Sorts a 1-d array, NaN last, and keeps its chunks; not stable."""
     chunks = x.chunks
     filled = tuple(n for n in chunks[0] if n)
     if filled and filled != chunks[0]:  # an empty chunk has no samples
@@ -54,20 +53,20 @@ def _sorted(block: Array) -> Array:
 
 
 def _sample_run(run: Array, count: int) -> Array:
-    """Elements of a run at regular distances, some of them again where it is short."""
+    """Samples `count` elements of a run at regular distances; repeats elements of a short run."""
     found: Array = run[np.linspace(0, len(run) - 1, count).astype(np.intp)]
     return found
 
 
 def _splitters(samples: Array, parts: int) -> Array:
-    """The values between the parts."""
+    """Splitters between `parts` parts of about equal size."""
     ordered = np.sort(samples)
     found: Array = ordered[np.arange(1, parts) * len(ordered) // parts]
     return found
 
 
 def _count_below(run: Array, cuts: Array) -> Array:
-    """Elements of a run below each of the cuts, where equal elements are shared among cuts that are equal."""
+    """Number of elements of a run below each splitter; equal elements are divided among equal splitters."""
     low, high = np.searchsorted(run, cuts, "left"), np.searchsorted(run, cuts, "right")
     first = np.searchsorted(cuts, cuts, "left")
     count = np.searchsorted(cuts, cuts, "right") - first + 1
@@ -77,24 +76,24 @@ def _count_below(run: Array, cuts: Array) -> Array:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SampleSort(Dynamic):
-    """Runs in order and the elements of each below each cut; becomes their merge once these are known."""
+    """Becomes `MergeParts` once the counts below each splitter are known."""
 
     name: ClassVar[str] = "sort"
 
     def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
-        """How many elements of each run belong to each part."""
+        """Wants the counts of each run."""
         return (), (1,)
 
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
-        """The parts, cut as the runs were."""
+        """Becomes the merge, with the chunks of the runs."""
         runs = placeholders(inputs)[0]
         lengths = np.array(inputs[0].chunks[0], np.int64)
         below = np.asarray(values[1], np.int64).reshape(len(lengths), -1)
         edges = np.column_stack([np.zeros(len(lengths), np.int64), below, lengths])
-        total = edges.sum(axis=0)  # elements below each cut, ascending
+        total = edges.sum(axis=0)  # elements below each splitter, ascending
         ends = np.cumsum(lengths)
-        first = np.searchsorted(total, ends - lengths, "right") - 1  # the last cut that is not behind a part's begin
-        last = np.searchsorted(total, ends, "left")  # the first that is not before its end
+        first = np.searchsorted(total, ends - lengths, "right") - 1  # last splitter at or before a part's start
+        last = np.searchsorted(total, ends, "left")  # first splitter at or after its end
         op = MergeParts(
             edges[:, first].T.tobytes(),
             edges[:, last].T.tobytes(),
@@ -106,9 +105,10 @@ class SampleSort(Dynamic):
 
 @dataclass(frozen=True, eq=False)
 class MergeParts(Operand):
-    """Part j of the result: of elements [starts[j][i], stops[j][i]) of all runs i, in order, those behind `skip[j]`.
+    """Merges pieces of runs into output chunks.
 
-    `starts` and `stops` are the bytes of `int64` arrays of shape (parts, runs).
+    Output chunk j consists of the elements [starts[j][i], stops[j][i]) of all runs i, sorted, from number `skip[j]` on.
+    `starts` and `stops` are the bytes of int64 arrays of shape (output chunks, runs).
     """
 
     starts: bytes
@@ -117,16 +117,16 @@ class MergeParts(Operand):
     name: ClassVar[str] = "merge"
 
     def token(self) -> Hashable:
-        """Equal pieces of equal runs are equal."""
+        """Identifies the operand by the ranges that it merges."""
         return ("merge", self.starts, self.stops, self.skip)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One merge for each part, that reads a piece of each run."""
+        """Adds a merge per output chunk, which gathers a range of each run."""
         (runs,) = inputs
         kind = ChunkType((-1,), runs.dtype)
         parts, ids = len(self.skip), runs.ids.reshape(-1)
         starts, stops = (np.frombuffer(one, np.int64).reshape(parts, len(ids)) for one in (self.starts, self.stops))
-        most = int((stops - starts).sum(axis=1).max()) * runs.dtype.itemsize  # one size for all: parts share programs
+        most = int((stops - starts).sum(axis=1).max()) * runs.dtype.itemsize  # for all, to share programs
         merges = []
         for j, length in enumerate(output.chunks[0]):
             own = np.flatnonzero(stops[j] > starts[j])
@@ -139,7 +139,7 @@ class MergeParts(Operand):
 
 
 def merge_pieces(out: Array, inputs: Sequence[Array], params: tuple[()], arg: tuple[int, bytes]) -> None:
-    """Pieces of runs in one order, without what belongs to the parts before and behind."""
+    """Merges pieces of runs and copies the elements of this output chunk."""
     skip, bounds = arg
     pieces = np.frombuffer(bounds, np.int64).reshape(-1, 2)
     line = inputs[0]

@@ -1,6 +1,6 @@
-"""Sorting and what follows from it: positions in order, parts, medians, percentiles, along lines in one chunk each.
+"""Sorting: `sort`, `argsort`, `partition`, `lexsort`, along axes that are brought into a single chunk.
 
-What NumPy does to the flattened array (`axis=None`) is done to one chunk of all elements.
+Only `sort` of a long 1-d or flattened array keeps the chunks (sample_sort.py).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["argpartition", "argsort", "exceeds_chunk", "lexsort", "partition", "sort"]
 
 Array = np.ndarray[Any, Any]
-LONG = 2**24  # bytes of a line from which on all workers sort it, chunk by chunk
+LONG = 2**24  # bytes from which on an array is sorted chunk by chunk by all workers
 
 
 def _map_lines(name: str, function: Callable[..., Any], a: Any, axis: int | None, **kwargs: Any) -> Tensor:
-    """`function(block, axis=..., **kwargs)`, which keeps the shape."""
+    """Applies `function(block, axis=..., **kwargs)`, which keeps the shape, along one axis."""
     x = as_tensor(a)
     if axis is None:
         x, axis = ravel(x), 0
@@ -38,14 +38,14 @@ def _map_lines(name: str, function: Callable[..., Any], a: Any, axis: int | None
 
 
 def exceeds_chunk(x: Tensor, axis: int | None) -> bool:
-    """Whether a line, or all elements as one, should not be brought into one chunk."""
+    """Whether a 1-d or flattened array has several chunks and is too large for one chunk."""
     one = x.ndim == 1 and axis in (None, 0, -1) or axis is None
     return one and x.nbytes > min(LONG, chunk_bytes()) and math.prod(map(len, x.chunks)) > 1
 
 
 @offers("sort")
 def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
-    """`np.sort`: each line along `axis` in order; NaN comes last.
+    """`np.sort`: sorts along an axis; NaN comes last.
 
     Examples
     --------
@@ -56,35 +56,35 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
     x = as_tensor(a)
     check_sort_order(x, order)
     if exceeds_chunk(x, axis) and x.dtype.names is None:
-        np.sort(np.zeros(0), kind=kind, stable=stable)  # NumPy says what is wrong with them
+        np.sort(np.zeros(0), kind=kind, stable=stable)  # raises NumPy's errors
         return sort_long_axis(ravel(x))
     return _map_lines("sort", np.sort, x, axis, kind=kind, order=order, stable=stable)
 
 
 @offers("argsort")
 def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
-    """`np.argsort`: positions that would sort each line along `axis`."""
+    """`np.argsort`: positions that sort an array along an axis."""
     check_sort_order(as_tensor(a), order)
     return _map_lines("argsort", np.argsort, a, axis, kind=kind, order=order, stable=stable)
 
 
 @offers("partition")
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """`np.partition`: element `kth` where sorting would put it, smaller ones before."""
+    """`np.partition`: puts element `kth` at the sorted position, smaller elements before."""
     check_sort_order(as_tensor(a), order)
     return _map_lines("partition", np.partition, a, axis, kth=kth, kind=kind, order=order)
 
 
 @offers("argpartition")
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """`np.argpartition`: positions of what `partition` gives."""
+    """`np.argpartition`: positions that partition an array along an axis."""
     check_sort_order(as_tensor(a), order)
     return _map_lines("argpartition", np.argpartition, a, axis, kth=kth, kind=kind, order=order)
 
 
 @offers("sort_complex")
 def sort_complex(a: Any) -> Tensor:
-    """`np.sort_complex`: complex numbers by their real, then their imaginary part."""
+    """`np.sort_complex`: sorts by real part, then by imaginary part."""
     x = as_tensor(a)
     kind = np.sort_complex(np.zeros(1, x.dtype)).dtype
     return map_along("sort_complex", np.sort_complex, x, [x.ndim - 1], dtype=kind)
@@ -92,7 +92,7 @@ def sort_complex(a: Any) -> Tensor:
 
 @offers("lexsort")
 def lexsort(keys: Any, axis: int = -1) -> Tensor:
-    """`np.lexsort`: positions that sort lines by several keys, the last one first."""
+    """`np.lexsort`: positions that sort by several keys along an axis; the last key is the primary key."""
     rows = [as_tensor(x) for x in (keys if isinstance(keys, tuple | list) else list(as_tensor(keys)))]
     if not rows:
         raise TypeError("need sequence of keys with len > 0 in lexsort")

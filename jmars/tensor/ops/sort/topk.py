@@ -1,6 +1,6 @@
-"""`topk`: the largest or smallest elements of each line, first of each chunk, then of what these gave.
+"""`topk`: the largest or smallest elements along an axis, per chunk first, then of these results.
 
-Source: dask.array.topk (2025), arguments and order.
+Source: `dask.array.topk` (2025), arguments and order.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ Array = np.ndarray[Any, Any]
 
 @offers("topk")
 def topk(a: Any, k: int, axis: int = -1) -> Tensor:
-    """The `k` largest of each line of an axis, in falling order.
+    """Returns the `k` largest elements along an axis, in descending order.
 
     Parameters
     ----------
     a
-        Any array; NaN counts as larger than all else, as where it is sorted.
+        Any array; NaN counts as the largest value, as in sorting.
     k
-        How many; a negative one asks for the -k smallest, in rising order. Lines that are shorter are given whole.
+        Number of elements; -k asks for the k smallest in ascending order. A shorter axis is returned completely.
     axis
-        Along which.
+        The axis.
 
     Examples
     --------
     >>> topk([3, 1, 4, 1, 5, 9], 2).fetch().tolist(), topk([3, 1, 4, 1, 5, 9], -2).fetch().tolist()
     ([9, 5], [1, 1])
 
-    Source: dask.array.topk.
+    Source: `dask.array.topk`.
     """
     x, k = as_tensor(a), operator.index(k)
     axis = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
@@ -48,13 +48,13 @@ def topk(a: Any, k: int, axis: int = -1) -> Tensor:
 
 
 def _largest(x: Tensor, k: int, axis: int) -> Tensor:
-    """Those of each chunk."""
+    """Takes the largest elements of each chunk."""
     cut = tuple(tuple(min(n, abs(k)) for n in lengths) if i == axis else lengths for i, lengths in enumerate(x.chunks))
     return blockwise("topk", largest_elements, [x], cut, x.dtype, (k, axis))
 
 
 def largest_elements(block: Array, k: int, axis: int) -> Array:
-    """The `k` largest of each line of a block, in falling order; the -k smallest in rising order."""
+    """Takes the `k` largest elements of a block along an axis, descending; for negative `k` the smallest, ascending."""
     n = min(abs(k), block.shape[axis])
     if 0 < n < block.shape[axis]:
         block = np.partition(block, -n if k > 0 else n - 1, axis)

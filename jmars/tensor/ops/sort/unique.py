@@ -1,7 +1,7 @@
-"""`np.unique`: the different elements of each chunk, joined by a tree; how many they are only the values tell.
+"""`np.unique` and set operations: distinct elements per chunk, merged by a tree; their number is an unknown length.
 
-A chunk of the tree holds different elements in order, with where each comes first and how often it comes, packed as
-bytes. The results are one chunk each: what is different must fit into one worker's memory.
+A chunk of the tree packs sorted distinct elements, first positions and counts as bytes. Results have a single chunk, so
+the distinct elements must fit into the memory of a worker.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _BYTES = np.dtype(np.uint8)
 
 @cache
 def _is_shaped() -> bool:
-    """Whether this NumPy gives the inverse the array's shape."""
+    """Whether this NumPy version returns the inverse in the shape of the array."""
     return np.unique(np.zeros((1, 1)), return_inverse=True)[1].ndim == 2
 
 
 @cache
 def _has_one_nat() -> bool:
-    """Whether this NumPy (2.3) takes NaT for a number that equals itself."""
+    """Whether this NumPy version, as 2.3, treats NaT as equal to itself."""
     return np.unique(np.array(["NaT"] * 2, "M8[s]"), equal_nan=False).size == 1
 
 
@@ -58,7 +58,7 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """`np.unique`: different elements in order, and on demand where each comes first, which one each is, how often.
+    """`np.unique`: sorted distinct elements; on request with first positions, inverse and counts.
 
     Examples
     --------
@@ -98,13 +98,13 @@ def _one_chunk(origin: Origin, dtype: np.dtype[Any]) -> Any:
 
 @offers("union1d")
 def union1d(ar1: Any, ar2: Any) -> Any:
-    """`np.union1d`: what is in either array, in order, once."""
+    """`np.union1d`: sorted distinct elements of both arrays."""
     return call("unique", call("concatenate", [call("ravel", as_tensor(ar1)), call("ravel", as_tensor(ar2))]))
 
 
 @offers("intersect1d")
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """`np.intersect1d`: what is in both arrays, in order, once."""
+    """`np.intersect1d`: sorted distinct elements that occur in both arrays."""
     x, y = as_tensor(ar1), as_tensor(ar2)
     dtype = np.result_type(x.dtype, y.dtype)
     if not return_indices:
@@ -118,14 +118,14 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 @offers("setdiff1d")
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """`np.setdiff1d`: what is in the first array and not in the second, once; in order unless `assume_unique`."""
+    """`np.setdiff1d`: distinct elements of the first array that the second lacks, sorted unless `assume_unique`."""
     values = call("ravel", as_tensor(ar1)) if assume_unique else call("unique", as_tensor(ar1))
     return values[call("isin", values, as_tensor(ar2), invert=True)]
 
 
 @offers("setxor1d")
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """`np.setxor1d`: what is in one of the two arrays only, in order."""
+    """`np.setxor1d`: sorted distinct elements that are not common to both arrays."""
     parts = [call("unique", as_tensor(one)) for one in (ar1, ar2)]
     values, counts = call("unique", call("concatenate", parts), return_counts=True)
     return values[counts == 1]
@@ -157,19 +157,19 @@ def unique_all(x: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class UniqueElements(Operand):
-    """Different elements with their positions and counts, as bytes in one chunk."""
+    """Finds distinct elements by a tree; packs elements, first positions and counts as bytes in a single chunk."""
 
-    fields: tuple[bool, ...]  # whether there are values, positions, counts
+    fields: tuple[bool, ...]  # whether elements, positions, counts are packed
     equal_nan: bool
     combine_size: int
     name: ClassVar[str] = "unique"
 
     def token(self) -> Hashable:
-        """Equal inputs have equal elements."""
+        """Identifies the operand by fields, treatment of NaN and tree."""
         return ("unique", self.fields, self.equal_nan, self.combine_size)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand for each chunk, then a tree that joins them."""
+        """Adds an operand per chunk, then a tree that merges the results."""
         (x,) = inputs
         kinds, which = chunk_classes([[length_kind(n) for n in axis] for axis in x.splits])
         shape = tuple(map(sum, x.splits)) if self.fields[1] else ()
@@ -199,7 +199,7 @@ class UniqueElements(Operand):
 
 @dataclass(frozen=True, eq=False)
 class UniqueField(Operand):
-    """One part of what is packed."""
+    """Unpacks a field of `UniqueElements`: elements (0), first positions (1) or counts (2)."""
 
     number: int
     fields: tuple[bool, ...]
@@ -207,11 +207,11 @@ class UniqueField(Operand):
     name: ClassVar[str] = "unique"
 
     def token(self) -> Hashable:
-        """Equal parts of equal bytes are equal."""
+        """Identifies the operand by its field."""
         return ("unique field", self.number, self.fields, self.dtype)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand."""
+        """Adds a single operand."""
         chunk = ChunkType((-1,), _BYTES)
         out = chunk_type([length_kind(n) for n in output.chunks[0]], output.dtype)
         step = Call(field, (self.number, self.fields, self.dtype), (0,), out)
@@ -220,16 +220,16 @@ class UniqueField(Operand):
 
 @dataclass(frozen=True, eq=False)
 class UniqueInverse(Operand):
-    """For each element of the first input its place among those of the second, which is one chunk."""
+    """Position of each element of the first input among the distinct elements, the second input."""
 
     name: ClassVar[str] = "unique"
 
     def token(self) -> Hashable:
-        """Equal inputs give equal places."""
+        """Identifies the operand by its kind alone."""
         return ("unique inverse",)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand for each chunk."""
+        """Adds an operand per chunk."""
         x, values = inputs
         kinds, which = chunk_classes(x.splits)
         known = chunk_type([length_kind(n) for n in values.splits[0]], values.dtype)
@@ -249,13 +249,13 @@ class UniqueInverse(Operand):
 
 
 def _pack(parts: Sequence[Array | None]) -> Array:
-    """Arrays of one length as bytes, their length first."""
+    """Packs arrays of equal length as bytes, the length first."""
     there = [np.ascontiguousarray(part) for part in parts if part is not None]
     return np.frombuffer(b"".join([np.int64(len(there[0])).tobytes(), *(part.tobytes() for part in there)]), _BYTES)
 
 
 def _unpack(packed: Array, fields: Sequence[bool], dtype: np.dtype[Any]) -> list[Array | None]:
-    """What was packed: elements, positions, counts; None for those that are not there."""
+    """Unpacks elements, positions and counts; None for missing fields."""
     blob = packed.tobytes()
     n = int(np.frombuffer(blob, np.int64, 1)[0])
     found: list[Array | None] = []
@@ -269,7 +269,7 @@ def _unpack(packed: Array, fields: Sequence[bool], dtype: np.dtype[Any]) -> list
 def find_unique(
     out: Any, inputs: Sequence[Array], params: tuple[tuple[int, ...], tuple[bool, ...], bool], arg: Any
 ) -> Array:
-    """Different elements of a chunk, which begins at `arg` of an array of shape `params[0]`."""
+    """Finds the distinct elements of a chunk that begins at index `arg` of an array of shape `params[0]`."""
     shape, (_, index, counts), equal_nan = params
     (x,) = inputs
     values, first, count = np.unique(x.reshape(-1), True, False, True, equal_nan=equal_nan)
@@ -282,7 +282,7 @@ def find_unique(
 def join_unique(
     out: Any, inputs: Sequence[Array], params: tuple[np.dtype[Any], tuple[bool, ...], bool], arg: Any
 ) -> Array:
-    """Different elements of several chunks."""
+    """Merges the distinct elements of several chunks."""
     dtype, fields, equal_nan = params
     parts = [_unpack(one, fields, dtype) for one in inputs]
     values, firsts, counts = (
@@ -305,7 +305,7 @@ def join_unique(
 def field(
     out: Array | None, inputs: Sequence[Array], params: tuple[int, tuple[bool, ...], np.dtype[Any]], arg: Any
 ) -> Array:
-    """One part of what is packed."""
+    """Unpacks a field."""
     number, fields, dtype = params
     found = _unpack(inputs[0], fields, dtype)[number]
     assert found is not None
@@ -315,7 +315,7 @@ def field(
 
 
 def find_positions(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
-    """Where each element stands among different ones in order; NaN is the last of them."""
+    """Looks up the position of each element among sorted distinct elements; NaN is the last."""
     x, values = inputs
     out[...] = np.searchsorted(values, x.reshape(-1)).reshape(x.shape)
     if x.dtype.kind in "fcmM":
@@ -325,7 +325,7 @@ def find_positions(out: Array, inputs: Sequence[Array], params: tuple[()], arg: 
 @offers("isin")
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
          kind: Any = None) -> Tensor:  # fmt: skip
-    """`np.isin`: whether each element is among others, which are one chunk and go to every chunk of `element`."""
+    """`np.isin`: tests each element for membership in `test_elements`, which is brought into a single chunk."""
     x, others = as_tensor(element), ravel(test_elements).rechunk(-1)
     return blockwise("isin", _isin, [x, others], x.chunks, bool, (bool(invert), kind))
 

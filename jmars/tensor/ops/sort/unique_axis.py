@@ -1,6 +1,6 @@
-"""`np.unique` with `axis=`: the different lines of an array, which is brought into one chunk for that.
+"""`np.unique` with `axis=`: distinct slices along an axis; the array is brought into a single chunk.
 
-How many there are only the values tell. Used by unique.py.
+The number of distinct slices is an unknown length.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _BYTES = np.dtype(np.uint8)
 
 
 def unique_slices(x: Tensor, axis: int, index: bool, inverse: bool, counts: bool, *, equal_nan: bool) -> Any:
-    """Different lines along `axis` in order, and on demand where each comes first, which one each is, how often."""
+    """Distinct slices along `axis`, sorted; on request with first positions, inverse and counts."""
     axis = normal_axis(axis, x.ndim)
     wanted = (True, bool(index), bool(inverse), bool(counts))
-    if not x.size:  # no value matters
+    if not x.size:  # the result depends on the shape only
         found: Any = np.unique(np.empty(x.shape, x.dtype), *wanted[1:], axis=axis, equal_nan=equal_nan)  # type: ignore[call-overload]
         return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
     lines = moveaxis(x, axis, 0)
@@ -57,24 +57,24 @@ def unique_slices(x: Tensor, axis: int, index: bool, inverse: bool, counts: bool
 
 
 def _open() -> Any:
-    """Shape, dtype and chunks of bytes whose number nobody knows."""
+    """Shape, dtype and chunks of a 1-d array of bytes of unknown length."""
     origin = Origin.of(new_group())
     return (origin.whole,), _BYTES, (origin.axis([None]),)
 
 
 @dataclass(frozen=True, eq=False)
 class UniqueSlices(Operand):
-    """Different lines along the first axis, their first places, every line's number and counts, as bytes."""
+    """Finds distinct slices along the first axis; packs slices, first positions, inverse and counts as bytes."""
 
     equal_nan: bool
     name: ClassVar[str] = "unique"
 
     def token(self) -> Hashable:
-        """Equal inputs have equal lines."""
+        """Identifies the operand by its treatment of NaN."""
         return ("unique lines", self.equal_nan)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand."""
+        """Adds a single operand."""
         (x,) = inputs
         chunk = ChunkType(tuple(n for (n,) in x.splits), x.dtype)
         most = 8 + chunk.nbytes + 24 * chunk.shape[0]
@@ -84,19 +84,19 @@ class UniqueSlices(Operand):
 
 @dataclass(frozen=True, eq=False)
 class UniqueSlicesField(Operand):
-    """One part of what is packed: lines, first places, every line's number, counts."""
+    """Unpacks a field of `UniqueSlices`: slices (0), first positions (1), inverse (2) or counts (3)."""
 
     number: int
-    shape: tuple[int, ...]  # of all lines
+    shape: tuple[int, ...]  # of the input
     dtype: np.dtype[Any]
     name: ClassVar[str] = "unique"
 
     def token(self) -> Hashable:
-        """Equal parts of equal bytes are equal."""
+        """Identifies the operand by its field."""
         return ("unique lines part", self.number, self.shape, self.dtype)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One operand."""
+        """Adds a single operand."""
         out = chunk_type([length_kind(cut[0]) for cut in output.chunks], output.dtype)
         step = Call(unpack_slices_field, (self.number, self.shape, self.dtype), (0,), out)
         made = builder.add(single(self.name, (ChunkType((-1,), _BYTES),), step), inputs[0].ids.tolist())
@@ -107,7 +107,7 @@ class UniqueSlicesField(Operand):
 
 
 def find_unique_slices(out: Any, inputs: Sequence[Array], params: tuple[bool], arg: Any) -> Array:
-    """The different lines of a chunk, packed."""
+    """Finds the distinct slices of a chunk and packs all fields."""
     values, first, which, count = np.unique(inputs[0], True, True, True, axis=0, equal_nan=params[0])
     parts = [np.int64(len(values)), *map(np.ascontiguousarray, (values, first, which, count))]
     return np.frombuffer(b"".join(part.tobytes() for part in parts), _BYTES)
@@ -116,7 +116,7 @@ def find_unique_slices(out: Any, inputs: Sequence[Array], params: tuple[bool], a
 def unpack_slices_field(
     out: Array | None, inputs: Sequence[Array], params: tuple[int, tuple[int, ...], np.dtype[Any]], arg: Any
 ) -> Array:
-    """One part of what is packed."""
+    """Unpacks a field."""
     number, (lines, *rest), dtype = params
     blob = inputs[0].tobytes()
     n = int(np.frombuffer(blob, np.int64, 1)[0])

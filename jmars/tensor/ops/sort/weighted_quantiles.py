@@ -1,4 +1,4 @@
-"""Percentiles in which some elements count more than others, along lines in one chunk each. Used by order.py."""
+"""Weighted quantiles along axes that are brought into a single chunk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def reduced_axes_last(x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
-    """`x` with the axes `axis` brought to the end and made one; the other axes, and these, as they stood."""
+    """Merges the axes `axis` into a last axis; returns the tensor, the kept axes and the merged axes."""
     axes = tuple(range(x.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     rest = tuple(i for i in range(x.ndim) if i not in axes)
     lines = x.transpose((*rest, *axes))
@@ -36,8 +36,8 @@ def weighted_quantiles(name: str, a: Any, q: Any, axis: Any, method: str, keepdi
     Raises
     ------
     ValueError, TypeError
-        As NumPy: for another method than "inverted_cdf", and weights of another shape; for negative weights, and lines
-        whose weights are all 0, when it is computed.
+        As NumPy: at once for methods other than "inverted_cdf" and weights of a wrong shape; when it is computed for
+        negative weights and for slices whose weights are all 0.
     """
     x, given = as_tensor(a), as_tensor(weights)
     probe = np.ones(1, x.dtype)
@@ -58,7 +58,7 @@ def weighted_quantiles(name: str, a: Any, q: Any, axis: Any, method: str, keepdi
 
 
 def _of_lines(block: Array, weights: Array, called: str, q: Any, method: str) -> Array:
-    """What the function gives for lines along the last axis, along a last axis of one element for each of `q`."""
+    """Calls NumPy's function along the last axis of a block; the results for all `q` form the new last axis."""
     if not isinstance(q, tuple):
         return np.expand_dims(getattr(np, called)(block, q, axis=-1, method=method, weights=weights), -1)
     several = np.array(q[0], q[1])
