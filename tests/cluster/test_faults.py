@@ -199,6 +199,7 @@ def test_an_error_of_our_own_in_the_control_process_ends_the_cluster_with_the_re
         _wait_until_gone(pids, 2)
 
 
+@pytest.mark.alone
 def test_closing_does_not_wait_for_what_is_still_prepared():
     with Cluster(n_workers=1) as cluster:
         node = numbers(3)

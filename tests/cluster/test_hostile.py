@@ -91,6 +91,7 @@ def test_a_function_that_pickles_only_once_fails_alone():
         assert cluster.info()["memory"]["chunks"] == 50
 
 
+@pytest.mark.alone
 def test_a_job_that_is_being_prepared_is_cancelled_at_once():
     with Cluster(n_workers=1) as cluster:
         node = numbers(3)

@@ -61,6 +61,7 @@ def test_nothing_is_missing_here(kernel):
     assert kernel.run("print(kernel_access.missing())") == "[]"
 
 
+@pytest.mark.alone
 def test_the_control_channel_answers_while_a_cell_blocks(kernel):
     cell = kernel.send("wait(pump=False)")
     kernel.printed("waiting")

@@ -136,6 +136,7 @@ def test_cancel_from_another_thread_ends_the_cell_and_the_next_one_runs(notebook
     assert float(notebook(f"%%jmars {FLAGS}\nnp.ones(4).sum()")) == 4
 
 
+@pytest.mark.alone
 def test_background_returns_at_once_and_the_values_come(notebook):
     begun = time.monotonic()
     ran = notebook.run(SLOW.replace("-o job", "-b -o job").replace("200", "20"))

@@ -74,6 +74,7 @@ def test_the_view_moves_and_a_static_picture_replaces_it(kernel):
     assert kernel.run("float(x.sum())") == "10.0"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("way", ["control", "comm"])
 def test_cancel_while_the_cell_blocks_ends_it_and_the_next_cell_runs(kernel, way):
     cell = kernel.send(slow())
@@ -132,6 +133,7 @@ def test_to_background_gives_the_prompt_back_and_the_job_goes_on(kernel):
     assert "succeeded" in kernel.run("print(job.state)").splitlines()  # that line may come here, too
 
 
+@pytest.mark.alone
 def test_a_background_cell_returns_at_once(kernel):
     begun = time.monotonic()
     kernel.run(slow("-b", chunks=20))
