@@ -1,28 +1,28 @@
-"""Expressions compiled: what an operand does to its chunks, as data and as code.
+"""Compiles expressions: the work of an operand on its chunks, as data and as code.
 
 In reading order:
 
 - expression.py: an elementwise expression as typed nodes
-- reducers.py: how many elements become one, in steps
+- reducers.py: reducers of a tree reduction: sums, extremes, moments, positions
 - dtypes.py: dtypes that a chunk may have
 - program.py: `Program`, `ChunkType`, the steps
-- fusing.py: several programs as one
-- unsized.py: chunks whose size is known only when they are there
-- blocks.py: cutting a chunk into blocks that fit the cache
-- scratch.py: block buffers of one thread
+- fusing.py: fuses several programs
+- unsized.py: chunks of unknown size
+- blocks.py: cuts a chunk into blocks that fit the cache
+- scratch.py: block buffers of a thread
 - numpy_backend.py: expressions as generated NumPy calls
-- numexpr_backend.py: expressions as numexpr programs, where those equal NumPy
-- code.py: LLVM's language, written by operators
+- numexpr_backend.py: expressions as numexpr programs, where numexpr equals NumPy
+- code.py: writes LLVM assembly by Python operators
 - formulas.py: sin, cos, exp, log, ... without branches, for `jit="fast"`
-- operations.py: what each NumPy operation is in LLVM's language
+- operations.py: NumPy's operations in LLVM assembly
 - routines.py: loops around an expression, sums in NumPy's order
-- machine_code.py: such text compiled for this machine, and loaded
+- machine_code.py: compiles LLVM assembly for this machine and loads the result
 - reduction_kernel.py: leaves and combines of a tree reduction
-- pipeline.py: generator, expression and reduction in one pass over blocks
-- native_pipeline.py: the same by machine code
-- worth.py: which programs are worth machine code
-- compile.py: `compile_program`, the door of this floor
-- executable.py: one operand as a document that runs apart from any cluster
+- pipeline.py: generator, expression and reduction in a single pass over blocks
+- native_pipeline.py: the same pass by machine code
+- worth.py: chooses the programs that machine code makes faster
+- compile.py: `compile_program`, the entry point of this folder
+- executable.py: an operand as a document that runs apart from any cluster
 """
 
 from jmars.kernels.compile import Kernel, compile_program, take_member

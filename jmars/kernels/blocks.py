@@ -1,7 +1,7 @@
-"""Cutting a chunk into blocks that fit the second-level cache. Used by the kernels that run block by block.
+"""Cuts a chunk into blocks that fit the second-level cache.
 
-Axes on which every operand is either whole or broadcast in the same way are first joined, so that arrays of one shape
-become one long axis. Blocks cover the chunk in C order without gaps.
+Neighbouring axes on which every input is whole, or broadcast in the same way, are joined first, so that arrays of equal
+shape become a single long axis. Blocks cover the chunk in C order without gaps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Blocks:
 
     @classmethod
     def of(cls, shape: tuple[int, ...], operands: Sequence[tuple[int, ...]]) -> Blocks:
-        """Join the axes of `shape` that all `operands` (broadcastable to it) treat alike."""
+        """Join the axes of `shape` that all `operands` (broadcastable to `shape`) treat alike."""
         full = [(1,) * (len(shape) - len(operand)) + operand for operand in operands]
         groups: list[list[int]] = []
         pattern: list[bool] | None = None
@@ -56,7 +56,7 @@ class Blocks:
         )
 
     def cut(self, block_size: int = BLOCK_SIZE) -> Iterator[tuple[int, tuple[int, ...], Index, list[Index]]]:
-        """(start in C order, shape, index in the whole, index in each operand) of each block.
+        """Yield (start in C order, shape, index in the whole, index in each input) for all blocks.
 
         A block has at most `block_size` elements. Leading axes are indexed by numbers and vanish from the block.
         """
@@ -76,7 +76,7 @@ class Blocks:
                 start += (high - low) * row
 
     def cut_axis(self, block_size: int) -> int:
-        """The axis that is cut: axes before it are taken one by one, axes after it whole."""
+        """The axis that is cut: earlier axes are iterated index by index, later axes stay whole."""
         axis = 0
         while axis < len(self.shape) - 1 and math.prod(self.shape[axis + 1 :]) > block_size:
             axis += 1

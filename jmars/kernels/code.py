@@ -1,8 +1,8 @@
-"""Text of LLVM's language, written by operators: a `Value` is so many lanes of one type, and `a * b` writes a line.
+"""Writes LLVM assembly by Python operators: a `Value` is a vector of lanes, and `a * b` writes an instruction.
 
-What is written is exact: no reordering, no contraction but where `fma` says so, so every operation rounds as NumPy's.
-Used by formulas.py and machine_code.py.
-Source: LLVM Language Reference, "Instruction Reference" and "Vector Type"; no text of a user's is ever written.
+The code is exact: no reordering, and contraction only by `fma`, so that every operation rounds as NumPy's does. No text
+of a user ever enters the code.
+Source: LLVM Language Reference (llvm.org/docs/LangRef.html), "Instruction Reference" and "Vector Type".
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _BITS = {"double": "i64", "float": "i32"}
 
 
 def kind_of(dtype: np.dtype[Any]) -> str | None:
-    """LLVM's type for one element, or None where there is none that computes as NumPy does."""
+    """LLVM's type for an element, or None where no type computes as NumPy does."""
     return _KINDS.get(dtype.str[1:]) if dtype.isnative else None
 
 
 class Code:
-    """Lines of one function over `lanes` elements at a time."""
+    """Instructions of a function that computes `lanes` elements at a time."""
 
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes
@@ -39,7 +39,7 @@ class Code:
         return f"<{self.lanes} x {kind}>"
 
     def write(self, text: str, kind: str) -> Value:
-        """One line that gives a value; what was written before is not written again."""
+        """Append an instruction that gives a value; an equal instruction is written only once."""
         known = self._known.get((text, kind))
         if known is None:
             known = self._known[text, kind] = Value(self, f"%v{len(self._known)}", kind)
@@ -57,7 +57,7 @@ class Code:
         return Value(self, f"<{', '.join([f'{kind} {one}'] * self.lanes)}>", kind)
 
     def call(self, name: str, *args: Value) -> Value:
-        """One of LLVM's functions on vectors, `name` without its types; it gives what its first argument is."""
+        """Call an LLVM function on vectors: `name` without types; the result has the type of the first argument."""
         kind, kinds = args[0].kind, [arg.kind for arg in args]
         short = {"double": "f64", "float": "f32"}
         full = f"@llvm.{name}.v{self.lanes}{short.get(kind, kind)}"
@@ -76,13 +76,13 @@ class Code:
         return self.write(f"select {condition.typed}, {a.typed}, {a.like(b).typed}", a.kind)
 
     def convert(self, how: str, value: Value, kind: str) -> Value:
-        """One of LLVM's conversions."""
+        """Convert a value by an LLVM conversion instruction."""
         return self.write(f"{how} {value.typed} to {self.type(kind)}", kind)
 
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """Lanes of one type; arithmetic on numbers of Python's makes constants of them."""
+    """A vector of lanes; arithmetic with a Python number makes a constant of the number."""
 
     code: Code
     name: str
@@ -90,12 +90,12 @@ class Value:
 
     @property
     def typed(self) -> str:
-        """As an operand with its type."""
+        """The value with its type, as instructions spell an operand."""
         return f"{self.code.type(self.kind)} {self.name}"
 
     @property
     def is_float(self) -> bool:
-        """Whether it is floating point."""
+        """Whether the lanes are floating point."""
         return self.kind in _BITS
 
     def like(self, other: Value | float) -> Value:
@@ -103,11 +103,11 @@ class Value:
         return other if isinstance(other, Value) else self.code.constant(other, self.kind)
 
     def then(self, how: str, other: Value | float) -> Value:
-        """One of LLVM's instructions of two operands of one type."""
+        """Append an LLVM instruction of two operands of equal type."""
         return self.code.write(f"{how} {self.typed}, {self.like(other).name}", self.kind)
 
     def is_(self, how: str, other: Value | float) -> Value:
-        """A comparison, by LLVM's name of it."""
+        """Compare lane by lane, by LLVM's name of the comparison."""
         instruction = "fcmp" if self.is_float else "icmp"
         return self.code.write(f"{instruction} {how} {self.typed}, {self.like(other).name}", "i1")
 

@@ -1,8 +1,8 @@
-"""Programs made runnable: `compile_program` gives the kernel that an executor calls for each operand.
+"""Compiles programs to kernels: `compile_program` gives the function that an executor calls for each operand.
 
-A kernel writes `out` in place, asks `stop()` between blocks, and leaves floating point warnings to whoever calls it (an
+A kernel writes `out` in place, asks `stop()` between blocks, and leaves floating point warnings to its caller (an
 executor sets `np.seterr(all="ignore")` once). Elementwise parts run block by block in cache, a reduction right behind
-them. Used by worker executors and by tests.
+them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _MEMBER = "_jmars_member"
 
 
 class Kernel(Protocol):
-    """A program made runnable. A plain function with two attributes, so that calling costs what calling costs."""
+    """A compiled program: a plain function with two attributes, so that a call costs no more than a function call."""
 
     backend: str  # "llvm", "numexpr", "numpy", "numpy-blocked" or "function"
     text: str  # the expression, for the view
 
     def __call__(self, out: Any, inputs: Sequence[Array], args: Sequence[Any] = (), stop: Stop = None) -> Any:
-        """Write the output chunk; where its size is not known, return it.
+        """Write the output chunk; return the chunk if its size is unknown.
 
         Parameters
         ----------
@@ -59,7 +59,7 @@ class Kernel(Protocol):
 
 @lru_cache(maxsize=4096)
 def compile_program(program: Program, backend: str = "auto") -> Kernel:
-    """The kernel of a program; the same object for equal programs of one process, safe to call from several threads.
+    """Compile a program; equal programs of a process share a kernel, which several threads may call.
 
     Parameters
     ----------
@@ -100,22 +100,22 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
 
 
 def _own_copy(run: Run) -> FunctionType:
-    """A function object that carries attributes of its own: generated functions are shared by programs."""
+    """Copy a function object so that it can carry attributes: programs share generated functions."""
     assert isinstance(run, FunctionType)
     return FunctionType(run.__code__, run.__globals__, run.__name__, run.__defaults__, run.__closure__)
 
 
 def _reshaped(steps: Sequence[Step], first: int) -> dict[int, int]:
-    """Values that are others in another shape, and which."""
+    """Map each value that only reshapes another value to the reshaped value."""
     return {first + k: step.inputs[0] for k, step in enumerate(steps) if isinstance(step, Call) and step.reshapes}
 
 
 def _in_sequence(
     parts: list[tuple[Run, int, tuple[int, ...]]], members: list[int], types: list[ChunkType], reshaped: dict[int, int]
 ) -> Run:
-    """Regions one after the other; what stands between some lives until the last of them has read it.
+    """Run regions in order; a value between regions lives until its last reader has run.
 
-    What is only another shape of something is a view of that; where the output is, its memory takes that something.
+    A reshaped value is a view; if the output reshapes a value, that value is computed in the output's memory.
     """
     last = parts[-1][1]
     in_out = reshaped.get(last) if reshaped.get(last) in [number for _, number, _ in parts] else None
@@ -148,13 +148,13 @@ def _in_sequence(
 
 
 def _note_member(error: BaseException, member: int) -> None:
-    """Note on an exception which of the fused operands raised it; `take_member` reads that."""
+    """Note on an exception the number of the fused operand that raised it; `take_member` reads the note."""
     with suppress(Exception):  # an exception of the user's may forbid it
         error.__dict__[_MEMBER] = member
 
 
 def take_member(error: BaseException) -> int:
-    """Which of the fused operands, by number, raised an exception; -1 where that is not known. It is noted no more."""
+    """Number of the fused operand that raised an exception, -1 if unknown; removes the note."""
     try:
         member = error.__dict__.pop(_MEMBER, -1)
     except Exception:
@@ -163,7 +163,7 @@ def take_member(error: BaseException) -> int:
 
 
 def _compile_region(program: Program, region: Region, types: list[ChunkType], backend: str) -> tuple[Run, str]:
-    """What runs a region, and the name of the back end."""
+    """Compile a region; returns its function and the name of the back end."""
     steps, first = program.steps, len(program.inputs)
     middle = steps[region.middle] if region.middle is not None else None
     tail = steps[region.tail] if region.tail is not None else None
@@ -202,7 +202,7 @@ def _compile_region(program: Program, region: Region, types: list[ChunkType], ba
 
 
 def _argument(program: Program, number: int | None) -> int:
-    """Which of the operand's arguments a step takes; -1 for none."""
+    """Place of a step's argument among the operand's arguments; -1 for a step without argument."""
     if number is None or not program.steps[number].takes_args:
         return -1
     return sum(step.takes_args for step in program.steps[:number])

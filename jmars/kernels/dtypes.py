@@ -1,8 +1,8 @@
-"""Dtypes that a chunk may have: elements are plain bytes of a fixed length, which any process may read.
+"""Refuses dtypes that a chunk cannot have: elements must be plain bytes of a fixed length, readable by any process.
 
-An element that is a pointer (a Python object, text of variable length) means an address of the process that wrote it;
-another process that follows it ends by a segmentation fault. Constructors of tensors (`TensorData`) and of chunk types
-(`ChunkType`) ask here, and so do executors and clients before they map a chunk of shared memory as an array.
+A pointer (a Python object, text of variable length) is an address of the process that wrote the element; another
+process that follows the address ends by a segmentation fault. Constructors of tensors (`TensorData`) and of chunk types
+(`ChunkType`) check here, and so do executors and clients before they map a chunk of shared memory as an array.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def refuse_pointers(dtype: np.dtype[Any], where: str = "") -> None:
 
 
 def _elements(dtype: np.dtype[Any]) -> str:
-    """What the elements are instead."""
+    """Name the kind of the elements."""
     if dtype.subdtype is not None:
         return "arrays"
     if not dtype.hasobject:
@@ -59,7 +59,7 @@ def _elements(dtype: np.dtype[Any]) -> str:
 
 
 def _advice(dtype: np.dtype[Any]) -> str:
-    """What the user may do about it."""
+    """Advise the user on another dtype or another way."""
     if dtype.kind == "T":
         return 'Convert it to text of a fixed length, x.astype("U20"), or x.astype("U") of a NumPy array'
     if dtype.subdtype is not None:

@@ -1,9 +1,9 @@
-"""One operand as a document of its own: what it fetches and what it does, so that it can be run apart from any cluster.
+"""Writes an operand as a document of its own, with the chunks to fetch, so that it runs apart from any cluster.
 
-`executable` makes the executable graph of seed 003 (Fetch operands and the operand) as JSON that people read;
-`run_executable` runs it on given inputs. The operand itself travels as a pickle within, like any program: run only
-documents that you made. Used by `Job.operand` and `python -m jmars operand`.
-Source: seed 003, "执行控制" (a RUNNING operand builds an executable graph of Fetch operands and itself).
+`executable` makes the executable graph (Fetch operands and the operand) as readable JSON; `run_executable` runs the
+graph on given inputs. `Job.operand` and `python -m jmars operand` reach both. The operand itself travels as a pickle
+inside, like any program: run only documents that you made.
+Source: docs/explanation/seeds.md, "Operand states".
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def executable(
 
 
 def run_executable(document: Mapping[str, Any], inputs: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """What the operand gives for these chunks.
+    """Compute the operand's chunk from these input chunks.
 
     Parameters
     ----------

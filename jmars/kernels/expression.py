@@ -1,10 +1,10 @@
-"""An elementwise expression as data: typed nodes, each naming the values it reads.
+"""An elementwise expression as data: typed nodes with the numbers of the values that they read.
 
-`tensor/ops/elementwise/ufuncs.py` builds an `Expression`, fusing.py joins several, the back ends compile it.
-Values are numbered: first the inputs, then the nodes in order; the last node is the result. Every dtype is the one
-that NumPy resolved, so no back end decides about promotion. Constants are kept as bytes: 0.0 and -0.0 differ, NaN
-equals NaN.
-Source: PLANNING "Compiling"; the `V_0..` names of Mars's numexpr fusion, which let equal structures share one kernel.
+`tensor/ops/elementwise/ufuncs.py` builds an `Expression`, fusing.py joins several, the back ends compile the result.
+Values are numbered: first the inputs, then the nodes in order; the last node is the result. NumPy resolved every dtype,
+so no back end decides about promotion. Constants are kept as bytes: 0.0 and -0.0 differ, NaN equals NaN. Equal
+structures share a kernel.
+Source: Mars `tensor/fuse/numexpr.py` (names `V_0`, `V_1`, ... for the inputs of a fused expression).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SYMBOLS = {
 
 @dataclass(frozen=True)
 class Node:
-    """One operation: its NumPy name, the values it reads, the dtype NumPy gives it."""
+    """An operation: NumPy's name, the values read, NumPy's dtype of the result."""
 
     op: str
     args: tuple[int, ...]
@@ -67,7 +67,7 @@ class Expression:
         return sum(node.op != CONSTANT for node in self.nodes)
 
     def text(self, names: Sequence[str] = ()) -> str:
-        """The expression as a reader would write it, its inputs called `names` or x0, x1, ..."""
+        """The expression in Python's notation, with inputs called `names` or x0, x1, ..."""
         texts = [names[i] if i < len(names) else f"x{i}" for i in range(len(self.inputs))]
         for node in self.nodes:
             texts.append(_node_text(node, [texts[arg] for arg in node.args]))
@@ -93,7 +93,7 @@ def constant(value: Any, dtype: np.dtype[Any]) -> Node:
 
 
 def share(expression: Expression, slots: Sequence[int]) -> Expression:
-    """The same with input `i` renamed to input `slots[i]`; equal numbers become one input."""
+    """Rename input `i` to input `slots[i]`; inputs with equal new numbers become a single input."""
     n = max(slots, default=-1) + 1
     inputs = [expression.inputs[list(slots).index(i)] for i in range(n)]
     value = list(slots) + [n + k for k in range(len(expression.nodes))]

@@ -1,12 +1,12 @@
-"""Functions of float64 without branches, so that a vector unit runs them: sin, cos, exp, expm1, log, log1p, tanh, ...
+"""Functions of float64 without branches, for vector units: sin, cos, exp, expm1, log, log1p, tanh, ...
 
-Each takes and gives lanes of doubles (code.py) and keeps NumPy's values where it matters: NaN, infinities, signed
-zeros, overflow, numbers below the normal ones. How far each is from the true value is in `ULPS`, checked by tests.
-Lanes that a formula cannot do (an angle beyond 2**45, infinite ones too) are told to `Code.flagged`; NumPy computes
-those blocks.
-Source: Cody and Waite, "Software Manual for the Elementary Functions" (reduction in parts; by fma each part is exact);
-fdlibm's published kernels for log and atan (coefficients); Taylor series for the others, that of the sine economised by
-Chebyshev polynomials (Lanczos 1938) over a quarter of a turn, to 3.5e-17 of the value.
+A formula takes and gives lanes of doubles (code.py) and keeps NumPy's values for NaN, infinities, signed zeros,
+overflow and subnormal numbers. `ULPS` bounds the error of each formula; tests check the bounds. Lanes outside the
+domain of a formula (angles beyond 2**45, infinities) are added to `Code.flagged`; NumPy computes blocks with such
+lanes.
+Source: Cody and Waite 1980, "Software Manual for the Elementary Functions" (reduction in parts, each exact by fma);
+fdlibm's published kernels for log and atan (`e_log.c`, `s_atan.c`); Taylor series for the others, for the sine
+economised by Chebyshev polynomials (Lanczos 1938) over a quarter of a turn, to 3.5e-17 of the value.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def _whole(x: Value, scale: float, shift: float = 0.0) -> tuple[Value, Value]:
 
 
 def _signed_as(size: Value, sign: Value) -> Value:
-    """`size`, which has the sign of `sign` already unless it is 0."""
+    """Give `size` the sign of `sign`; the two signs may differ only where `size` is 0."""
     return (size.bits | (sign.bits & SIGN)).as_double
 
 
 def _sine_of(x: Value, turns: Value) -> Value:
-    """The sine of `x - turns * pi`, which is at most about pi / 2."""
+    """The sine of `x - turns * pi`, an angle of at most about pi / 2."""
     fma = x.code.fma
     x.code.flagged.append(abs(x).is_("ogt", FARTHEST))
     d = x
@@ -83,7 +83,7 @@ def cos(x: Value) -> Value:
 
 
 def _two_to(k: Value) -> Value:
-    """2**k for a whole number from -1022 to 1023, by its exponent."""
+    """2**k for an integer k from -1022 to 1023, by the exponent bits."""
     return ((k + (MAGIC + 1023)).bits << 52).as_double
 
 
@@ -94,7 +94,7 @@ def _scaled(x: Value, k: Value) -> Value:
 
 
 def _between(x: Value, low: float, high: float) -> Value:
-    """x, moved to these bounds; NaN stays."""
+    """x clipped to these bounds; NaN stays NaN."""
     choose = x.code.choose
     x = choose(x.is_("ogt", high), x.like(high), x)
     return choose(x.is_("olt", low), x.like(low), x)
@@ -126,7 +126,7 @@ def expm1(x: Value) -> Value:
 
 
 def _log_of(x: Value, correction: Value | None = None) -> Value:
-    """The logarithm of a number above 0 that is not infinite, `correction` added to that of its fraction."""
+    """The logarithm of a finite number above 0, with `correction` added to the logarithm of its fraction."""
     code, fma = x.code, x.code.fma
     tiny = x.is_("olt", 2.0**-1022)
     bits = code.choose(tiny, x * 2.0**54, x).bits

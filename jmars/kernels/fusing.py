@@ -1,9 +1,9 @@
-"""Programs joined: one for a chain of operands, or for any operands of which one reads the others and is read outside.
+"""Fuses programs: a chain, or any operands of which only the last has readers outside.
 
-`compose` lays the steps of all programs out in order, lets elementwise steps of one shape become one expression where
-nobody else reads what stands between, and counts what must be held meanwhile. `regions` says which steps run together,
-block by block. Used by optimize (which operands join), tensor/chunk.py and compile.py. All is linear in the steps.
-Source: seed 000, "Graph Preparation" (fusion); `Fusion.compose` of Mars 0.1; PLANNING 5.1.
+`compose` lays out the steps of all programs in order, joins elementwise steps of equal shape into an expression where
+no other step reads the values between, and counts the bytes held meanwhile. `regions` groups the steps that run
+together, block by block. The optimiser chooses the operands to fuse. Time is linear in the steps.
+Source: docs/explanation/seeds.md, "Graph fusion"; `Fusion.compose` of Mars 0.1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Region", "compose", "fuse", "joined_expression", "lifetimes", "regio
 
 
 def fuse(programs: Sequence[Program], slots: Sequence[int]) -> Program:
-    """One program for a chain of them.
+    """Fuse a chain of programs.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def fuse(programs: Sequence[Program], slots: Sequence[int]) -> Program:
 
 
 def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Program:
-    """One program for several, each of which may read what earlier ones give; the last one gives the output.
+    """Fuse programs that may read the outputs of earlier programs; the last program gives the output.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Prog
 
 
 def share_inputs(program: Program, slots: Sequence[int]) -> Program:
-    """The same program with input `i` taken from the new input `slots[i]`; needed where one chunk is read twice.
+    """Take input `i` of a program from the new input `slots[i]`, for a chunk that is read twice.
 
     Examples
     --------
@@ -141,12 +141,12 @@ class Region(NamedTuple):
 
     @property
     def last(self) -> int:
-        """The step that gives what the region gives."""
+        """The step that gives the region's value."""
         return next(step for step in (self.tail, self.middle, *self.heads[-1:]) if step is not None)
 
 
 def regions(steps: Sequence[Step], n: int) -> list[Region]:
-    """The regions of a program's steps, in an order in which they can run; `n` is its number of inputs."""
+    """Group a program's steps into regions, in an executable order; `n` is the number of inputs."""
     readers = _readers(steps, n)
     taken: list[list[int]] = [[] for _ in steps]  # steps that run in the region of each
     found: list[Region] = []
@@ -168,7 +168,7 @@ def regions(steps: Sequence[Step], n: int) -> list[Region]:
 
 
 def lifetimes(steps: Sequence[Step], n: int) -> list[tuple[Region, tuple[int, ...]]]:
-    """The regions in order, each with the numbers of the values that nobody reads after it."""
+    """The regions in order, each with the numbers of the values that have no later reader."""
     order = regions(steps, n)
     given = {n + region.last for region in order[:-1]}
     after: list[tuple[int, ...]] = []
@@ -182,7 +182,7 @@ def lifetimes(steps: Sequence[Step], n: int) -> list[tuple[Region, tuple[int, ..
 
 
 def _work(steps: Sequence[Step], n: int) -> int:
-    """Bytes that `steps` need beside inputs and output: what stands between regions, and scratch of single steps."""
+    """Bytes that `steps` need beside inputs and output: values between regions, and scratch of single steps."""
     held = most = 0
     parts = lifetimes(steps, n)
     for place, (region, ending) in enumerate(parts):
@@ -194,7 +194,7 @@ def _work(steps: Sequence[Step], n: int) -> int:
 
 
 def _readers(steps: Sequence[Step], n: int) -> list[list[int]]:
-    """Which steps read what each step gives."""
+    """List the readers of each step's value."""
     readers: list[list[int]] = [[] for _ in steps]
     for k, step in enumerate(steps):
         for value in dict.fromkeys(step.inputs):
@@ -204,7 +204,7 @@ def _readers(steps: Sequence[Step], n: int) -> list[list[int]]:
 
 
 def _taker(steps: Sequence[Step], readers: list[int], step: Step) -> int:
-    """The step in whose region `step` runs; -1 if it ends one."""
+    """The step that ends the region of `step`; -1 if `step` itself ends a region."""
     if len(readers) == 1 and isinstance(step, Elementwise | Generate):
         reader = steps[readers[0]]
         if isinstance(reader, Reduce) and reader.reducer.blocked:
@@ -215,9 +215,9 @@ def _taker(steps: Sequence[Step], readers: list[int], step: Step) -> int:
 
 
 def _shaped(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
-    """`steps` with elements that are made and only then given another shape made in that shape.
+    """Generate elements directly in the shape that a later reshape would give them.
 
-    Also the number of the old step that each new one is.
+    Returns the new steps, and for each new step the number of the old step.
     """
     readers = _readers(steps, n)
     stands_for = list(range(n + len(steps)))  # old value: the old value that is it in the same order
@@ -242,9 +242,9 @@ def _shaped(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
 
 
 def _merged(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
-    """`steps` with elementwise steps as one expression where all that read the one are in that of the other.
+    """Merge elementwise steps into the expression that contains all their readers.
 
-    Also the number of the (last) old step that each new one is.
+    Returns the new steps, and for each new step the number of the (last) old step.
     """
     readers = _readers(steps, n)
     root = list(range(len(steps)))  # the last step of the expression that each is in
@@ -274,7 +274,7 @@ def _merged(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
 
 
 def _joined(parts: Sequence[tuple[int, Step]]) -> Elementwise:
-    """Elementwise steps as one, each given with the number of its value; the last one gives the result."""
+    """Join elementwise steps, given with the numbers of their values; the last step gives the result."""
     steps = [step for _, step in parts if isinstance(step, Elementwise)]
     assert len(steps) == len(parts)
     expression, inputs = joined_expression(
@@ -286,7 +286,7 @@ def _joined(parts: Sequence[tuple[int, Step]]) -> Elementwise:
 def joined_expression(
     expressions: Sequence[Expression], reads: Sequence[Sequence[int]], gives: Sequence[int]
 ) -> tuple[Expression, tuple[int, ...]]:
-    """One expression for several, each of which may read earlier ones; the last one gives the result.
+    """Join expressions that may read the results of earlier expressions; the last expression gives the result.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ def joined_expression(
 
 
 def _reading(step: Step, values: tuple[int, ...]) -> Step:
-    """`step` reading other values; an elementwise step reads each only once."""
+    """Make `step` read other values; an elementwise step reads each value only once."""
     if isinstance(step, Elementwise) and len(set(values)) < len(values):
         unique = list(dict.fromkeys(values))
         return Elementwise(share(step.expression, [unique.index(v) for v in values]), tuple(unique), step.output)

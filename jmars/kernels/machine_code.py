@@ -1,7 +1,8 @@
-"""LLVM's text compiled for this machine and loaded; the library is that of numba (`llvmlite`, extra `jit`).
+"""Compiles LLVM assembly for this machine and loads the result, by numba's library (`llvmlite`, extra `jit`).
 
-Used by native_pipeline.py. Source: llvmlite documentation, "Binding layer"; its `ExecutionEngine` owns the machine that
-it is made with, so there is one of each, for good.
+llvmlite's `ExecutionEngine` owns the target machine that it is made with, so the process keeps a single engine for
+good.
+Source: llvmlite documentation (llvmlite.readthedocs.io), "Binding layer".
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _one = threading.Lock()  # engine and machine serve one at a time
 
 @lru_cache(maxsize=1)
 def llvm_there() -> bool:
-    """Whether machine code can be made: llvmlite is installed; it is heavy, so this does not import it."""
+    """Whether llvmlite is installed, without importing it: the import is slow."""
     return find_spec("llvmlite") is not None
 
 
@@ -37,7 +38,7 @@ def _machine(llvm: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _library() -> tuple[Any, Any, Any]:
-    """llvmlite's binding, this machine, and what functions are loaded into."""
+    """llvmlite's binding, the target machine, and the engine that holds loaded functions."""
     import llvmlite.binding as llvm  # heavy, and only where something is compiled
 
     llvm.initialize_native_target()

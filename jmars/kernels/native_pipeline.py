@@ -1,10 +1,10 @@
-"""The kernels of regions by machine code: the same as pipeline.py gives, where an expression can be compiled.
+"""Compiles a region to machine code where the expression allows; same interface as pipeline.py.
 
-A chunk without generators goes to its routine a million elements at a time, in between `stop` is asked; with a sum over
-all of it behind, nothing is written but a number for each block, joined as `Accumulator` joins them. With generators or
-other reductions each block goes through it. Blocks that a formula cannot do (formulas.py) are computed by NumPy.
-Compiling begins, in a thread, when a kernel is made; the first operand that needs it waits for the rest, so that what
-it gives does not depend on how long that took. Used by compile.py.
+A chunk without generators goes to its routine a million elements at a time, and `stop` is asked in between; if a sum
+over the whole chunk follows, only a number for each block is written, joined as `Accumulator` joins blocks. With
+generators or other reductions the routine runs block by block. NumPy computes blocks that lie outside the domain of a
+formula (formulas.py). A thread begins to compile when the kernel is made; the first operand waits for the thread, so
+that values never depend on how long compiling takes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PIECE = LONE_BLOCK // BLOCK_SIZE  # blocks that a routine adds up before `stop`
 
 
 class _Compiling:
-    """A routine on its way."""
+    """A routine that a thread compiles."""
 
     def __init__(self, text: str, inputs: int) -> None:
         self._text, self._inputs = text, inputs
@@ -55,12 +55,12 @@ class _Compiling:
             _under_way.discard(self)
 
     def wait(self) -> None:
-        """Until it is there, or failed."""
+        """Return when the routine is compiled, or has failed."""
         self._thread.join()
 
     @property
     def call(self) -> Any:
-        """The function; waits for it, and raises what compiling raised."""
+        """The function; waits for the compiler, and raises its error."""
         if self._thread.is_alive():
             self.wait()
         if self._routine is None:
@@ -73,7 +73,7 @@ _under_way: set[_Compiling] = set()
 
 
 def settled() -> None:
-    """Wait until nothing is being compiled: before memory is capped, or a process forks."""
+    """Wait until no routine is being compiled: before memory is capped, or a process forks."""
     for one in list(_under_way):
         one.wait()
 
@@ -93,7 +93,7 @@ def _routine(expression: Expression, pattern: Pattern, state: np.dtype[Any] | No
 def native_pipeline(
     heads: Sequence[Head], middle: Elementwise, tail: Reduce | None, types: list[ChunkType], fast: bool = False
 ) -> Run | None:
-    """As `pipeline`; None where the region has no machine code.
+    """Compile a region as `pipeline` does; None where the region has no machine code.
 
     `fast` allows formulas, whose last bits are not NumPy's.
     """
@@ -121,7 +121,7 @@ def native_pipeline(
 
 
 def _pattern(blocks: Blocks) -> Pattern:
-    """Whether each operand has rows and columns of its own."""
+    """Whether each input has rows and columns of its own."""
     one = len(blocks.shape) == 1
     return tuple((False, o[0] > 1) if one else (o[0] > 1, o[1] > 1) for o in blocks.operands)
 
@@ -132,13 +132,13 @@ def _address(array: Array) -> int:
 
 
 def _by_numpy(expression: Expression) -> Callable[..., None]:
-    """The expression on a block, as NumPy computes it."""
+    """The expression on a block, computed by NumPy."""
     whole = whole_function(expression, tuple(range(len(expression.inputs))))
     return lambda out, parts: whole(out, parts)
 
 
 def _block(expression: Expression, pattern: Pattern) -> Callable[..., None] | None:
-    """`compute(out, *parts)` of a block whose operands lie in one piece."""
+    """`compute(out, *parts)` of a block whose inputs are contiguous."""
     routine = _routine(expression, pattern, None)
     if routine is None:
         return None
@@ -179,7 +179,7 @@ def _laid_out(value: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _sum(middle: Elementwise, tail: Reduce, reducer: UfuncReducer, blocks: Blocks) -> Run | None:
-    """The sum of a whole chunk: that of each block by the routine, what is left by NumPy, joined in pairs."""
+    """Sum a whole chunk: blocks by the routine, the remainder by NumPy, joined in pairs."""
     pattern = _pattern(blocks)[:-1]
     sums = _routine(middle.expression, pattern, reducer.state)
     compute = _block(middle.expression, pattern)
@@ -219,7 +219,7 @@ def _sum(middle: Elementwise, tail: Reduce, reducer: UfuncReducer, blocks: Block
 
 
 def _joined(parts: Array) -> Any:
-    """The sum of sums in the order in which `Accumulator` adds blocks: pairs of equal weight, the odd ones last."""
+    """Add the sums of blocks in the order of `Accumulator`: pairs of equal weight, odd blocks last."""
     parts = parts + parts.dtype.type(
         0
     )  # as NumPy does, which begins with 0: there is no -0.0 in sums of more than none

@@ -1,9 +1,9 @@
-"""Expressions as NumPy calls: generated Python functions that write their output in place.
+"""Compiles expressions to generated Python functions of NumPy calls that write their output in place.
 
-Two forms of the same: `whole` for chunks of at most a block, where NumPy allocates what stands between, and `block`,
-which is handed buffers for it. Names in the generated text are ours alone (x0, t0, f0, ...); functions and constants
-are bound as globals, so nothing of a user's text is ever compiled. Used by compile.py.
-Source: RUNTIME "Fused chain" (blocked NumPy beats numexpr by 1.5 to 6 times where NumPy has vector loops).
+Two forms: `whole` for chunks of at most a block, where NumPy allocates intermediate values, and `block`, which takes
+buffers for them. All names in the generated text are ours (x0, t0, f0, ...); functions and constants are bound as
+globals, so that no text of a user is ever compiled. Blocked NumPy calls beat numexpr by 1.5 to 6 times where NumPy has
+vector loops.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def whole_function(expression: Expression, slots: tuple[int, ...]) -> Callable[.
 
 @lru_cache(maxsize=4096)
 def block_body(expression: Expression) -> Body:
-    """The expression with a buffer for every value that must be kept, each used again as soon as it may be."""
+    """The expression with a buffer for every intermediate value, reused as soon as the value has no reader left."""
     writer = _Writer(expression)
     n, last = len(expression.inputs), len(expression.nodes) - 1
     last_use = {arg: k for k, node in enumerate(expression.nodes) for arg in node.args}

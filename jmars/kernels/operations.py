@@ -1,7 +1,7 @@
-"""What each NumPy operation is in LLVM's language, on values of the dtype in which NumPy's loop computes.
+"""Writes NumPy's operations in LLVM assembly, on values of the dtype in which NumPy's loop computes.
 
-`lane_code` writes a whole expression; where an operation or a dtype is not in the table, or would differ from NumPy by
-more than formulas.ULPS, there is none and NumPy runs it. Used by machine_code.py.
+`lane_code` writes a whole expression. An operation or dtype outside the table, or with an error beyond formulas.ULPS,
+has no machine code: NumPy runs the expression.
 Source: NumPy `_core/src/umath/loops*.src` (order of comparisons with NaN, shifts beyond the width, signs).
 """
 
@@ -132,7 +132,7 @@ OPERATIONS |= {op: ("f", lambda a, _, formula=formula: _in_double(formula, a)) f
 
 
 def _in_double(formula: Callable[[Value], Value], a: Value) -> Value:
-    """A formula; float32 is computed as float64 and rounded, so it is off by hardly more than a half."""
+    """Apply a formula; float32 is computed as float64 and rounded, so the error is hardly more than half a unit."""
     if a.kind == "double":
         return formula(a)
     return a.code.convert("fptrunc", formula(a.code.convert("fpext", a, "double")), a.kind)
@@ -167,7 +167,7 @@ def converted(a: Value, old: DType, new: DType) -> Value | None:
 
 @lru_cache(maxsize=4096)
 def loop_dtypes(op: str, args: tuple[DType, ...], out: DType) -> tuple[DType, ...] | None:
-    """What NumPy converts the arguments to, and what the loop gives; None where there is no such loop."""
+    """Dtypes of the arguments and the result in NumPy's loop; None if NumPy has no such loop."""
     ufunc = getattr(np, op, None)
     if not isinstance(ufunc, np.ufunc) or ufunc.nout != 1 or ufunc.nin != len(args):
         return None
@@ -184,7 +184,7 @@ def is_exact(expression: Expression) -> bool:
 
 
 def lane_code(expression: Expression, code: Code, inputs: Sequence[Value]) -> Value | None:
-    """Write the expression over these lanes; None where some of it is not NumPy's here."""
+    """Write the expression over these lanes; None where a part of the expression has no machine code."""
     dtypes = [*expression.inputs, *(node.dtype for node in expression.nodes)]
     values = list(inputs)
     for node in expression.nodes:

@@ -1,7 +1,7 @@
-"""Generators, expression and reduction in one pass over the blocks of a chunk; each of the three may be missing.
+"""Runs generators, expression and reduction in a single pass over the blocks of a chunk; any may be missing.
 
-What stands between them is one block in the second-level cache, so a fused chain never holds a whole chunk beside its
-inputs and output. Used by compile.py. Source: PLANNING "Compiling" (reductions by NumPy per block).
+Intermediate values are a block in the second-level cache, so a fused chain never holds a whole chunk beside its inputs
+and output. NumPy reduces block by block.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Head(NamedTuple):
     arg: int  # which of the operand's arguments it takes; -1 for none
 
     def open(self, args: Sequence[Any]) -> Fill:
-        """What writes its blocks."""
+        """Open the `Fill` that writes the chunk's blocks."""
         arg = args[self.arg] if self.arg >= 0 else None
         return self.step.open(self.step.params, arg, self.step.opened or self.step.output)
 
 
 def interrupted() -> ExecutionInterrupted:
-    """What a kernel raises when `stop()` was true."""
+    """The exception of a kernel whose `stop()` was true."""
     return ExecutionInterrupted("the operand was told to stop; nothing to do: its job was cancelled")
 
 
@@ -58,9 +58,9 @@ def pipeline(
     in_numexpr: bool = False,
     block: Callable[..., None] | None = None,
 ) -> Run:
-    """The kernel of a region: generators whose elements `middle` reads, or else `tail`; `types` are those of values.
+    """Compile a region: generators whose elements `middle` reads, or else `tail`; `types` are the types of all values.
 
-    `block(out, *parts)` computes `middle` where it is given.
+    `block(out, *parts)` computes `middle` if given.
     """
     read = middle.inputs if middle is not None else (heads[0].value,) if heads else tail.inputs if tail else ()
     heads = sorted(heads, key=lambda head: read.index(head.value))
@@ -128,7 +128,7 @@ def pipeline(
 
 
 def _at_once(heads: Sequence[Head], middle: Elementwise | None, tail: Reduce | None, chunk: ChunkType) -> Run:
-    """The same for a chunk of at most a block: no cutting, and NumPy allocates what stands between."""
+    """Compile a region of a chunk of at most a block: no cutting, and NumPy allocates intermediate values."""
     compute = whole_function(middle.expression, middle.inputs) if middle is not None else None
     reduce = leaf_function(tail, chunk.shape, 0, -1) if tail is not None else None
     alone = compute is None and reduce is None

@@ -1,9 +1,9 @@
-"""What one operand does to its chunks, as data: chunk types and steps.
+"""The work of an operand on its chunks, as data: chunk types and steps.
 
-A `Program` is shared by all operands of the same shapes; what differs between them (a slice's bounds, a random
-stream's position) is the operand's `args`. Tiling makes programs (tensor/ops), fusing.py joins them, compile.py makes a
-kernel of each. A step names the values it reads: first the program's inputs, then the results of earlier steps.
-Source: seed 000, "Graph Preparation" (fusion); PLANNING "Compiling".
+Operands of equal shapes share a `Program`; the differences between them (bounds of a slice, position of a random
+stream) are the operand's `args`. Tiling makes programs (tensor/ops), fusing.py joins programs, compile.py compiles
+them. A step names the values that it reads: first the program's inputs, then the results of earlier steps.
+Source: docs/explanation/seeds.md, "Graph fusion".
 """
 
 from __future__ import annotations
@@ -68,20 +68,20 @@ class ChunkType:
 
     @property
     def nbytes(self) -> int:
-        """Bytes; where the shape is not known, at most so many, or 0 where nothing bounds them."""
+        """Bytes; for an unknown shape an upper bound, or 0 without bound."""
         return self.size * self.dtype.itemsize if -1 not in self.shape else self.most or 0
 
 
 class Step(Protocol):
-    """One thing a program does: it reads `inputs` (value numbers) and gives a value of type `output`."""
+    """A step of a program: reads `inputs` (value numbers) and gives a value of type `output`."""
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """Numbers of the values that it reads."""
+        """Numbers of the values that the step reads."""
 
     @property
     def output(self) -> ChunkType:
-        """What it gives."""
+        """Type of the step's value."""
 
     @property
     def takes_args(self) -> bool:
@@ -108,10 +108,10 @@ Fill = Callable[[Array, int], None]  # writes elements [start, start + out.size)
 
 @dataclass(frozen=True)
 class Generate:
-    """A chunk made from nothing but its argument: constants, ranges, random numbers.
+    """Generates a chunk from its argument alone: constants, ranges, random numbers.
 
     `open(params, arg, output)` gives the `Fill` that writes the chunk block by block, so that a fused chain never holds
-    it as a whole. `arg` is None unless `takes_args`.
+    the whole chunk. `arg` is None unless `takes_args`.
     """
 
     open: Callable[[tuple[Any, ...], Any, ChunkType], Fill]
@@ -128,7 +128,7 @@ class Generate:
 
 @dataclass(frozen=True)
 class Reduce:
-    """The first step of a tree reduction: one chunk to the state of its elements along `axes`, kept with length 1."""
+    """The first step of a tree reduction: reduces a chunk to a state along `axes`, which are kept with length 1."""
 
     reducer: Reducer
     axes: tuple[int, ...]
@@ -141,7 +141,7 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Combine:
-    """A further step of a tree reduction: some states to one."""
+    """A further step of a tree reduction: merges states."""
 
     reducer: Reducer
     inputs: tuple[int, ...]
@@ -153,11 +153,11 @@ class Combine:
 
 @dataclass(frozen=True)
 class Call:
-    """Any function that writes its output: `function(out, inputs, params, arg)`.
+    """Calls any function that writes its output: `function(out, inputs, params, arg)`.
 
-    `params` are the same for all operands of the program; `arg` is the operand's own, None unless `takes_args`.
-    Where the output's size is not known, `out` is None and the function returns the array, or `Pieces`. No other step
-    reads or gives chunks of unknown size.
+    `params` are equal for all operands of the program; `arg` is the operand's own, None unless `takes_args`. Where the
+    output's size is unknown, `out` is None and the function returns the array, or `Pieces`. No other step reads or
+    gives chunks of unknown size.
     """
 
     function: Callable[[Any, Sequence[Array], tuple[Any, ...], Any], Any]
@@ -195,7 +195,7 @@ def _same(one: Any, other: Any) -> bool:
 
 @dataclass(frozen=True)
 class Program:
-    """What one operand does. Hashable, picklable and small.
+    """The work of an operand. Hashable, picklable and small.
 
     Examples
     --------
@@ -219,12 +219,12 @@ class Program:
 
     @property
     def takes_args(self) -> bool:
-        """Whether some step takes a value that each operand brings."""
+        """Whether some step takes an argument of the operand."""
         return any(step.takes_args for step in self.steps)
 
     @property
     def calls(self) -> bool:
-        """Whether some step is a function rather than an expression: what may raise about the values."""
+        """Whether some step is a function rather than an expression, and so may raise because of values."""
         return any(isinstance(step, Call) for step in self.steps)
 
     @property
@@ -234,22 +234,23 @@ class Program:
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is never joined with others."""
+        """Whether the program is never fused with others."""
         return any(isinstance(step, Call) and step.alone for step in self.steps)
 
     @cached_property
     def gathers(self) -> bool:
-        """Whether it reads a part of each of its inputs, all of one axis.
+        """Whether the program reads a part of each input, all parts along a common axis.
 
-        The last thing in its argument says which: `int64` pairs (start, stop) of elements as bytes, one for each input.
-        It is one function, called either with all inputs as they are, or with one array in which these parts stand one
-        behind the other, and into which it may write, and empty ones instead of the other inputs.
+        The last entry of its argument holds the parts: `int64` pairs (start, stop) of elements as bytes, a pair for
+        each input. The program is a single function, called either with all inputs as they are, or with one array that
+        holds these parts one behind the other (the function may write to it) and empty arrays in place of the other
+        inputs.
         """
         return any(isinstance(step, Call) and step.gathers for step in self.steps)
 
     @property
     def is_loose(self) -> bool:
-        """Whether the size of a chunk that it reads or gives is known only when that is there."""
+        """Whether the program reads or gives a chunk of unknown size."""
         return not self.output.is_sized or any(not chunk.is_sized for chunk in self.inputs)
 
     def __hash__(self) -> int:
@@ -264,13 +265,13 @@ class Program:
 
 
 def single(name: str, inputs: Sequence[ChunkType], step: Step) -> Program:
-    """The program of one step."""
+    """A program with a single step."""
     assert isinstance(step, Call) or all(chunk.is_sized for chunk in (*inputs, step.output)), (name, inputs, step)
     return Program(name, tuple(inputs), step.output, (step,), step.work)
 
 
 def program_text(program: Program) -> str:
-    """What the program computes, for the view: "add((x0 + x1) * 2.0)"."""
+    """The program's expression, for the view: "add((x0 + x1) * 2.0)"."""
     texts = [f"x{i}" for i in range(len(program.inputs))]
     for step in program.steps:
         args = [texts[v] for v in step.inputs]

@@ -1,9 +1,9 @@
-"""How many elements become one, in steps that any tree of chunks can take: sums, extremes, moments, positions.
+"""Reducers of a tree reduction over any tree of chunks: sums, extremes, moments, positions.
 
-A reducer turns elements into a *state* (`leaf`), joins states (`merge`) and gives the value (`finish`). A state with
-several fields lies in a chunk as bytes on a last axis, so chunks stay plain arrays. Used by program.py's `Reduce` and
-`Combine` steps, run by reduction_kernel.py, chosen by tensor/ops/reduce/reduction.py.
-Source: NumPy `_core/_methods.py` (dtypes, ddof); Chan, Golub, LeVeque 1979 (joining of moments).
+A reducer turns elements into a *state* (`leaf`), merges states (`merge`) and gives the value (`finish`). A state with
+several fields lies in a chunk as bytes on a last axis, so that chunks stay plain arrays. The steps `Reduce` and
+`Combine` (program.py) hold a reducer; reduction_kernel.py runs them.
+Source: NumPy `_core/_methods.py` (dtypes, ddof); Chan, Golub, LeVeque 1979 (merging of moments).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Reducer(Protocol):
 
     @property
     def state(self) -> np.dtype[Any]:
-        """Dtype of a state; structured where it has several fields."""
+        """Dtype of a state; structured if a state has several fields."""
 
     def leaf(self, values: Array, axes: tuple[int, ...], state: Array, arg: Any) -> None:
         """Write the state of `values` along `axes` (kept with length 1) to `state`."""
@@ -60,7 +60,7 @@ class UfuncReducer:
 
     @property
     def wanted(self) -> np.dtype[Any] | None:
-        """What NumPy is told as `dtype=`; it takes no unit of time there, and times add in their own."""
+        """NumPy's `dtype=` for the reduction; None for time differences, whose sums NumPy types by itself."""
         return self.state if self.ufunc in ("add", "multiply") and self.state.kind != "m" else None
 
     def leaf(self, values: Array, axes: tuple[int, ...], state: Array, arg: Any) -> None:
@@ -118,9 +118,9 @@ class MomentReducer:
 
 @dataclass(frozen=True)
 class PositionReducer:
-    """argmin and argmax: states of (value, index in the whole array); the first of equals, NaN before all.
+    """argmin and argmax: states of (value, index in the whole array); first among equals, NaN before all numbers.
 
-    A leaf's argument says where its chunk begins: its offset on `axis`, or with axis None its corner in `shape`.
+    A leaf's argument locates its chunk: the offset on `axis`, or with axis None the corner in `shape`.
     """
 
     name: str  # "argmin" or "argmax"
@@ -148,7 +148,7 @@ class PositionReducer:
             state["index"] = at + arg
 
     def merge(self, into: Array, other: Array) -> None:
-        """Take the other where it wins, or ties with a smaller index."""
+        """Take the other state where its value wins, or ties with a smaller index."""
         mine, theirs = into["value"], other["value"]
         wins = theirs < mine if self.name == "argmin" else theirs > mine
         lost, won = np.isnan(mine), np.isnan(theirs)

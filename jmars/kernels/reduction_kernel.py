@@ -1,6 +1,6 @@
-"""Reductions made runnable: a chunk to its state, states to one. Used by compile.py.
+"""Compiles the steps of a tree reduction: a chunk to its state, several states to a single state.
 
-Blocks that end in one and the same state are joined in pairs of equal weight, like NumPy's pairwise summation, so the
+Blocks that end in a common state are joined in pairs of equal weight, like NumPy's pairwise summation, so that the
 error grows with the logarithm of the chunk's size.
 """
 
@@ -23,7 +23,7 @@ SMALL_STATE = 4096  # elements; several copies of a larger state would leave the
 
 
 class Accumulator:
-    """Blocks of one chunk on their way to its state, which is written to `state` (kept axes, C-contiguous)."""
+    """Reduces the blocks of a chunk to the chunk's state, written to `state` (kept axes, C-contiguous)."""
 
     def __init__(self, reducer: Reducer, blocks: Blocks, block_size: int, state: Array) -> None:
         self.reducer = reducer
@@ -37,7 +37,7 @@ class Accumulator:
         self.seen: set[tuple[int | None, ...]] = set()
 
     def add(self, values: Array, at: Index) -> None:
-        """Take the next block; `at` is where its states lie."""
+        """Take the next block; `at` indexes its states."""
         region = self.state[at]
         part = np.empty(region.shape, region.dtype)
         if not self.pairwise:
@@ -58,7 +58,7 @@ class Accumulator:
         self.parts.append((level, part))
 
     def close(self) -> None:
-        """Write what is still in parts."""
+        """Merge the remaining parts and write the state."""
         if self.parts:
             _, part = self.parts.pop()
             while self.parts:
@@ -69,7 +69,7 @@ class Accumulator:
 
 
 def finished(step: Reduce | Combine, shape: tuple[int, ...], out: Array, write: Callable[[Array], None]) -> None:
-    """Let `write` fill the states of a step (`shape`, kept axes), which `out` holds or is finished from."""
+    """Let `write` fill the states of a step (`shape`, kept axes); `out` gets the states or the finished values."""
     if not step.last:
         write(states(step.reducer, out))
         return
@@ -83,7 +83,7 @@ def finished(step: Reduce | Combine, shape: tuple[int, ...], out: Array, write: 
 
 
 def leaf_function(step: Reduce, shape: tuple[int, ...], slot: int, arg: int) -> Run:
-    """The kernel of a chunk that is reduced at once; `arg` is the place of its argument, -1 for none."""
+    """Compile the reduction of a chunk without blocks; `arg` is the place of its argument, -1 for none."""
     kept = tuple(1 if axis in step.axes else length for axis, length in enumerate(shape))
     reducer, axes = step.reducer, step.axes
 

@@ -1,8 +1,8 @@
-"""Loops around an expression, in LLVM's language: every element of a chunk, or the sums of its blocks.
+"""Writes loops around an expression in LLVM assembly: over the elements of a chunk, or summing its blocks.
 
-`elementwise_text` and `sums_text` give a whole module with one function, or None where the expression has no machine
-code. Sums are added up in the very order in which NumPy adds a block of this size, so both give the same bits: eight
-partial sums over 128 elements, then pairs of neighbours. Used by machine_code.py.
+`elementwise_text` and `sums_text` give a whole module with a single function, or None where the expression has no
+machine code. Sums are added in the very order in which NumPy adds a block of this size, so that both give the same
+bits: eight partial sums over 128 elements, then pairs of neighbours.
 Source: NumPy `_core/src/umath/loops_utils.h.src`, pairwise sum; Higham 1993, "The accuracy of floating point
 summation".
 """
@@ -28,12 +28,12 @@ Pattern = tuple[tuple[bool, bool], ...]  # of each input: whether it has rows, a
 
 
 def _memory(kind: str) -> str:
-    """What an element is in memory."""
+    """LLVM's type of an element in memory."""
     return "i8" if kind == "i1" else kind
 
 
 def _load(code: Code, dtype: np.dtype[Any], number: int, own: bool, head: list[str]) -> Value:
-    """Lanes of an input: from `%i` on, or one element in all of them, which is read once, in `head`."""
+    """Load lanes of an input from `%i` on, or broadcast a single element, which `head` reads once."""
     kind = kind_of(dtype)
     assert kind is not None
     stored = _memory(kind)
@@ -52,10 +52,10 @@ def _load(code: Code, dtype: np.dtype[Any], number: int, own: bool, head: list[s
 
 
 def _fetch_ahead(code: Code, number: int, size: int) -> None:
-    """Whole lines of what lanes of an input, so many bytes, will be some turns on.
+    """Prefetch the cache lines that hold an input's lanes some iterations ahead.
 
-    The processor's own fetching ends with a page, 4 KiB in shared memory. They bypass the caches behind the first one
-    ("non-temporal"), where each would push out something that is read again; what is beyond the end does no harm.
+    The processor's own prefetcher stops at a page, 4 KiB in shared memory. The prefetches bypass the outer caches
+    ("non-temporal"), where each line would push out data that is read again; prefetching beyond the end does no harm.
     """
     code.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     for line in range(size // LINE):
@@ -64,7 +64,7 @@ def _fetch_ahead(code: Code, number: int, size: int) -> None:
 
 
 def _written(expression: Expression, pattern: Pattern) -> tuple[Code, list[str], Value] | None:
-    """Lanes of the expression: the lines of a loop over `%i`, those before it, and the result."""
+    """Write the expression: the body of a loop over `%i`, the code before the loop, and the result."""
     if any(kind_of(dtype) is None for dtype in expression.inputs):
         return None
     code, head = Code(LANES), list[str]()
@@ -74,7 +74,7 @@ def _written(expression: Expression, pattern: Pattern) -> tuple[Code, list[str],
 
 
 def _flagged(code: Code) -> str:
-    """A last line or two: lanes that were outside of what a formula can do, joined to those before."""
+    """Write the instructions that add lanes outside a formula's domain to earlier flags."""
     seen = code.constant(False, "i1")
     for one in code.flagged:
         seen = seen | one
@@ -83,7 +83,7 @@ def _flagged(code: Code) -> str:
 
 
 def _any(code: Code) -> str:
-    """Whether some lane was; the name of the result is %any."""
+    """Write whether some lane was flagged, to %any."""
     n = code.lanes
     return f"%flag = bitcast <{n} x i1> %flags to i{n}\n%any = zext i{n} %flag to i64"
 
@@ -97,7 +97,7 @@ def _module(code: Code, text: str) -> str:
 
 
 def elementwise_text(expression: Expression, pattern: Pattern) -> str | None:
-    """A module with `i64 run(out, in..., rows, columns)`, which gives 0, or not where NumPy must compute it.
+    """A module with `i64 run(out, in..., rows, columns)`; it returns 0, or nonzero where NumPy must compute the block.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ ret i64 %any
 
 
 def _rows(expression: Expression, pattern: Pattern, out: str) -> str:
-    """`run`: each row in strips of whole vectors; what is left of it goes through buffers that are one vector long."""
+    """`run`: rows in strips of whole vectors; the remainder of a row goes through buffers of a vector's length."""
     kinds = [_memory(str(kind_of(dtype))) for dtype in expression.inputs]
     n = len(kinds)
     own = [k for k in range(n) if pattern[k][1]]
@@ -206,7 +206,7 @@ ret i64 %f2
 def sums_text(expression: Expression, pattern: Pattern, state: np.dtype[Any]) -> str | None:
     """A module with `i64 run(out, in..., 1, blocks)`: the sum of each block of `BLOCK_SIZE` elements, in NumPy's order.
 
-    None also where NumPy would convert the elements in another order than it adds them.
+    None also where NumPy would convert the elements in another order than that of the addition.
     """
     if expression.dtype != state and not (expression.dtype.kind in "biu" and state.kind in "iu"):
         return None
@@ -303,7 +303,7 @@ ret i64 %any
 
 
 def _pairs(kind: str, left: str, right: str, count: int, to: str, add: str) -> str:
-    """The sums of `count` pairs of neighbours in what `left` and `right` hold, one behind the other, or both hold."""
+    """Sums of `count` pairs of neighbours in the lanes of `left` and `right`, or of a single vector given as both."""
     size = 2 * count if left == right else count
     both = f"<{size} x {kind}> {left}, <{size} x {kind}> {right}"
     evens, odds = (", ".join(f"i32 {2 * k + odd}" for k in range(count)) for odd in (0, 1))

@@ -1,4 +1,4 @@
-"""Block buffers of one thread, reused from kernel to kernel. Used by the kernels that run block by block."""
+"""Block buffers of a thread, reused from kernel to kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _own = threading.local()
 
 
 def scratch(slot: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Buffer number `slot` of this thread as an array; its content is whatever was last written there."""
+    """Buffer number `slot` of this thread as an array with arbitrary content."""
     size = math.prod(shape) * dtype.itemsize
     buffers: dict[Any, np.ndarray[Any, Any]] = _own.__dict__
     buffer = buffers.get(slot)

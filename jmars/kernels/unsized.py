@@ -1,8 +1,8 @@
-"""Chunks whose size is known only when they are there: what a function gave is measured, then written to its place.
+"""Chunks of unknown size: a function's result is checked and measured, then written to its slot.
 
 A program promises a shape with lengths of -1, and perhaps a bound (`ChunkType`). Its last step returns the chunk in
-memory of its own: an array, or `Pieces` for bytes that lie in several places. Used by executors, which learn the place
-between the two steps.
+memory of its own: an array, or `Pieces` for bytes that lie in several places. Executors ask for a slot between the two
+steps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Pieces:
-    """One chunk of bytes (uint8, one axis) that lies in several buffers: nobody joins them before they are stored.
+    """A chunk of bytes (uint8, a single axis) in several buffers, which are joined only when the chunk is stored.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class Pieces:
 
 
 def measured(result: Any, promised: ChunkType, name: str) -> tuple[Array | Pieces, tuple[int, ...]]:
-    """What a function gave, and its shape.
+    """Check a function's result against the promised chunk type; returns the result and its shape.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def measured(result: Any, promised: ChunkType, name: str) -> tuple[Array | Piece
 
 
 def detached(result: Array | Pieces, memory: Array) -> Array | Pieces:
-    """The same, copied where it lies in `memory`, which others will write to."""
+    """Copy the parts of a result that lie in `memory`, which other operands will overwrite."""
     if not isinstance(result, Pieces):
         return result.copy() if np.may_share_memory(result, memory) else result
     result.parts = [part.copy() if np.may_share_memory(part, memory) else part for part in result.parts]
@@ -79,7 +79,7 @@ def detached(result: Array | Pieces, memory: Array) -> Array | Pieces:
 
 
 def write(result: Array | Pieces, out: Array) -> None:
-    """Copy a chunk to its place.
+    """Copy a chunk to its slot.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
-"""Which programs are worth machine code: those whose expressions save more time in a run than compiling takes.
+"""Chooses the programs to compile to machine code: their expressions save more time in a run than compiling takes.
 
-`marked` is asked with the graph as it will run, so what a run computes by depends on the graph and the machine, never
-on how long something took. Used by optimize/passes.py.
-Source: RUNTIME 2.5, "numba compiled in the background for chains that run on 100 MB or more".
+`marked` sees the graph as it will run, so that the choice depends on the graph and the machine, never on measured
+times.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _SHORT = -0.4  # a formula of float32: NumPy's own are in float32, ours in float
 
 
 def saved(expression: Expression) -> float:
-    """Seconds for each element; below 0 where NumPy is faster.
+    """Seconds that machine code saves for each element; below 0 where NumPy is faster.
 
     Examples
     --------
@@ -59,7 +58,7 @@ def saved(expression: Expression) -> float:
 def marked(
     programs: Sequence[Program], counts: Sequence[int], mode: str, workers: int, room: int | None
 ) -> list[Program]:
-    """The programs, those marked `jit` that shall be machine code.
+    """Mark with `jit` the programs to compile to machine code; the other programs stay unchanged.
 
     Parameters
     ----------
@@ -105,6 +104,6 @@ def _parts(program: Program, fast: bool) -> list[Elementwise]:
 
 
 def _can(program: Program, fast: bool) -> bool:
-    """Whether some of it can be."""
+    """Whether some part of the program can be machine code."""
     own = ((False, True),)
     return any(elementwise_text(one.expression, own * len(one.expression.inputs)) for one in _parts(program, fast))
