@@ -1,8 +1,7 @@
-"""What a graph sent as JSON may call: names of `jmars.tensor` and the functions behind them.
+"""The functions that a graph sent as JSON may call: names of `jmars.tensor` and the functions behind them.
 
-Made from the table of jmars.tensor and closed by default: a function is callable from outside only if it stands in one
-of these modules and takes no function, no file and no array to write into. Used by document.py and the list of
-functions that the gateway gives.
+Made from the function table of jmars.tensor and closed by default: a function may be called from outside only if one of
+the modules listed here defines it, and if it takes no function, no file and no array to write into.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ _EXCLUDED = {  # of those modules
     "method.pow", "method.cast_and_broadcast", "method.reduce",  # other names of power, or inner ones
 }  # fmt: skip
 _RANDOM = "random.default_rng."
-_EXCLUDED_DRAWS = ("shuffle", "spawn", "bytes", "bit_generator")  # they write into an array, or give none
+_EXCLUDED_DRAWS = ("shuffle", "spawn", "bytes", "bit_generator")  # they write into an array, or return no array
 
 
 def _draw(method: str, *args: Any, seed: Any = None, **kwargs: Any) -> Any:
-    """A method of `random.default_rng(seed)`, a generator of its own for each call."""
+    """Calls a method of a new generator `random.default_rng(seed)`."""
     return getattr(call("random.default_rng", seed), method)(*args, **kwargs)
 
 
 @cache
 def allowed_functions() -> dict[str, Callable[..., Any]]:
-    """Every function that may be called from outside, by the name that a document gives it."""
+    """All functions that may be called from outside, by the name that a document uses."""
     found: dict[str, Callable[..., Any]] = {}
     for name, function in FUNCTIONS.items():
         module = str(getattr(inspect.unwrap(function), "__module__", ""))
@@ -57,13 +56,13 @@ def allowed_functions() -> dict[str, Callable[..., Any]]:
 
 
 def find_function(name: str) -> Callable[..., Any] | None:
-    """The function of that name, or None."""
+    """The function of a name, or None."""
     return allowed_functions().get(name)
 
 
 @cache
 def describe_functions() -> list[dict[str, str]]:
-    """For each name its parameters and what it does, for who writes documents by hand."""
+    """Name, parameters and summary of each function, for authors of documents."""
     return [
         {"name": name, "parameters": _parameters(name, function), "summary": _summary(name, function)}
         for name, function in allowed_functions().items()

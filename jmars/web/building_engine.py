@@ -1,6 +1,6 @@
-"""The engine of the gateway's own process: it knows how large chunks should be, and computes nothing.
+"""The engine of the gateway's process: chooses chunk sizes and computes nothing.
 
-What asks for a value while a document is built is refused by name. Used by server.py.
+A document whose building needs the value of a tensor is refused by name.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _WHY = (
 
 
 class BuildingEngine(NoComputeEngine):
-    """Memory limit in bytes and workers of the cluster, for automatic chunk sizes."""
+    """Memory limit in bytes and number of workers of the cluster, for automatic chunk sizes."""
 
     def execute(self, data: Sequence[TensorData]) -> None:
-        """Refuse."""
+        """Refuses to compute."""
         raise NotReadyError(_WHY)
 
     def fetch(self, data: TensorData, copy: bool = True) -> np.ndarray[Any, Any]:
-        """Refuse."""
+        """Refuses to compute."""
         raise NotReadyError(_WHY)

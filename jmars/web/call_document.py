@@ -1,12 +1,12 @@
-"""The JSON form of a tensor graph: named calls of functions of jmars.tensor, one after the other.
+"""The JSON form of a tensor graph as calls: functions of jmars.tensor, named, one after the other.
 
     {"nodes": {"x": {"call": "random.default_rng.random", "kwargs": {"size": [1000, 1000], "seed": 7}},
                "y": {"call": "mean", "args": [{"ref": "x"}], "kwargs": {"axis": 0}}},
      "results": ["y"]}
 
-A document holds values and names only: no code, no path, nothing that is unpickled. `build` checks it and makes the
-tensors by calling the functions, which compute nothing. docs/reference/rest.md is the reference.
-Source: seed 003, "作业提交" (the tensor graph goes to the web service); decision on the JSON form.
+A document holds values and names only: no code, no path, no pickle. `build` checks the document and makes tensors by
+calling the functions, which compute nothing. docs/reference/rest.md is the reference; decision 0021 gives the reasons.
+Source: docs/explanation/seeds.md, "Submitting a job".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 @dataclass(frozen=True)
 class DocumentLimits:
-    """What a document may ask for at most."""
+    """Largest document that the gateway builds."""
 
     nodes: int = 10_000
     results: int = 1_000
@@ -49,7 +49,7 @@ LIMITS = DocumentLimits()
 
 
 class DocumentError(GraphError):
-    """A document that makes no graph.
+    """A JSON document that makes no graph.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ def build(
     uploads: Callable[[str], Tensor | None] = lambda name: None,
     limits: DocumentLimits = LIMITS,
 ) -> dict[str, TensorData]:
-    """The nodes of the tensor graph that a document asks for, by the results' names.
+    """Builds the tensor graph of a call document; returns the results' nodes by name.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def build(
     Raises
     ------
     DocumentError
-        If it has another form, calls what may not be called, or a call fails.
+        If the document has another form, calls a function that may not be called, or a call fails.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def build(
     if len(nodes) > limits.nodes or len(results) > limits.results:
         raise DocumentError(
             f"{len(nodes)} nodes and {len(results)} results are more than {limits.nodes} and {limits.results}",
-            "send it in parts, whose results the next ones read",
+            "send it in parts; a later graph may read results of an earlier one",
         )
     builder = _Builder(uploads, limits)
     for number, (name, node) in enumerate(nodes.items(), start=1):
@@ -106,7 +106,7 @@ def build(
 
 
 class _Builder:
-    """The values of the nodes so far."""
+    """Builds a document node by node and keeps the values of the nodes built."""
 
     def __init__(self, uploads: Callable[[str], Tensor | None], limits: DocumentLimits) -> None:
         self._uploads, self._limits = uploads, limits
@@ -115,7 +115,7 @@ class _Builder:
         self._seen: set[TensorData] = set()
 
     def add(self, number: int, name: Any, node: Any) -> None:
-        """Call what a node calls."""
+        """Calls the function of a node and stores the value."""
         self._line = SourceLine("graph", number, _shown(name, node))
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise self._error(f"{str(name)[:100]!r} is no name of a node", "use letters, digits, _ - and .")
@@ -135,7 +135,7 @@ class _Builder:
             raise self._error("args is a list and kwargs an object", "write [] and {} where there are none")
         if "out" in named:
             raise self._error(
-                "nothing is written into an array here", "give the result a name of its own instead of out"
+                "out= is not allowed: graphs over HTTP do not write into arrays", "give the result a name instead"
             )
         args = [self._value(one, 0) for one in given]
         kwargs = {key: self._value(one, 0) for key, one in named.items()}
@@ -150,7 +150,7 @@ class _Builder:
             ) from error
         except RecursionError as error:
             raise self._error("its arguments are nested too deep", "use fewer lists in lists") from error
-        except Exception as error:  # whatever NumPy's rules and ours find wrong with the arguments
+        except Exception as error:  # NumPy's rules or ours refuse the arguments
             raise self._error(
                 f"{type(error).__name__}: {text_of(error)}", "correct the arguments of this call"
             ) from error
@@ -158,13 +158,13 @@ class _Builder:
         self._values[name] = value
 
     def result(self, name: Any) -> TensorData:
-        """The node of the tensor graph behind a result's name."""
+        """Looks up the tensor behind a result's name."""
         self._line = None
         value = self._find(name) if isinstance(name, str) else None
         if not isinstance(value, Tensor):
             raise self._error(
-                f"result {str(name)[:100]!r} is {_kind(value)}, no tensor",
-                "name nodes that give one; x.0 is the first of several",
+                f"result {str(name)[:100]!r} is {_kind(value)}, not a tensor",
+                "name a node that gives a tensor; x.0 is the first of several",
             )
         return value.data
 
@@ -207,14 +207,14 @@ class _Builder:
             raise self._error(f"{text[:100]!r} is no time", "write e.g. 2020-01-01T12:00") from error
 
     def _find(self, name: str) -> Any:
-        """A node's value, or with `name.2` the third of the several that it gave."""
+        """Looks up a node's value; `name.2` is the third value of a node that gave several."""
         if name in self._values:
             return self._values[name]
         whole, _, item = name.rpartition(".")
         found = self._values.get(whole)
         if isinstance(found, tuple | list) and _ITEM.fullmatch(item) and int(item) < len(found):
             return found[int(item)]
-        raise self._error(f"there is no node {name[:100]!r} so far", "nodes come before those that read them")
+        raise self._error(f"there is no node {name[:100]!r} so far", "put a node before the nodes that read it")
 
     def _uploaded(self, name: str) -> Tensor:
         found = self._uploads(name)
@@ -222,9 +222,9 @@ class _Builder:
             raise self._error(f"no array {name[:100]!r} was uploaded", "PUT it to …/array/NAME first")
         return found
 
-    # -- what came out
+    # -- results of calls
     def _check(self, value: Any) -> None:
-        """Note the document's line on fresh operands; refuse what is too large."""
+        """Puts the document's line on new operands; refuses tensors that are too large."""
         if isinstance(value, tuple | list):
             for one in value:
                 self._check(one)
@@ -257,7 +257,7 @@ class _Builder:
 
 
 def _shown(name: Any, node: Any) -> str:
-    """A node as a line of code would say it."""
+    """Formats a node as a line of Python, for error messages."""
     called = node.get("call") if isinstance(node, dict) else None
     given = node.get("args") if isinstance(node, dict) else None
     args = [_short(one) for one in given[:4]] if isinstance(given, list) else []

@@ -19,7 +19,7 @@ PATIENCE = 8.0  # seconds that a cluster may take to answer
 
 
 class ClusterConnection:
-    """One authenticated channel; ends with the cluster.
+    """An authenticated channel to the cluster.
 
     Parameters
     ----------
@@ -36,19 +36,19 @@ class ClusterConnection:
         self._channel: Channel | None = None
 
     async def open(self) -> None:
-        """Connect; raises ClusterLostError or AuthenticationError."""
+        """Connects; raises ClusterLostError or AuthenticationError."""
         mailbox = Mailbox()
         mailbox.add("jobs", _Jobs(self._ended))
         self._channel = await connect(self.entry.socket, self.entry.token, mailbox, lambda _: self.lost.set())
-        await self.ask("session", "call_me", "web")  # so that the next gateway finds what this one held
+        await self.ask("session", "call_me", "web")  # a fixed name: the next gateway gets this gateway's tensors
 
     async def ask(self, actor: str, method: str, *args: Any, patience: float = PATIENCE) -> Any:
-        """What `actor.method(*args)` gives on the cluster.
+        """Calls `actor.method(*args)` on the cluster and returns its answer.
 
         Raises
         ------
         ClusterLostError
-            If the cluster is gone, or does not answer within `patience` seconds.
+            If the connection is closed, or the cluster does not answer within `patience` seconds.
         """
         assert self._channel is not None
         try:
@@ -60,28 +60,28 @@ class ClusterConnection:
             ) from None
 
     def tell(self, actor: str, method: str, *args: Any) -> None:
-        """Call without waiting."""
+        """Calls a method without waiting for the answer."""
         assert self._channel is not None
         self._channel.tell(actor, method, *args)
 
     def close(self) -> None:
-        """Hang up."""
+        """Closes the channel."""
         if self._channel is not None:
             self._channel.close()
 
 
 class _Jobs:
-    """The actor "jobs", which the cluster tells of ends."""
+    """The actor "jobs", which the cluster calls when a job ends."""
 
     def __init__(self, ended: Callable[[dict[str, Any]], None]) -> None:
         self._told = ended
 
     def ended(self, report: dict[str, Any]) -> None:
-        """A job has ended."""
+        """Passes on the report of an ended job."""
         self._told(report)
 
     def stalled(self, told: dict[str, Any]) -> None:
-        """Nothing moves; who listens to events is told there."""
+        """Does nothing: a stall is in the job's events."""
 
     def broken(self, why: str) -> None:
-        """The control process ends; the connection will."""
+        """Does nothing: the control process ends, and the channel with it."""

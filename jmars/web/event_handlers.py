@@ -1,7 +1,7 @@
-"""What happened to a graph: as lines of JSON, and as messages of a websocket; both go on from a number.
+"""Handlers of a graph's events: as lines of JSON, and as messages of a websocket. Both continue from a number.
 
-Any number of listeners is told, one who comes after the end too. Used by routes.py.
-Source: seed 003, "执行控制" (callbacks may be several); docs/reference/events.md.
+Any number of clients may read the events, also after the graph's end.
+Source: docs/explanation/seeds.md, "Execution control"; docs/reference/events.md.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from jmars.web.problems import problem_from_exception
 __all__ = ["EventStreamHandler", "EventsHandler", "as_json"]
 
 AT_ONCE = 5_000  # events of one answer
-PACE = 0.1  # seconds between two looks at the log while a websocket is open
+PACE = 0.1  # seconds between two reads of the event log while a websocket is open
 
 
 def as_json(event: Event) -> dict[str, Any]:
-    """An event as JSON: operands as a list of numbers, other bytes as base64.
+    """Converts an event to JSON: operands as a list of numbers, other bytes as base64.
 
     Examples
     --------
@@ -56,10 +56,10 @@ def _plain(value: Any) -> Any:
 
 
 class EventsHandler(BaseGraphHandler):
-    """The log of one graph, and of the cluster meanwhile."""
+    """The events of a graph, and of the cluster meanwhile."""
 
     async def get(self, session: str, graph: str) -> None:
-        """Events after number ?since=, at most ?limit=, one line each; X-Jmars-Next says where to go on."""
+        """Sends events after number ?since=, at most ?limit=, as lines; X-Jmars-Next is the next ?since=."""
         _, one = self.find(session, graph)
         since = int(self.number("since", 0, 0, 2**53))
         limit = int(self.number("limit", AT_ONCE, 1, AT_ONCE))
@@ -73,30 +73,30 @@ class EventsHandler(BaseGraphHandler):
 
 
 class EventStreamHandler(websocket.WebSocketHandler, BaseGraphHandler):
-    """The same as a websocket; it closes with 1000 when the graph has ended and all is told."""
+    """The events of a graph over a websocket, closed with 1000 when the graph has ended and all events are sent."""
 
     _task: asyncio.Task[None] | None = None
 
     def check_origin(self, origin: str) -> bool:
-        """`prepare` has checked it, before the upgrade."""
+        """Accepts the origin: `prepare` has checked it before the upgrade."""
         return True
 
     async def get(self, session: str, graph: str) -> None:
-        """Upgrade, for a graph that there is."""
+        """Upgrades the connection if the graph exists."""
         self._since = int(self.number("since", 0, 0, 2**53))
         _, self._graph = self.find(session, graph)
         await super().get(session, graph)
 
     def open(self, *args: str, **kwargs: str) -> None:
-        """Tell it from now on."""
+        """Starts sending events."""
         self._task = asyncio.ensure_future(self._tell())
 
     def on_message(self, message: str | bytes) -> None:
-        """Nothing is asked here."""
-        self.close(1003, "this socket only tells")
+        """Closes the socket: clients send nothing here."""
+        self.close(1003, "this socket only sends")
 
     def on_close(self) -> None:
-        """The listener is gone."""
+        """Stops sending events."""
         if self._task is not None:
             self._task.cancel()
 
@@ -104,7 +104,7 @@ class EventStreamHandler(websocket.WebSocketHandler, BaseGraphHandler):
         since, graph = self._since, self._graph
         try:
             while True:
-                ended = graph.ended  # looked at first, so that what came before the end is read after it
+                ended = graph.ended  # read first, so that events before the end are still sent
                 found, upto = await self.gateway.cluster.ask("events", "read", since, graph.id)
                 await self._send(found)
                 if upto > since:
@@ -121,7 +121,7 @@ class EventStreamHandler(websocket.WebSocketHandler, BaseGraphHandler):
 
     async def _send(self, found: Sequence[Event]) -> None:
         for event in found:
-            await self.write_message(json.dumps(as_json(event)))  # until it has left: a slow listener is waited for
+            await self.write_message(json.dumps(as_json(event)))  # waits for a slow client
 
 
 assert issubclass(EventStreamHandler, BaseHandler)

@@ -1,6 +1,6 @@
-"""Whether a value has the type that a dataclass promises for a field: pure.
+"""Checks a value against the type that a dataclass gives to a field. Pure.
 
-A malformed operand would else be noticed only where the cluster works with it. Used by values.py.
+Without this check a malformed operand is noticed only where the cluster works with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def field_types(kind: Any) -> dict[str, Any]:
 
 
 def has_type(value: Any, hint: Any) -> bool:
-    """Whether `value` is of a type that `hint` names; what it does not know fits.
+    """Whether `value` has the type `hint`; a type that the check does not know fits.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def has_type(value: Any, hint: Any) -> bool:
 
 
 def are_lengths(splits: Any) -> bool:
-    """Whether these are lengths of chunks along each axis."""
+    """Whether `splits` holds chunk lengths for each axis."""
     return type(splits) is tuple and all(
         type(axis) is tuple and all(isinstance(n, Unknown) or (type(n) is int and n >= 0) for n in axis)
         for axis in splits

@@ -1,7 +1,7 @@
 """Submits, describes and cancels graphs on the cluster for the HTTP handlers; keeps and releases their arrays.
 
 Bytes of results pass through result_reader.py instead.
-Source: seed 003, "作业提交" and "取消作业".
+Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job".
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ __all__ = ["Gateway"]
 log = logging.getLogger("jmars.web")
 
 STATE = "web-sessions.db"  # in the cluster's private folder
-EARLY = 100  # reports of jobs that no graph is known for yet
-BUILDERS = 4  # documents that are built at the same time, of as many sessions
-QUEUE = 32  # documents that are built or wait for that, each with its text in memory
+EARLY = 100  # reports kept of jobs whose graph is not recorded yet
+BUILDERS = 4  # documents built at the same time, at most one of each session
+QUEUE = 32  # documents being built or waiting to be built, whose texts are in memory
 
 
 class Gateway:
-    """One cluster behind HTTP.
+    """A cluster behind HTTP.
 
     Parameters
     ----------
     entry
         The cluster.
     token
-        Of the gateway, not of the cluster.
+        The gateway's token; the cluster has another.
 
     Attributes
     ----------
     counts
-        What /metrics tells of the gateway itself, by name and labels.
+        The gateway's own counters for /metrics, by name and labels.
     """
 
     def __init__(self, entry: Entry, token: str) -> None:
@@ -76,7 +76,7 @@ class Gateway:
         self._building: defaultdict[str, asyncio.Lock] = defaultdict(
             asyncio.Lock
         )  # one document of a session at a time
-        self._builders = asyncio.Semaphore(BUILDERS)  # and few in all: building takes the interpreter
+        self._builders = asyncio.Semaphore(BUILDERS)  # few in all: building holds the interpreter
         self._submitting = 0  # documents that are being submitted
         self._report_waiters: dict[str, asyncio.Future[dict[str, Any]]] = {}  # reports of jobs of our own
         self._recovery = ResultRecovery(self.sessions.graph_of_result, self.sessions.source, self)
@@ -84,16 +84,16 @@ class Gateway:
 
     # -- graphs
     async def submit(self, session: WebSession, document: Mapping[str, Any]) -> SubmittedGraph:
-        """Start computing what a document asks for.
+        """Builds the graph of a document and starts computing it.
 
         Raises
         ------
         DocumentError, SettingError, Problem
-            If it makes no graph, has an unknown setting, or another key.
+            If the document makes no graph, or has an unknown setting or key.
         """
         session.check_graph_count()
         if self._submitting >= QUEUE:
-            raise Problem(503, "Busy", f"{QUEUE} graphs are being built already", "send it again in a second")
+            raise Problem(503, "Busy", f"{QUEUE} graphs are being built already", "send the graph again in a second")
         self._submitting += 1
         try:
             return await self._submit(session, document)
@@ -101,7 +101,7 @@ class Gateway:
             self._submitting -= 1
 
     async def _submit(self, session: WebSession, document: Mapping[str, Any]) -> SubmittedGraph:
-        """`submit`, for one of those that there is room for."""
+        """Builds and submits a graph within the limit of `submit`."""
         settings, name, consumed = _options(session, document)
         reads: dict[str, str] = {}
         data = await self.build(session, document, reads, noted=reads)
@@ -125,7 +125,7 @@ class Gateway:
         try:
             self.sessions.find(session.id)  # it may have been closed meanwhile
             self.sessions.add_graph(session, made, source, consumed)
-        except BaseException:  # who asked is told that there is no such graph, so there must be none
+        except BaseException:  # the client gets an error, so the graph must not run
             await self._abandon_job(made.id, kept)
             raise
         early = self._early_reports.pop(made.id, None)
@@ -135,15 +135,15 @@ class Gateway:
         return made
 
     async def describe(self, session: WebSession, graph: SubmittedGraph, wait: float = 0.0) -> dict[str, Any]:
-        """How a graph stands; with `wait`, when it has ended or so many seconds have passed."""
+        """Describes a graph's state and results; with `wait`, waits up to so many seconds for the end."""
         told: dict[str, Any] = {}
         try:
             if wait > 0 and not graph.ended:
                 await self.cluster.ask("session", "wait", graph.id, wait, patience=wait + PATIENCE)
             told = await self.cluster.ask("session", "describe", graph.id)
         except UnknownTaskError:
-            told = {"state": str(JobState.FAILED), "error": "it ended long ago, while no gateway was open"}
-        if not graph.ended and told["state"] in TERMINAL:  # it ended while no gateway was there to hear of it
+            told = {"state": str(JobState.FAILED), "error": "the job ended long ago, while no gateway was open"}
+        if not graph.ended and told["state"] in TERMINAL:  # the job ended while no gateway was open
             error = None if told["error"] is None else ("OperandError", told["error"], "", b"", "")
             self._finish_graph(graph, {"state": told["state"], "error": error, "line": None})
             self._save_end(session, graph.id)
@@ -166,12 +166,12 @@ class Gateway:
         }
 
     async def cancel(self, graph: SubmittedGraph) -> None:
-        """Ask for the end of a graph; no effect when it has ended."""
+        """Requests cancellation of a graph; no effect when it has ended."""
         if not graph.ended:
             await self.cluster.ask("session", "cancel", graph.id)
 
     async def result(self, session: WebSession, graph: SubmittedGraph, name: str) -> GraphResult:
-        """A result that can be read now; raises Problem with the reason where it cannot."""
+        """Looks up a result that can be read now; raises Problem with the reason if it cannot."""
         found = graph.results.get(name)
         if found is None:
             known = ", ".join(list(graph.results)[:20])
@@ -185,19 +185,19 @@ class Gateway:
             raise Problem(409, "NotReadyError", f"graph {graph.id} has no results: {why}", hint, line)
         if found.chunks is None:
             raise Problem(
-                410, "GoneError", f"the shape of {name!r} was told to an earlier gateway", "send the graph again"
+                410, "GoneError", f"the shape of {name!r} is lost: an earlier gateway had it", "send the graph again"
             )
         return found
 
     def release(self, session: WebSession, graph: SubmittedGraph, name: str) -> None:
-        """Let go of one result; it cannot be read any more."""
+        """Releases a result; later requests for the result fail."""
         found = self.sessions.remove_result(session, graph, name)
         if not found.borrowed and found.key not in graph.retained_keys():
             self.drop([found.key])
 
     # -- sessions and arrays
     async def close_session(self, session: WebSession) -> None:
-        """Cancel what runs and let go of everything; from here on nobody finds it."""
+        """Cancels a session's running graphs and releases all arrays and results; later requests fail."""
         self.sessions.close(session)
         self._building.pop(session.id, None)
         running = [graph for graph in session.graphs.values() if not graph.ended]
@@ -205,21 +205,22 @@ class Gateway:
         self.drop(session.retained_keys())
         for graph in running:
             self._early_reports.pop(graph.id, None)
-            graph.state = str(JobState.CANCELLED)  # for those that listen or wait
+            graph.state = str(JobState.CANCELLED)  # for requests that stream events or wait
         asked = (self.cluster.ask("session", "cancel", graph.id) for graph in running)
         for answer in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(answer, BaseException) and not isinstance(answer, UnknownTaskError):
                 raise answer
 
     def drop(self, keys: Sequence[str]) -> None:
-        """Nobody needs these tensors any more."""
+        """Releases tensors on the cluster."""
         if keys:
             self.cluster.tell("session", "drop", list(keys))
 
     async def store(self, key: str, splits: Splits, parts: AsyncIterator[bytes]) -> None:
-        """Make bytes the tensor `key`: `parts` gives those of each chunk, in C order of the grid, as they come.
+        """Stores bytes as the tensor `key`: `parts` gives the bytes of each chunk, in C order of the grid, as they
+        arrive.
 
-        Whatever goes wrong, nothing stays on the cluster.
+        On any error no chunk stays on the cluster.
         """
         count = math.prod(map(len, splits))
         first = await self.cluster.ask("session", "take_chunks", count)
@@ -233,7 +234,7 @@ class Gateway:
             self.cluster.tell("store", "abandon", first, count)
             raise
 
-    # -- what `recomputing` needs, and `submit`
+    # -- used by ResultRecovery and by `submit`
     async def build(
         self,
         session: WebSession,
@@ -241,7 +242,9 @@ class Gateway:
         reads: Mapping[str, str],
         noted: dict[str, str] | None = None,
     ) -> dict[str, TensorData]:
-        """The nodes that a document asks for; it may read only the tensors in `reads`, in which `noted` puts them."""
+        """Builds the nodes of a document, which may read only the tensors in `reads`; adds the tensors it names to
+        `noted`.
+        """
 
         def tensor(name: str) -> Tensor | None:
             found = self._find_stored(session, name)
@@ -254,7 +257,7 @@ class Gateway:
             return await asyncio.to_thread(make, document, tensor)
 
     async def run(self, graph: TensorGraph, name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Run a graph to its end; returns the report."""
+        """Runs a graph to the end; returns the report."""
         temporary = await self._store_arrays(graph)
         try:
             job = await self._submit_job(graph, name, settings)
@@ -270,25 +273,25 @@ class Gateway:
             self.drop(temporary)
 
     def close(self) -> None:
-        """Hang up."""
+        """Closes the connection, the session file and recoveries in progress."""
         self._recovery.close()
         self.cluster.close()
         self.sessions.end()
 
-    # -- own
+    # -- private
     async def _submit_job(self, graph: TensorGraph, name: str, settings: Mapping[str, Any], told: Any = None) -> str:
-        """Submit a graph; returns its job."""
+        """Submits a graph to the cluster; returns the job's id."""
         ticket = secrets.token_hex(8)
         try:
             blob = await asyncio.to_thread(cloudpickle.dumps, graph)
             job: str = await self.cluster.ask("session", "submit", blob, name, dict(settings), ticket, b"", None, told)
-        except BaseException:  # it may have begun all the same, when the answer came too late
+        except BaseException:  # the job may have begun all the same, if the answer came too late
             self.cluster.tell("session", "withdraw", ticket)
             raise
         return job
 
     def _find_stored(self, session: WebSession, name: str) -> UploadedArray | GraphResult | None:
-        """What lies on the cluster under a name: an uploaded array, or GRAPH/NAME, a result of the session."""
+        """Finds stored data by name: an uploaded array, or GRAPH/NAME for a result of the session."""
         graph, _, result = name.rpartition("/")
         one = session.graphs[graph].results.get(result) if graph in session.graphs else session.arrays.get(name)
         if one is None or one.chunks is None:
@@ -298,7 +301,7 @@ class Gateway:
         return one
 
     async def _store_arrays(self, graph: TensorGraph) -> list[str]:
-        """Store the arrays that stood in the document; returns their keys."""
+        """Stores the arrays that the document contains; returns their keys."""
         stored: list[str] = []
         try:
             for number, array, splits in graph.arrays():
@@ -312,7 +315,7 @@ class Gateway:
         return stored
 
     def _job_ended(self, report: dict[str, Any]) -> None:
-        """The cluster says that a job has ended."""
+        """Handles the cluster's report that a job has ended."""
         job = report["job"]
         found = self.sessions.graph_of_job(job)
         if found is not None:
@@ -324,27 +327,27 @@ class Gateway:
         elif job in self._abandoned_jobs:
             self._abandoned_jobs.discard(job)
             self.drop(report["results"])
-        else:  # it may be ours: `submit` has not been answered yet
+        else:  # possibly a job of ours whose `submit` has not been answered yet
             self._early_reports[job] = report
             for old in list(self._early_reports)[:-EARLY]:
                 del self._early_reports[old]
 
     async def _abandon_job(self, job: str, keys: Sequence[str]) -> None:
-        """End a job that nobody is told of; nothing of it stays."""
+        """Cancels a job that no session records, and releases its tensors."""
         if self._early_reports.pop(job, None) is None:
-            self._abandoned_jobs.add(job)  # what it gives is let go of at its end
+            self._abandoned_jobs.add(job)  # its results are released at its end
         self.drop(keys)
         await self.cluster.ask("session", "cancel", job)
 
     def _save_end(self, session: WebSession, job: str) -> None:
-        """Write down that a graph has ended; where there is no room, the gateway after this one asks the cluster."""
+        """Saves that a graph has ended; on a full disk, the next gateway asks the cluster instead."""
         try:
             self.sessions.save_graph(session, job)
         except StorageError as error:
             log.warning("the end of %s is not written down: %s", job, error)
 
     def _finish_graph(self, graph: SubmittedGraph, report: Mapping[str, Any]) -> None:
-        """A graph has ended."""
+        """Records the state, error and result shapes of a graph that has ended."""
         graph.state = report["state"]
         graph.error = problem_from_report(report["error"], report["line"])
         if graph.state == JobState.CANCELLED:
@@ -359,7 +362,7 @@ class Gateway:
 
 
 def _tensor(one: UploadedArray | GraphResult) -> Tensor:
-    """What lies on the cluster, as a tensor."""
+    """Wraps a stored array or result as a tensor."""
     assert one.chunks is not None
     data = TensorData(Stored(), tuple(map(sum, one.chunks)), dtype_of(one.dtype), one.chunks)
     data.key = one.key
@@ -368,7 +371,7 @@ def _tensor(one: UploadedArray | GraphResult) -> Tensor:
 
 
 def _options(session: WebSession, document: Mapping[str, Any]) -> tuple[dict[str, Any], str, list[str]]:
-    """Settings, name, and arrays to consume, of a document."""
+    """Reads settings, name and consumed arrays from a document."""
     unknown = document.keys() - {"nodes", OPERANDS, "results", "settings", "name", "consumes"}
     if unknown:
         raise Problem(422, "DocumentError", f"a graph has no {sorted(unknown)[0][:100]!r}", "see /api/openapi.json")

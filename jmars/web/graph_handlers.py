@@ -1,6 +1,6 @@
-"""Graphs: submitted, polled, cancelled, and their results read.
+"""Handlers of graphs: submit, describe, cancel, and read results.
 
-Used by routes.py. Source: seed 003, "作业提交", "取消作业"; CAPABILITIES S3.9.
+Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job".
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class GraphsHandler(JsonHandler):
     """The graphs of a session."""
 
     async def get(self, session: str) -> None:
-        """How each of them stands."""
+        """Sends state and results of each graph."""
         found = self.gateway.sessions.find(session)
         await self.answer([await self.gateway.describe(found, graph) for graph in list(found.graphs.values())])
 
     async def post(self, session: str) -> None:
-        """Submit one."""
+        """Submits a graph."""
         found = self.gateway.sessions.find(session)
         graph = await self.gateway.submit(found, self.body())
         self.set_header("Location", f"/api/session/{session}/graph/{graph.id}")
@@ -39,24 +39,24 @@ class GraphsHandler(JsonHandler):
 
 
 class BaseGraphHandler(BaseHandler):
-    """A handler of one graph."""
+    """Base class of handlers of a graph."""
 
     def find(self, session: str, graph: str) -> tuple[WebSession, SubmittedGraph]:
-        """Both, by id; raises Problem."""
+        """Finds session and graph by id; raises Problem."""
         found = self.gateway.sessions.find(session)
         return found, found.graph(graph)
 
 
 class GraphHandler(BaseGraphHandler):
-    """One graph."""
+    """A graph."""
 
     async def get(self, session: str, graph: str) -> None:
-        """How it stands; with ?wait=SECONDS when it has ended, or then."""
+        """Sends the graph's state and results; ?wait=SECONDS waits for its end."""
         wait = self.number("wait", 0.0, 0.0, LONGEST_WAIT)
         await self.answer(await self.gateway.describe(*self.find(session, graph), wait))
 
     async def delete(self, session: str, graph: str) -> None:
-        """Cancel it; nothing happens to one that has ended."""
+        """Cancels the graph; no effect on an ended graph."""
         found, one = self.find(session, graph)
         before = one.ended
         await self.gateway.cancel(one)
@@ -64,10 +64,12 @@ class GraphHandler(BaseGraphHandler):
 
 
 class DetailHandler(BaseGraphHandler):
-    """What a graph is made of, as `TaskAPI` tells it."""
+    """Operands and progress of a graph, as `TaskAPI` returns them."""
 
     async def get(self, session: str, graph: str, what: str) -> None:
-        """Tensor operands, how each of them stands, the operands on chunks of one (?tileable=, ?io=1), why it waits."""
+        """Sends tensor operands, their progress, the chunk operands of ?tileable= (?io=1: neighbours too), or the
+        diagnosis.
+        """
         _, one = self.find(session, graph)
         if what == "why":
             await self.answer(await self.gateway.cluster.ask("why", "job", one.id))
@@ -79,10 +81,10 @@ class DetailHandler(BaseGraphHandler):
 
 
 class ResultHandler(BaseGraphHandler):
-    """One result of a graph."""
+    """A result of a graph."""
 
     async def get(self, session: str, graph: str, name: str) -> None:
-        """Its elements as .npy: all, ?slice=0:10,::2 or ?chunk=0,3; only chunks that are asked for are read."""
+        """Sends elements as .npy: all, ?slice=0:10,::2 or ?chunk=0,3; reads only the chunks needed."""
         result = await self.gateway.result(*self.find(session, graph), name)
         assert result.chunks is not None
         dtype, shape = dtype_of(result.dtype), [sum(axis) for axis in result.chunks]
@@ -111,17 +113,17 @@ class ResultHandler(BaseGraphHandler):
                     self.write(piece)
                     await self.flush()
         except StreamClosedError:
-            return  # who asked is gone
+            return  # the client has disconnected
         except Exception:
             if not self._headers_written:
                 raise
             self.log_exception(*sys.exc_info())
-            self.request.connection.stream.close()  # type: ignore[union-attr]  # the length says that it is not all
+            self.request.connection.stream.close()  # type: ignore[union-attr]  # Content-Length shows the truncation
             return
         self.finish()
 
     def delete(self, session: str, graph: str, name: str) -> None:
-        """Let go of it: it takes no memory of the cluster any more."""
+        """Releases the result and its memory on the cluster."""
         found, one = self.find(session, graph)
         if name not in one.results:
             raise Problem(404, "UnknownResult", f"graph {graph} has no result {name!r}", "")

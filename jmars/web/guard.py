@@ -1,8 +1,8 @@
-"""Who may ask the gateway: whoever holds its token, by its own name, from no other web site. Pure.
+"""Checks that a request carries the gateway's token, its host name, and no foreign origin. Pure.
 
-The token comes in a header that no page of another site can set, so there are no cookies and nothing to forge; Host is
-checked against DNS rebinding, Origin against pages of other sites. Whoever guesses is slowed down.
-Source: RELIABILITY 2.1, S3 and S8; Jupyter's `check_host`.
+The token comes in a header that no page of other sites can set, so there are no cookies and no forged requests. Host is
+checked against DNS rebinding, Origin against pages of other sites. Repeated wrong tokens are slowed down.
+Source: RFC 6750 (bearer tokens); Jupyter Server's `check_host`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 __all__ = ["FAILURES", "Guard", "Refusal"]
 
-FAILURES = 10  # wrong tokens in a second, after which more of them are not even looked at; the right one always is
+FAILURES = 10  # wrong tokens in a second; further wrong tokens get status 429, the right token always passes
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Refusal(Exception):
-    """Why a request is not answered.
+    """The reason why a request is refused.
 
     Attributes
     ----------
@@ -36,12 +36,12 @@ class Refusal(Exception):
 
 
 class Guard:
-    """Decides on headers alone; one per gateway.
+    """Checks the headers of requests; one guard for each gateway.
 
     Parameters
     ----------
     token
-        What must follow "Bearer " in Authorization.
+        Text that must follow "Bearer " in Authorization.
     now
         Seconds on a clock that never goes back.
 
@@ -60,7 +60,7 @@ class Guard:
         self._failures: deque[float] = deque(maxlen=FAILURES)  # when the last wrong tokens came
 
     def check(self, port: int, host: str | None, origin: str | None, authorization: str | None) -> None:
-        """Return if the request may be answered.
+        """Checks the headers of a request; returns if the request may be answered.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class Guard:
         Raises
         ------
         Refusal
-            If it may not.
+            If the request may not be answered.
         """
         ours = {f"{name}:{port}" for name in _NAMES}
         if (host or "").lower() not in ours:
@@ -82,7 +82,7 @@ class Guard:
         kind, _, token = (authorization or "").partition(" ")
         if kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self.token.encode()):
             return
-        if authorization is not None:  # who forgot it guesses nothing
+        if authorization is not None:  # a missing header is no guess
             now = self._now()
             if len(self._failures) == FAILURES and now - self._failures[0] < 1.0:
                 raise Refusal(429, "too many wrong tokens", "wait a second")

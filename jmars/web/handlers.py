@@ -1,8 +1,7 @@
-"""What all handlers share, and those that concern no session.
+"""Base classes of all handlers, and the handlers that concern no session.
 
-Each request is checked before anything else of it is looked at; every answer but an array is JSON, every refusal
-`{"error", "message", "hint", "line"}`. Used by routes.py.
-Source: RELIABILITY 2.1, S5 and S8.
+Each request is checked before its body is read. Every answer except an array is JSON; every refusal is
+`{"error", "message", "hint", "line"}`.
 """
 
 from __future__ import annotations
@@ -33,24 +32,24 @@ DRAIN_LIMIT = 256 * 2**20  # bytes of a body that is read though it is refused
 
 @web.stream_request_body
 class BaseHandler(web.RequestHandler):
-    """Nobody is answered who may not ask, and no byte of a body is kept before that is known."""
+    """Refuses requests without the token before any byte of the body is kept; answers in JSON."""
 
     @property
     def gateway(self) -> Gateway:
-        """What the handlers work on."""
+        """The gateway that serves the request."""
         gateway: Gateway = self.settings["gateway"]
         return gateway
 
     def prepare(self) -> None:
-        """Check who asks."""
+        """Checks the request's token, Host and Origin."""
         self.check()
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
-        """A body that nobody asked for is dropped."""
+        """Drops a body that the handler does not read."""
         return None
 
     def check(self) -> None:
-        """Raise Problem for who may not ask."""
+        """Raises Problem if the request may not be answered."""
         headers = self.request.headers
         origin = headers.get("Origin") or headers.get("Sec-Websocket-Origin")
         try:
@@ -59,7 +58,7 @@ class BaseHandler(web.RequestHandler):
             raise Problem(refusal.status, "Refused", str(refusal), refusal.hint) from refusal
 
     def set_default_headers(self) -> None:
-        """Nothing is kept by browsers or proxies, and nothing runs in one."""
+        """Forbids caching and scripts."""
         self.clear_header("Server")
         self.set_header("Cache-Control", "no-store")
         self.set_header("X-Content-Type-Options", "nosniff")
@@ -67,10 +66,10 @@ class BaseHandler(web.RequestHandler):
         self.set_header("Content-Type", "application/json")
 
     def compute_etag(self) -> None:
-        """None: nothing is kept."""
+        """Returns None: no answer is cached."""
 
     async def answer(self, body: Any, status: int = 200) -> None:
-        """Send JSON: a short answer at once, a long one as fast as it is taken."""
+        """Sends JSON: a short answer at once, a long answer as fast as the client reads."""
         self.set_status(status)
         before = ""
         async for piece in stream_json(body):
@@ -79,12 +78,12 @@ class BaseHandler(web.RequestHandler):
                 try:
                     await self.flush()
                 except StreamClosedError:
-                    return  # who asked is gone
+                    return  # the client has disconnected
             before = piece
         self.finish(before + "\n")
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """A refusal as JSON."""
+        """Sends an error as JSON."""
         error = kwargs.get("exc_info", (None, None, None))[1]
         if self.request.method not in self.SUPPORTED_METHODS:  # `prepare` is not called for these
             try:
@@ -107,22 +106,22 @@ class BaseHandler(web.RequestHandler):
         self.finish(json.dumps(problem.as_json()) + "\n")
 
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
-        """Only what is not expected goes to the log."""
+        """Logs unexpected exceptions only."""
         if not isinstance(value, web.HTTPError | Problem | JmarsError):
             log.error("%s %s failed", self.request.method, self.request.path, exc_info=(kind, value, trace))
 
     def on_finish(self) -> None:
-        """Count."""
+        """Counts the request."""
         self.gateway.counts["requests", str(self.request.method), str(self.get_status())] += 1
 
     @property
     def announced(self) -> int:
-        """Bytes of the body, as its header says; 0 where it does not."""
+        """Bytes of the body by its Content-Length header; 0 without the header."""
         text = self.request.headers.get("Content-Length", "")
         return int(text) if text.isdecimal() else 0
 
     def drains(self) -> bool:
-        """Whether the body is read to its end though it may be refused: else its sender may not hear why."""
+        """Whether to read a refused body to its end, so that the client gets the answer."""
         if self.announced > DRAIN_LIMIT:
             return False
         self.request.connection.set_max_body_size(DRAIN_LIMIT)  # type: ignore[union-attr]
@@ -130,11 +129,11 @@ class BaseHandler(web.RequestHandler):
 
     @classmethod
     def verbs(cls) -> set[str]:
-        """The HTTP methods that are answered."""
+        """The HTTP methods that the handler answers."""
         return {verb for verb in cls.SUPPORTED_METHODS if verb.lower() in _own(cls)}
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
-        """A number of the query; raises Problem."""
+        """Reads a number from the query; raises Problem."""
         text = self.get_query_argument(name, "")
         try:
             value = float(text) if text else default
@@ -146,24 +145,24 @@ class BaseHandler(web.RequestHandler):
 
 
 _SAID = {
-    404: ("NotFound", "there is nothing at this path", "GET /api/openapi.json tells what there is"),
+    404: ("NotFound", "there is nothing at this path", "GET /api/openapi.json lists all paths"),
     405: ("MethodNotAllowed", "this path does not answer that verb", "see the Allow header"),
 }
 
 
 def _own(kind: type[BaseHandler]) -> set[str]:
-    """Methods that a handler or its bases of ours define."""
+    """Methods that a handler or its jmars base classes define."""
     return {name for one in kind.__mro__ if one.__module__.startswith("jmars.") for name in vars(one)}
 
 
 @web.stream_request_body
 class JsonHandler(BaseHandler):
-    """A handler whose body is one JSON object of bounded size."""
+    """A handler whose body is a JSON object of bounded size."""
 
     allows_empty: ClassVar[bool] = False
 
     def prepare(self) -> None:
-        """Check the size that is announced, before a byte of it is read."""
+        """Checks the announced size and the type before any byte of the body is read."""
         super().prepare()
         self._body = bytearray()
         if self.request.method == "POST":
@@ -176,12 +175,12 @@ class JsonHandler(BaseHandler):
                 )
 
     def data_received(self, chunk: bytes) -> None:
-        """A part of the body; what is over the limit is read and dropped, so that the refusal is heard."""
+        """Keeps a part of the body; bytes over the limit are read and dropped, so that the client gets the answer."""
         if len(self._body) <= LARGEST_DOCUMENT:
             self._body += chunk
 
     def body(self) -> dict[str, Any]:
-        """The object; raises Problem."""
+        """Parses the body; raises Problem."""
         self._check_size(len(self._body))
         if not self._body and self.allows_empty:
             return {}
@@ -214,10 +213,10 @@ def _reject_constant(name: str) -> Any:
 
 
 class NotFoundHandler(BaseHandler):
-    """All paths that there are not."""
+    """Answers all unknown paths."""
 
     def prepare(self) -> None:
-        """Check who asks, then say so."""
+        """Checks the request, then answers 404."""
         super().prepare()
         raise web.HTTPError(404)
 
@@ -226,7 +225,7 @@ class ClusterHandler(BaseHandler):
     """The cluster behind the gateway."""
 
     async def get(self) -> None:
-        """Its workers, memory and jobs."""
+        """Sends workers, memory and jobs."""
         ask = self.gateway.cluster.ask
         asked = ask("host", "info"), ask("session", "jobs"), ask("tasks", "last_idle_time")
         info, jobs, idle = await asyncio.gather(*asked)
@@ -235,18 +234,18 @@ class ClusterHandler(BaseHandler):
 
 
 class FunctionsHandler(BaseHandler):
-    """What graphs may call."""
+    """Functions that graphs may call."""
 
     async def get(self) -> None:
-        """Names, parameters and what they do."""
+        """Sends names, parameters and summaries."""
         await self.answer(describe_functions())
 
 
 class MetricsHandler(BaseHandler):
-    """Numbers for Prometheus."""
+    """Metrics for Prometheus."""
 
     async def get(self) -> None:
-        """As its text format has them."""
+        """Sends the metrics in Prometheus's text format."""
         info, jobs = await asyncio.gather(
             self.gateway.cluster.ask("host", "info"), self.gateway.cluster.ask("session", "jobs")
         )

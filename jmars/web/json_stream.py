@@ -1,7 +1,7 @@
-"""JSON in pieces: a long answer is written bit by bit, so that others have their turn meanwhile.
+"""JSON text in pieces, so that the event loop serves other requests while a long answer is written.
 
-`json.dumps` of an answer of ten megabytes takes a third of a second, in which no graph could be cancelled, by way of no
-thread either, since it holds the interpreter. Used by handlers.py.
+`json.dumps` of an answer of ten megabytes takes a third of a second, during which no graph could be cancelled. A thread
+would not help, since `json.dumps` holds the interpreter lock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PIECE = 2_000  # tokens, some 2 ms of work
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers as JSON."""
+    """Converts NumPy numbers to JSON."""
     return value.item()
 
 
@@ -26,7 +26,7 @@ _ENCODER = json.JSONEncoder(allow_nan=False, default=_plain)
 
 
 async def stream_json(value: Any) -> AsyncIterator[str]:
-    """The text of a value, piece by piece; the event loop runs what else is there after each.
+    """Yields the JSON text of a value piece by piece; the event loop runs after each piece.
 
     Raises
     ------

@@ -1,7 +1,6 @@
-"""Numbers of the cluster and the gateway in Prometheus's text format; docs/reference/rest.md names them.
+"""Metrics of the cluster and the gateway in Prometheus's text format; docs/reference/rest.md names them.
 
-Used by the handler of /metrics.
-Source: Prometheus, "Exposition formats" 0.0.4.
+Source: Prometheus, "Exposition formats" 0.0.4, https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ Sample = tuple[str, Mapping[str, str], float]
 def exposition(
     info: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], counts: Mapping[tuple[str, ...], int], sessions: int
 ) -> str:
-    """The text.
+    """Writes all metrics as text.
 
     Parameters
     ----------
     info, jobs
-        What the host and the session say of themselves.
+        Answers of the host actor's `info` and the session actor's `jobs`.
     counts
-        The gateway's own: ("requests", method, status) and ("bytes", direction).
+        The gateway's counters: ("requests", method, status) and ("bytes", direction).
     sessions
-        How many the gateway has.
+        Number of open sessions.
     """
     lines: list[str] = []
     samples = [*_of_cluster(info, jobs), ("jmars_web_sessions", {}, sessions), *_of_gateway(counts)]

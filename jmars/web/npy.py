@@ -1,7 +1,6 @@
-"""`.npy` as it travels: the header of what is sent, and what is received piece by piece. Never a pickle.
+"""Writes .npy headers and reads .npy files that arrive in pieces. Never a pickle.
 
-Used by the handlers of results and uploads.
-Source: numpy.lib.format (the format's description).
+Source: `numpy.lib.format` (the format's description).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def named_dtype(dtype: np.dtype[Any]) -> Any:
 
 
 def dtype_of(name: Any) -> np.dtype[Any]:
-    """The dtype that `named_dtype` named; raises ValueError or TypeError for what names none."""
+    """The dtype of a name from `named_dtype`; raises ValueError or TypeError for other texts."""
     return npy_format.descr_to_dtype(_descr(name))
 
 
@@ -43,14 +42,14 @@ def _lists(descr: Any) -> Any:
 
 
 def _descr(name: Any) -> Any:
-    """With tuples where a dtype's description has them: for each field, and for its shape."""
+    """Turns lists back into tuples where NumPy's description of a dtype has tuples: fields and their shapes."""
     if isinstance(name, list):
         return [tuple(tuple(part) if i == 2 else _descr(part) for i, part in enumerate(field)) for field in name]
     return name
 
 
 def header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """The bytes before the elements, which come in C order.
+    """The .npy header of an array whose elements follow in C order.
 
     Examples
     --------
@@ -68,7 +67,7 @@ def header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 def row_splits(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[tuple[int, ...], ...]:
-    """Chunks that follow one another in C order: whole rows, of `most` bytes at most where one row is no larger.
+    """Chunk lengths of whole rows, so that chunks follow one another in C order.
 
     Examples
     --------
@@ -84,12 +83,12 @@ def row_splits(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[tuple[
 
 
 class NpyReceiver:
-    """An array that arrives in pieces.
+    """Reads a .npy file that arrives in pieces.
 
     Attributes
     ----------
     dtype, shape, fortran
-        Known once `feed` has given something, or `is_begun`.
+        Valid once `is_begun`.
     """
 
     def __init__(self) -> None:
@@ -101,12 +100,12 @@ class NpyReceiver:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Take what arrived; gives the bytes of elements in it.
+        """Takes received bytes; returns the bytes of elements among them.
 
         Raises
         ------
         Problem
-            If it is no .npy file of numbers, or longer than it says.
+            If the bytes are no .npy file of numbers, or more than the header announces.
         """
         if not self.is_begun:
             self._held += data
@@ -114,12 +113,12 @@ class NpyReceiver:
                 return b""
             data, self._held = self._held, b""
         if len(data) > self.left:
-            raise _bad(f"{len(data) - self.left} bytes more came than an array of shape {self.shape} has")
+            raise _bad(f"{len(data) - self.left} more bytes came than an array of shape {self.shape} has")
         self.left -= len(data)
         return data
 
     def _begin(self) -> bool:
-        """Read the header, when all of it is there."""
+        """Reads the header once all of it has arrived."""
         held = self._held
         if not MAGIC.startswith(held[: len(MAGIC)]):
             raise _bad("the body is no .npy file")

@@ -1,7 +1,7 @@
-"""The gateway described in OpenAPI 3.1: what /api/openapi.json answers.
+"""The OpenAPI 3.1 description of the gateway, as /api/openapi.json answers it.
 
-One row for each path and verb; a test asks every path and compares. docs/reference/rest.md says the same in words.
-Source: OpenAPI Specification 3.1.
+A row for each path and verb; a test requests every path and compares. docs/reference/rest.md explains the same paths.
+Source: OpenAPI Specification 3.1, https://spec.openapis.org/oas/v3.1.0.
 """
 
 from __future__ import annotations
@@ -28,50 +28,50 @@ ROWS: dict[tuple[str, str], tuple[str, dict[int, str | None], dict[str, tuple[st
     ("/api/session", "get"): ("the sessions of this gateway", {200: "Sessions"}, {}, None),
     ("/api/session", "post"): ("open a session", {201: "Session"}, {}, "NewSession"),
     (_S, "get"): ("a session", {200: "Session"}, {}, None),
-    (_S, "delete"): ("close a session: cancel its graphs, let go of all it holds", {204: None}, {}, None),
+    (_S, "delete"): ("close a session: cancel its graphs, release its arrays and results", {204: None}, {}, None),
     (f"{_S}/array", "get"): ("the arrays of a session", {200: "Arrays"}, {}, None),
     (f"{_S}/array/{{array}}", "get"): ("shape, dtype and chunks of an array", {200: "Array"}, {}, None),
     (f"{_S}/array/{{array}}", "put"): ("send an array as .npy", {201: "Array"}, {}, _NPY),
-    (f"{_S}/array/{{array}}", "delete"): ("let go of an array", {204: None}, {}, None),
-    (f"{_S}/graph", "get"): ("how the graphs of a session stand", {200: "Graphs"}, {}, None),
+    (f"{_S}/array/{{array}}", "delete"): ("release an array", {204: None}, {}, None),
+    (f"{_S}/graph", "get"): ("state and results of all graphs of a session", {200: "Graphs"}, {}, None),
     (f"{_S}/graph", "post"): ("submit a graph; it runs at once", {201: "Graph"}, {}, "NewGraph"),
     (_G, "get"): (
-        "how a graph stands", {200: "Graph"},
+        "state and results of a graph", {200: "Graph"},
         {"wait": ("number", "seconds to wait for its end, 60 at most; 0 by default")}, None,
     ),
     (_G, "delete"): (
-        "cancel a graph: 202 where that begins, 200 where it had ended", {200: "Graph", 202: "Graph"}, {}, None,
+        "cancel a graph: 202 if it was running, 200 if it had ended", {200: "Graph", 202: "Graph"}, {}, None,
     ),
     (f"{_G}/events", "get"): (
-        "what happened, one JSON object a line; X-Jmars-Next says where to go on", {200: _NDJSON},
+        "events, one JSON object a line; X-Jmars-Next is the next ?since=", {200: _NDJSON},
         {**_SINCE, "limit": ("integer", "events at most; 5000 by default")}, None,
     ),
     (f"{_G}/stream", "get"): ("the same as a websocket, to the graph's end", {101: None}, _SINCE, None),
     (f"{_G}/detail/{{what}}", "get"): (
-        "tileable_graph, tileable_details, subtasks of one tileable, or why it stands as it does", {200: "Any"},
-        {"tileable": ("string", "of subtasks: which"), "io": ("string", "of subtasks: 1 for those beside them too")},
+        "tileable_graph, tileable_details, subtasks of one tileable, or why the graph is not done", {200: "Any"},
+        {"tileable": ("string", "for subtasks: the key"), "io": ("string", "for subtasks: 1 adds neighbours")},
         None,
     ),
     (f"{_G}/result/{{result}}", "get"): (
         "a result as .npy; X-Jmars-Chunks says how many chunks were read", {200: _NPY},
         {"slice": ("string", _SLICE), "chunk": ("string", "one chunk by its place in the grid, such as 3,0")}, None,
     ),
-    (f"{_G}/result/{{result}}", "delete"): ("let go of a result", {204: None}, {}, None),
+    (f"{_G}/result/{{result}}", "delete"): ("release a result", {204: None}, {}, None),
     ("/metrics", "get"): ("numbers for Prometheus", {200: _TEXT}, {}, None),
 }  # fmt: skip
 
 
 class OpenApiHandler(BaseHandler):
-    """The description of everything here."""
+    """The OpenAPI description."""
 
     async def get(self) -> None:
-        """It as JSON."""
+        """Sends the description as JSON."""
         await self.answer(document())
 
 
 @cache
 def document() -> dict[str, Any]:
-    """The whole description."""
+    """Makes the description of all paths."""
     paths: dict[str, dict[str, Any]] = {}
     for (path, verb), (summary, answers, query, body) in ROWS.items():
         operation: dict[str, Any] = {"summary": summary, "operationId": _name(path, verb), "responses": {}}
@@ -98,16 +98,16 @@ def document() -> dict[str, Any]:
             "title": "jmars",
             "version": "1",
             "summary": "Tensor graphs run on a cluster of this user",
-            "description": "Every request needs the header `Authorization: Bearer TOKEN`; no page of another site "
-            "is answered. Refusals are a Problem: 401 no token, 403 foreign Host or Origin, 404 nothing there, 405 "
-            "another verb, 409 not now, 413 too large, 415 another type of body, 422 a graph that cannot be, 429 too "
-            "many, 503 the cluster does not answer.",
+            "description": "Every request needs the header `Authorization: Bearer TOKEN`; pages of other sites "
+            "are refused. An error is a Problem: 401 no token, 403 foreign Host or Origin, 404 not found, 405 "
+            "verb not allowed, 409 not ready, 413 too large, 415 wrong media type, 422 invalid graph, 429 too "
+            "many requests, 503 the cluster does not answer.",
         },
         "security": [{"token": []}],
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "responses": {"Problem": {"description": "why not"} | _content("Problem")},
+            "responses": {"Problem": {"description": "error"} | _content("Problem")},
             "schemas": SCHEMAS,
         },
     }
@@ -123,7 +123,7 @@ def _content(kind: str | None) -> dict[str, Any]:
 
 
 def _name(path: str, verb: str) -> str:
-    """Such as get_result, get_sessions."""
+    """An operation's name, such as get_result or get_sessions."""
     last = path.rsplit("/", 1)[1].removesuffix(".json")
     many = any(other.startswith(f"{path}/{{") for other, _ in ROWS)
     return f"{verb}_{last.strip('{}')}{'s' if many else ''}"

@@ -1,11 +1,11 @@
-"""The other JSON form of a tensor graph: its operands as they are, for programs that have jmars.
+"""The JSON form of a tensor graph as operands with all parameters, for programs that have jmars.
 
     {"operands": [{"op": "Range", "fields": {…}, "dtype": {"dtype": "<i8"}, "chunks": [[5, 5]]},
                   {"op": "Reduction", "inputs": [0], …}], "results": {"total": 1}}
 
-`document_of` writes it from tensors, `graph_of` reads it. Only operands of NumPy's functions travel; those that hold a
-user's function or a file are refused by name. Used by the client's WebTaskAPI and by gateway.py.
-Source: decision on the JSON form; CAPABILITIES S0.17.
+`document_of` writes the form from tensors, `graph_of` reads it. Only operands of NumPy functions travel; operands that
+hold a user's function or a file are refused by name. Decision 0021 says why there is a second form.
+Source: docs/explanation/seeds.md, "APIs".
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ KINDS: dict[str, type[Operand]] = {
 
 
 def document_of(data: Mapping[str, TensorData], upload: Callable[[np.ndarray[Any, Any]], str]) -> dict[str, Any]:
-    """The document of the graph that leads to these nodes.
+    """Writes the document of the graph that computes the given nodes.
 
     Parameters
     ----------
     data
         Nodes by the names that their results shall have.
     upload
-        Called with each array of the user's that the graph reads; gives the name by which the gateway knows it.
+        Called with each user's array that the graph reads; returns the array's name at the gateway.
 
     Raises
     ------
     UnsupportedError
-        If an operand does not travel: it, the user's line and the reason are named.
+        If an operand does not travel; the message names the operand, the user's line and the reason.
     """
     linked = LinkedGraph.of(list(data.values()))
     rows = []
@@ -118,12 +118,12 @@ def graph_of(
     uploads: Callable[[str], Tensor | None] = lambda name: None,
     limits: DocumentLimits = LIMITS,
 ) -> dict[str, TensorData]:
-    """The nodes that a document of operands asks for, by the results' names.
+    """Builds the nodes of an operand document; returns the results' nodes by name.
 
     Raises
     ------
     DocumentError
-        If it has another form, or holds what does not travel.
+        If the document has another form, or holds a value that does not travel.
     """
     rows, results = document.get(OPERANDS), document.get("results")
     if not isinstance(rows, list) or not isinstance(results, dict) or not rows or not results:
@@ -194,7 +194,7 @@ def _node(
 
 
 def _unknown(chunks: Splits) -> set[tuple[str, int | None]]:
-    """The lengths that only a run can tell."""
+    """The unknown lengths among chunk lengths."""
     return {(n.origin.key, n.number) for axis in chunks for n in axis if isinstance(n, Unknown)}
 
 

@@ -1,8 +1,8 @@
-"""Parameters of operands as JSON and back: plain values, arrays, and the few classes and functions that are known.
+"""Parameters of operands to JSON and back: plain values, arrays, and a few known classes and functions.
 
-Closed by default: what is not of a kind listed here is refused by name, in both directions. A function travels by its
-name and must be one of ours, of the modules that documents may call, or one of NumPy's that they may; a text that names
-anything else in NumPy is refused, since some operands look their function up by it. Used by operands.py.
+Closed by default: values of any kind not listed here are refused by name, in both directions. A function travels by its
+name and must be one of ours, from the modules that documents may call, or a NumPy function that documents may call. A
+text that names any other NumPy function is refused, since some operands look up their function by that text.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _WORD = re.compile(r"[\w <>=|,.\-\[\]:()*+]{0,200}")
 
 
 def encode(value: Any) -> Any:
-    """A value as JSON.
+    """Converts a value to JSON.
 
     Raises
     ------
     UnsupportedError
-        If it is of a kind that does not travel.
+        If values of this kind do not travel.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def encode(value: Any) -> Any:
 
 
 def encode_fields(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass or NamedTuple, each encoded; an operand's inputs and line are told beside them."""
+    """Encodes the fields of a dataclass or NamedTuple; an operand's inputs and line are encoded elsewhere."""
     return {name: encode(getattr(value, name)) for name in _names(type(value))}
 
 
@@ -136,15 +136,15 @@ def _named(dtype: np.dtype[Any]) -> Any:
 
 
 def decode(value: Any, depth: int = 0) -> Any:
-    """The value that `encode` made this of.
+    """Makes a value from its JSON: the reverse of `encode`.
 
     Raises
     ------
     ValueError
-        If nothing is made so, or it may not travel.
+        If the JSON is no encoded value, or the value may not travel.
     """
     if depth > 60:
-        raise ValueError("values lie too deep in one another")
+        raise ValueError("values are nested too deep")
     if value is None or type(value) in (bool, int, float):
         return value
     if type(value) is str:
@@ -164,7 +164,7 @@ def decode(value: Any, depth: int = 0) -> Any:
 
 
 def decode_fields(kind: Any, given: Any, depth: int = 0, **more: Any) -> Any:
-    """A dataclass or NamedTuple of these encoded fields; all of them, and no others."""
+    """Makes a dataclass or NamedTuple from its encoded fields: all of them, and no others."""
     names = _names(kind)
     if type(given) is not dict or given.keys() != set(names):
         raise ValueError(f"{kind.__name__} has the fields {', '.join(names)}")
@@ -198,13 +198,13 @@ def _read_array(value: Any, depth: int) -> Any:
     ((kind, (descr, shape, data)),) = value.items()
     array = np.frombuffer(b64decode(data, validate=True), _dtype(descr)).reshape([int(n) for n in shape])
     for texts in _texts(array):
-        for one in texts.tolist():  # NumPy's texts are texts: an operand would look a function up by one of them too
+        for one in texts.tolist():  # an operand may look up a function by a NumPy text too
             _text(one, ValueError)
     return array if kind == "array" else array[()]
 
 
 def _texts(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    """All texts in an array, those in the fields of records too."""
+    """All text arrays in an array, including text fields of records."""
     if array.dtype.kind == "U":
         yield array.reshape(-1)
     for name in array.dtype.names or ():
@@ -265,15 +265,15 @@ def _dtype(name: Any) -> np.dtype[Any]:
 
 
 def _text(value: str, error: type[Exception] = UnsupportedError) -> str:
-    """A text that names nothing in NumPy but what may be called."""
+    """Checks a text: it may not name a NumPy function that graphs may not call."""
     if not _WORD.fullmatch(value):
-        raise error(f"the text {value[:60]!r} does not travel: it is no word")
+        raise error(f"the text {value[:60]!r} does not travel: it has other characters than {_WORD.pattern}")
     if value and _holds_objects(value):
         raise error(f"the text {value[:60]!r} is a dtype of Python objects")
     name = value.partition(".")[0]
     known = any(hasattr(one, name) for one in _NAMESPACES)
     if known and not _may_be_called(name) and not _is_dtype(value):
-        raise error(f"the text {value[:60]!r} names what may not be called")
+        raise error(f"the text {value[:60]!r} names a function that may not be called")
     return value
 
 
@@ -289,7 +289,7 @@ def _is_dtype(text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _holds_objects(text: str) -> bool | None:
-    """Whether the dtype that a text names holds Python objects; None where it names none."""
+    """Whether the dtype that a text names holds Python objects; None if the text names no dtype."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of old names of dtypes
@@ -299,7 +299,7 @@ def _holds_objects(text: str) -> bool | None:
 
 
 def function_name(function: Any) -> str:
-    """The name that a function travels by; raises UnsupportedError for those that do not."""
+    """The name by which a function travels; raises UnsupportedError for a function that may not."""
     module, name = getattr(function, "__module__", None) or "numpy", getattr(function, "__qualname__", None) or ""
     for told in (f"{module}:{name}", f"{_public(function)}:{getattr(function, '__name__', '')}"):
         if _functions(told) is function:
@@ -308,7 +308,7 @@ def function_name(function: Any) -> str:
 
 
 def function_of(name: Any) -> Callable[..., Any]:
-    """The function of that name; raises ValueError for those that do not travel."""
+    """The function of a name; raises ValueError for a function that may not travel."""
     found = _functions(name) if isinstance(name, str) else None
     if found is None:
         raise ValueError(f"{str(name)[:100]!r} is no function that travels")
@@ -316,7 +316,7 @@ def function_of(name: Any) -> Callable[..., Any]:
 
 
 def _public(function: Any) -> str:
-    """NumPy's module in which users find a function."""
+    """The public NumPy module of a function."""
     name = getattr(function, "__name__", "")
     for module in ("numpy", "numpy.linalg", "numpy.fft"):
         if getattr(sys.modules[module], name, None) is function:
@@ -326,7 +326,7 @@ def _public(function: Any) -> str:
 
 @cache
 def _functions(name: str) -> Callable[..., Any] | None:
-    """A function of ours in a module that may be called, or NumPy's of a name that may be."""
+    """Looks up a function of ours in an allowed module, or an allowed NumPy function."""
     module, _, own = name.partition(":")
     found: Any = None
     if module.startswith("jmars.tensor.ops.") and module.removeprefix("jmars.tensor.ops.") in MODULES | _INNER:
@@ -342,7 +342,7 @@ def _functions(name: str) -> Callable[..., Any] | None:
 
 
 def _is_plain(function: Callable[..., Any]) -> bool:
-    """Whether a function of ours computes with arrays alone: it takes no function, and looks nothing up for Python."""
+    """Whether a function of ours computes with arrays alone: no function parameters, no Python look-ups."""
     taken = inspect.signature(function).parameters.keys()
     return not function.__name__.startswith("__") and not taken & {"function", "func", "funclist", "theirs"}
 

@@ -1,6 +1,6 @@
-"""What went wrong, as the gateway tells it: a status and `{"error", "message", "hint", "line"}`.
+"""Errors as the gateway answers them: an HTTP status and `{"error", "message", "hint", "line"}`.
 
-Used by every handler. No traceback and no pickle leaves the gateway.
+No traceback and no pickle leaves the gateway.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jmars.web.call_document import DocumentError
 
 __all__ = ["Problem", "as_line", "problem_from_exception", "problem_from_report"]
 
-_STATUS: dict[type[Exception], int] = {  # the first that fits
+_STATUS: dict[type[Exception], int] = {  # the first class that matches counts
     errors.UnknownTaskError: 404,
     errors.ChunkLostError: 410,
     errors.ClusterLostError: 503,
@@ -26,14 +26,14 @@ _STATUS: dict[type[Exception], int] = {  # the first that fits
 }
 _HINTS = {
     404: "GET /api/session and …/graph list what there is",
-    410: "what was stored is lost; send the graph again",
-    503: "ask again; when the cluster has ended, so has this gateway",
-    507: "free memory or disk: delete results and sessions that are done",
+    410: "the stored chunks are lost; send the graph again",
+    503: "try again; if the cluster has ended, this gateway has ended too",
+    507: "free memory or disk: delete results and sessions that you no longer need",
 }
 
 _WHY = {  # of jobs that failed
-    "ChunkLostError": "send the array, or the graph whose result it was, again",
-    "WorkerLostError": "GET …/detail/why tells how workers ended; use smaller chunks where they ran out of memory",
+    "ChunkLostError": "send the lost array, or the graph that computed it, again",
+    "WorkerLostError": "GET …/detail/why says how workers ended; use smaller chunks if they ran out of memory",
 }
 
 
@@ -52,12 +52,12 @@ class Problem(Exception):
 
 
 def as_line(line: SourceLine | None) -> dict[str, Any] | None:
-    """A line of the user's text as JSON."""
+    """Converts a line of the user's text to JSON."""
     return None if line is None else {"file": line.filename, "line": line.lineno, "text": line.text}
 
 
 def problem_from_exception(error: BaseException) -> Problem:
-    """What an exception of ours says; others are the gateway's own fault, and only named."""
+    """Converts an exception of ours to a Problem; other exceptions are faults of the gateway and only named."""
     if isinstance(error, Problem):
         return error
     name = type(error).__name__
@@ -70,7 +70,7 @@ def problem_from_exception(error: BaseException) -> Problem:
 
 
 def problem_from_report(error: Any, line: Any) -> dict[str, Any] | None:
-    """Why a job failed, from the cluster's report."""
+    """Converts the error of a failed job, from the cluster's report, to JSON."""
     if error is None:
         return None
     name, text, _, _, where = error

@@ -1,7 +1,6 @@
-"""The elements of results, read from the cluster's chunks piece by piece, as they are sent.
+"""Reads the elements of results from the cluster's chunks, piece by piece, while they are sent.
 
-Bytes travel with a checksum; a chunk that is lost is computed again, and the stream goes on where it stood. Used by
-the handlers, by way of the gateway. Source: CAPABILITIES S3.9 (a slice moves only its chunks).
+Bytes travel with a checksum. A lost chunk is computed again, and the stream continues at the same element.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from jmars.web.slices import ChunkRead, Selection, chunk_reads, pieces
 
 __all__ = ["MOVING", "ResultReader"]
 
-AT_ONCE = 64  # chunks of a piece that are asked for at the same time
-MOVING = 600.0  # seconds that a chunk may take to find room, or to come back from disk
+AT_ONCE = 64  # chunks of a piece that are read at the same time
+MOVING = 600.0  # seconds that a chunk may wait for memory, or take to be read from disk
 
 
 class ResultReader:
-    """Reads for one gateway; `counts` learns how many bytes went out."""
+    """Reads results for a gateway and counts the bytes sent in `counts`."""
 
     def __init__(self, cluster: ClusterConnection, recovery: ResultRecovery, counts: Counter[tuple[str, ...]]) -> None:
         self._cluster, self._recovery, self._counts = cluster, recovery, counts
@@ -35,8 +34,8 @@ class ResultReader:
     async def read(
         self, key: str, dtype: np.dtype[Any], splits: Splits, selection: Selection
     ) -> AsyncGenerator[bytes, None]:
-        """The elements of a selection in C order, as bytes, piece by piece; what is lost is computed again."""
-        coming: asyncio.Task[bytes] | None = None  # the next piece is read while the last one is sent
+        """Yields the elements of a selection as bytes in C order, piece by piece; computes lost chunks again."""
+        coming: asyncio.Task[bytes] | None = None  # the next piece is read while the last piece is sent
         try:
             for box in pieces(selection.ranges, dtype.itemsize):
                 before, coming = coming, asyncio.ensure_future(self._piece(box, key, dtype, splits))
@@ -49,7 +48,7 @@ class ResultReader:
                 coming.cancel()
 
     async def _piece(self, box: Sequence[range], key: str, dtype: np.dtype[Any], splits: Splits) -> bytes:
-        """The elements of a box, from all chunks that it meets."""
+        """Reads the elements of a box from all chunks that overlap it."""
         for left in reversed(range(RECOVERIES + 1)):
             try:
                 chunks = await self._cluster.ask("session", "chunks", key)

@@ -1,11 +1,11 @@
-"""Results that the cluster has lost, computed again from the documents that they were made from.
+"""Computes results that the cluster has lost again, from the documents of their graphs.
 
-The gateway keeps the document of each graph, which tensors of the cluster it read by name, and a digest of what it was
-built to. Where a chunk of a result is gone, the document is built once more: if that gives the same operands, reading
-the same tensors, the result is computed again under its old key, so that a stream goes on where it stood. What was lost
-of the results that it reads is computed again first. An array that was sent is not here to be sent again; neither is
-what a graph without a seed has drawn. Used by gateway.py.
-Source: client/recovery.py, which does the same for Python; RELIABILITY 4.2, row 11.
+The gateway keeps the document of each graph, the keys of the tensors that the document read by name, and a fingerprint
+of the graph. When a chunk of a result is lost, the document is built once more. If the new graph has the same
+fingerprint, the result is computed under its old key, so that a stream continues at the same element. Lost inputs of
+the result are computed first. Two cases cannot be recovered: an uploaded array, and a graph that draws random numbers
+without a seed.
+Source: client/recovery.py, the same for Python; docs/explanation/recovery.md.
 """
 
 from __future__ import annotations
@@ -30,59 +30,59 @@ __all__ = ["RECOVERIES", "ResultRecovery", "fingerprint"]
 
 log = logging.getLogger("jmars.web")
 
-RECOVERIES = 3  # times that a result is computed again for one reading
+RECOVERIES = 3  # times that a result is computed again for one request
 
 
 def fingerprint(graph: TensorGraph) -> str:
-    """Equal for graphs that give equal values: operands with all parameters, and where random streams begin."""
+    """A digest that is equal for graphs with equal values: operands, parameters and random streams."""
     values = cloudpickle.dumps(bindings(graph.operands, [meta.key for meta in graph.metas]).values)
     return f"{digest_of(graph, {}).hex()}{xxhash.xxh3_128_hexdigest(values)}"
 
 
-class Builder(Protocol):
-    """What the gateway does of it."""
+class GraphRunner(Protocol):
+    """The part of the gateway that recovery uses."""
 
     async def build(
         self, session: WebSession, document: Mapping[str, Any], reads: Mapping[str, str]
     ) -> dict[str, TensorData]:
-        """The nodes that a document asks for, by name; it may read just these tensors, by name and key."""
+        """Builds the nodes of a document, which may read only the tensors in `reads`."""
 
     async def run(self, graph: TensorGraph, name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Run a graph to its end; returns the report."""
+        """Runs a graph to the end; returns the report."""
 
     def drop(self, keys: Sequence[str]) -> None:
-        """Nobody needs these tensors any more."""
+        """Releases tensors on the cluster."""
 
 
 class ResultRecovery:
-    """Which results are being computed again, and how.
+    """Computes lost results again, a tensor at most once at a time.
 
     Parameters
     ----------
-    keeper
-        Whose result a tensor is, by its key.
+    graph_of_result
+        Finds the session and graph of a result by its tensor key.
     source
-        What a graph was made from.
-    builder
+        Loads the document of a graph, with settings and fingerprint.
+    runner
         Builds documents and runs graphs.
     """
 
     def __init__(
         self,
-        keeper: Callable[[str], tuple[WebSession, SubmittedGraph] | None],
+        graph_of_result: Callable[[str], tuple[WebSession, SubmittedGraph] | None],
         source: Callable[[WebSession, SubmittedGraph], dict[str, Any] | None],
-        builder: Builder,
+        runner: GraphRunner,
     ) -> None:
-        self._graph_of_result, self._source, self._builder = keeper, source, builder
+        self._graph_of_result, self._source, self._runner = graph_of_result, source, runner
         self._running: dict[str, asyncio.Task[None]] = {}  # by key
 
     async def again(self, key: str, lost: ChunkLostError) -> None:
-        """Compute a lost tensor again; who asks for one that is being computed waits for that.
+        """Computes a lost tensor again, or waits for the computation of the same tensor in progress.
 
         Raises
         ------
         ChunkLostError
-            `lost`, with the reason, where that cannot be.
+            `lost`, with the reason, if the tensor cannot be computed again.
         """
         task = self._running.get(key)
         if task is None:
@@ -91,34 +91,34 @@ class ResultRecovery:
         await asyncio.shield(task)
 
     def close(self) -> None:
-        """Compute nothing more."""
+        """Cancels all recoveries in progress."""
         for task in list(self._running.values()):
             task.cancel()
 
     async def _again(self, key: str, lost: ChunkLostError) -> None:
         found = self._graph_of_result(key)
         if found is None:
-            raise _hopeless(lost, "an array that was sent, or whose graph is forgotten, cannot be computed")
+            raise _hopeless(lost, "an uploaded array, or a result of a forgotten graph, cannot be computed again")
         session, graph = found
         source = self._source(session, graph)
         if source is None:
-            raise _hopeless(lost, f"what {graph.id} was made from is not known any more")
+            raise _hopeless(lost, f"the document of {graph.id} is not stored any more")
         report: Mapping[str, Any] = {}
         for _ in range(RECOVERIES):
             try:
-                made = await self._builder.build(session, source["document"], source["reads"])
-            except JmarsError as error:  # an array that it reads was deleted since
+                made = await self._runner.build(session, source["document"], source["reads"])
+            except JmarsError as error:  # e.g. an array that the graph reads was deleted since
                 raise _hopeless(lost, f"{graph.id} cannot be built once more: {error}") from error
             if fingerprint(TensorGraph.of(list(made.values()))) != source["fingerprint"]:
-                raise _hopeless(lost, f"{graph.id} draws other random numbers each time, having no seed")
+                raise _hopeless(lost, f"{graph.id} has no seed, so it would draw other random numbers")
             name = next(name for name, one in graph.results.items() if one.key == key)
             made[name].key = key
             log.info("a result of %s is computed again: %s", graph.id, lost)
             again = TensorGraph.of([made[name]])
-            report = await self._builder.run(again, f"{graph.name} (again)", source["settings"])
+            report = await self._runner.run(again, f"{graph.name} (again)", source["settings"])
             if report["state"] == JobState.SUCCEEDED:
                 if self._graph_of_result(key) is None:  # its session was closed meanwhile
-                    self._builder.drop([key])
+                    self._runner.drop([key])
                 return
             for other in _lost_keys(report["error"]):
                 await self.again(other, lost)
@@ -127,7 +127,7 @@ class ResultRecovery:
 
 
 def _lost_keys(error: Sequence[Any] | None) -> list[str]:
-    """Tensors for whose loss a job failed, as its report from our own cluster tells."""
+    """Keys of the lost tensors that a failed job's report names."""
     if not error or error[0] != ChunkLostError.__name__ or not error[3]:
         return []
     told = pickle.loads(error[3])

@@ -1,6 +1,6 @@
-"""All paths of the gateway, each with its handler. openapi.py describes them; a test compares the two.
+"""The table of all paths of the gateway and their handlers. openapi.py describes them; a test compares the two.
 
-Source: seed 003, "作业提交"; Mars `web/session.py` (POST /api/session, …/graph).
+Source: docs/explanation/seeds.md, "Submitting a job"; Mars `web/session.py` (POST /api/session, …/graph).
 """
 
 from __future__ import annotations
@@ -36,6 +36,6 @@ _PARTS = {"what": "(tileable_graph|tileable_details|subtasks|why)"}
 
 
 def handlers() -> list[tuple[str, Any]]:
-    """The table as tornado takes it."""
+    """The table in the form of tornado.web.Application."""
     return [(re.sub(r"{(\w+)}", lambda found: _PARTS.get(found[1], r"([\w.\-]{1,100})"), path), kind)
             for path, kind in ROUTES.items()]  # fmt: skip

@@ -1,6 +1,6 @@
-"""JSON Schemas of what goes in and out of the gateway, for openapi.py.
+"""JSON Schemas of the gateway's requests and answers, for openapi.py.
 
-Source: JSON Schema 2020-12, as OpenAPI 3.1 takes it.
+Source: JSON Schema 2020-12, as OpenAPI 3.1 uses it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ SCHEMAS: dict[str, Any] = {
             {
                 "name": _TEXT,
                 "settings": {"type": "object", "description": "of task.default_config"},
-                "consumes": {**_list(_NAME), "description": "arrays to let go of when the graph has ended"},
+                "consumes": {**_list(_NAME), "description": "arrays to release when the graph has ended"},
             },
         ),
         "additionalProperties": False,

@@ -1,8 +1,8 @@
 """`python -m jmars web`: a process that serves one cluster of this user over HTTP on 127.0.0.1.
 
-It holds no run: killed and started again, it goes on with the same sessions. The token lies in files of the cluster's
-private folder, never in arguments, the environment, URLs or logs. It ends with its cluster.
-Source: seed 003, "架构" (the Web service is a service of its own); RELIABILITY 2.1, S1, S5.
+The gateway runs no operands: killed and started again, it continues with the same sessions. The token lies in files of
+the cluster's private folder, never in arguments, the environment, URLs or logs. The gateway ends with its cluster.
+Source: docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from jmars.web.sessions import new_file
 
 __all__ = ["main", "serve"]
 
-DATA_LIMIT = 4 * 2**30  # bytes of this process: a graph that would take more to build is refused
+DATA_LIMIT = 4 * 2**30  # bytes of this process; a graph that needs more to build is refused
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until the cluster ends or somebody stops it; returns the exit status."""
+    """Serves until the cluster ends or a signal arrives; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m jmars web", description=__doc__.split("\n")[0])
     parser.add_argument("--cluster", default="", help="id or name of the cluster; the newest of yours by default")
     parser.add_argument("--port", type=int, default=0, help="where to listen on 127.0.0.1; any free port by default")
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def serve(entry: Entry, port: int = 0) -> None:
-    """Serve a cluster on 127.0.0.1 until it ends, or this process is told to.
+    """Serves a cluster on 127.0.0.1 until the cluster ends or SIGTERM or SIGINT arrives.
 
     Raises
     ------
@@ -101,13 +101,15 @@ async def serve(entry: Entry, port: int = 0) -> None:
 
 @contextlib.contextmanager
 def _gateway_lock(entry: Entry) -> Iterator[Path]:
-    """The cluster's private folder, where no other gateway is open meanwhile."""
+    """Locks the cluster's private folder, so that the cluster has one gateway at a time."""
     folder = Path(entry.folder)
     fd = os.open(folder / "web.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield folder
     except BlockingIOError:
-        raise ClusterError(f"cluster {entry.id} has a gateway already; {folder / 'web.json'} says where") from None
+        raise ClusterError(
+            f"cluster {entry.id} has a gateway already; its address is in {folder / 'web.json'}"
+        ) from None
     finally:
         os.close(fd)

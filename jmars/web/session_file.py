@@ -1,8 +1,7 @@
-"""Sessions in a file, so that a gateway that was killed is started again with them: each change writes what changed.
+"""Sessions in an SQLite file, so that a gateway started again after a kill has the same sessions.
 
-A row for each session, array and graph, and the document that a graph was made from, which is read only when a result
-of it was lost. The file need only outlive the process: nothing is forced to the disk. Used by sessions.py.
-Source: RUNTIME 5 (sqlite for sessions and graphs).
+The file has a row for each session, array and graph, and the document of each graph, which is read only to compute a
+lost result again. The file need only outlive the process, so nothing is synced to the disk.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _UPSERT = "ON CONFLICT DO UPDATE SET body = excluded.body"  # the row stays wher
 
 
 class SessionFile:
-    """Rows by session, kind and name; the last word on each counts.
+    """Rows by session, kind and name; a later write replaces the row.
 
     Parameters
     ----------
@@ -58,49 +57,49 @@ class SessionFile:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is written meanwhile is written as a whole, or, where something raises, not at all."""
+        """Writes all changes of the block, or none if the block raises."""
         self._write("BEGIN IMMEDIATE")
         try:
             yield
             self._write("COMMIT")
         except BaseException:
-            if self._file.in_transaction:  # SQLite itself takes some back, where the disk is full
+            if self._file.in_transaction:  # SQLite itself rolls some back when the disk is full
                 self._file.execute("ROLLBACK")
             raise
 
     def put(
         self, session: str, kind: str, name: str, body: dict[str, Any], source: dict[str, Any] | None = None
     ) -> None:
-        """Write one row, and what it was made from, once."""
+        """Writes a row, and the document of a graph."""
         self._write(f"INSERT INTO record VALUES (?, ?, ?, ?) {_UPSERT}", session, kind, name, json.dumps(body))
         if source is not None:
             self._write("INSERT OR REPLACE INTO source VALUES (?, ?, ?)", session, name, json.dumps(source))
 
     def drop(self, session: str, kind: str, name: str) -> None:
-        """Forget one row."""
+        """Deletes a row, and a graph's document."""
         self._write("DELETE FROM record WHERE session = ? AND kind = ? AND name = ?", session, kind, name)
         if kind == "graph":
             self._write("DELETE FROM source WHERE session = ? AND name = ?", session, name)
 
     def drop_all(self, session: str) -> None:
-        """Forget all rows of a session."""
+        """Deletes all rows of a session."""
         with self.transaction():
             self._write("DELETE FROM record WHERE session = ?", session)
             self._write("DELETE FROM source WHERE session = ?", session)
 
     def rows(self) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-        """(session, kind, name, body) of all, in the order in which they were first written."""
+        """Yields (session, kind, name, body) of all rows, in the order of their first write."""
         for session, kind, name, body in self._file.execute("SELECT * FROM record ORDER BY rowid"):
             yield session, kind, name, json.loads(body)
 
     def source(self, session: str, graph: str) -> dict[str, Any] | None:
-        """What a graph was made from."""
+        """The document of a graph, with settings and fingerprint; None if there is none."""
         asked = "SELECT body FROM source WHERE session = ? AND name = ?"
         found = self._file.execute(asked, (session, graph)).fetchone()
         return None if found is None else json.loads(found[0])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Closes the file."""
         self._file.close()
 
     def _write(self, words: str, *values: str) -> None:

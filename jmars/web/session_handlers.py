@@ -1,6 +1,6 @@
-"""Sessions and the arrays that they are sent.
+"""Handlers of sessions and of arrays uploaded to them.
 
-Used by routes.py. Source: seed 003, "作业提交".
+Source: docs/explanation/seeds.md, "Submitting a job".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jmars.web.sessions import UploadedArray
 __all__ = ["ArrayHandler", "ArraysHandler", "SessionHandler", "SessionsHandler"]
 
 PART = 16 * 2**20  # bytes of a chunk of an upload
-LARGEST_ROW = 256 * 2**20  # bytes: rows are not cut
+LARGEST_ROW = 256 * 2**20  # bytes; a row is never split
 ARRAYS = 10_000  # of a session
 _NAME = re.compile(r"[A-Za-z_][\w.\-]{0,99}", re.ASCII)
 
@@ -32,11 +32,11 @@ class SessionsHandler(JsonHandler):
     allows_empty = True
 
     async def get(self) -> None:
-        """List them."""
+        """Lists the sessions."""
         await self.answer([one.described() for one in self.gateway.sessions.known.values()])
 
     async def post(self) -> None:
-        """Make one."""
+        """Opens a session."""
         body = self.body()
         if body.keys() - {"name"} or not isinstance(body.get("name", ""), str):
             raise Problem(
@@ -48,14 +48,14 @@ class SessionsHandler(JsonHandler):
 
 
 class SessionHandler(BaseHandler):
-    """One session."""
+    """A session."""
 
     async def get(self, session: str) -> None:
-        """What it holds."""
+        """Sends the session's arrays and graphs."""
         await self.answer(self.gateway.sessions.find(session).described())
 
     async def delete(self, session: str) -> None:
-        """Cancel what runs in it, and let go of its arrays and results."""
+        """Cancels the session's running graphs and releases its arrays and results."""
         await self.gateway.close_session(self.gateway.sessions.find(session))
         self.set_status(204)
 
@@ -64,20 +64,20 @@ class ArraysHandler(BaseHandler):
     """The arrays of a session."""
 
     async def get(self, session: str) -> None:
-        """List them."""
+        """Lists the arrays."""
         found = self.gateway.sessions.find(session)
         await self.answer([one.described(name) for name, one in found.arrays.items()])
 
 
 @web.stream_request_body
 class ArrayHandler(BaseHandler):
-    """One array of a session: sent as .npy, straight to the cluster's memory, part by part."""
+    """An array of a session, uploaded as .npy straight into the cluster's memory, chunk by chunk."""
 
     _task: asyncio.Task[None] | None = None
     _refused: Exception | None = None
 
     def prepare(self) -> None:
-        """Check who asks and what is announced, before a byte of it is read."""
+        """Checks the request and the announced size before any byte of the body is read."""
         super().prepare()
         if self.request.method != "PUT":
             return
@@ -90,7 +90,7 @@ class ArrayHandler(BaseHandler):
                 409, "ArrayExists", f"session {session} has an array {name!r}", "DELETE it first, or use another"
             )
         if len(found.arrays) >= ARRAYS:
-            raise Problem(429, "TooManyArrays", f"session {session} has {ARRAYS} arrays", "DELETE those that are done")
+            raise Problem(429, "TooManyArrays", f"session {session} has {ARRAYS} arrays", "DELETE some of them")
         largest = self.settings["largest_upload"]
         if self.announced > largest:
             self._refused = Problem(
@@ -105,7 +105,7 @@ class ArrayHandler(BaseHandler):
         self._key = f"web-{secrets.token_hex(12)}"
 
     async def data_received(self, chunk: bytes) -> None:
-        """A part of the file; returns when there is room for the next. What is wrong is told at the end."""
+        """Takes a part of the file and returns when there is room for the next part; errors are answered at the end."""
         if self.request.method != "PUT" or self._refused is not None:
             return
         try:
@@ -116,14 +116,14 @@ class ArrayHandler(BaseHandler):
             if self._task is not None and elements:
                 adding = asyncio.ensure_future(self._arrived.put(elements))
                 await asyncio.wait({adding, self._task}, return_when=asyncio.FIRST_COMPLETED)
-                if self._task.done():  # it failed: nobody takes more
+                if self._task.done():  # storing failed
                     adding.cancel()
                     self._task.result()
         except Exception as error:
             self._refused = error
 
     async def put(self, session: str, name: str) -> None:
-        """All has arrived: keep it under its name."""
+        """Keeps the complete array under its name."""
         receiver = self._receiver
         if self._refused is not None:
             raise self._refused
@@ -136,21 +136,23 @@ class ArrayHandler(BaseHandler):
         found = self.gateway.sessions.known.get(session)
         if found is None or name in found.arrays:
             self.gateway.drop([self._key])
-            raise Problem(409, "ArrayExists", f"{name!r} came twice, or its session was deleted", "send it again")
+            raise Problem(
+                409, "ArrayExists", f"{name!r} was uploaded twice, or its session was deleted", "send it again"
+            )
         try:
             self.gateway.sessions.add_array(found, name, array)
-        except BaseException:  # there is no room for its row: nothing of it stays
+        except BaseException:  # the disk is full: release the array
             self.gateway.drop([self._key])
             raise
         self.set_header("Location", f"/api/session/{session}/array/{name}")
         await self.answer(array.described(name), 201)
 
     async def get(self, session: str, name: str) -> None:
-        """Its shape, dtype and chunks."""
+        """Sends shape, dtype and chunks."""
         await self.answer(self.gateway.sessions.find(session).array(name).described(name))
 
     def delete(self, session: str, name: str) -> None:
-        """Let go of it; graphs that read it already go on."""
+        """Releases the array; graphs that already read it go on."""
         found = self.gateway.sessions.find(session)
         key = found.array(name).key
         self.gateway.sessions.remove_array(found, name)
@@ -158,18 +160,18 @@ class ArrayHandler(BaseHandler):
         self.set_status(204)
 
     def on_connection_close(self) -> None:
-        """Who sends it is gone: nothing of it stays."""
+        """Removes the chunks of an upload whose client has disconnected."""
         if self._task is not None:
             self._task.cancel()
 
     def on_finish(self) -> None:
-        """Count; nothing of a file that was refused stays."""
+        """Counts the request; removes the chunks of a refused upload."""
         super().on_finish()
         if self._task is not None and not self._task.done():
             self._task.cancel()
 
     def _begin(self) -> None:
-        """The header is there: ask for room."""
+        """Starts storing chunks once the header is read."""
         receiver = self._receiver
         shape = receiver.shape[::-1] if receiver.fortran else receiver.shape
         itemsize = receiver.dtype.itemsize
@@ -187,7 +189,7 @@ class ArrayHandler(BaseHandler):
         self._task = asyncio.ensure_future(self.gateway.store(self._key, self._splits, self._parts(sizes)))
 
     async def _parts(self, sizes: list[int]) -> AsyncIterator[bytes]:
-        """What arrives, as one part for each chunk."""
+        """Yields the received bytes, a part for each chunk."""
         held = bytearray()
         for size in sizes:
             while len(held) < size:

@@ -1,7 +1,7 @@
-"""What a gateway knows: sessions with their arrays and graphs, as plain data that a file holds (session_file.py).
+"""Records of a gateway's sessions, arrays and graphs, written to a file at each change (session_file.py).
 
-So a gateway that was killed is started again with the same sessions. Decides nothing; used by gateway.py.
-Source: seed 003, "作业提交" (a session, its graphs).
+A gateway that was killed is started again with the same sessions.
+Source: docs/explanation/seeds.md, "Submitting a job".
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from jmars.web.session_file import SessionFile
 __all__ = ["GraphResult", "SessionStore", "SubmittedGraph", "UploadedArray", "WebSession", "new_file"]
 
 GRAPHS = 1000  # of a session
-EMPTY = 50  # graphs of a session that have ended and of which no result is left
+EMPTY = 50  # graphs of a session that have ended and have no results left
 Lengths = tuple[tuple[int, ...], ...]
 
 
 @dataclass
 class UploadedArray:
-    """An array that was uploaded.
+    """An array that a client uploaded.
 
     Attributes
     ----------
     key
-        The tensor that it is on the cluster, in C order.
+        Key of the stored tensor, in C order.
     fortran
-        Whether the axes lie there in opposite order.
+        Whether the stored tensor has the axes in reverse order.
     """
 
     key: str
@@ -46,22 +46,22 @@ class UploadedArray:
     fortran: bool = False
 
     def described(self, name: str) -> dict[str, Any]:
-        """As JSON."""
+        """Shape, dtype and chunks as JSON."""
         return {"name": name} | shown(self.dtype, self.chunks[::-1] if self.fortran else self.chunks)
 
 
 @dataclass
 class GraphResult:
-    """One result of a graph.
+    """A result of a graph.
 
     Attributes
     ----------
     key
-        The tensor that it is on the cluster.
+        Key of the stored tensor.
     chunks
-        None until its lengths are known.
+        None until all lengths are known.
     borrowed
-        Whether something else keeps it there: it is an upload, or another graph's result, as it was.
+        Whether another record retains the tensor: it is an uploaded array, or another graph's result, unchanged.
     """
 
     key: str
@@ -70,18 +70,18 @@ class GraphResult:
     borrowed: bool = False
 
     def described(self) -> dict[str, Any]:
-        """As JSON."""
+        """Shape, dtype and chunks as JSON."""
         return shown(self.dtype, self.chunks)
 
 
 @dataclass
 class SubmittedGraph:
-    """A graph that was submitted, which is a job of the cluster.
+    """A submitted graph, which is a job of the cluster.
 
     Attributes
     ----------
     temporary
-        Keys of arrays that were in the document, or that it consumes, dropped when the job has ended.
+        Keys of arrays contained in the document, or consumed by it; released when the job has ended.
     submitted
         Seconds since the epoch.
     """
@@ -96,17 +96,17 @@ class SubmittedGraph:
 
     @property
     def ended(self) -> bool:
-        """Whether it will not move any more."""
+        """Whether the graph is in a final state."""
         return self.state in TERMINAL
 
     def retained_keys(self) -> list[str]:
-        """Keys that it keeps on the cluster, or will."""
+        """Keys of tensors that the graph retains on the cluster, now or once computed."""
         return [*self.temporary, *(one.key for one in self.results.values() if not one.borrowed)]
 
 
 @dataclass
 class WebSession:
-    """What one program uses the gateway for."""
+    """The arrays and graphs of a client program."""
 
     id: str
     name: str
@@ -115,7 +115,7 @@ class WebSession:
     graphs: dict[str, SubmittedGraph] = field(default_factory=dict)
 
     def described(self) -> dict[str, Any]:
-        """As JSON."""
+        """The session as JSON."""
         return {
             "id": self.id,
             "name": self.name,
@@ -139,15 +139,15 @@ class WebSession:
         return found
 
     def check_graph_count(self) -> None:
-        """Raise Problem where it has as many graphs as it may."""
+        """Raises Problem if the session has as many graphs as it may have."""
         if len(self.graphs) >= GRAPHS:
             hint = "DELETE results that are done, or the session"
             raise Problem(429, "TooManyGraphs", f"session {self.id} has {GRAPHS} graphs", hint)
 
     def forget_empty_graphs(self) -> list[str]:
-        """Forget the oldest graphs that have ended and of which no result is left; the last ones can still be asked.
+        """Forgets the oldest ended graphs without results; the last ones stay, so that clients can read their state.
 
-        Returns those that were forgotten.
+        Returns the ids of the forgotten graphs.
         """
         empty = [name for name, graph in self.graphs.items() if graph.ended and not graph.results][:-EMPTY]
         for name in empty:
@@ -155,7 +155,7 @@ class WebSession:
         return empty
 
     def retained_keys(self) -> list[str]:
-        """Keys of all that it holds on the cluster."""
+        """Keys of all tensors that the session retains on the cluster."""
         found = [one.key for one in self.arrays.values()]
         for graph in self.graphs.values():
             found += graph.retained_keys()
@@ -163,7 +163,7 @@ class WebSession:
 
 
 class SessionStore:
-    """All sessions of a gateway; what changes is written to a file, `path`."""
+    """All sessions of a gateway; each change is written to the file `path`."""
 
     MOST = 1000
 
@@ -179,17 +179,17 @@ class SessionStore:
                 self.known[session].graphs[name] = _graph(body)
 
     def create(self, name: str) -> WebSession:
-        """A new one."""
+        """Opens a session."""
         if len(self.known) >= self.MOST:
             raise Problem(429, "TooManySessions", f"{self.MOST} sessions are open", "DELETE those that are done")
         made = WebSession(secrets.token_hex(8), name, time.time())
         self._file.put(made.id, "session", "", {"id": made.id, "name": made.name, "created": made.created})
-        self.known[made.id] = made  # not before: what it holds could not be found again without its row
+        self.known[made.id] = made  # after the write: without its row the session would be lost at a restart
         return made
 
     def close(self, session: WebSession) -> None:
-        """Forget one."""
-        self._file.drop_all(session.id)  # where that is refused, who asked can ask again
+        """Forgets a session."""
+        self._file.drop_all(session.id)  # first: if the write fails, the client can try again
         del self.known[session.id]
 
     def find(self, name: str) -> WebSession:
@@ -200,11 +200,11 @@ class SessionStore:
         return found
 
     def graph_of_job(self, job: str) -> tuple[WebSession, SubmittedGraph] | None:
-        """The graph that is a job, and its session."""
+        """The graph of a job, and its session."""
         return next(((one, one.graphs[job]) for one in self.known.values() if job in one.graphs), None)
 
     def graph_of_result(self, key: str) -> tuple[WebSession, SubmittedGraph] | None:
-        """Whose result a tensor of the cluster is; None for an array, and for what nobody keeps."""
+        """The session and graph that retain a tensor as a result; None for other tensors."""
         for session in self.known.values():
             for graph in session.graphs.values():
                 if any(one.key == key and not one.borrowed for one in graph.results.values()):
@@ -212,24 +212,24 @@ class SessionStore:
         return None
 
     def save_graph(self, session: WebSession, name: str) -> None:
-        """Write down how a graph stands now, or that it is gone."""
+        """Writes the state of a graph, or deletes its row if the graph is gone."""
         self._note(session, name, session.graphs.get(name))
 
-    # -- changes that are there as a whole, or, where a row cannot be written, not at all
+    # -- changes of file and memory together: if the write fails, neither changes
     def add_array(self, session: WebSession, name: str, array: UploadedArray) -> None:
-        """An array has been stored."""
+        """Records a stored array."""
         self._file.put(session.id, "array", name, asdict(array))
         session.arrays[name] = array
 
     def remove_array(self, session: WebSession, name: str) -> None:
-        """An array is let go of."""
+        """Forgets an array."""
         self._file.drop(session.id, "array", name)
         del session.arrays[name]
 
     def add_graph(
         self, session: WebSession, graph: SubmittedGraph, source: dict[str, Any], consumed: Sequence[str]
     ) -> None:
-        """A graph has been submitted, made from `source`; it is given the arrays `consumed`."""
+        """Records a submitted graph, made from `source`; the graph takes over the arrays `consumed`."""
         with self._file.transaction():
             self._file.put(session.id, "graph", graph.id, asdict(graph), source)
             for name in consumed:
@@ -239,7 +239,7 @@ class SessionStore:
             del session.arrays[name]
 
     def remove_result(self, session: WebSession, graph: SubmittedGraph, name: str) -> GraphResult:
-        """A result is let go of, and with it graphs of which none is left."""
+        """Forgets a result, and then graphs without results."""
         left = replace(graph, results={one: result for one, result in graph.results.items() if one != name})
         after = replace(session, graphs=session.graphs | {graph.id: left})
         forgotten = after.forget_empty_graphs()
@@ -251,22 +251,22 @@ class SessionStore:
         return graph.results.pop(name)
 
     def source(self, session: WebSession, graph: SubmittedGraph) -> dict[str, Any] | None:
-        """What a graph was made from."""
+        """The document of a graph, with settings and fingerprint."""
         return self._file.source(session.id, graph.id)
 
     def end(self) -> None:
-        """Let go of the file."""
+        """Closes the file."""
         self._file.close()
 
     def _note(self, session: WebSession, name: str, graph: SubmittedGraph | None) -> None:
         if graph is None:
             self._file.drop(session.id, "graph", name)
-        elif session.id in self.known:  # else it was closed meanwhile
+        elif session.id in self.known:  # else the session was closed meanwhile
             self._file.put(session.id, "graph", name, asdict(graph))
 
 
 def new_file(path: Path, text: str) -> None:
-    """A file with that text, for nobody else to read, there all at once."""
+    """Writes a file of mode 0600, which appears with its whole text at once."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(fd, "w") as file:
@@ -275,7 +275,7 @@ def new_file(path: Path, text: str) -> None:
 
 
 def shown(dtype: Any, chunks: Sequence[Sequence[int]] | None) -> dict[str, Any]:
-    """Shape, dtype, bytes and chunks as JSON; null where not known."""
+    """Shape, dtype, bytes and chunks as JSON; null if unknown."""
     shape = None if chunks is None else [sum(axis) for axis in chunks]
     size = None if shape is None else int(np.prod(shape, dtype=object)) * dtype_of(dtype).itemsize
     return {"shape": shape, "dtype": dtype, "nbytes": size, "chunks": chunks}

@@ -1,8 +1,7 @@
-"""Which part of an array is asked for, and what must be read for it: pure, in elements and bytes.
+"""Computes which chunks, and which bytes of them, a slice of an array reads. Pure.
 
-A result is sent in C order, piece by piece; a piece is put together from the chunks that it meets, of which only the
-bytes between its first and last element are read. Used by fetching.py.
-Source: CAPABILITIES S3.9 (a slice moves only its chunks).
+A result is sent in C order, piece by piece. A piece is put together from the chunks that overlap it; of each chunk only
+the bytes between the first and the last wanted element are read.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ Splits = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Selection:
-    """Elements along each axis, and which axes an int took away."""
+    """Elements selected along each axis, and the axes that an integer index removed."""
 
     ranges: tuple[range, ...]
     dropped: tuple[bool, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of what is sent."""
+        """Shape of the selection without the removed axes."""
         return tuple(len(one) for one, gone in zip(self.ranges, self.dropped) if not gone)
 
 
 def parse_slice(text: str, shape: Sequence[int]) -> Selection:
-    """The part that a text such as "0:10,::2,-1" names; axes that it leaves out are whole.
+    """Parses a slice such as "0:10,::2,-1"; axes left out are whole.
 
     Parameters
     ----------
@@ -45,7 +44,7 @@ def parse_slice(text: str, shape: Sequence[int]) -> Selection:
     Raises
     ------
     ValueError
-        If it is no such text, has too many axes, or an int is outside.
+        If the text has another form or too many axes, or an index is out of bounds.
 
     Examples
     --------
@@ -76,7 +75,7 @@ def parse_slice(text: str, shape: Sequence[int]) -> Selection:
 
 
 def chunk_selection(text: str, splits: Splits) -> Selection:
-    """The elements of one chunk, named by its place in the grid: "3,0".
+    """Selects the elements of a chunk by place in the grid, such as "3,0".
 
     Raises
     ------
@@ -98,7 +97,7 @@ def chunk_selection(text: str, splits: Splits) -> Selection:
 
 
 def pieces(ranges: Sequence[range], itemsize: int, most: int = PIECE) -> Iterator[tuple[range, ...]]:
-    """Boxes that make up a selection, in C order, of `most` bytes at most where an element is no larger.
+    """Splits a selection into boxes in C order, each of at most `most` bytes unless one element is larger.
 
     Examples
     --------
@@ -122,7 +121,7 @@ def pieces(ranges: Sequence[range], itemsize: int, most: int = PIECE) -> Iterato
 
 @dataclass(frozen=True)
 class ChunkRead:
-    """What of one chunk a box takes.
+    """The elements of a chunk that a box takes.
 
     Attributes
     ----------
@@ -131,9 +130,9 @@ class ChunkRead:
     start, stop
         Bytes of the chunk to read.
     shape, strides, offset
-        Of the elements among them: as `np.ndarray` takes them, in bytes from `start`.
+        Layout of the wanted elements among those bytes, as `np.ndarray` takes it, from `start`.
     target
-        Where they go in the box, in elements along each axis.
+        Place of the elements in the box, in elements along each axis.
     """
 
     chunk: int
@@ -145,7 +144,7 @@ class ChunkRead:
 
 
 def chunk_reads(box: Sequence[range], splits: Splits, itemsize: int) -> Iterator[ChunkRead]:
-    """The chunks that a box meets, and what is read of each."""
+    """The chunks that overlap a box, and the bytes to read of each chunk."""
     axes = [list(_met(cut, lengths)) for cut, lengths in zip(box, splits)]
     grid = [len(lengths) for lengths in splits]
     for place in product(*axes):
@@ -164,12 +163,12 @@ def chunk_reads(box: Sequence[range], splits: Splits, itemsize: int) -> Iterator
 
 
 def count_chunks(ranges: Sequence[range], splits: Splits) -> int:
-    """How many chunks a selection meets."""
+    """Number of chunks that a selection overlaps."""
     return math.prod(sum(1 for _ in _met(cut, lengths)) for cut, lengths in zip(ranges, splits))
 
 
 def _met(cut: range, lengths: Sequence[int]) -> Iterator[tuple[int, range, slice]]:
-    """For each chunk of an axis that `cut` meets: its number, its elements taken, and where they go in the cut."""
+    """Chunks of an axis that overlap `cut`: number, elements within the chunk, and their place in the cut."""
     ends = list(accumulate(lengths))
     taken = 0
     while taken < len(cut):

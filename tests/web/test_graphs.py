@@ -111,7 +111,7 @@ BAD = {
     "a value at once": ({"nodes": {"x": X, "y": call("ones", ref("x"))}, "results": ["y"]}, "Error"),
     "a setting": ({"nodes": {"x": X}, "results": ["x"], "settings": {"colour": 1}}, "no 'colour'"),
     "a node that is a list": ({"nodes": {"x": [1]}, "results": ["x"]}, "one call"),
-    "not a tensor": ({"nodes": {"x": X, "y": call("ndim", ref("x"))}, "results": ["y"]}, "no tensor"),
+    "not a tensor": ({"nodes": {"x": X, "y": call("ndim", ref("x"))}, "results": ["y"]}, "not a tensor"),
 }  # fmt: skip
 
 
