@@ -1,37 +1,37 @@
-"""The room in Jupyter: the `%%jmars` magic, its live view, and what the JupyterLab side bar asks.
+"""The Jupyter part: the `%%jmars` magic, its live view, and the server extension behind the JupyterLab side bar.
 
 How a cell runs, in reading order:
 
-- magic.py          `%load_ext jmars`: finds the cluster, runs the cell, shows it
-- flags.py          the flags of a `%%jmars` line
-- cell_source.py    the cell's text, ready to run
-- numpy_names.py    what NumPy's names mean inside a cell
-- namespace.py      the user's names before, in and after a cell
-- cell.py           runs the text; its end computes what it leaves behind
-- live.py           the jobs of a cell: submitted, shown, waited for, stopped
-- displayed.py      `display(x)` inside a cell shows values
-- looks.py          a hint for who looks at many values one by one
-- planning.py       what a cell would cost, without running it
-- kernel_access.py  the one place that touches ipykernel's insides
-- cell_error.py     errors with the user's lines and none of ours
-- shown_frames.py   which frames of an error are the user's
-- hints.py          what is said beside an error that a user of NumPy would not expect
+- magic.py             `%load_ext jmars`: finds the cluster, runs the cell, shows its jobs
+- flags.py             parses the flags of a `%%jmars` line
+- cell_source.py       compiles the cell's text
+- numpy_names.py       NumPy's names inside a cell
+- namespace.py         the user's names before, in and after a cell
+- cell.py              runs the code and computes the results
+- cell_engine.py       submits the jobs of a cell, shows them, waits for them, cancels them
+- display_hook.py      `display(x)` inside a cell shows values
+- implicit_compute.py  warns of many implicit computations
+- planning.py          predicts what a cell would cost, without running it
+- kernel_access.py     the only file that uses ipykernel's internals
+- cell_error.py        errors with the user's lines and without frames of jmars
+- traceback_filter.py  selects the user's frames of a traceback
+- error_notes.py       notes on errors that a NumPy user would not expect
 
-How a run is seen:
+How a run is shown:
 
-- view.py           names and types of what the view shows
+- view.py           names and types of the view's data
 - operand_table.py  operands by state, in boxes that can be drawn
-- marks.py          what a box of a large graph opens to
+- marks.py          the squares in an opened box of a large graph
 - series.py         memory over time, bounded
-- plan_state.py     what a job was predicted to cost, beside what it took
-- lane_state.py     what each worker did when, bounded
-- worker_state.py   what each worker has, bytes and operands
-- run_state.py      events folded to the picture
-- sampler.py        frames, at most ten a second
+- plan_state.py     predicted costs of a job beside the measured costs
+- lane_state.py     the time line of each worker, bounded
+- worker_state.py   state, bytes and operands of each worker
+- run_state.py      folds events to the view's data
+- sampler.py        sends frames, at most ten a second
 - widget.py         the live view as a widget
-- static_view.py    what stays in the saved notebook
-- display.py        widget, text or nothing
-- server/           the part in the Jupyter server
+- static_view.py    the picture in the saved notebook
+- display.py        chooses widget, text or no output
+- server/           the extension of the Jupyter server
 """
 
 __all__: list[str] = []

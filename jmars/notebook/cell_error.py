@@ -1,9 +1,8 @@
-"""How an error looks under a `%%jmars` cell: the user's lines, none of ours.
+"""Shows an error of a `%%jmars` cell at the user's lines, without frames of jmars.
 
-A traceback begins at the cell and leaves out what the user's code called through us (shown_frames.py); an error that
-comes from the cluster, whose traceback never passed the user's line, is raised again at the line that built the
-operand. IPython asks an exception for `_render_traceback_`; its debugger skips frames with `__tracebackhide__`. Used by
-cell.py, live.py and magic.py.
+A traceback begins at the cell and leaves out frames below calls of jmars (traceback_filter.py). An error from the
+cluster, whose traceback never passed the user's line, is raised again at the line that built the operand. IPython asks
+an exception for `_render_traceback_`; IPython's debugger skips frames with `__tracebackhide__`.
 """
 
 from __future__ import annotations
@@ -14,35 +13,35 @@ from collections.abc import Container
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from jmars.notebook.shown_frames import is_about_arguments, links_of, raised_below_us, shown_links
+from jmars.notebook.traceback_filter import caught_by_us, filter_links, is_about_arguments, traceback_links
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["raise_at", "shorten", "show_alone", "shown_as"]
+__all__ = ["raise_at", "shorten_traceback", "show_as_one_line", "show_syntax_error"]
 
 E = TypeVar("E", bound=BaseException)
 
 
-def shown_as(error: E, text: str | None = None) -> E:
-    """`error`, shown by IPython as one line without a traceback."""
+def show_as_one_line(error: E, text: str | None = None) -> E:
+    """Makes IPython show `error` as one line without a traceback."""
     line = text or f"{type(error).__name__}: {error}"
     error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]
     return error
 
 
-def shorten(shell: InteractiveShell, error: BaseException, files: Container[str]) -> None:
-    """Let IPython show `error` from its first frame in `files` on, and without ours."""
+def shorten_traceback(shell: InteractiveShell, error: BaseException, files: Container[str]) -> None:
+    """Makes IPython show the traceback of `error` from the first frame in `files` on, without frames of jmars."""
     if hasattr(error, "_render_traceback_") or isinstance(error, SyntaxError):
         return
     if hasattr(error, "__notes__"):
         error.__notes__ = [_with_cells(shell, note) for note in error.__notes__ if not _only_ours(error, note)]
-    links = links_of(error)
+    links = traceback_links(error)
     first = next((i for i, link in enumerate(links) if link.tb_frame.f_code.co_filename in files), None)
     if first is None:
         return
     _forget_ours(error)
-    links = shown_links(error, links[first:])
+    links = filter_links(error, links[first:])
     shown: TracebackType | None = None
     for link in reversed(links):
         shown = TracebackType(shown, link.tb_frame, link.tb_lasti, link.tb_lineno)
@@ -58,20 +57,20 @@ def shorten(shell: InteractiveShell, error: BaseException, files: Container[str]
 
 
 def _forget_ours(error: BaseException) -> None:
-    """What we caught on the way to an error is not shown above it; what the user had caught is."""
+    """Hides exceptions that jmars caught before `error`; exceptions that the user's code caught stay shown."""
     before = error.__context__
-    if error.__cause__ is not None or before is None or not raised_below_us(before):
+    if error.__cause__ is not None or before is None or not caught_by_us(before):
         return
-    while before is not None and raised_below_us(before):
+    while before is not None and caught_by_us(before):
         before = before.__context__
     error.__context__, error.__suppress_context__ = before, before is None
 
 
-def show_alone(shell: InteractiveShell, error: SyntaxError) -> None:
-    """Let IPython show a syntax error of a cell as it shows one of any other cell: without the frames above it.
+def show_syntax_error(shell: InteractiveShell, error: SyntaxError) -> None:
+    """Makes IPython show a cell's syntax error without frames, as it does for a plain cell.
 
-    IPython adds the frames to every SyntaxError that comes out of running code, whatever the error says, but lets
-    others show it; so a handler of ours takes this one and then gives its place back.
+    IPython adds frames to every SyntaxError that comes out of running code, but a custom handler may show the error;
+    so a handler of ours shows this error and then restores the previous handler.
     """
     ipython: Any = shell
     before = ipython.custom_exceptions, ipython.CustomTB
@@ -87,13 +86,13 @@ def show_alone(shell: InteractiveShell, error: SyntaxError) -> None:
 
 
 def _only_ours(error: BaseException, note: str) -> bool:
-    """Whether a note lists frames on a worker of which none is the user's, below an error that says all."""
+    """Whether a note lists only frames of jmars on a worker, below an error that says enough."""
     files = re.findall(r'^  File "([^"\n]+)", line \d+', note, flags=re.MULTILINE)
     return bool(files) and is_about_arguments(error, files)
 
 
 def _with_cells(shell: InteractiveShell, note: str) -> str:
-    """`note` with lines of cells as IPython writes them; a worker knows the file's name only."""
+    """Rewrites file names of cells in `note` as IPython writes them; a worker knows only the file's name."""
 
     def named(match: re.Match[str]) -> str:
         filename, lineno = match[1], int(match[2])
@@ -105,7 +104,7 @@ def _with_cells(shell: InteractiveShell, note: str) -> str:
 
 
 def raise_at(error: BaseException, filename: str, lineno: int) -> NoReturn:
-    """Raise `error` as if the code on that line had raised it.
+    """Raises `error` as if the code on that line had raised it.
 
     Examples
     --------

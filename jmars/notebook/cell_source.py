@@ -1,8 +1,8 @@
-"""The text of a `%%jmars` cell, made ready to run: user's line numbers, NumPy imports rewritten, last value captured.
+"""Compiles the text of a `%%jmars` cell: user's line numbers, NumPy imports rewritten, last value captured.
 
 Magics, `!` and `?` are IPython's own transformations. `import numpy ...` becomes an import from
 `jmars.notebook.numpy_names`, which gives jmars.tensor while a cell runs and NumPy otherwise (a function defined in the
-cell may be called later). Used by `jmars.notebook.cell`.
+cell may be called later).
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _NAMES_MODULE = "jmars.notebook.numpy_names"
 
 @dataclass(frozen=True)
 class CellSource:
-    """A cell that can be executed."""
+    """A compiled cell."""
 
     code: CodeType  # may be a coroutine (top-level await); binds LAST_VALUE when `shows`
     filename: str  # in tracebacks IPython writes it as `Cell In[n]`
     label: str  # "In [n]", the job's name
     lines: tuple[str, ...]  # as in tracebacks, the `%%jmars` line included
-    words: Mapping[str, int]  # every identifier in the text (the names that the cell may read): its first line, from 1
-    shows: bool  # the last statement is an expression whose value is to be shown
+    words: Mapping[str, int]  # first line, from 1, of every identifier in the text: the names that the cell may read
+    shows: bool  # the last statement is an expression whose value is shown
 
     @classmethod
     def read(cls, shell: InteractiveShell, line: str, body: str) -> CellSource:
-        """Read the cell whose `%%jmars` line ended in `line`.
+        """Compiles the cell below a `%%jmars` line whose flags are `line`.
 
         Raises
         ------
@@ -64,14 +64,14 @@ class CellSource:
         return cls(code, filename, f"In [{number}]", tuple(python.splitlines()), words, shows)
 
     def line_of(self, word: str) -> SourceLine | None:
-        """The first line that mentions `word`; None when the cell does not."""
+        """The first line that mentions `word`; None if no line does."""
         at = self.words.get(word)
         text = self.lines[at - 1].strip() if at is not None and at <= len(self.lines) else ""
         return SourceLine(self.filename, at, text) if at is not None else None
 
 
 def _place(shell: InteractiveShell, line: str, body: str) -> tuple[int, str]:
-    """Number of the cell, and as comments the lines that stand above the body in the user's cell."""
+    """Number of the cell, and the lines above the body in the user's cell, as comments."""
     history = shell.history_manager
     inputs = history.input_hist_raw if history is not None else [""]
     raw, typed = inputs[-1].rstrip(), body.rstrip()
@@ -82,7 +82,7 @@ def _place(shell: InteractiveShell, line: str, body: str) -> tuple[int, str]:
 
 
 def _capture_last(tree: ast.Module, interactivity: str) -> bool:
-    """Bind the value that the cell shows to LAST_VALUE; False when it shows none."""
+    """Binds the value that the cell shows to LAST_VALUE; False if the cell shows no value."""
     if not tree.body or interactivity == "none":
         return False
     last = tree.body[-1]
@@ -102,7 +102,7 @@ def _capture_last(tree: ast.Module, interactivity: str) -> bool:
 
 
 class _NumPyImports(ast.NodeTransformer):
-    """`import numpy.linalg as la` -> `from jmars.notebook.numpy_names import <numpy.linalg> as la`."""
+    """Rewrites `import numpy.linalg as la` to `from jmars.notebook.numpy_names import <numpy.linalg> as la`."""
 
     def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
         parts: list[ast.stmt] = []

@@ -1,9 +1,8 @@
-"""What a cell shows of its jobs: a live widget, one line of text, or nothing.
+"""Shows a cell's jobs: by a live widget, a line of text, or not at all.
 
-`choose_display` takes `jmars.config.display` ($JMARS_DISPLAY): "widget", "text", "none", or "" for a widget in a
-Jupyter kernel and text in a terminal. Each display follows the cell's jobs one after another and ends with a picture
-that needs no kernel. Used by `jmars.notebook.live`.
-Source: shared design, "Persistence" and "Tests" (nbval wants one line that is the same on every run).
+`choose_display` reads `jmars.config.display` ($JMARS_DISPLAY): "widget", "text", "none", or "" for a widget in a
+Jupyter kernel and text in a terminal. Each display follows the cell's jobs in order and ends with a picture that needs
+no kernel. The text is the same on every run, so that nbval can compare it.
 """
 
 from __future__ import annotations
@@ -37,37 +36,37 @@ _ended: deque[JobView] = deque()
 
 
 class CellDisplay(Protocol):
-    """How one cell shows its jobs."""
+    """Shows the jobs of a cell."""
 
     detached: bool  # "To background" was clicked: the cell need not wait for its last job
 
     def follow(self, job: Job) -> None:
-        """Show `job` from now on."""
+        """Shows `job` from now on."""
 
     def background(self) -> None:
-        """The cell ends before its job does."""
+        """Notes that the cell ends before its job."""
 
     def close(self) -> None:
-        """The cell submits no more jobs; its last one has ended or goes on in the background."""
+        """Notes that the cell submits no more jobs; the last job has ended or runs in the background."""
 
 
 class NoDisplay:
-    """Shows nothing."""
+    """Shows no jobs."""
 
     detached = False
 
     def follow(self, job: Job) -> None:
-        """Nothing to show."""
+        """Shows no job."""
 
     def background(self) -> None:
-        """Nothing to show."""
+        """Shows no job."""
 
     def close(self) -> None:
-        """Nothing to show."""
+        """Shows no job."""
 
 
 class TextDisplay:
-    """Prints one line at the end, the same on every run: no times, no bytes."""
+    """Prints a line at the end, the same on every run: no times, no bytes."""
 
     detached = False
 
@@ -77,16 +76,16 @@ class TextDisplay:
         self._background = False
 
     def follow(self, job: Job) -> None:
-        """Show `job` from now on."""
-        before = [one for one in self._jobs if one[0]() is not job]  # it may come again, under another id
+        """Adds `job` to the line."""
+        before = [one for one in self._jobs if one[0]() is not job]  # a resubmitted job has another id
         self._jobs = [*before, (ref(job), job.id, job.name)]
 
     def background(self) -> None:
-        """The line then says only that the job goes on."""
+        """Makes the line say only that the job runs in the background."""
         self._background = True
 
     def close(self) -> None:
-        """Print the line, if there was a job."""
+        """Prints the line, if there was a job."""
         if not self._jobs:
             return
         if self._background:
@@ -100,12 +99,12 @@ class TextDisplay:
 
 
 class WidgetDisplay:
-    """The live view; when nothing more will come, the static picture takes its place."""
+    """Shows the live view, replaced by the static picture at the end."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.detached = False
         self._background = False
-        self._jobs: WeakValueDictionary[str, Job] = WeakValueDictionary()  # views stay, and results should not for that
+        self._jobs: WeakValueDictionary[str, Job] = WeakValueDictionary()  # a view must not retain results
         self._view = JobView(on_cancel=self._cancel, on_background=self._detach, on_answer=self._answered)
         kernel_access.unpin(self._view.comm)
         run = RunState(open=True, attached=True)
@@ -113,7 +112,7 @@ class WidgetDisplay:
         self._handle: DisplayHandle | None = None
 
     def follow(self, job: Job) -> None:
-        """Show `job` from now on."""
+        """Shows `job` from now on."""
         self._jobs[job.id] = job
         job.shown = True
         if self._handle is None:
@@ -124,12 +123,12 @@ class WidgetDisplay:
         self._sampler.follow(job.id, job.name)
 
     def background(self) -> None:
-        """The cell no longer waits."""
+        """Notes that the cell no longer waits."""
         self._background = True
         self._sampler.detach()
 
     def close(self) -> None:
-        """Let the sampler show its last picture, now or when the job in the background ends."""
+        """Lets the sampler show the last picture, now or when the background job ends."""
         self._sampler.close()
         if self._handle is None:
             self._view.close()
@@ -141,7 +140,7 @@ class WidgetDisplay:
             known.cancel()
 
     def _advice(self, job: str) -> list[str]:
-        """What would gain the next time, of a job that runs."""
+        """Advice for the next run of a running job."""
         known = self._jobs.get(job)
         plan = None if known is None else known.plan()
         return [f"{one.text}: {one.how}" for one in plan.advice(_ADVICE)] if plan is not None and plan.complete else []
@@ -153,9 +152,9 @@ class WidgetDisplay:
         self._sampler.answered(number, hidden)
 
     def _replace(self, picture: Picture) -> None:
-        """Put the static picture where the live view was.
+        """Replaces the live view by the static picture.
 
-        A page that was reloaded meanwhile no longer knows which output that is, and goes on showing the widget.
+        A page that was reloaded meanwhile no longer knows the output and goes on showing the widget.
         """
         assert self._handle is not None
         self._handle.update(final_bundle(picture), raw=True)  # type: ignore[no-untyped-call]
@@ -165,16 +164,16 @@ class WidgetDisplay:
 
 
 def choose_display(cluster: Cluster) -> CellDisplay:
-    """The display for a cell that begins now.
+    """Chooses the display of a cell that begins now.
 
     Raises
     ------
     ValueError
-        If `jmars.config.display` is none of its values.
+        If `jmars.config.display` has another value.
     """
     wanted = config.display
     if wanted not in ("", "none", "text", "widget"):
-        raise ValueError(f"JMARS_DISPLAY={wanted!r} is no display; use none, text or widget")
+        raise ValueError(f"JMARS_DISPLAY={wanted!r} is not a display; use none, text or widget")
     if wanted == "none":
         return NoDisplay()
     kernel: Any = kernel_access.current_kernel()

@@ -1,4 +1,4 @@
-"""The flags of a `%%jmars` line. Used by magic.py."""
+"""Parses the flags of a `%%jmars` line."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from IPython.core.error import UsageError
 
 from jmars.units import parse_bytes
 
-__all__ = ["USAGE", "Flags"]
+__all__ = ["USAGE", "CellFlags"]
 
 USAGE = """Run a cell of plain NumPy as one graph on a local cluster.
 
     %%jmars [-w WORKERS] [--memory LIMIT] [--chunk SIZE] [-b] [-o NAME] [--lazy] [--plan]
-    %jmars [status | why | stop | plan EXPRESSION | trace FILE]
+    %jmars [status | why | stop | plan EXPRESSION | trace FILE | connect NAME]
 
 -w, --workers WORKERS
-    Worker processes; the cores of this machine when the flag is absent.
+    Number of worker processes; by default the number of cores.
 --memory LIMIT
-    Memory that all processes of the cluster may take together, as "2GiB"; what is more goes to disk.
+    Memory of all processes of the cluster together, such as 2GiB; chunks beyond it are spilled to disk.
 --chunk SIZE
-    Bytes of the chunks of arrays that give no chunk size, as "16MiB".
+    Bytes of a chunk of arrays without a chunk size of their own, such as 16MiB.
 -b, --background
-    Return at once; the names are lazy tensors that wait for the job when their values are asked for.
+    Return at once; the names are lazy tensors that wait for the job when their values are needed.
 -o, --output NAME
     Bind the Job to NAME; with --plan the plan.
 --lazy
-    Compute only what the cell shows; the names stay lazy.
+    Compute only the value that the cell shows; the names stay lazy.
 --plan
     Do not run: show what a run would cost, and why. Names and arrays stay as they are, and no cluster is started.
 
-Flags other than those of the running cluster start another one, which is the default from then on. `np` and whatever
-was imported from NumPy mean jmars.tensor inside the cell; names that the cell assigns are tensors afterwards.
+If --workers or --memory differ from the running cluster, the cell starts a new cluster, which is the default from then
+on. Inside the cell, `np` and other NumPy imports mean jmars.tensor; names that the cell assigns are tensors afterwards.
 `%jmars` shows the clusters of this kernel, `%jmars why` says what their jobs wait for, `%jmars stop` closes them,
-`%jmars plan (x + 1).sum()` plans an expression as `%%jmars --plan` plans a cell, `%jmars trace run.json` writes what
-the newest job did as a file that https://ui.perfetto.dev draws.
+`%jmars plan (x + 1).sum()` plans an expression as `%%jmars --plan` plans a cell, `%jmars trace run.json` writes the
+newest job as a trace for https://ui.perfetto.dev, `%jmars connect NAME` uses a cluster that another program started.
 """
 
 
 @dataclass(frozen=True)
-class Flags:
-    """What a `%%jmars` line asks for; None where it does not say.
+class CellFlags:
+    """Flags of a `%%jmars` line; None where a flag is absent.
 
     Examples
     --------
-    >>> Flags.parse("-w 2 --memory 1GiB -o job")
-    Flags(workers=2, memory=1073741824, chunk=None, background=False, output='job', lazy=False, plan=False)
+    >>> CellFlags.parse("-w 2 --memory 1GiB -o job")
+    CellFlags(workers=2, memory=1073741824, chunk=None, background=False, output='job', lazy=False, plan=False)
     """
 
     workers: int | None = None
@@ -60,8 +60,8 @@ class Flags:
     plan: bool = False
 
     @classmethod
-    def parse(cls, line: str) -> Flags:
-        """Read a line.
+    def parse(cls, line: str) -> CellFlags:
+        """Parses a line.
 
         Raises
         ------
@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises instead of ending the process."""
+    """An argument parser that raises UsageError instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; `%%jmars?` lists the flags")
@@ -101,7 +101,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of workers; give 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of workers; give 1 or more")
     return int(text)
 
 
@@ -113,12 +113,12 @@ def _size(text: str) -> int:
 
 
 def _chunk(text: str) -> int:
-    if text.isdecimal():  # elements, as in `chunk_size=1000`? bytes? so neither
+    if text.isdecimal():  # ambiguous: `chunk_size=1000` counts elements, --chunk counts bytes
         raise argparse.ArgumentTypeError(f"{text!r} needs a unit, as in --chunk 16MiB")
     return _size(text)
 
 
 def _name(text: str) -> str:
     if not text.isidentifier():
-        raise argparse.ArgumentTypeError(f"{text!r} is no Python name")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a Python name")
     return text

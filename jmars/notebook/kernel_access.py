@@ -1,17 +1,17 @@
-"""The one place that touches ipykernel's insides.
+"""The only file that uses ipykernel's internals.
 
-While a cell waits for its job, the kernel's main thread is busy, and ipykernel serves no shell request: a Cancel click,
-a reloaded page, a slider wait until the cell ends. Here stands what changes that, for `jmars.notebook.live`:
+While a cell waits for a job, the kernel's main thread is busy and ipykernel serves no shell request: a Cancel click, a
+reloaded page and a slider all wait until the cell ends. This file works around that for cell_engine.py:
 
-- `Pump`: the waiting main thread answers the cheap requests itself and puts the others back in order;
-- `unpin`: ipykernel 7.4 ties a widget to the shell that made it, this unties it, so that subshells may serve it;
+- `Pump`: the waiting main thread answers cheap requests itself and puts other requests back in order;
+- `unpin`: ipykernel 7.4 ties a widget to the shell that made it; `unpin` unties it, so that subshells may serve it;
 - `serve_control`: our own request type on the control channel, which has a thread of its own since ipykernel 6;
 - `run_coroutine`: top-level `await` inside a cell that runs within the kernel's running loop.
 
-Every private name is looked up with a guard. What is missing is named by `missing()`, and the view then says
-"use the Stop button". Run on ipykernel 6.31, 7.3 and 7.4 by tests/notebook/test_kernel_access.py.
+Every private name is looked up with a guard. `missing()` names the guards that failed, and the view then says
+"use the Stop button". Tested on ipykernel 6.31, 7.3 and 7.4 by tests/notebook/test_kernel_access.py.
 
-Source: ipykernel 6.31 and 7.x `kernelbase.py`, `comm/comm.py`, `subshell_manager.py`; jupyter-ui-poll for the idea.
+Source: ipykernel 6.31 and 7.x `kernelbase.py`, `comm/comm.py`, `subshell_manager.py`; `jupyter-ui-poll` for the idea.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from IPython.core.getipython import get_ipython
 
 __all__ = ["CONTROL_REQUEST", "Pump", "current_kernel", "missing", "run_coroutine", "serve_control", "unpin"]
 
-# What the main thread may answer while it waits: none of it runs user code, except a widget's own callbacks.
+# Requests that the main thread may answer while it waits: none runs user code, except a widget's own callbacks.
 SERVED = frozenset({"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"})
 CONTROL_REQUEST = "jmars_request"
 
 
 def current_kernel() -> Any | None:
-    """The ipykernel that this process is, or None (terminal IPython, plain Python)."""
+    """The ipykernel of this process, or None (terminal IPython, plain Python)."""
     return getattr(get_ipython(), "kernel", None)
 
 
 class Pump:
-    """Answers cheap shell requests from the main thread while it waits; made by `Pump.here()`.
+    """Answers cheap shell requests from the main thread while a cell waits; made by `Pump.here()`.
 
-    Peeking must not deserialise the content: `Session` records the signature of a message that it has read wholly,
-    and the message that was put back would then be refused as a duplicate.
+    Peeking must not deserialise the content: `Session` records the signature of a fully read message and would then
+    refuse the message that was put back as a duplicate.
     """
 
     def __init__(self, kernel: Any, socket: Any, reply: Any, put_back: Callable[[Any], None]) -> None:
@@ -56,7 +56,7 @@ class Pump:
 
     @classmethod
     def here(cls) -> Pump | None:
-        """The pump of this kernel, or None where there is none or this is not its main thread."""
+        """The pump of this kernel, or None without a supported kernel or outside its main thread."""
         kernel = current_kernel()
         if kernel is None or threading.current_thread() is not threading.main_thread():
             return None
@@ -77,7 +77,9 @@ class Pump:
             return None
 
     def serve(self) -> None:
-        """Answer what has arrived; never blocks. All of it is read: a rest would not wake the kernel's loop again."""
+        """Answers all requests that have arrived, without blocking; an unread message would not wake the kernel's loop
+        again.
+        """
         with _interrupt_later():  # a message read and not yet put back must not be lost to the Stop button
             while True:
                 try:
@@ -87,7 +89,7 @@ class Pump:
                 try:
                     idents, frames = self.kernel.session.feed_identities(message, copy=False)
                     header = self.kernel.session.deserialize(frames, content=False, copy=False)["header"]
-                except Exception:  # not a Jupyter message (ipykernel 7.4's "stop aborting"): its owner knows it
+                except Exception:  # not a Jupyter message (ipykernel 7.4's "stop aborting"): left to ipykernel
                     self._put_back(message)
                     continue
                 if header["msg_type"] in SERVED:
@@ -96,7 +98,7 @@ class Pump:
                     self._put_back(message)
 
     def _answer(self, kind: str, idents: Any, frames: Any) -> None:
-        """Call the kernel's own handler, as the request's own doing, and return to the cell's."""
+        """Calls the kernel's own handler with the request as parent, then restores the cell as parent."""
         kernel = self.kernel
         parent, ident = kernel.get_parent("shell"), kernel._parent_ident["shell"]
         try:
@@ -116,7 +118,7 @@ class Pump:
 
 
 def _finish(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Run a coroutine that awaits nothing, as ipykernel's handlers of the served requests."""
+    """Runs a coroutine that awaits nothing, such as ipykernel's handlers of the served requests."""
     try:
         coroutine.send(None)
     except StopIteration:
@@ -127,7 +129,7 @@ def _finish(coroutine: Coroutine[Any, Any, Any]) -> None:
 
 @contextmanager
 def _interrupt_later() -> Iterator[None]:
-    """Hold back KeyboardInterrupt until the block has ended."""
+    """Delays KeyboardInterrupt until the block has ended."""
     caught: list[tuple[int, FrameType | None]] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
     try:
@@ -139,7 +141,9 @@ def _interrupt_later() -> Iterator[None]:
 
 
 def unpin(comm: Any) -> bool:
-    """Let the front end choose the subshell that serves this comm; True where ipykernel had tied it (7.4 and later)."""
+    """Lets the front end choose the subshell that serves this comm; True if ipykernel had tied the comm (7.4 and
+    later).
+    """
     if not hasattr(comm, "_reply_subshell_for"):
         return False
     comm._reply_subshell_for = lambda data, default: default
@@ -147,7 +151,7 @@ def unpin(comm: Any) -> bool:
 
 
 def serve_control(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
-    """Answer `jmars_request` on the control channel with `answer(content)`; False where there is no such channel.
+    """Answers `jmars_request` on the control channel with `answer(content)`; False without such a channel.
 
     `answer` runs in the control thread, also while a cell blocks the main thread: it must return at once.
     """
@@ -168,7 +172,7 @@ def serve_control(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
 
 
 def missing() -> list[str]:
-    """Names of what this kernel lacks for a Cancel button that works during a cell; empty when all is well."""
+    """Names the parts that this kernel lacks for a Cancel button that works during a cell; empty if complete."""
     kernel = current_kernel()
     if kernel is None:
         return ["kernel"]
@@ -181,9 +185,10 @@ def missing() -> list[str]:
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Result of a coroutine, awaited here and now, also inside a running loop (which stands still meanwhile).
+    """Runs a coroutine to its end, also inside a running loop, which stands still meanwhile.
 
-    It gets a loop of its own: what belongs to the kernel's loop (a task of an earlier cell) cannot be awaited here.
+    The coroutine gets a loop of its own, so it cannot await tasks of the kernel's loop, such as a task of an earlier
+    cell.
     """
     try:
         outer = asyncio.get_running_loop()

@@ -1,8 +1,8 @@
-"""What each worker did when: its lane in the view, folded from events and bounded however long the run.
+"""Folds events to the time line of each worker: its lane in the view, bounded however long the run.
 
-A piece is one operand in its four states; where there are too many, neighbours of a lane join, so that the whole run
-stays in sight and its shares stay true. Used by run_state.py.
-Source: seed 003, "Worker 中的执行细节"; CAPABILITIES S3.26, "timeline lanes show all four for each operand".
+A piece is an operand with its four worker states. When there are too many pieces, neighbours of a lane are merged, so
+that the whole run stays in sight and the shares of the states stay true.
+Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from jmars.notebook.view import Lane, Lanes
 __all__ = ["LaneState"]
 
 MOST = 320  # pieces of all lanes together that are shown
-_NAMES = 60  # labels that are told apart
+_NAMES = 60  # different labels at most
 
 
 @dataclass
 class _Piece:
-    begin: float  # when it began to calculate
+    begin: float  # start of the calculation
     end: float
     took: list[float]  # seconds in each of the four states
     n: int  # operands
-    label: str  # of the operand; "" for several that differ
+    label: str  # of the operand; "" for a merged piece of different operands
 
     def joined(self, other: _Piece) -> _Piece:
-        """With the one after it."""
+        """Merges the piece with the next piece."""
         took = [a + b for a, b in zip(self.took, other.took)]
         label = self.label if self.label == other.label else ""
         return _Piece(self.begin, max(self.end, other.end), took, self.n + other.n, label)
@@ -36,7 +36,7 @@ class _Piece:
 
 @dataclass
 class LaneState:
-    """The lanes of one job.
+    """The lanes of a job.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class LaneState:
     most: dict[int, int] = field(default_factory=dict)  # by worker: operands that a piece of its lane may hold
 
     def add(self, worker: int, found: Spans, zero: float, label: Callable[[int], str]) -> None:
-        """Operands ran on a worker; `zero` is the time from which the view counts, `label` names an operand."""
+        """Adds operands that ran on a worker; `zero` is the start of the view's time axis, `label` names an operand."""
         lane = self.pieces.setdefault(worker, [])
         most = self.most.setdefault(worker, 1)
         for row in found.tolist():
@@ -69,7 +69,7 @@ class LaneState:
                 self.most[number] *= 2
 
     def part(self) -> Lanes | None:
-        """What the view shows; None before anything ran."""
+        """The lanes as the view draws them; None before any operand ran."""
         if not self.pieces:
             return None
         labels: dict[str, int] = {"": 0}

@@ -1,8 +1,7 @@
 """`%load_ext jmars`: the cell magic `%%jmars` and the line magic `%jmars`.
 
-Reads the flags, finds or starts the cluster, and runs the cell (`jmars.notebook.cell`) with its display. Loaded by
-IPython through `jmars.load_ipython_extension`.
-Source: shared design, "The cell".
+Parses the flags, finds or starts the cluster, and runs the cell with its display. IPython loads this file through
+`jmars.load_ipython_extension`.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from jmars.client.trace import write_trace
 from jmars.config import config
 from jmars.notebook import kernel_access
 from jmars.notebook.cell import run_cell
-from jmars.notebook.cell_error import show_alone
+from jmars.notebook.cell_engine import CellCancelled, CellEngine, handle_control_request
+from jmars.notebook.cell_error import show_syntax_error
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.display import choose_display
-from jmars.notebook.flags import USAGE, Flags
-from jmars.notebook.live import CellCancelled, CellEngine, answer_control
+from jmars.notebook.flags import USAGE, CellFlags
 from jmars.notebook.planning import plan_cell
 from jmars.tensor.engine import get_engine
 from jmars.units import format_bytes
@@ -34,7 +33,7 @@ __all__ = ["JmarsMagics", "load_ipython_extension", "unload_ipython_extension"]
 
 @magics_class
 class JmarsMagics(Magics):
-    """`%%jmars` and `%jmars`."""
+    """The magics `%%jmars` and `%jmars`."""
 
     @line_cell_magic
     def jmars(self, line: str, cell: str | None = None) -> Any:  # noqa: D102  (its docstring is USAGE, below)
@@ -47,21 +46,21 @@ class JmarsMagics(Magics):
 
 
 def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
-    """Run `cell` under `%%jmars line`; what the cell shows.
+    """Runs `cell` under `%%jmars line`; returns the value that the cell shows.
 
     Raises
     ------
     UsageError
-        If the line is not understood.
+        If the line has unknown flags or wrong values.
     BaseException
-        What the cell raises.
+        Any exception of the cell.
     """
     __tracebackhide__ = True
-    flags = Flags.parse(line)
+    flags = CellFlags.parse(line)
     try:
         source = CellSource.read(shell, line, cell)
     except SyntaxError as error:
-        show_alone(shell, error)
+        show_syntax_error(shell, error)
         raise
     if flags.plan:
         with config.using(**flags.settings()):
@@ -84,8 +83,8 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
         display.close()
 
 
-def find_cluster(flags: Flags) -> Cluster:
-    """The newest open cluster that is as the flags ask, or a new one; it is the default from then on."""
+def find_cluster(flags: CellFlags) -> Cluster:
+    """Finds the newest open cluster with the flags' settings, or starts one, and makes it the default."""
     cluster = _open_cluster(flags)
     if cluster is not None:
         make_default(cluster)
@@ -97,8 +96,8 @@ def find_cluster(flags: Flags) -> Cluster:
     return Cluster(n_workers=flags.workers, memory_limit=flags.memory)
 
 
-def _open_cluster(flags: Flags) -> Cluster | None:
-    """The newest open cluster that is as the flags ask."""
+def _open_cluster(flags: CellFlags) -> Cluster | None:
+    """The newest open cluster with the flags' settings, or None."""
     for cluster in reversed(open_clusters()):
         same_workers = flags.workers in (None, cluster.n_workers)
         if same_workers and flags.memory in (None, cluster.memory_limit):
@@ -107,14 +106,12 @@ def _open_cluster(flags: Flags) -> Cluster | None:
 
 
 def run_magic_line(shell: InteractiveShell, line: str) -> Any:
-    """`%jmars` or `%jmars status` shows the clusters of this process, `%jmars why` says what their jobs wait for,
-    `%jmars trace FILE` writes what the newest job did, `%jmars stop` closes them, `%jmars plan` plans, and
-    `%jmars connect NAME` uses a cluster that another notebook or program started.
+    """Runs `%jmars line`: status, why, stop, plan EXPRESSION, trace FILE or connect NAME.
 
     Raises
     ------
     UsageError
-        If it asks for something else.
+        If the line has another form.
     """
     __tracebackhide__ = True
     word, _, rest = (line.strip() or "status").partition(" ")
@@ -146,7 +143,7 @@ def run_magic_line(shell: InteractiveShell, line: str) -> Any:
 
 
 def trace_newest(path: str) -> None:
-    """Write the newest job of the newest cluster that had one as a Chrome trace.
+    """Writes the newest job of the newest cluster that has one as a Chrome trace.
 
     Raises
     ------
@@ -163,19 +160,19 @@ def trace_newest(path: str) -> None:
 
 
 def describe(cluster: Cluster) -> str:
-    """A cluster and its newest jobs, line by line."""
+    """Describes a cluster and its newest jobs, a line each."""
     workers = f"{cluster.n_workers} worker{'s' * (cluster.n_workers != 1)}"
     jobs = [f"  {job['name']} {job['state']}" for job in cluster.jobs()[-10:]]
     return "\n".join([f"jmars: {cluster.name}, {workers}, memory limit {format_bytes(cluster.memory_limit)}", *jobs])
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """`%load_ext jmars`."""
+    """Registers the magics: `%load_ext jmars`."""
     shell.register_magics(JmarsMagics)
-    kernel_access.serve_control(answer_control)
+    kernel_access.serve_control(handle_control_request)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """`%unload_ext jmars`: the magics go, the clusters stay."""
+    """Removes the magics and keeps the clusters open: `%unload_ext jmars`."""
     for magics in (shell.magics_manager.magics["line"], shell.magics_manager.magics["cell"]):
         magics.pop("jmars", None)

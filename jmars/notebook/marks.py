@@ -1,7 +1,7 @@
-"""The marks that the boxes of a large graph open to: bounded however many operands there are.
+"""Marks: the small squares that an opened box of a large graph shows, bounded however many operands there are.
 
-A mark stands for one operand, or for a run of neighbours where its box has too many, and then shows the one of them
-that tells most: one that failed is always seen. Used by operand_table.py.
+A mark stands for an operand, or for a run of neighbouring operands if the box has too many. Such a mark shows the most
+notable state among its operands, so that a failed operand is always visible.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from jmars.notebook.view import MAX_DRAWN, MAX_MARKS
 
 __all__ = ["Marks"]
 
-# States, the one that tells least first.
+# States, the least notable first.
 _ORDER = (S.FREED, S.FINISHED, S.SPILLED, S.CANCELLED, S.UNSCHEDULED, S.READY, S.RUNNING, S.CANCELLING, S.FATAL)
-_TELLS = np.argsort(_ORDER)  # by state: its place in that order
+_TELLS = np.argsort(_ORDER)  # place of each state in that order
 
 
 class Marks:
-    """Marks of some boxes.
+    """The marks of all boxes.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Marks:
     def shown(
         self, states: NDArray[np.integer[Any]], workers: NDArray[np.integer[Any]]
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """What each mark shows: a state, and the worker + 1 of an operand in it (0: none yet)."""
+        """State of each mark, and worker + 1 of an operand in that state (0: no worker yet)."""
         if not len(self._first):
             return np.zeros(0, np.uint8), np.zeros(0, np.uint8)
         tells = _TELLS[states[self._order]] << 8 | np.clip(workers[self._order].astype(np.int64) + 1, 0, 255)

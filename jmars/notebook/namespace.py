@@ -1,8 +1,7 @@
-"""The user's names while one `%%jmars` cell runs: lazy in it, as they were after an error, kept after success.
+"""The user's names while a `%%jmars` cell runs: lazy in the cell, kept after success, restored after an error.
 
-NumPy's names mean jmars.tensor, NumPy arrays that the cell's text mentions are tensors that refer to them. Afterwards
-whatever the cell did not rebind or write to is exactly what it was. Used by `jmars.notebook.cell`.
-Source: shared design, "The cell".
+In the cell NumPy's names mean jmars.tensor, and NumPy arrays that the cell's text mentions are tensors that refer to
+them. Afterwards every name that the cell did not rebind or write to is exactly what it was.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 
 from jmars import tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.notebook.numpy_names import given_names, meaning_or_refusal, path_of
+from jmars.notebook.numpy_names import imported_names, path_of, resolve_or_stub
 from jmars.tensor.composite import Composite
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine
@@ -25,16 +24,16 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["Namespace", "tensors_in"]
 
-# What IPython itself binds while a cell runs: its output and input caches, `!`'s exit status.
+# Names that IPython itself binds while a cell runs: output and input caches, `!`'s exit status.
 _IPYTHON = re.compile(r"_+|_(i+|ih|oh|dh|\d+|i\d+|exit_code|exception)|In|Out|__jmars_\w+")
 
-_SHORT = 1000  # containers with more in them are not searched for tensors; what is there stays lazy
+_SHORT = 1000  # longer containers are not searched for tensors; tensors in them stay lazy
 _NOTHING = object()
 
 
 @dataclass
 class Namespace:
-    """One cell's view of the namespace; `enter` first, then `leave` or `roll_back`.
+    """The namespace as seen by a cell; call `enter` first, then `leave` or `roll_back`.
 
     Examples
     --------
@@ -48,14 +47,14 @@ class Namespace:
     """
 
     names: dict[str, Any]  # the user's namespace itself
-    before: dict[str, Any]  # what every name meant before the cell
-    given: dict[str, Any] = field(default_factory=dict)  # what was put under a name for the cell
-    data: dict[int, tuple[Tensor, TensorData]] = field(default_factory=dict)  # what every tensor held at the start
-    composites: dict[int, tuple[Composite, Any]] = field(default_factory=dict)  # and every value of several tensors
+    before: dict[str, Any]  # value of every name before the cell
+    given: dict[str, Any] = field(default_factory=dict)  # lazy value of a name in the cell
+    data: dict[int, tuple[Tensor, TensorData]] = field(default_factory=dict)  # data of every tensor at the start
+    composites: dict[int, tuple[Composite, Any]] = field(default_factory=dict)  # state of every composite at the start
 
     @classmethod
     def enter(cls, names: dict[str, Any], line_of: Callable[[str], SourceLine | None]) -> Namespace:
-        """Put the lazy meanings into `names`; arrays only where `line_of` knows a line that mentions the name."""
+        """Puts lazy values into `names`; arrays only if `line_of` knows a line that mentions the name."""
         inside = cls(names, dict(names))
         entered: dict[int, Tensor | Composite] = {}  # an array under two names is one tensor
         for name, value in inside.before.items():
@@ -63,7 +62,7 @@ class Namespace:
                 continue
             path = path_of(value)
             if path is not None:
-                inside.given[name] = meaning_or_refusal(path)
+                inside.given[name] = resolve_or_stub(path)
             elif _is_array(value) and (line := line_of(name)) is not None:
                 try:
                     if id(value) not in entered:
@@ -79,7 +78,7 @@ class Namespace:
         return inside
 
     def leave(self) -> dict[str, Any]:
-        """Give the names back what the cell left alone; what it assigned or wrote to, by name."""
+        """Restores names that the cell left alone; returns assigned or written names with their values."""
         put_aside([])
         assigned: dict[str, Any] = {}
         for name, value in list(self.names.items()):
@@ -92,14 +91,14 @@ class Namespace:
                 untouched = untouched and self._is_as_it_was(value)
             if untouched:
                 self.names[name] = self.before[name]
-            elif id(value) in given_names and given_names[id(value)][0] is value:
-                self.names[name] = given_names[id(value)][1]  # bound by an import inside the cell
+            elif id(value) in imported_names and imported_names[id(value)][0] is value:
+                self.names[name] = imported_names[id(value)][1]  # bound by an import inside the cell
             else:
                 assigned[name] = value
         return assigned
 
     def roll_back(self) -> None:
-        """Every name and every tensor as before the cell."""
+        """Restores every name and every tensor as before the cell."""
         put_aside([])
         for name in [name for name in self.names if name not in self.before and not _IPYTHON.fullmatch(name)]:
             del self.names[name]
@@ -113,14 +112,14 @@ class Namespace:
         self.before, self.given, self.data, self.composites = {}, {}, {}, {}  # IPython keeps the traceback, and so us
 
     def _is_as_it_was(self, value: Composite) -> bool:
-        """Whether it has the same parts, and they hold what they held."""
+        """Whether a composite has the same parts with the same data as before the cell."""
         parts = [self.data.get(id(part)) for part in value.parts()]
         same = all(held is not None and held[0].data is held[1] for held in parts)
         return same and all(x is y for x, y in zip(value.state(), self.composites[id(value)][1], strict=True))
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a name of this value is a lazy array in the cell; text is not: it names what code looks up."""
+    """Whether a value becomes a lazy array in the cell; text arrays do not, since code looks up names by them."""
     return (type(value) in (np.ndarray, np.memmap) or _has_mask(value)) and value.dtype.kind not in "SU"
 
 
@@ -129,7 +128,7 @@ def _has_mask(value: Any) -> bool:
 
 
 def as_lazy(value: Any, line: SourceLine | None) -> Tensor | Composite:
-    """An array of the user's, masked or not, as what it is in a cell."""
+    """Makes a tensor or masked tensor of a user's array."""
     if not _has_mask(value):
         return as_tensor(value, line=line)
     masked = mt.ma.array  # imported here with numpy.ma, which NumPy, too, imports where it is used
@@ -139,12 +138,12 @@ def as_lazy(value: Any, line: SourceLine | None) -> Tensor | Composite:
 
 
 def tensors_in(values: Iterable[Any]) -> list[Tensor]:
-    """The tensors among `values` and in short lists, tuples, sets and dicts there; each once, in order."""
+    """The tensors among `values` and in short lists, tuples, sets and dicts there, without duplicates, in order."""
     return found_in(values)[0]
 
 
 def found_in(values: Iterable[Any]) -> tuple[list[Tensor], list[Composite]]:
-    """As `tensors_in`, those that values of several tensors are made of too; and these values."""
+    """Like `tensors_in`, but also with the tensors inside composites, and the composites themselves."""
     found: dict[int, Tensor] = {}
     composites: dict[int, Composite] = {}
     todo = list(values)

@@ -1,9 +1,9 @@
-"""What NumPy's names mean: jmars.tensor while a `%%jmars` cell runs, NumPy before and after.
+"""Resolves NumPy's names: to jmars.tensor while a `%%jmars` cell runs, to NumPy before and after.
 
-`meaning("numpy.linalg.norm")` is the lazy function, `np.pi` and `np.float32` stay NumPy's, and what jmars does not
-distribute raises by its name. The imports of a cell come here (see `jmars.notebook.cell_source`): as long as a cell
-runs they give the lazy names, later (a function defined in the cell, called from another) and in blocks NumPy's own.
-Used by `jmars.notebook.namespace`.
+`resolve("numpy.linalg.norm")` is the lazy function; `np.pi` and `np.float32` stay NumPy's; functions that jmars does
+not distribute raise an error with their name. The imports of a cell come here (see cell_source.py). While a cell runs
+they give lazy names; later (a function defined in the cell, called from another cell) and in blocks they give NumPy's
+own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.map_blocks import in_block
 from jmars.tensor.protocols import FUNCTIONS, unsupported
 
-__all__ = ["given_names", "lazy_names", "meaning", "path_of"]
+__all__ = ["imported_names", "lazy_names", "path_of", "resolve"]
 
 _LATER = {
     "numpy.ma": "ma",
@@ -29,7 +29,7 @@ _LATER = {
     "numpy.char": "strings",
 }  # imported when asked, as by NumPy
 _SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", *_LATER)
-# They touch no array, or only look at one: NumPy's own will do.
+# These touch no array, or only inspect it, so NumPy's own suffice.
 _PLAIN_MODULES = frozenset({"testing", "typing", "exceptions", "dtypes", "version"})
 _PLAIN = frozenset(
     ["can_cast", "promote_types", "min_scalar_type", "issubdtype", "isdtype", "isscalar", "broadcast_shapes"]
@@ -37,13 +37,13 @@ _PLAIN = frozenset(
     + ["format_float_positional", "format_float_scientific", "base_repr", "binary_repr"]
 )
 
-given_names: dict[int, tuple[Any, Any]] = {}  # id of what the cell was given: that, and what NumPy has there
-_running = 0  # cells that run now; one may run another
+imported_names: dict[int, tuple[Any, Any]] = {}  # by id: a value that the cell imported, and NumPy's own value
+_running = 0  # number of cells that run now; a cell may run another cell
 
 
 @contextmanager
 def lazy_names() -> Iterator[None]:
-    """Within, imports rewritten by `cell_source` give jmars.tensor's names."""
+    """Within the block, imports rewritten by cell_source.py give jmars.tensor's names."""
     global _running
     _running += 1
     try:
@@ -51,16 +51,16 @@ def lazy_names() -> Iterator[None]:
     finally:
         _running -= 1
         if not _running:
-            given_names.clear()
+            imported_names.clear()
 
 
-def meaning(path: str) -> Any:
-    """What the NumPy name `path` is inside a cell.
+def resolve(path: str) -> Any:
+    """The value of the NumPy name `path` inside a cell.
 
     Raises
     ------
     UnsupportedError
-        If jmars does not distribute it.
+        If jmars does not distribute the function.
     AttributeError
         If NumPy has no such name either.
     """
@@ -73,7 +73,7 @@ def meaning(path: str) -> Any:
 
 
 def path_of(value: Any) -> str | None:
-    """The name in NumPy of a module or function, as "numpy.linalg.norm"; None if it is not NumPy's."""
+    """NumPy's name of a module or function, such as "numpy.linalg.norm"; None for other values."""
     if isinstance(value, ModuleType):
         name = value.__name__
         return name if name in _SEARCHED else None
@@ -83,7 +83,7 @@ def path_of(value: Any) -> str | None:
 
 @functools.cache
 def _functions(loaded: tuple[str, ...]) -> dict[int, str]:
-    """NumPy's functions and ufuncs by identity (they live as long as NumPy's modules do), of modules that are there."""
+    """NumPy's functions and ufuncs by identity, from the loaded modules; they live as long as the modules."""
     found: dict[int, str] = {}
     for path in loaded:
         for name, value in vars(importlib.import_module(path)).items():
@@ -94,12 +94,12 @@ def _functions(loaded: tuple[str, ...]) -> dict[int, str]:
 
 
 class _CellModule(ModuleType):
-    """A module of NumPy as a cell sees it."""
+    """A NumPy module as seen by a cell."""
 
     @classmethod
     @functools.cache
     def of(cls, path: str) -> _CellModule:
-        """The one for `path`, such as "numpy.linalg"."""
+        """The cell's version of a module such as "numpy.linalg"."""
         return cls(path)
 
     def __init__(self, path: str) -> None:
@@ -120,7 +120,7 @@ class _CellModule(ModuleType):
         )  # a function for map_blocks runs NumPy's own on the worker
 
     def look_up(self, name: str) -> Any:
-        """The value of `name`; see `meaning`."""
+        """The value of `name`; see `resolve`."""
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         path = f"{self.__name__}.{name}"
@@ -140,8 +140,8 @@ class _CellModule(ModuleType):
         raise unsupported(known)
 
 
-def refusing(path: str) -> Callable[..., Any]:
-    """A function that stands for an unsupported name and raises when it is called."""
+def raising_stub(path: str) -> Callable[..., Any]:
+    """A function that raises UnsupportedError when it is called."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -151,30 +151,30 @@ def refusing(path: str) -> Callable[..., Any]:
     return refuse
 
 
-def meaning_or_refusal(path: str) -> Any:
-    """As `meaning`, but what is unsupported raises when it is called, not when it is named."""
+def resolve_or_stub(path: str) -> Any:
+    """Like `resolve`, but an unsupported function raises when it is called, not when it is named."""
     try:
-        return meaning(path)
+        return resolve(path)
     except UnsupportedError:
-        return refusing(path)
+        return raising_stub(path)
 
 
 def __getattr__(path: str) -> Any:
-    """For the imports of cells: `path` is a name in NumPy, with a star in front where it came by `import *`."""
+    """Resolves the imports of cells: `path` is a NumPy name, with a leading star if it comes from `import *`."""
     name = path.removeprefix("*")
     if name.partition(".")[0] != "numpy":
         raise AttributeError(f"module {__name__!r} has no attribute {path!r}")
     own = _imported(name)
     if not _running or in_block.get():
         return own
-    value = meaning_or_refusal(name) if path.startswith("*") else meaning(name)
+    value = resolve_or_stub(name) if path.startswith("*") else resolve(name)
     if value is not own:
-        given_names[id(value)] = (value, own)
+        imported_names[id(value)] = (value, own)
     return value
 
 
 def _imported(path: str) -> Any:
-    """NumPy's own value of a name, which may be a submodule that nobody had imported."""
+    """NumPy's own value of a name, which may be a submodule that is not imported yet."""
     module, _, name = path.rpartition(".")
     try:
         if module:

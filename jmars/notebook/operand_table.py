@@ -1,7 +1,7 @@
-"""The operands of one job: where each stands, and how many stand where.
+"""The operands of a job with their states and workers, and counts by state.
 
-`OperandTable` is built from a `GraphBuilt` event and moved by `OperandsMoved` events. All in arrays and by what has
-changed, so that 100,000 operands cost microseconds each over the whole run. Used by run_state.py.
+`OperandTable` is built from a `GraphBuilt` event and updated by `OperandsMoved` events. It works on arrays and on
+changed operands only, so that 100,000 operands cost microseconds each over the whole run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jmars.model.states import STATE_NAMES, OperandState
 from jmars.notebook.marks import Marks
-from jmars.notebook.view import MAX_BOXES, MAX_DRAWN, Graph, Layer, StageRow, plain_text
+from jmars.notebook.view import MAX_BOXES, MAX_DRAWN, BoxGraph, DrawnGraph, StageRow, plain_text
 
 __all__ = ["OperandTable"]
 
@@ -28,7 +28,7 @@ class OperandTable:
     Parameters
     ----------
     data
-        What a `GraphBuilt` event carries.
+        Data of a `GraphBuilt` event.
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -61,7 +61,7 @@ class OperandTable:
         self.label_counts = self._counts_of(self.label, _rows(self._labels_bucket))
 
     def move(self, ids: NDArray[np.integer[Any]], state: int, worker: int) -> None:
-        """Take a move of operands `ids` (rows after fusion) to `state` on `worker` (-1: none)."""
+        """Moves operands `ids` (rows after fusion) to `state` on `worker` (-1: none)."""
         if not 0 <= state < N_STATES:
             return  # from a newer cluster
         ids = np.unique(ids[ids < self.n_after]).astype(np.int64)
@@ -78,21 +78,21 @@ class OperandTable:
         _move_counts(self.stage_counts, self._member_stage[place], np.repeat(old, size), state)
 
     def boxes(self) -> bytes:
-        """What colours the boxes: see `Picture.operand_states`."""
+        """States that colour the boxes: see `Picture.operand_states`."""
         if not self.aggregated:
             return self.states.tobytes()
         counts: NDArray[np.uint32] = np.concatenate([self.stage_counts, self.label_counts]).astype("<u4")
         return counts.tobytes()
 
     def box_workers(self) -> bytes:
-        """The worker of each box, else the one first assigned: see `Picture.operand_workers`."""
+        """Worker of each box, or the initially assigned worker: see `Picture.operand_workers`."""
         if self.aggregated:
             return b""
         worker: NDArray[np.int64] = np.where(self.workers >= 0, self.workers, self.assigned).astype(np.int64)
         return np.clip(worker + 1, 0, 255).astype(np.uint8).tobytes()
 
     def box_marks(self) -> bytes:
-        """What the boxes open to: see `Picture.operand_marks`."""
+        """States and workers of the marks: see `Picture.operand_marks`."""
         if not self.aggregated:
             return b""
         workers = np.where(self.workers >= 0, self.workers, self.assigned)
@@ -102,26 +102,26 @@ class OperandTable:
         return b"".join(part.tobytes() for part in (before[0], after[0], before[1], after[1]))
 
     def running_by_worker(self, n: int) -> list[int]:
-        """Running operands on each of `n` workers."""
+        """Number of running operands per worker, of `n` workers."""
         return _by_worker(self.workers[self.states == OperandState.RUNNING], n)
 
     def done_by_worker(self, n: int) -> list[int]:
-        """Operands that each of `n` workers has finished."""
+        """Number of finished operands per worker, of `n` workers."""
         done = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
         return _by_worker(self.workers[np.isin(self.states, done)], n)
 
     def assigned_by_worker(self, n: int) -> list[int]:
-        """Operands first assigned to each of `n` workers."""
+        """Number of operands initially assigned per worker, of `n` workers."""
         return _by_worker(self.assigned, n)
 
     def words(self, operand: int) -> str:
-        """An operand after fusion in a few words: its kind."""
+        """The label of an operand after fusion: its kind."""
         if not 0 <= operand < self.n_after:
             return ""
         return self._names[int(self.label[operand])]
 
-    def graph(self, job: str) -> Graph:
-        """The graph as the page draws it."""
+    def graph(self, job: str) -> DrawnGraph:
+        """The graph in the page's form."""
         data, drawn = self.data, not self.aggregated
         size = self._member_ptr[1:] - self._member_ptr[:-1]
         if drawn:
@@ -160,7 +160,7 @@ class OperandTable:
         }
 
     def _index_members(self) -> None:
-        """Operands before fusion by operand after fusion, as their stages: one flat array with offsets."""
+        """Indexes operands before fusion by operand after fusion: a flat array of stages with offsets."""
         kept = np.flatnonzero(self.group >= 0)
         kept = kept[np.argsort(self.group[kept], kind="stable")]
         self._member_stage = self.stage[kept]
@@ -168,7 +168,7 @@ class OperandTable:
         self._member_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     def _counts_of(self, rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-        """Counts by row and state while all are unscheduled."""
+        """Counts by row and state while all operands are unscheduled."""
         counts = np.zeros((n, N_STATES), np.int64)
         counts[:, OperandState.UNSCHEDULED] = np.bincount(rows, minlength=n)[:n] if n else 0
         return counts
@@ -190,7 +190,7 @@ class OperandTable:
 
 
 def _padded(values: NDArray[Any], n: int, fill: int) -> NDArray[Any]:
-    """The first `n` values; what is missing is `fill`."""
+    """The first `n` values, padded with `fill`."""
     return (
         values
         if len(values) == n
@@ -199,19 +199,19 @@ def _padded(values: NDArray[Any], n: int, fill: int) -> NDArray[Any]:
 
 
 def _buckets(n: int) -> NDArray[np.int64]:
-    """Row of each of `n` things in a table of at most MAX_BOXES rows: neighbours share one."""
+    """Rows of `n` items in a table of at most MAX_BOXES rows; neighbours share a row."""
     return np.arange(n) if n <= MAX_BOXES else np.arange(n) * MAX_BOXES // n
 
 
 def _stage_rows(stages: Sequence[Sequence[Any]]) -> NDArray[np.int64]:
-    """Row of each stage: those of one operand with the same name and line, as a loop makes them, share one."""
+    """Row of each stage; stages of an operand each with the same name and line, as a loop makes them, share a row."""
     rows: dict[Any, int] = {}
     alike = [rows.setdefault(tuple(stage[:4]) if stage[4] == 1 else at, len(rows)) for at, stage in enumerate(stages)]
     return _buckets(len(rows))[alike] if alike else _buckets(0)
 
 
 def _kind_rows(labels: Sequence[str], label: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Row of each kind of fused operand; where there are too many, those of one operand and one name share one."""
+    """Row of each kind of fused operand; if there are too many, single operands of the same name share a row."""
     if len(labels) <= MAX_BOXES:
         return _buckets(len(labels))
     sizes = np.bincount(label, minlength=len(labels))
@@ -237,24 +237,24 @@ def _row_name(names: Mapping[str, int]) -> str:
     return first if len(names) == 1 else f"{first} and {more} more"
 
 
-def _layer(src: Any, dst: Any, label: NDArray[np.int64], labels: list[str], size: list[int]) -> Layer:
-    """A graph as the page takes it; `src` and `dst` are arrays or little-endian uint32 bytes."""
+def _layer(src: Any, dst: Any, label: NDArray[np.int64], labels: list[str], size: list[int]) -> BoxGraph:
+    """A graph in the page's form; `src` and `dst` are arrays or little-endian uint32 bytes."""
     ends = [np.frombuffer(end, "<u4").tolist() if isinstance(end, bytes) else list(end) for end in (src, dst)]
     n = len(label)
     pairs = [(a, b) for a, b in zip(*ends) if 0 <= a < n and 0 <= b < n]
-    return Layer(
+    return BoxGraph(
         n=n, src=[a for a, _ in pairs], dst=[b for _, b in pairs], label=label.tolist(), labels=labels, size=size
     )
 
 
 def _edges(pairs: Any, bucket: NDArray[np.int64]) -> tuple[list[int], list[int]]:
-    """Edges between rows, each once, none to itself."""
+    """Edges between rows, without duplicates and loops."""
     seen = sorted({(int(bucket[a]), int(bucket[b])) for a, b in pairs if a < len(bucket) and b < len(bucket)})
     return [a for a, b in seen if a != b], [b for a, b in seen if a != b]
 
 
 def _move_counts(counts: NDArray[np.int64], rows: NDArray[np.int64], old: NDArray[np.int64], state: int) -> None:
-    """Take rows from their old states to `state`."""
+    """Moves rows from their old states to `state`."""
     np.subtract.at(counts, (rows, old), 1)
     np.add.at(counts[:, state], rows, 1)
 

@@ -1,6 +1,6 @@
-"""What a job was predicted to cost, beside what it took: folded from its events for the view's Plan tab.
+"""Folds a job's events to predicted and measured costs for the view's Plan tab.
 
-A job of several stages is predicted stage by stage, when each begins; what is shown adds them up. Used by run_state.py.
+A job of several stages is predicted stage by stage, when each stage begins; the tab shows the sums.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jmars.notebook.view import Costs, PlanPart, Tried, plain_text
+from jmars.notebook.view import PlanPart, RunCosts, TriedPlan, plain_text
 
 __all__ = ["PlanState"]
 
@@ -19,7 +19,7 @@ _ADVICE = 6
 
 @dataclass
 class PlanState:
-    """The predictions of one job.
+    """The predictions of a job.
 
     Examples
     --------
@@ -32,32 +32,32 @@ class PlanState:
     """
 
     stages: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # number: predicted
-    stage: int = 1  # the newest one
-    replans: int = 0  # times that a plan was made anew while it ran
-    why: str = ""  # the newest time
+    stage: int = 1  # number of the newest stage
+    replans: int = 0  # times that the rest was planned anew during the run
+    why: str = ""  # reason of the last such time
     measured: Mapping[str, Any] | None = None
     advice: list[str] = field(default_factory=list)
 
     def built(self, data: Mapping[str, Any]) -> None:
-        """A stage begins."""
+        """Notes that a stage begins."""
         self.stage = int(data.get("stage_number") or 1)
         predicted = data.get("predicted")
         if isinstance(predicted, Mapping):
             self.stages[self.stage] = predicted
 
     def replanned(self, data: Mapping[str, Any]) -> None:
-        """What is left of the job was planned anew."""
+        """Notes that the rest of the job was planned anew."""
         self.replans += 1
         self.why = plain_text(data.get("why"), 200)
 
     def moved(self, data: Mapping[str, Any]) -> None:
-        """The job changed its state; at its end it tells what it took."""
+        """Notes a new state of the job; the final state brings the measured costs."""
         measured = data.get("measured")
         if isinstance(measured, Mapping):
             self.measured = measured
 
     def part(self) -> PlanPart | None:
-        """What the view shows; None while nothing is known."""
+        """The Plan tab's data; None while nothing is known."""
         if not (self.stages or self.measured is not None or self.advice or self.replans):
             return None
         parts = list(self.stages.values())
@@ -75,11 +75,11 @@ class PlanState:
         )
 
 
-def _costs(data: Mapping[str, Any]) -> Costs:
-    """Numbers of a prediction or measurement; a measured peak is an interval of one."""
+def _costs(data: Mapping[str, Any]) -> RunCosts:
+    """Costs of a prediction or measurement; a measured peak is an interval of one value."""
     peak = data.get("peak")
     ends = [int(_number(end)) for end in peak] if isinstance(peak, Sequence) and peak else [int(_number(peak))]
-    return Costs(
+    return RunCosts(
         makespan=round(_number(data.get("makespan")), 6),
         peak=[min(ends), max(ends)],
         spilled=int(_number(data.get("spilled"))),
@@ -87,9 +87,9 @@ def _costs(data: Mapping[str, Any]) -> Costs:
     )
 
 
-def _together(stages: Sequence[Costs]) -> Costs:
-    """One stage after another."""
-    return Costs(
+def _together(stages: Sequence[RunCosts]) -> RunCosts:
+    """Sums the costs of successive stages."""
+    return RunCosts(
         makespan=round(sum(one["makespan"] for one in stages), 6),
         peak=[max(one["peak"][0] for one in stages), max(one["peak"][1] for one in stages)],
         spilled=sum(one["spilled"] for one in stages),
@@ -97,9 +97,9 @@ def _together(stages: Sequence[Costs]) -> Costs:
     )
 
 
-def _tried(row: Sequence[Any]) -> Tried:
+def _tried(row: Sequence[Any]) -> TriedPlan:
     name, makespan, peak, spilled, moved = row[:5]
-    return Tried(
+    return TriedPlan(
         name=plain_text(name, 80),
         makespan=round(_number(makespan), 6),
         peak=int(_number(peak)),
@@ -109,7 +109,7 @@ def _tried(row: Sequence[Any]) -> Tried:
 
 
 def _number(value: Any) -> float:
-    """What an event says, as a number of 0 or more."""
+    """A number of an event, at least 0."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""`%%jmars --plan` and `%jmars plan`: what a cell would cost, without running it.
+"""`%%jmars --plan` and `%jmars plan`: predicts what a cell would cost, without running it.
 
-The cell's Python runs with an engine that plans instead of computing; then everything is as before the cell.
-`PlanEngine` stands where `live.CellEngine` stands when a cell runs. Used by magic.py.
+The cell's Python runs with an engine that plans instead of computing; afterwards all names are as before the cell.
+`PlanEngine` replaces `CellEngine`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jmars.client.native import plan_on
 from jmars.deploy.memory import default_limit, room_for_chunks
 from jmars.notebook.cell import run_cell
 from jmars.notebook.cell_source import CellSource
-from jmars.notebook.flags import Flags
+from jmars.notebook.flags import CellFlags
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor import Tensor
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["CellPlanned", "PlanEngine", "plan_cell"]
 
 
-class CellPlanned(BaseException):  # no Exception: user code must not catch it
-    """The cell ends here: its plan is made."""
+class CellPlanned(BaseException):  # not an Exception, so that user code does not catch it
+    """Ends a cell whose plan is complete, or that needs a value to go on."""
 
     def __init__(self, plan: PlannedRun, complete: bool) -> None:
         super().__init__("the cell is planned, not run")
@@ -44,7 +44,7 @@ class PlanEngine:
     Parameters
     ----------
     cluster
-        Where the cell would run; None: on one that would be started.
+        The cluster that would run the cell; None for a new cluster.
     workers, limit
         Worker processes and memory limit in bytes of the cluster that would be started.
     """
@@ -56,21 +56,21 @@ class PlanEngine:
         self._workers, self._limit = workers, limit
 
     def execute(self, data: Sequence[TensorData]) -> None:
-        """A value is needed in the middle of the cell: what is held is there, else the cell cannot go on."""
+        """Ends the cell with a plan unless the cluster has the values."""
         __tracebackhide__ = True
         missing = [one for one in data if not self.held(one)]
         if missing:
             raise CellPlanned(self.plan(missing), complete=False)
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
-        """A value that is held."""
+        """Fetches a stored value."""
         __tracebackhide__ = True
         self.execute([data])
         assert self._cluster is not None
         return self._cluster.fetch(data, copy)
 
     def held(self, data: TensorData) -> bool:
-        """Whether the value lies on the cluster."""
+        """Whether the cluster has the value."""
         return self._cluster is not None and self._cluster.holds(data)
 
     def limits(self) -> tuple[int, int]:
@@ -78,23 +78,23 @@ class PlanEngine:
         return (self._cluster.memory_limit, self._cluster.n_workers) if self._cluster else (self._limit, self._workers)
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
-        """What computing `data` would cost."""
+        """Predicts the cost of computing `data`."""
         if self._cluster is not None:
             return plan_on(self._cluster, data, policy)
         return plans.plan_for(data, self._workers, room_for_chunks(self._limit, self._workers), policy=policy)
 
     def finish(self, results: Sequence[Tensor]) -> NoReturn:
-        """What the cell leaves behind is planned together, as a run would compute it."""
+        """Plans the cell's results together, as a run would compute them."""
         raise CellPlanned(self.plan([tensor.data for tensor in results]), complete=True)
 
 
-def plan_cell(shell: InteractiveShell, source: CellSource, cluster: Cluster | None, flags: Flags) -> PlannedRun:
-    """The plan of a cell; names and tensors are as before it.
+def plan_cell(shell: InteractiveShell, source: CellSource, cluster: Cluster | None, flags: CellFlags) -> PlannedRun:
+    """Plans a cell; names and tensors are then as before the cell.
 
     Raises
     ------
     BaseException
-        What the cell's Python raises.
+        Any exception of the cell's Python.
     """
     __tracebackhide__ = True
     limit = flags.memory if flags.memory is not None else default_limit()
@@ -109,7 +109,7 @@ def plan_cell(shell: InteractiveShell, source: CellSource, cluster: Cluster | No
 
 
 def _where(source: CellSource, end: CellPlanned) -> str:
-    """Which line wants to know a value."""
+    """Names the line that needs a value."""
     lines = [frame.lineno for frame in traceback.extract_tb(end.__traceback__) if frame.filename == source.filename]
     line = f"line {lines[-1]} of {source.label}" if lines else source.label
-    return f"{line} needs a value to go on; this is the plan of what leads to it"
+    return f"{line} needs a value to go on; this is the plan up to that value"

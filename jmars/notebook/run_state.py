@@ -1,9 +1,8 @@
-"""What the notebook shows of a run: a pure fold of events.
+"""Folds events to the data that the notebook shows of a run.
 
-`RunState.fold` takes events as the log gives them and `picture` gives what the view draws; neither reads a clock or a
-socket. A cell that needs values at once runs several jobs: `RunState` follows them one after another and keeps a line
-about each earlier one. Used by sampler.py (under a cell) and server/stream.py (side bar).
-Source: shared design, "Who owns which fact" and "Flow and back-pressure".
+`RunState.fold` takes events as the log gives them, and `picture` returns what the view draws; neither reads a clock or
+a socket. A cell that needs values at once runs several jobs: `RunState` follows them in order and keeps a line about
+each earlier job.
 """
 
 from __future__ import annotations
@@ -45,29 +44,29 @@ _OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "workers")  
 
 @dataclass
 class JobRun:
-    """One job: its state, its operands, its times (seconds since the epoch)."""
+    """A job: state, operands and times (seconds since the epoch)."""
 
     id: str
     name: str = ""
     state: str = JobState.PREPARING
     error: str | None = None
     submitted: float | None = None
-    started: float | None = None  # when its first operand moved
+    started: float | None = None  # time of the first operand's first move
     ended: float | None = None
-    seq: int = 0  # newest event of it folded in
-    first_seq: int = 0  # its first event
+    seq: int = 0  # number of the job's newest folded event
+    first_seq: int = 0  # number of the job's first event
     n: int = 0  # operands after fusion of all stages so far, 0 before the graph is built
     table: OperandTable | None = None  # of the newest job only; the graph of its newest stage
     stage: int = 0  # number of that stage
     earlier: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))  # operands of earlier stages, by state
     plan: PlanState = field(default_factory=PlanState)
     lanes: LaneState = field(default_factory=LaneState)
-    expected: tuple[float, float] | None = None  # when it was told, and how many seconds were left then
-    why: str = ""  # why it has not moved for some seconds
+    expected: tuple[float, float] | None = None  # time of the cluster's estimate, and seconds left at that time
+    why: str = ""  # reason why no operand has moved for some seconds
     calm: bool = True
 
     def begin_stage(self, table: OperandTable, stage: int) -> None:
-        """A stage's graph takes the place of the one before, whose operands stay counted."""
+        """Replaces the graph by the graph of the next stage; operands of earlier stages stay counted."""
         if self.table is not None and stage > self.stage:
             self.earlier = self.counts
         self.table, self.stage = table, stage
@@ -80,11 +79,11 @@ class JobRun:
         return [a + b for a, b in zip(self.earlier, now, strict=True)]
 
     def elapsed(self, now: float) -> float:
-        """Seconds since it was submitted, until it ended."""
+        """Seconds from submission to the end, or to `now`."""
         return max(0.0, (self.ended or now) - self.submitted) if self.submitted is not None else 0.0
 
     def eta(self, now: float) -> float | None:
-        """Seconds it may still need, as the cluster tells; until it does, by the pace so far; None without one."""
+        """Seconds left as the cluster estimates, or by the pace so far; None if unknown."""
         if self.state != JobState.RUNNING or self.table is None or self.started is None:
             return None
         if self.expected is not None:
@@ -94,7 +93,7 @@ class JobRun:
         return (now - self.started) * (self.n - done) / done if done and now > self.started else None
 
     def part(self, now: float) -> JobPart:
-        """The line about it."""
+        """The job's line in the list of jobs."""
         return JobPart(
             job=self.id, name=self.name, state=str(self.state), n=self.n, elapsed=round(self.elapsed(now), 2)
         )
@@ -102,16 +101,16 @@ class JobRun:
 
 @dataclass
 class RunState:
-    """The fold: a cell's jobs, its workers and its memory.
+    """The state of a cell's jobs, workers and memory, folded from events.
 
     Attributes
     ----------
     open
-        A cell goes on: a job that succeeded may be followed by another, so the whole still counts as running.
+        Whether the cell goes on: another job may follow a succeeded job, so the run still counts as running.
     attached
-        A cell waits for the job, so that "To background" makes sense.
+        Whether a cell waits for the job, so that "To background" makes sense.
     revision
-        A number per trait of `Picture` that grows when the trait changes.
+        Number per trait of `Picture`; grows when the trait changes.
 
     Examples
     --------
@@ -128,8 +127,8 @@ class RunState:
     workers: WorkerState = field(default_factory=WorkerState)
     memory: dict[str, Any] = field(default_factory=dict)
     series: BoundedSeries = field(default_factory=BoundedSeries)
-    seq: int = 0  # newest event of no job folded in
-    failure: str | None = None  # why nothing more will come, where the cluster itself went away
+    seq: int = 0  # number of the newest folded event that belongs to no job
+    failure: str | None = None  # reason why no event will follow: the cluster is gone
     revision: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TRAITS, 1))
 
     @property
@@ -139,47 +138,47 @@ class RunState:
 
     @property
     def live(self) -> bool:
-        """Something runs or may still come."""
+        """Whether a job runs or another job may follow."""
         return self.failure is None and (self.open or (self.job is not None and self.job.state not in TERMINAL))
 
     @property
     def since(self) -> int:
-        """The number to read on from, for the newest job: its own events begin after the first of the job before."""
+        """The event number to read on from, for the newest job."""
         if not self.jobs:
             return 0
         return self.jobs[-1].seq or (self.jobs[-2].first_seq if len(self.jobs) > 1 else 0)
 
     def follow(self, job: str, name: str = "") -> None:
-        """Show `job` from now on; the one before becomes a line."""
+        """Shows `job` from now on; the job before becomes a line."""
         if self.job is not None:
             self.job.table = None
         self.jobs.append(JobRun(job, name))
         self._changed(*TRAITS)
 
     def close(self) -> None:
-        """The cell has ended: no further job will be followed."""
+        """Notes that the cell has ended: no further job follows."""
         self.open = self.attached = False
         self._changed("snap")
 
     def detach(self) -> None:
-        """The cell no longer waits."""
+        """Notes that the cell no longer waits."""
         self.attached = False
         self._changed("snap")
 
     def lose(self, reason: str) -> None:
-        """The cluster is gone: nothing more will come."""
+        """Notes that the cluster is gone and no event will follow."""
         self.failure, self.open = reason, False
         self._changed("snap")
 
     def advise(self, job: str, advice: Sequence[str]) -> None:
-        """What would gain, of a job that is followed or was."""
+        """Stores the advice for a job."""
         for run in self.jobs:
             if run.id == job:
                 run.plan.advice = list(advice)
         self._changed("plan")
 
     def fold(self, events: Iterable[Event]) -> None:
-        """Take events in the order of the log; those of other jobs and those seen before change nothing."""
+        """Takes events in the order of the log; events of other jobs and known events change nothing."""
         for seq, time, kind, job, data in events:
             owner = self if not job else self.job if self.job is not None and job == self.job.id else None
             if owner is None or seq <= owner.seq:
@@ -191,7 +190,7 @@ class RunState:
                 _FOLDS[kind](self, float(time), data)
 
     def picture(self, now: float) -> Picture:
-        """All that the view shows at `now` (seconds since the epoch)."""
+        """All data of the view at `now` (seconds since the epoch)."""
         run, table = self.job, self.job.table if self.job else None
         return {
             "job_id": run.id if run else "",
@@ -208,7 +207,7 @@ class RunState:
         }
 
     def trait(self, name: str, now: float) -> Any:
-        """One field of `picture(now)`, without the work for the others."""
+        """A field of `picture(now)`, without computing the other fields."""
         run, table = self.job, self.job.table if self.job else None
         if name == "snap":
             return self.snap(now)
@@ -234,7 +233,7 @@ class RunState:
         return parts[name]()
 
     def snap(self, now: float) -> Snap:
-        """What the header shows at `now`."""
+        """The header's data at `now`."""
         run = self.job
         if run is None:
             run = JobRun("", state=JobState.PREPARING)
@@ -265,7 +264,7 @@ class RunState:
         }
 
     def worker_rows(self) -> list[WorkerRow]:
-        """One row per executor process, in the order of their numbers."""
+        """A row per executor process, in the order of worker numbers."""
         return self.workers.rows(self.job.table if self.job else None)
 
     def memory_series(self) -> Series:

@@ -1,9 +1,8 @@
-"""From events to frames: at most ten a second, bounded in size, the newest picture wins.
+"""Turns events into frames for the page: at most ten a second, bounded in size, the newest data first.
 
-`Pace` decides when, `Frames` decides what; both are plain. `Sampler`, below, is the thread that reads the log, folds
-and shows. A frame holds whole traits, not differences, so a lost or skipped frame loses nothing. Used by magic.py;
-`Frames` also by server/stream.py.
-Source: shared design, "Flow and back-pressure".
+`FrameRate` decides when to send, `FrameBuilder` which traits; both are plain. `Sampler`, below, is the thread that
+reads the event log, folds and shows. A frame holds whole traits, not differences, so a lost or skipped frame loses no
+data. Decision 0008 gives the reasons.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from jmars.model.states import JobState
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import TRAITS, Picture
 
-__all__ = ["Frame", "Frames", "Pace", "Sampler", "catch_up"]
+__all__ = ["Frame", "FrameBuilder", "FrameRate", "Sampler", "catch_up"]
 
 log = logging.getLogger("jmars.notebook")
 
@@ -32,30 +31,30 @@ Frame = dict[str, Any]  # some fields of Picture
 
 FRAME_LIMIT = 32 * 1024  # bytes of a frame without its graph
 _FAST, _MEDIUM, _SLOW = 0.1, 0.25, 1.0  # seconds between frames
-_TICK = 1.0  # seconds after which the elapsed time is shown again though nothing happened
+_TICK = 1.0  # seconds after which the elapsed time is updated without an event
 _NEVER = -math.inf
-_LONG = 2.0  # seconds after which a run is worth some advice
+_LONG = 2.0  # seconds after which advice is computed for a job
 _LATE = 1.0  # seconds that the last picture waits for advice
-_READS = 100  # parts of the log that are read before the next job is shown at the latest
+_READS = 100  # parts of the log read at most before the next job is shown
 _REST = {
     "stages": 0.3,
     "operand_marks": 0.3,
     "workers": 0.3,
     "series": 0.5,
     "lanes": 0.5,
-}  # seconds between two of a kind: tables and curves
+}  # seconds between two updates of tables and curves
 
 
 @dataclass
-class Pace:
-    """Seconds between frames: fast while the page answers, slower when its answers come late or it is hidden.
+class FrameRate:
+    """Chooses seconds between frames: few while the page answers promptly, more when it is slow or hidden.
 
     The page answers about once a second with the number of the frame it has drawn. A page that cannot answer (its
     kernel is busy and nothing serves the comm) gets four frames a second.
 
     Examples
     --------
-    >>> pace = Pace()
+    >>> pace = FrameRate()
     >>> pace.interval(now=0.0)
     0.25
     >>> pace.sent(1, now=0.0)
@@ -70,13 +69,13 @@ class Pace:
     out: dict[int, float] = field(default_factory=dict)  # number of a frame: when it was sent
 
     def sent(self, number: int, now: float) -> None:
-        """Frame `number` has been sent."""
+        """Notes that frame `number` was sent."""
         self.out[number] = now
         if len(self.out) > 100:
             del self.out[min(self.out)]
 
     def answered(self, number: int, hidden: bool, now: float) -> None:
-        """The page has drawn frame `number`."""
+        """Notes that the page has drawn frame `number`."""
         self.hidden, self.last_answer = hidden, now
         if number in self.out:
             self.delay = now - self.out[number]
@@ -92,23 +91,23 @@ class Pace:
 
 
 @dataclass
-class Frames:
-    """What one page has been sent, and so what the next frame holds."""
+class FrameBuilder:
+    """Builds the frames of a page: traits that changed since they were last sent."""
 
     revision: dict[str, int] = field(default_factory=dict)  # of each trait as sent
     at: dict[str, float] = field(default_factory=dict)  # when each trait was sent
 
     def frame(self, run: RunState, now: float, last: bool = False) -> Frame | None:
-        """The traits that have changed, or None when there is nothing to say.
+        """The traits that have changed, or None if none has.
 
         Parameters
         ----------
         run
-            What is to be shown.
+            The run to show.
         now
             Seconds since the epoch.
         last
-            No other frame follows: hold nothing back.
+            Whether this is the last frame, so that no trait is held back.
         """
         names = [name for name in TRAITS if run.revision[name] != self.revision.get(name)]
         if run.live and "snap" not in names and now - self.at.get("snap", _NEVER) >= _TICK:
@@ -129,7 +128,7 @@ class Frames:
 
 
 def catch_up(read: Callable[[int, str], tuple[list[Event], int]], run: RunState) -> None:
-    """Fold all that the log has of the newest job of `run`; `read` as for `Sampler`."""
+    """Folds all logged events of the newest job of `run`; `read` as for `Sampler`."""
     if run.job is None:
         return
     since = run.since
@@ -147,16 +146,16 @@ class Sampler:
     Parameters
     ----------
     read
-        Gives the events after a number, of a job and of none: `cluster.events`. Called on the thread.
+        Returns events after a number, of a job and of the cluster: `cluster.events`. Called on the thread.
     show
         Draws a frame: `JobView.show`. Called on the thread.
     run
-        What to fold into; `RunState(open=True, attached=True)` for a cell.
+        The state to fold into; `RunState(open=True, attached=True)` for a cell.
     on_end
-        Called once on the thread, with the last picture, when nothing more will come.
+        Called once on the thread, with the last picture, when the run has ended.
     advise
-        What would gain the next time, of a job by its id: called once for each job that runs for longer than two
-        seconds, on a thread of its own, since it takes longer than a frame; shown in the Plan tab.
+        Returns advice for a job by its id, shown in the Plan tab. Called once for each job that runs longer than two
+        seconds, on a thread of its own, since it takes longer than a frame.
 
     Examples
     --------
@@ -181,8 +180,8 @@ class Sampler:
     ) -> None:
         self.run = run
         self._read, self._show, self._on_end, self._advise = read, show, on_end, advise
-        self._advised: dict[str, threading.Thread] = {}  # by job: who asks
-        self._pace, self._frames = Pace(), Frames()
+        self._advised: dict[str, threading.Thread] = {}  # by job: the thread that computes advice
+        self._rate, self._frames = FrameRate(), FrameBuilder()
         self._next: deque[tuple[str, str]] = deque()  # jobs to follow
         self._since, self._sent = 0, 0
         self._lock = threading.Lock()  # over `run` and `_pace`
@@ -190,7 +189,7 @@ class Sampler:
         self._thread = threading.Thread(target=self._work, name="jmars-sampler", daemon=True)
 
     def follow(self, job: str, name: str = "") -> None:
-        """Show `job` from now on; starts the thread at the first one."""
+        """Shows `job` from now on; starts the thread at the first job."""
         with self._lock:
             self._next.append((job, name))
         if not self._thread.is_alive() and not self._done.is_set():
@@ -198,7 +197,7 @@ class Sampler:
         self._wake.set()
 
     def close(self) -> None:
-        """The cell has ended; the thread ends as soon as the newest job has."""
+        """Notes that the cell has ended; the thread ends when the newest job has ended."""
         with self._lock:
             self.run.close()
         self._wake.set()
@@ -206,32 +205,32 @@ class Sampler:
             self._done.set()
 
     def detach(self) -> None:
-        """The cell no longer waits for the job."""
+        """Notes that the cell no longer waits for the job."""
         with self._lock:
             self.run.detach()
         self._wake.set()
 
     def answered(self, number: int, hidden: bool) -> None:
-        """The page has drawn frame `number`; `hidden`: its tab is not seen."""
+        """Notes that the page has drawn frame `number`; `hidden` says that its browser tab is hidden."""
         with self._lock:
-            self._pace.answered(number, hidden, time.monotonic())
+            self._rate.answered(number, hidden, time.monotonic())
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until the last frame has been shown; False when `timeout` seconds were not enough."""
+        """Waits until the last frame has been shown; False after `timeout` seconds."""
         return self._done.wait(timeout)
 
     def picture(self) -> Picture:
-        """All that is known now."""
+        """All data of the view now."""
         with self._lock:
             return self.run.picture(time.time())
 
     def _work(self) -> None:
-        """Read, fold, show, until nothing more will come."""
+        """Reads, folds and shows until the run has ended."""
         try:
             while self._step():
                 self._take_advice()
                 with self._lock:
-                    interval = self._pace.interval(time.monotonic())
+                    interval = self._rate.interval(time.monotonic())
                 self._wake.wait(interval)
                 self._wake.clear()
             for asking in self._advised.values():
@@ -242,7 +241,7 @@ class Sampler:
             self._done.set()
 
     def _step(self) -> bool:
-        """One frame; False after the last."""
+        """Sends a frame if due; False after the last frame."""
         try:
             self._advance()
             self._read_on()
@@ -254,13 +253,13 @@ class Sampler:
             frame = self._frames.frame(self.run, time.time(), last=not live)
             if frame is not None:
                 self._sent += 1
-                self._pace.sent(self._sent, time.monotonic())
+                self._rate.sent(self._sent, time.monotonic())
         if frame is not None:
             self._show(frame | {"frame": self._sent})
         return live
 
     def _take_advice(self) -> None:
-        """Ask once what would have been better for a job that takes its time."""
+        """Starts the computation of advice, once per long job."""
         with self._lock:
             job = self.run.job
             slow = job is not None and job.state == JobState.RUNNING and job.elapsed(time.time()) >= _LONG
@@ -271,7 +270,7 @@ class Sampler:
         asking.start()
 
     def _ask(self, advise: Callable[[str], list[str]], job: str) -> None:
-        """Have advice for a job; the view goes on meanwhile."""
+        """Computes advice for a job on a thread of its own."""
         try:
             found = advise(job)
         except Exception:  # the view does without
@@ -281,17 +280,17 @@ class Sampler:
             self.run.advise(job, found)
 
     def _advance(self) -> None:
-        """Go on to the next job, once all that the log has of the one before has been read."""
+        """Goes on to the next job once all logged events of the current job are read."""
         for _ in range(_READS):
             if not self._next or not self._read_on():
                 break
         with self._lock:
             if self._next:
                 self.run.follow(*self._next.popleft())
-                self._since = self.run.since  # what was read until now may have left out this job's first events
+                self._since = self.run.since  # earlier reads may have skipped this job's first events
 
     def _read_on(self) -> bool:
-        """Read a part of the log and fold it; False when there was nothing new."""
+        """Reads and folds a part of the log; False if there were no new events."""
         with self._lock:
             since, job = self._since, self.run.job
         if job is None:

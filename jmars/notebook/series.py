@@ -1,8 +1,6 @@
-"""A bounded series: at most so many points, however long the run.
+"""A series with a bounded number of points, however long the run, for memory over time.
 
-`BoundedSeries` is used by run_state.py for memory over time. When it is full, neighbours merge and the resolution
-halves; the span stays whole and a peak stays as high as it was.
-Source: shared design, "Views" (240 points, halving resolution).
+When the series is full, neighbours merge and the resolution halves; the time span and the peaks are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ __all__ = ["BoundedSeries"]
 
 @dataclass
 class BoundedSeries:
-    """Rows of (time, value, ...); of merged rows the first time and the greatest values stay.
+    """Rows of (time, value, ...); merged rows keep the first time and the greatest values.
 
     Examples
     --------
@@ -33,7 +31,7 @@ class BoundedSeries:
     filled: int = 0  # samples in the last point
 
     def add(self, time: float, values: Sequence[float]) -> None:
-        """Take one sample."""
+        """Adds a sample."""
         if self.times and self.filled < self.stride:
             self.values[-1] = [max(pair) for pair in zip(self.values[-1], values)]
             self.filled += 1
@@ -47,7 +45,7 @@ class BoundedSeries:
         self.filled = 1
 
     def _halve(self) -> None:
-        """Merge each two neighbours."""
+        """Merges pairs of neighbours."""
         pairs = zip(self.values[::2], self.values[1::2] + self.values[-1:])
         self.values = [[max(pair) for pair in zip(*rows)] for rows in pairs]
         self.filled = self.stride * (2 - len(self.times) % 2)

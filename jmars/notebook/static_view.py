@@ -1,8 +1,8 @@
-"""What stays in the notebook when the kernel is gone.
+"""The picture of a run that stays in the notebook when the kernel is gone.
 
-`final_bundle` gives the output that replaces the live view: the picture as JSON, which our JupyterLab extension opens
-as the full view; an image as `<img>`, which every viewer shows, trusted or not; a line of text. Used by magic.py.
-Source: shared design, "Persistence"; JupyterLab shows raw SVG only in trusted notebooks, but data-URI images always.
+`final_bundle` makes the output that replaces the live view: the picture as JSON, which our JupyterLab extension opens
+as the full view; an image as `<img>`, which every viewer shows in untrusted notebooks too (JupyterLab shows raw SVG
+only in trusted notebooks); and a line of text.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from html import escape
 from typing import Any
 
 from jmars.model.states import STATE_NAMES, OperandState
-from jmars.notebook.view import MIME_TYPE, Graph, Picture, PlanPart, Series, Snap, as_json
+from jmars.notebook.view import MIME_TYPE, DrawnGraph, Picture, PlanPart, Series, Snap, as_json
 from jmars.units import format_bytes
 
 __all__ = ["COLOURS", "final_bundle", "picture_svg", "summary", "text_line"]
 
 # Okabe and Ito's palette by state, as in labextension/style/index.css (light).
 COLOURS = ("#c3cad0", "#56b4e9", "#e69f00", "#009e73", "#7fc9b4", "#cc79a7", "#f0e442", "#6b6b6b", "#d55e00")
-# Done first, then what runs, then what waits, then what failed: the order of the bar.
+# Order of the bar: done, running, waiting, failed.
 _S = OperandState
 ORDER = (
     *(_S.FREED, _S.FINISHED, _S.SPILLED, _S.RUNNING, _S.CANCELLING),
@@ -30,7 +30,7 @@ _WIDTH, _LEFT = 640, 76
 
 
 def final_bundle(picture: Picture) -> dict[str, Any]:
-    """The mime bundle to save, without a widget.
+    """The MIME bundle to save, without a widget.
 
     Parameters
     ----------
@@ -51,20 +51,20 @@ def final_bundle(picture: Picture) -> dict[str, Any]:
     }
 
 
-def summary(snap: Snap, graph: Graph | None, series: Series | None, plan: PlanPart | None = None) -> str:
-    """One line with times and bytes: "jmars succeeded in 1.2 s: 156 operands (301 before fusion), spilled 0 B"."""
+def summary(snap: Snap, graph: DrawnGraph | None, series: Series | None, plan: PlanPart | None = None) -> str:
+    """A line with times and bytes: "jmars succeeded in 1.2 s: 156 operands (301 before fusion), spilled 0 B"."""
     parts = [f"jmars {snap['state']} {'after' if snap['live'] else 'in'} {snap['elapsed']:.1f} s"]
     if plan and plan["predicted"] and plan["measured"]:
         parts.append(f" (ran {plan['measured']['makespan']:.1f} s, predicted {plan['predicted']['makespan']:.1f} s)")
     if graph:
         parts.append(f": {graph['n_after']} operands ({graph['n_before']} before fusion)")
-    # of this job alone: the series tells what all jobs of the cluster took
+    # measured for this job alone; the series is of all jobs of the cluster
     measured = plan["measured"] if plan and len(snap["parts"]) == 1 else None
     if measured:
         peak, spilled = format_bytes(measured["peak"][1]), format_bytes(measured["spilled"])
         parts.append(f", peak of chunks {peak}, spilled {spilled}")
     elif series and series["resident"]:
-        parts.append(f", peak of all processes meanwhile {format_bytes(max(series['resident']))}")
+        parts.append(f", peak memory of all processes {format_bytes(max(series['resident']))}")
     if len(snap["parts"]) > 1:
         parts.append(f", {len(snap['parts'])} jobs")
     if snap["error"]:
@@ -73,7 +73,7 @@ def summary(snap: Snap, graph: Graph | None, series: Series | None, plan: PlanPa
 
 
 def text_line(picture: Picture) -> str:
-    """One line that is the same for each run of the same cell: no times, no bytes."""
+    """A line that is the same for all runs of a cell: no times, no bytes."""
     snap, graph = picture["snap"], picture["graph"]
     sizes = f", {graph['n_before']} operands, {graph['n_after']} after fusion" if graph else ""
     jobs = f", {len(snap['parts'])} jobs" if len(snap["parts"]) > 1 else ""
@@ -81,7 +81,7 @@ def text_line(picture: Picture) -> str:
 
 
 def picture_svg(picture: Picture) -> str:
-    """The picture as SVG text: the line, the bar of states with its legend, memory over time."""
+    """The picture as SVG text: the summary, the bar of states with its legend, memory over time."""
     snap, series = picture["snap"], picture["series"]
     parts: list[str] = []
     y = 20.0
@@ -103,7 +103,7 @@ def picture_svg(picture: Picture) -> str:
 
 
 def _plan_lines(plan: PlanPart | None) -> list[str]:
-    """What was predicted, what it took, and what would gain the next time."""
+    """Predicted and measured costs, and advice for the next run."""
     if plan is None:
         return []
     lines = []
@@ -123,7 +123,7 @@ def _plan_lines(plan: PlanPart | None) -> list[str]:
 
 
 def _bar(parts: list[str], counts: Sequence[int], n: int, y: float) -> float:
-    """The bar of states and its legend; returns where the next thing may begin."""
+    """Draws the bar of states and its legend; returns the next free y."""
     room, x = _WIDTH - 20, 10.0
     for state in ORDER:
         width = room * counts[state] / n
@@ -144,7 +144,7 @@ def _bar(parts: list[str], counts: Sequence[int], n: int, y: float) -> float:
 
 
 def _memory(parts: list[str], series: Series, y: float) -> float:
-    """Memory over time; returns where the next thing may begin."""
+    """Draws memory over time; returns the next free y."""
     height, right = 90.0, _WIDTH - 12.0
     bottom = y + 16 + height
     end = max(series["t"][-1], 1e-9)
@@ -170,7 +170,7 @@ def _memory(parts: list[str], series: Series, y: float) -> float:
     if series["limit"]:
         at = bottom - height * series["limit"] / most
         parts.append(f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#d55e00" stroke-dasharray="2 3"/>')
-    words = [("taken in all", "#0072b2"), ("granted to chunks and scratch", "#009e73"), ("chunks on disk", "#cc79a7")]
+    words = [("all processes", "#0072b2"), ("chunks and scratch", "#009e73"), ("chunks on disk", "#cc79a7")]
     words += [("limit", "#d55e00")] if series["limit"] else []
     x = float(_LEFT)
     for word, colour in words:
@@ -182,7 +182,7 @@ def _memory(parts: list[str], series: Series, y: float) -> float:
 
 
 def _lines(text: str, width: int) -> list[str]:
-    """`text` in lines of at most `width` characters, broken at spaces where there are some."""
+    """Breaks `text` into lines of at most `width` characters, at spaces if possible."""
     lines, rest = [], text
     while len(rest) > width:
         at = rest.rfind(" ", 1, width)

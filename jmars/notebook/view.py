@@ -1,9 +1,7 @@
-"""Names and types of what the view shows: the one owner of both.
+"""Names and types of the view's data, defined only here.
 
-`Picture` is the whole of it, one trait of the widget per field, so that a reloaded page shows it again.
-labextension/src/model/view.ts is written from here (`python -m jmars.notebook.view`) and a test compares the two.
-Used by run_state.py (fills it), widget.py (traits), static_view.py and server/ (the same as JSON).
-Source: shared design, "What the notebook shows"; Okabe and Ito's palette lives in the front end.
+`Picture` is all of the data, with a widget trait per field, so that a reloaded page shows it again.
+labextension/src/model/view.ts is generated from this file (`python -m jmars.notebook.view`); a test compares the two.
 """
 
 from __future__ import annotations
@@ -23,18 +21,18 @@ __all__ = [
     "MAX_MARKS",
     "MIME_TYPE",
     "TRAITS",
-    "Costs",
-    "Graph",
+    "BoxGraph",
+    "DrawnGraph",
     "JobPart",
     "Lane",
     "Lanes",
-    "Layer",
     "Picture",
     "PlanPart",
+    "RunCosts",
     "Series",
     "Snap",
     "StageRow",
-    "Tried",
+    "TriedPlan",
     "WorkerRow",
     "as_json",
     "plain_text",
@@ -48,7 +46,7 @@ MAX_MARKS = 3000  # marks that all boxes of an aggregated graph open to, before 
 
 
 class JobPart(TypedDict):
-    """One job of a cell; a cell that needs a value at once runs several, one after another."""
+    """A job of a cell; a cell that needs a value at once runs several jobs."""
 
     job: str
     name: str
@@ -58,7 +56,7 @@ class JobPart(TypedDict):
 
 
 class Snap(TypedDict):
-    """What the header shows."""
+    """The header's data."""
 
     state: str  # of the job, or of the cell while it goes on
     name: str
@@ -68,16 +66,16 @@ class Snap(TypedDict):
     elapsed: float  # seconds since the first job was submitted
     eta: float | None  # seconds that the newest job may still need
     error: str | None
-    why: str  # why the newest job has not moved for some seconds; "" while it moves
-    calm: bool  # that reason needs nobody's help
-    live: bool  # something runs or may still come
-    attached: bool  # a cell waits for it and may be given back
+    why: str  # reason why no operand has moved for some seconds; "" while operands move
+    calm: bool  # the reason is no fault: no help is needed
+    live: bool  # a job runs, or another job may follow
+    attached: bool  # a cell waits for the job
     parts: list[JobPart]  # earlier jobs of the cell and the newest one
     seq: int  # number of the newest event folded in
 
 
 class StageRow(TypedDict):
-    """One tensor operand of the cell, or a run of them where there are more than MAX_BOXES."""
+    """A tensor operand of the cell, or a run of neighbours if there are more than MAX_BOXES."""
 
     name: str
     file: str
@@ -86,8 +84,8 @@ class StageRow(TypedDict):
     n: int  # operands before fusion that are run
 
 
-class Layer(TypedDict):
-    """A graph as it is drawn: boxes and arrows."""
+class BoxGraph(TypedDict):
+    """A drawn graph: boxes and arrows."""
 
     n: int
     src: list[int]
@@ -97,18 +95,18 @@ class Layer(TypedDict):
     size: list[int]  # operands before fusion in each box
 
 
-class Graph(TypedDict):
-    """The graph of one job's newest stage before and after fusion; sent once per stage."""
+class DrawnGraph(TypedDict):
+    """The graph of the newest stage of a job, before and after fusion; sent once per stage."""
 
     job: str
     stage_number: int  # from 1
     aggregated: bool  # boxes are stages and fused signatures, not operands
     n_before: int
     n_after: int
-    n_pruned: int  # operands before fusion that nobody needs
+    n_pruned: int  # operands before fusion that no result needs
     stages: list[StageRow]
-    before: Layer
-    after: Layer
+    before: BoxGraph
+    after: BoxGraph
     group: list[int]  # box in `after` of each box in `before`, -1 pruned; empty when aggregated
     stage: list[int]  # row in `stages` of each box in `before`
     assigned: list[int]  # worker first assigned to each box in `after`, -1 none; empty when aggregated
@@ -117,7 +115,7 @@ class Graph(TypedDict):
 
 
 class WorkerRow(TypedDict):
-    """One executor process."""
+    """A row of the Workers tab: a worker and its executor process."""
 
     name: str
     pid: int
@@ -126,15 +124,15 @@ class WorkerRow(TypedDict):
     running: int
     done: int
     memory: int  # bytes, proportional set size of its process
-    stored: int  # bytes of the chunks it made that are held; after the end those that were held last
-    replaced: int  # times that its process ended since the first job was submitted, and another took its place
+    stored: int  # bytes of stored chunks that the worker made; after the end, as last measured
+    replaced: int  # times that the worker's process was replaced since the first job was submitted
 
 
 class Series(TypedDict):
-    """Memory over time, at most 240 points; where points were merged, the peaks are kept."""
+    """Memory over time, at most 240 points; merged points keep the peaks."""
 
     t: list[float]  # seconds since the first job was submitted
-    used: list[int]  # bytes granted to chunks and to the scratch of running operands
+    used: list[int]  # bytes of chunks and of the scratch of running operands
     resident: list[int]  # bytes of all processes and the arena
     spilled: list[int]  # bytes on disk
     limit: int  # bytes, 0 where unknown
@@ -144,25 +142,25 @@ class Series(TypedDict):
 
 
 class Lane(TypedDict):
-    """What one worker did: pieces of one operand or several, in their order."""
+    """The time line of a worker: pieces of one or several operands, in order."""
 
     worker: int
-    begin: list[float]  # seconds since the first job was submitted, when it began to calculate
+    begin: list[float]  # start of the calculation, in seconds since the first job was submitted
     end: list[float]
     took: list[list[float]]  # seconds in each of the four states of a worker; the first two pass before `begin`
     n: list[int]  # operands
-    label: list[int]  # row in `labels`; 0 for several that differ
+    label: list[int]  # row in `labels`; 0 for a piece of different operands
 
 
 class Lanes(TypedDict):
-    """What the workers did for the newest job."""
+    """The time lines of all workers for the newest job."""
 
     labels: list[str]
     lanes: list[Lane]
 
 
-class Costs(TypedDict):
-    """What a run takes, predicted or measured."""
+class RunCosts(TypedDict):
+    """Costs of a run, predicted or measured."""
 
     makespan: float  # seconds of running
     peak: list[int]  # bytes of chunks and scratch at most: between two numbers
@@ -170,8 +168,8 @@ class Costs(TypedDict):
     moved: int  # bytes between machines
 
 
-class Tried(TypedDict):
-    """A plan that was tried."""
+class TriedPlan(TypedDict):
+    """A plan that was simulated."""
 
     name: str
     makespan: float
@@ -181,24 +179,24 @@ class Tried(TypedDict):
 
 
 class PlanPart(TypedDict):
-    """What the newest job was predicted to cost, beside what it took."""
+    """Predicted costs of the newest job beside measured costs."""
 
-    predicted: Costs | None  # all stages so far together
-    measured: Costs | None  # once it has ended
-    lower_bound: float  # seconds that no plan beats
+    predicted: RunCosts | None  # all stages so far together
+    measured: RunCosts | None  # once it has ended
+    lower_bound: float  # seconds that no plan can beat
     chosen: str  # the plan of the newest stage
-    tried: list[Tried]  # for the newest stage, the best first
+    tried: list[TriedPlan]  # for the newest stage, the best first
     stage: int  # number of the newest stage, from 1
     replans: int  # times that the rest was planned anew while it ran
-    why: str  # the newest time
+    why: str  # reason of the last such time
     advice: list[str]
 
 
 class Picture(TypedDict):
-    """All that the view shows; each field is a trait of the widget."""
+    """All data of the view; each field is a trait of the widget."""
 
     job_id: str
-    graph: Graph | None
+    graph: DrawnGraph | None
     snap: Snap
     operand_states: bytes  # uint8 per box in `after`; aggregated: uint32 little-endian (boxes before, then after) x 9
     operand_workers: bytes  # uint8 per box in `after`: worker + 1, 0 none; empty when aggregated
@@ -214,12 +212,12 @@ TRAITS: tuple[str, ...] = tuple(get_type_hints(Picture))
 
 
 def as_json(picture: Picture) -> dict[str, Any]:
-    """`picture` with its bytes as base64 text, for the side bar and the saved notebook."""
+    """Encodes `picture` with its bytes as base64 text, for the side bar and the saved notebook."""
     return {name: b64encode(value).decode() if isinstance(value, bytes) else value for name, value in picture.items()}
 
 
 def plain_text(text: object, limit: int = 160, keep: str = "") -> str:
-    """`text` as it may travel to the page: printable, or one of `keep`, and at most `limit` characters."""
+    """Text that is safe for the page: printable characters and those in `keep`, at most `limit` characters."""
     head = str(text if text is not None else "")[: limit + 1]
     plain = "".join(c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in head)
     return plain if len(plain) <= limit else plain[: limit - 1] + "…"
@@ -228,7 +226,7 @@ def plain_text(text: object, limit: int = 160, keep: str = "") -> str:
 def typescript() -> str:
     """The text of labextension/src/model/view.ts."""
     lines = [
-        "// Written by `python -m jmars.notebook.view` from jmars/notebook/view.py, the owner of these names.",
+        "// Written by `python -m jmars.notebook.view` from jmars/notebook/view.py, which defines these names.",
         "",
     ]
     lines += [f"export const MIME_TYPE = '{MIME_TYPE}';", f"export const MAX_DRAWN = {MAX_DRAWN};", ""]
@@ -239,14 +237,14 @@ def typescript() -> str:
         JobPart,
         Snap,
         StageRow,
-        Layer,
-        Graph,
+        BoxGraph,
+        DrawnGraph,
         WorkerRow,
         Series,
         Lane,
         Lanes,
-        Costs,
-        Tried,
+        RunCosts,
+        TriedPlan,
         PlanPart,
         Picture,
     ):

@@ -1,8 +1,8 @@
 """The live view under a cell, as a widget.
 
-`JobView` holds the whole picture in its traits, so that a reloaded page shows it again, and calls back what its buttons
-ask for; it decides nothing. Used by magic.py. The page's side is labextension/src/widgets.
-Source: shared design, "Views"; anywidget.
+`JobView` holds the view's data in its traits, so that a reloaded page shows it again, and passes clicks on to
+callbacks. The page's side is labextension/src/widgets.
+Source: anywidget, https://anywidget.dev.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STATIC = Path(__file__).parent / "static"  # written by `npm run build:widget` i
 
 
 def _built(name: str) -> str:
-    """The text of a built front-end file; empty when it was not built."""
+    """The text of a built front-end file; empty if the file was not built."""
     path = STATIC / name
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
@@ -78,14 +78,14 @@ class JobView(anywidget.AnyWidget):
         self.on_msg(self._asked)
 
     def show(self, frame: Frame) -> None:
-        """Draw `frame`: all its traits go in one message."""
+        """Draws `frame`: all traits go in one message."""
         with self.hold_sync():
             for name, value in frame.items():
                 if name in TRAITS or name == "frame":
                     setattr(self, name, value)
 
     def _asked(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
-        """A button was clicked, or a frame has been drawn."""
+        """Handles a click, or the answer that a frame has been drawn."""
         kind = content.get("type")
         if kind == "cancel" and self._on_cancel:
             self._on_cancel(str(content.get("job") or self.job_id))

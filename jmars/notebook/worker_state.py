@@ -1,4 +1,4 @@
-"""The workers as the view lists them: what each was assigned, runs, has done and holds. Used by run_state.py."""
+"""Folds events to the rows of the view's Workers tab: state, bytes and operands of each worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["WorkerState"]
 
 @dataclass
 class WorkerState:
-    """What events said of the workers, by their numbers.
+    """The workers by number, as events describe them.
 
     Examples
     --------
@@ -29,26 +29,26 @@ class WorkerState:
     memory: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by name: the newest row of MemoryChanged
 
     def named(self, names: list[Any]) -> None:
-        """A graph names its workers."""
+        """Adds the workers that a graph names."""
         for at, name in enumerate(names):
             self.known.setdefault(at, {"name": plain_text(name), "pid": 0, "state": "idle", "replaced": 0})
 
     def moved(self, data: Mapping[str, Any], counted: bool) -> None:
-        """A worker's process changed its state; `counted`: while jobs of the cell ran."""
+        """Notes a new state of a worker's process; `counted` while jobs of the cell run."""
         at, state = int(data["worker"]), str(data["state"])
         replaced = self.known.get(at, {}).get("replaced", 0) + (counted and state == "replaced")
         self.known[at] = {"name": plain_text(data["name"]), "pid": int(data.get("pid") or 0), "state": state}
         self.known[at]["replaced"] = replaced
 
     def measured(self, data: Mapping[str, Any], ended: bool) -> None:
-        """Memory was measured; `ended`: the newest job has succeeded, and its chunks are told only while it runs."""
+        """Notes measured memory; `ended` says that the newest job has succeeded, whose last chunk sizes are kept."""
         rows = {plain_text(row.get("name")): row for row in data.get("workers", ())}
         if ended:
             rows = {name: {**row, "bytes": self.memory.get(name, row).get("bytes", 0)} for name, row in rows.items()}
         self.memory = rows
 
     def rows(self, table: OperandTable | None) -> list[WorkerRow]:
-        """One row per executor process, in the order of their numbers."""
+        """A row per executor process, in the order of worker numbers."""
         n = max(self.known, default=-1) + 1
         nothing = [0] * n
         assigned = table.assigned_by_worker(n) if table else nothing

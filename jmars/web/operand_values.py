@@ -267,7 +267,7 @@ def _dtype(name: Any) -> np.dtype[Any]:
 def _text(value: str, error: type[Exception] = UnsupportedError) -> str:
     """Checks a text: it may not name a NumPy function that graphs may not call."""
     if not _WORD.fullmatch(value):
-        raise error(f"the text {value[:60]!r} does not travel: it has other characters than {_WORD.pattern}")
+        raise error(f"the text {value[:60]!r} does not travel: other characters than letters and signs")
     if value and _holds_objects(value):
         raise error(f"the text {value[:60]!r} is a dtype of Python objects")
     name = value.partition(".")[0]

@@ -9,14 +9,14 @@ import pytest
 
 from jmars.notebook.cell import run_cell
 from jmars.notebook.cell_source import CellSource
-from jmars.notebook.flags import Flags
+from jmars.notebook.flags import CellFlags
 from jmars.tensor import Tensor, TensorData, get_engine, set_engine
 from tests.notebook.shells import Notebook, new_shell
 from tests.tensor.engine import OneByOne
 
 
 class InProcess:
-    """A cell's engine (`jmars.notebook.live.CellEngine`) without jobs: remembers what would have been one."""
+    """A cell's engine (`jmars.notebook.cell_engine.CellEngine`) without jobs: remembers what would have been one."""
 
     job = None
 
@@ -64,7 +64,7 @@ def notebook() -> Iterator[CellNotebook]:
         def magic(line: str, cell: str) -> Any:
             __tracebackhide__ = True
             source = CellSource.read(shell, line, cell)
-            return run_cell(shell, source, InProcess(engine, ran.jobs), Flags.parse(line).lazy)
+            return run_cell(shell, source, InProcess(engine, ran.jobs), CellFlags.parse(line).lazy)
 
         shell.register_magic_function(magic, "cell", "jmars")
         set_engine(engine)

@@ -175,7 +175,7 @@ def test_flags_of_an_open_cluster_make_it_the_default_again(notebook, other):
 
 def test_a_wrong_flag_runs_nothing(notebook):
     ran = notebook.run("%%jmars -w none\nnever = 1")
-    assert "UsageError: argument -w/--workers: 'none' is no number of workers" in ran.text
+    assert "UsageError: argument -w/--workers: 'none' is not a number of workers" in ran.text
     assert "never" not in notebook
 
 

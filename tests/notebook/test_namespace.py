@@ -10,7 +10,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.notebook.namespace import Namespace, tensors_in
-from jmars.notebook.numpy_names import lazy_names, meaning, path_of
+from jmars.notebook.numpy_names import lazy_names, path_of, resolve
 from jmars.tensor import Tensor, as_tensor
 from jmars.tensor.source_line import SourceLine
 
@@ -61,16 +61,16 @@ def test_what_is_no_function_or_module_of_numpy_has_no_path(value):
 
 
 def test_meanings():
-    assert meaning("numpy.float32") is np.float32
-    assert meaning("numpy.testing") is np.testing
-    assert meaning("numpy.errstate") is np.errstate
-    assert type(meaning("numpy.ones")(3)) is Tensor
+    assert resolve("numpy.float32") is np.float32
+    assert resolve("numpy.testing") is np.testing
+    assert resolve("numpy.errstate") is np.errstate
+    assert type(resolve("numpy.ones")(3)) is Tensor
     with pytest.raises(UnsupportedError, match=r"np\.frompyfunc is not in jmars"):
-        meaning("numpy.frompyfunc")
+        resolve("numpy.frompyfunc")
     with pytest.raises(UnsupportedError, match=r"np\.polynomial\.polynomial\.polyfit"):
-        meaning("numpy.polynomial.polynomial.polyfit")
+        resolve("numpy.polynomial.polynomial.polyfit")
     with pytest.raises(AttributeError, match="has no attribute 'sine'"):
-        meaning("numpy.sine")
+        resolve("numpy.sine")
 
 
 def test_imports_give_numpys_own_while_no_cell_runs():
@@ -85,6 +85,6 @@ def test_imports_give_numpys_own_while_no_cell_runs():
 
 
 def test_a_module_that_is_no_submodule_travels():
-    emath = meaning("numpy.emath")
+    emath = resolve("numpy.emath")
     assert emath is not np.emath
     assert pickle.loads(pickle.dumps(emath)) is np.emath

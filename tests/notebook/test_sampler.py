@@ -8,13 +8,13 @@ import numpy as np
 from jmars.errors import ClusterLostError
 from jmars.model.states import OperandState as S
 from jmars.notebook.run_state import RunState
-from jmars.notebook.sampler import FRAME_LIMIT, Frames, Pace, Sampler, catch_up
+from jmars.notebook.sampler import FRAME_LIMIT, FrameBuilder, FrameRate, Sampler, catch_up
 from jmars.notebook.view import TRAITS
 from tests.notebook.events_for_tests import started
 
 
 def test_the_pace_is_fast_while_the_page_answers():
-    pace = Pace()
+    pace = FrameRate()
     assert pace.interval(0.0) == 0.25  # nobody has answered yet
     pace.sent(1, 0.0)
     pace.answered(1, hidden=False, now=0.2)
@@ -23,7 +23,7 @@ def test_the_pace_is_fast_while_the_page_answers():
 
 
 def test_the_pace_slows_for_late_answers_and_hidden_pages():
-    pace = Pace()
+    pace = FrameRate()
     pace.sent(1, 0.0)
     pace.answered(1, hidden=False, now=2.0)
     assert pace.interval(2.1) == 1.0
@@ -35,14 +35,14 @@ def test_the_pace_slows_for_late_answers_and_hidden_pages():
 
 
 def test_unanswered_frames_are_forgotten():
-    pace = Pace()
+    pace = FrameRate()
     for number in range(1000):
         pace.sent(number, float(number))
     assert len(pace.out) <= 100
 
 
 def test_the_first_frame_is_the_whole_picture_and_the_next_what_changed():
-    run, frames, log = RunState(), Frames(), started(4)
+    run, frames, log = RunState(), FrameBuilder(), started(4)
     run.follow("job-1")
     run.fold(log.events)
     assert set(frames.frame(run, now=0.0) or ()) == set(TRAITS)
@@ -54,7 +54,7 @@ def test_the_first_frame_is_the_whole_picture_and_the_next_what_changed():
 
 
 def test_a_frame_is_bounded_and_what_is_left_comes_next():
-    run, frames, log = RunState(), Frames(), started(4)
+    run, frames, log = RunState(), FrameBuilder(), started(4)
     n = 60_000
     graph = log.events[2][4]
     graph |= {

@@ -30,7 +30,7 @@ def test_it_has_the_picture_an_image_and_a_line_and_no_widget():
     assert set(bundle) == {MIME_TYPE, "text/html", "text/plain"}
     json.dumps(bundle)
     assert bundle["text/plain"] == (
-        "jmars succeeded in 1.0 s: 5 operands (9 before fusion), peak of all processes meanwhile 4.0 MiB"
+        "jmars succeeded in 1.0 s: 5 operands (9 before fusion), peak memory of all processes 4.0 MiB"
     )
     image = bundle["text/html"].split("base64,")[1].split('"')[0]
     texts = [node.text for node in ElementTree.fromstring(base64.b64decode(image)).iter() if node.text]

@@ -3,7 +3,7 @@
 import pytest
 
 from jmars.notebook.run_state import RunState
-from jmars.notebook.sampler import Frames
+from jmars.notebook.sampler import FrameBuilder
 from jmars.notebook.view import TRAITS
 from jmars.notebook.widget import STATIC, JobView
 from tests.notebook.events_for_tests import started
@@ -36,7 +36,7 @@ def test_a_frame_goes_in_one_message_and_stays_for_a_reloaded_page(view):
     run.fold(started(4).events)
     sent = []
     view.send_state = lambda key=None: sent.append(set(key) if isinstance(key, set | list) else key)
-    view.show((Frames().frame(run, 0.0) or {}) | {"frame": 1})
+    view.show((FrameBuilder().frame(run, 0.0) or {}) | {"frame": 1})
     assert len(sent) == 1
     picture = run.picture(0.0)
     state = view.get_state()
@@ -58,7 +58,7 @@ def test_its_text_says_how_it_stands(view):
     run.follow("job-1")
     log = started(4)
     run.fold(log.events)
-    view.show(Frames().frame(run, log.time) or {})
+    view.show(FrameBuilder().frame(run, log.time) or {})
     data = view._repr_mimebundle_()[0]
     assert data["text/plain"] == "jmars running after 0.2 s: 5 operands (9 before fusion)"
     assert "application/vnd.jupyter.widget-view+json" in data

@@ -68,7 +68,7 @@ BAD = {
     "nothing": (b"", "ends early"),
     "half a header": (GOOD[:50], "ends early"),
     "half the elements": (GOOD[:-8], "ends early"),
-    "too much": (GOOD + b"x", "1 bytes more"),
+    "too much": (GOOD + b"x", "1 more bytes"),
     "another version": (b"\x93NUMPY\x09\x00" + GOOD[8:], "version 9"),
     "a header that is code": (header("__import__('os').system('true')"), "cannot be read"),
     "a header of a fraction": (header("{'descr': '<f8', 'fortran_order': False, 'shape': (1.5,)}"), "cannot be read"),

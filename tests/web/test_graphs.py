@@ -100,7 +100,7 @@ BAD = {
     "a file": ({"nodes": {"x": call("load", "/etc/passwd")}, "results": ["x"]}, "cannot be called"),
     "a dunder": ({"nodes": {"x": call("__class__")}, "results": ["x"]}, "cannot be called"),
     "a name with a slash": ({"nodes": {"../x": X}, "results": ["../x"]}, "no name of a node"),
-    "out": ({"nodes": {"x": X, "y": call("add", ref("x"), 1, out=ref("x"))}, "results": ["y"]}, "nothing is written"),
+    "out": ({"nodes": {"x": X, "y": call("add", ref("x"), 1, out=ref("x"))}, "results": ["y"]}, "out= is not allowed"),
     "a keyword that there is not": ({"nodes": {"x": call("ones", [2], colour=1)}, "results": ["x"]}, "TypeError"),
     "shapes": ({"nodes": {"x": X, "y": call("add", ref("x"), [1, 2])}, "results": ["y"]}, "ValueError"),
     "objects": ({"nodes": {"x": call("ones", [2], "O")}, "results": ["x"]}, "object"),

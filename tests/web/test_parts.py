@@ -64,7 +64,10 @@ def test_sessions_are_found_again_in_their_file(tmp_path):
     assert found.graph("job-1").results == results
     assert sorted(found.retained_keys()) == ["k1", "k2", "k4"]
     assert after.graph_of_job("job-1") == (found, found.graphs["job-1"]) and after.graph_of_job("job-2") is None
-    assert after.keeper("k2") == (found, found.graphs["job-1"]) and after.keeper("k3") is after.keeper("k1") is None
+    assert (
+        after.graph_of_result("k2") == (found, found.graphs["job-1"])
+        and after.graph_of_result("k3") is after.graph_of_result("k1") is None
+    )
     json.dumps(found.described())
     after.remove_array(found, "a")
     del found.graphs["job-1"]

@@ -70,7 +70,7 @@ def test_what_has_no_seed_is_gone_with_the_reason_and_never_another_array(damage
     assert {answer.code for answer in answers} == {200, 410}
     gone = next(k for k in range(MANY) if answers[k].code == 410)
     told = damaged.web.problem("GET", f"{graph}/result/x{gone}", status=410)
-    assert told["error"] == "ChunkLostError" and "having no seed" in told["message"] and told["hint"]
+    assert told["error"] == "ChunkLostError" and "has no seed" in told["message"] and told["hint"]
 
 
 def test_what_was_made_of_an_array_that_was_deleted_is_gone(damaged: Damaged) -> None:

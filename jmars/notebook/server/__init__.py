@@ -1,11 +1,11 @@
-"""The Jupyter server part: this user's clusters under `<base>/jmars/`, for the side bar.
+"""The Jupyter server extension: this user's clusters under `<base>/jmars/`, for the side bar.
 
-discovery.py   clusters by their registry files, and one connection to each
-stream.py      what the side bar is sent: a plain object that folds events to frames
+discovery.py   finds clusters by their registry files and keeps a connection to each
+stream.py      folds a cluster's events to frames for the side bar
 handlers.py    REST and websocket, behind Jupyter's own login
-extension.py   the extension that Jupyter's server loads
+extension.py   the extension class that Jupyter's server loads
 
-`jupyter-config/jupyter_server_config.d/jmars.json` names this package; the wheel puts it in place.
+`jupyter-config/jupyter_server_config.d/jmars.json` names this package; the wheel puts that file in place.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["_jupyter_labextension_paths", "_jupyter_server_extension_points"]
 
 
 def _jupyter_server_extension_points() -> list[dict[str, Any]]:
-    """Where Jupyter's server finds the extension."""
+    """Tells Jupyter's server where to find the extension."""
     from jmars.notebook.server.extension import JmarsExtension  # only Jupyter's server asks, so jupyter_server is there
 
     return [{"module": "jmars.notebook.server", "app": JmarsExtension}]
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
-    """Where JupyterLab finds the built front end, from the folder of `jmars`."""
+    """Tells JupyterLab where to find the built front end, relative to the folder of `jmars`."""
     return [{"src": "_labextension", "dest": "jmars-lab"}]

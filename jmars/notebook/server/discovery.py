@@ -1,7 +1,6 @@
-"""Clusters of this user, found by their registry files, and one connection to each.
+"""Finds clusters of this user by their registry files and keeps a connection to each.
 
-The browser never sees a socket or a token. Used by handlers.py.
-Source: shared design, "labextension and server extension" (discovery without touching the kernel).
+The browser never sees a socket or a token, and no kernel takes part.
 """
 
 from __future__ import annotations
@@ -14,40 +13,40 @@ from jmars.actors.channel import Channel, Mailbox, connect
 from jmars.actors.registry import Entry
 from jmars.errors import ClusterLostError
 
-__all__ = ["Finder"]
+__all__ = ["ClusterFinder"]
 
 _ANSWER = 3.0  # seconds that a cluster may take to answer
 
 
-class _Deaf:
-    """The actor "jobs": a cluster tells all who are connected when a job ends; the side bar reads it in the events."""
+class _IgnoredReports:
+    """Ignores the cluster's reports of ended jobs; the side bar reads the same facts from the events."""
 
     def ended(self, report: Any) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
 
-class Finder:
-    """Clusters by id, and what they answer. One per Jupyter server; used on its event loop alone."""
+class ClusterFinder:
+    """Connects to clusters by id and calls their actors; used on the Jupyter server's event loop only."""
 
     def __init__(self) -> None:
         self._channels: dict[str, Channel] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._mailbox = Mailbox()
-        self._mailbox.add("jobs", _Deaf())
+        self._mailbox.add("jobs", _IgnoredReports())
 
     def entries(self) -> list[Entry]:
-        """The clusters that are registered, by id."""
+        """The registered clusters, by id."""
         return registry.entries()
 
     async def ask(self, cluster: str, actor: str, method: str, *args: Any) -> Any:
-        """What `actor.method(*args)` gives on a cluster.
+        """Calls `actor.method(*args)` on a cluster and returns the answer.
 
         Raises
         ------
         KeyError
             If no such cluster is registered.
         ClusterLostError
-            If it does not answer in time.
+            If the cluster does not answer in time.
         """
         entry = next((entry for entry in self.entries() if entry.id == cluster), None)
         if entry is None:
@@ -61,7 +60,7 @@ class Finder:
                 except ClusterLostError:
                     if channel is not kept:
                         raise
-                # The kept connection had ended without our knowing: a new one may do.
+                # The kept connection had ended unnoticed: try a new connection.
                 self._drop(cluster)
                 return await (await self._channel(entry)).ask(actor, method, *args)
         except TimeoutError:
@@ -71,12 +70,12 @@ class Finder:
             ) from None
 
     def close(self) -> None:
-        """Cut all connections."""
+        """Closes all connections."""
         for cluster in list(self._channels):
             self._drop(cluster)
 
     async def _channel(self, entry: Entry) -> Channel:
-        """The connection to a cluster, made when there is none."""
+        """The open connection to a cluster, or a new connection."""
         async with self._locks.setdefault(entry.id, asyncio.Lock()):
             channel = self._channels.get(entry.id)
             if channel is None or channel.closed:

@@ -1,4 +1,4 @@
-"""The extension that Jupyter's server loads: our handlers, and their end.
+"""The extension class that Jupyter's server loads: adds the handlers and closes the connections.
 
 Found through `jmars.notebook.server._jupyter_server_extension_points`.
 """
@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from jupyter_server.extension.application import ExtensionApp
 
-from jmars.notebook.server.discovery import Finder
+from jmars.notebook.server.discovery import ClusterFinder
 from jmars.notebook.server.handlers import FINDER, routes
 
 __all__ = ["JmarsExtension"]
 
 
 class JmarsExtension(ExtensionApp):
-    """Clusters and jobs of jmars for the side bar."""
+    """Serves clusters and jobs of jmars to the side bar."""
 
     name = "jmars"
     extension_url = "/jmars/clusters"
 
     def initialize_settings(self) -> None:
-        """One finder, and so one connection to a cluster, for all pages."""
-        self.settings[FINDER] = Finder()
+        """Makes the finder; all pages share its connections."""
+        self.settings[FINDER] = ClusterFinder()
 
     def initialize_handlers(self) -> None:
-        """Add ours to Jupyter's; the base URL is put before them."""
+        """Adds the handlers; Jupyter puts the base URL before their paths."""
         self.handlers.extend(routes())
 
     async def stop_extension(self) -> None:
-        """Cut our connections."""
+        """Closes the connections."""
         self.settings[FINDER].close()

@@ -1,8 +1,8 @@
-"""REST and websocket of the side bar, behind Jupyter's own login.
+"""REST and websocket handlers of the side bar, behind Jupyter's own login.
 
 `GET <base>/jmars/clusters`, `POST <base>/jmars/clusters/<id>/jobs/<job>/cancel`, websocket `<base>/jmars/stream/<id>`.
-Token, XSRF, Host and Origin are checked by Jupyter's handlers; the websocket checks who asks before the upgrade.
-Source: shared design, "labextension and server extension" and security goals S5, S8.
+Jupyter's handlers check token, XSRF, Host and Origin; the websocket checks user and origin before the upgrade.
+Source: docs/explanation/reliability.md.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tornado import web, websocket
 
 from jmars.actors.registry import Entry
 from jmars.errors import JmarsError
-from jmars.notebook.server.discovery import Finder
+from jmars.notebook.server.discovery import ClusterFinder
 from jmars.notebook.server.stream import JobStream, job_row
 from jmars.notebook.view import plain_text
 
 __all__ = ["FINDER", "routes"]
 
-RESOURCE = "jmars"  # what Jupyter's authorizer is asked about
-FINDER = "jmars_finder"  # its name in the web application's settings
+RESOURCE = "jmars"  # name of the resource for Jupyter's authorizer
+FINDER = "jmars_finder"  # key of the finder in the web application's settings
 _ID = r"([\w.-]{1,100})"
 _FAST, _SLOW = 0.25, 1.0  # seconds between frames while the job runs, and after
 _NO_CLUSTER = 4404  # websocket close code: do not try again
@@ -41,12 +41,12 @@ class ClustersHandler(APIHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """List them, those that do not answer too."""
-        finder: Finder = self.settings[FINDER]
+        """Lists the clusters, also those that do not answer."""
+        finder: ClusterFinder = self.settings[FINDER]
         rows = await asyncio.gather(*(self._row(finder, entry) for entry in finder.entries()))
         self.finish(json.dumps(rows))
 
-    async def _row(self, finder: Finder, entry: Entry) -> dict[str, Any]:
+    async def _row(self, finder: ClusterFinder, entry: Entry) -> dict[str, Any]:
         row = {"id": entry.id, "name": plain_text(entry.name), "alive": False, "workers": 0, "jobs": []}
         try:
             summary = await finder.ask(entry.id, "cluster", "summary")
@@ -57,15 +57,15 @@ class ClustersHandler(APIHandler):
 
 
 class CancelHandler(APIHandler):
-    """Cancel of one job."""
+    """Cancellation of a job."""
 
     auth_resource = RESOURCE
 
     @web.authenticated
     @authorized
     async def post(self, cluster: str, job: str) -> None:
-        """Ask for it; the stream shows when it has happened."""
-        finder: Finder = self.settings[FINDER]
+        """Requests cancellation; the stream shows when the job has ended."""
+        finder: ClusterFinder = self.settings[FINDER]
         try:
             await finder.ask(cluster, "cluster", "cancel", job)
         except KeyError:
@@ -77,13 +77,13 @@ class CancelHandler(APIHandler):
 
 
 class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
-    """Frames about one cluster for one side bar; the newest wins, a slow browser misses some."""
+    """Sends frames about a cluster to a side bar; a slow browser misses frames and gets the newest."""
 
     _task: asyncio.Task[None] | None = None
     _stream: JobStream
 
     async def prepare(self, *args: Any, **kwargs: Any) -> None:
-        """Refuse before the upgrade whoever has not logged in, or comes from another site."""
+        """Refuses users without login and requests from other sites, before the upgrade."""
         await ensure_async(super().prepare(*args, **kwargs))
         if not self.current_user or not self.check_origin():
             raise web.HTTPError(403)
@@ -91,28 +91,28 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
             raise web.HTTPError(403)
 
     def set_default_headers(self) -> None:
-        """None: those of a page make no sense for a socket."""
+        """Sets no headers: a socket needs none."""
 
     def open(self, cluster: str, *args: str, **kwargs: str) -> None:
-        """The side bar listens from now on."""
+        """Starts sending frames."""
         super().open(cluster, *args, **kwargs)
         self._task = asyncio.ensure_future(self._send_frames(cluster))
 
     def on_message(self, message: str | bytes) -> None:
-        """{"job": id}: show that job; "" for the newest."""
+        """Selects a job to show, {"job": id}; "" selects the newest."""
         try:
-            self._stream.chosen = str(json.loads(message)["job"])
+            self._stream.selected = str(json.loads(message)["job"])
         except (ValueError, KeyError, TypeError):
             self.close(1003, "no such request")
 
     def on_close(self) -> None:
-        """The side bar is gone."""
+        """Stops sending frames."""
         super().on_close()
         if self._task is not None:
             self._task.cancel()
 
     async def _send_frames(self, cluster: str) -> None:
-        finder: Finder = self.settings[FINDER]
+        finder: ClusterFinder = self.settings[FINDER]
 
         async def read(since: int, job: str) -> tuple[list[Any], int]:
             events, upto = await finder.ask(cluster, "events", "read", since, job)
@@ -123,7 +123,7 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
             while True:
                 frame = await stream.frame(await finder.ask(cluster, "cluster", "jobs"), time.time())
                 if frame is not None:
-                    await self.write_message(json.dumps(frame))  # until it has left: a slow browser misses frames
+                    await self.write_message(json.dumps(frame))  # waits for a slow browser, which then misses frames
                 await asyncio.sleep(_FAST if stream.live else _SLOW)
         except KeyError:
             self.close(_NO_CLUSTER, "no such cluster")
@@ -134,7 +134,7 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
 
 
 def routes() -> list[tuple[str, type[web.RequestHandler]]]:
-    """Paths below the base URL and who serves them."""
+    """Paths below the base URL with their handlers."""
     return [
         (r"/jmars/clusters", ClustersHandler),
         (rf"/jmars/clusters/{_ID}/jobs/{_ID}/cancel", CancelHandler),

@@ -1,7 +1,7 @@
-"""What one side bar is sent about one cluster: its jobs, and the picture of one of them.
+"""Builds the frames that a side bar gets about a cluster: the list of jobs, and the picture of a selected job.
 
-`JobStream` decides; the websocket in handlers.py only asks it and sends. Frames hold whole traits, so one that a slow
-browser misses is made up for by the next. Used by handlers.py.
+`JobStream` decides; the websocket in handlers.py only calls it and sends. Frames hold whole traits, so the next frame
+makes up for a frame that a slow browser missed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from jmars.model.states import TERMINAL
 from jmars.notebook.run_state import RunState
-from jmars.notebook.sampler import Frames
+from jmars.notebook.sampler import FrameBuilder
 from jmars.notebook.view import plain_text
 
 __all__ = ["JobStream", "job_row"]
@@ -22,7 +22,7 @@ _AT_ONCE = 20  # reads of the log in one frame, so that a long log cannot hold u
 
 
 def job_row(job: Mapping[str, Any]) -> dict[str, Any]:
-    """A job as the side bar lists it."""
+    """A row of the side bar's list of jobs."""
     return {
         "id": str(job.get("id", "")),
         "name": plain_text(job.get("name") or ""),
@@ -33,26 +33,26 @@ def job_row(job: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class JobStream:
-    """Follows the newest job of a cluster, or the one that was chosen.
+    """Follows the newest job of a cluster, or the job that the user selected.
 
     Parameters
     ----------
     read
-        Events after a number, of a job and of none, and the number to read on from: the cluster's event log.
+        Returns events after a number, of a job and of the cluster, and the number to read on from.
     """
 
     read: Callable[[int, str], Awaitable[tuple[Sequence[Any], int]]]
-    chosen: str = ""  # "": the newest
+    selected: str = ""  # "": the newest
     run: RunState = field(default_factory=RunState)
-    frames: Frames = field(default_factory=Frames)
+    frames: FrameBuilder = field(default_factory=FrameBuilder)
     listed: list[dict[str, Any]] | None = None  # jobs as sent
     since: int = 0
 
     async def frame(self, jobs: Sequence[Mapping[str, Any]], now: float) -> dict[str, Any] | None:
-        """The next frame for a cluster with these jobs (oldest first), or None when there is nothing new."""
+        """The next frame for a cluster with these jobs (oldest first), or None if there is no news."""
         rows = [job_row(job) for job in jobs]
         known = {row["id"] for row in rows}
-        job = self.chosen if self.chosen in known else rows[-1]["id"] if rows else ""
+        job = self.selected if self.selected in known else rows[-1]["id"] if rows else ""
         frame: dict[str, Any] = {}
         if job != (self.run.job.id if self.run.job else ""):
             self._follow(job)
@@ -70,11 +70,11 @@ class JobStream:
 
     @property
     def live(self) -> bool:
-        """The job that is shown has not ended, so frames should come fast."""
+        """Whether the shown job has not ended, so that frames should come fast."""
         return self.run.job is not None and self.run.job.state not in TERMINAL
 
     def _follow(self, job: str) -> None:
-        self.run, self.frames, self.since = RunState(), Frames(), 0
+        self.run, self.frames, self.since = RunState(), FrameBuilder(), 0
         if job:
             self.run.follow(job)
 

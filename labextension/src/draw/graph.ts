@@ -4,10 +4,10 @@ import { count } from '../model/format';
 import { Boxes, Opened, PRUNED } from '../model/picture';
 import { Geometry, geometry, Marks } from '../model/geometry';
 import { BAR_ORDER, N_STATES } from '../model/states';
-import { Layer } from '../model/view';
+import { BoxGraph } from '../model/view';
 
 export interface GraphData {
-  layer: Layer;
+  layer: BoxGraph;
   aggregated: boolean;
   boxes: Boxes;
   byWorker: boolean; // hue by worker instead of by state
@@ -21,7 +21,7 @@ export interface GraphData {
 }
 
 interface Kept {
-  layer: Layer;
+  layer: BoxGraph;
   place: Geometry;
   arrows: HTMLCanvasElement | null;
   theme: number;
@@ -135,7 +135,7 @@ function outline(pen: CanvasRenderingContext2D, place: Geometry, i: number, gap:
   pen.strokeRect(place.x[i] - gap, place.y[i] - gap, place.w[i] + 2 * gap, place.h[i] + 2 * gap);
 }
 
-function drawArrows(canvas: HTMLCanvasElement, layer: Layer, place: Geometry, ratio: number, colours: Palette): HTMLCanvasElement | null {
+function drawArrows(canvas: HTMLCanvasElement, layer: BoxGraph, place: Geometry, ratio: number, colours: Palette): HTMLCanvasElement | null {
   const picture = document.createElement('canvas');
   picture.width = canvas.width;
   picture.height = canvas.height;

@@ -1,6 +1,6 @@
 // What the run was predicted to cost, beside what it took; what else was tried; what would gain the next time.
 import { bytes, count, fine, share } from '../model/format';
-import { Costs, PlanPart, Tried } from '../model/view';
+import { RunCosts, PlanPart, TriedPlan } from '../model/view';
 import { Child, h, morph } from './dom';
 
 export function drawPlan(el: HTMLElement, plan: PlanPart | null): void {
@@ -41,7 +41,7 @@ function sentences(plan: PlanPart): string {
   return told.filter(Boolean).join(' ') || 'How it was planned is not known.';
 }
 
-function compared(predicted: Costs | null, measured: Costs | null): HTMLElement {
+function compared(predicted: RunCosts | null, measured: RunCosts | null): HTMLElement {
   const rows: [string, Child, string, string][] = [
     ['time', predicted ? fine(predicted.makespan) : '–', measured ? fine(measured.makespan) : '–', off([predicted?.makespan ?? 0, predicted?.makespan ?? 0], measured?.makespan)],
     ['peak of chunks', predicted ? between(predicted.peak) : '–', measured ? bytes(measured.peak[1]) : '–', off(predicted?.peak ?? [0, 0], measured?.peak[1])],
@@ -68,7 +68,7 @@ function between([low, high]: number[]): Child {
   return bytes(low) !== bytes(high) ? h('div', {}, h('span', {}, bytes(low)), ' to ', h('span', {}, bytes(high))) : bytes(high);
 }
 
-function tried(plans: Tried[]): HTMLElement {
+function tried(plans: TriedPlan[]): HTMLElement {
   const longest = Math.max(...plans.map(plan => plan.makespan), 1e-12);
   return table(
     'plans tried',

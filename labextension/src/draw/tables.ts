@@ -1,7 +1,7 @@
 // The tables: workers and operands. They are also what a reader has who cannot see the canvas.
 import { bytes, count, plural } from '../model/format';
 import { LETTERS } from '../model/states';
-import { Graph, STATE_NAMES, WorkerRow } from '../model/view';
+import { DrawnGraph, STATE_NAMES, WorkerRow } from '../model/view';
 import { smallBar } from './bar';
 import { Child, h, morph } from './dom';
 
@@ -66,7 +66,7 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number
 }
 
 /** Operands before fusion by the line of the cell that made them. */
-export function drawOperands(el: HTMLElement, graph: Graph | null, counts: number[][]): void {
+export function drawOperands(el: HTMLElement, graph: DrawnGraph | null, counts: number[][]): void {
   if (!graph) {
     morph(el, [h('p', { class: 'jm-note' }, 'The graph is being built.')]);
     return;

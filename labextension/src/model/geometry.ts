@@ -1,7 +1,7 @@
 // Boxes of a laid out graph in pixels. Few boxes are drawn with their names, in rows from top to bottom; many are drawn
 // as small marks, in columns from left to right, where a long layer takes several columns.
 import { layered } from './layout';
-import { Layer } from './view';
+import { BoxGraph } from './view';
 
 export interface Geometry {
   named: boolean; // boxes with names, top to bottom
@@ -32,7 +32,7 @@ const OPEN = { pitch: 11, size: 9, above: 22, below: 12, beside: 7 }; // pixels 
 const MARK = { rows: 48, margin: 10, least: 72, most: 288, pitch: 9 };
 
 /** Where boxes stand in `width` pixels; `open` is a box of an aggregated graph that shows `marks` marks. */
-export function geometry(graph: Layer, width: number, aggregated: boolean, open = -1, marks = 0): Geometry {
+export function geometry(graph: BoxGraph, width: number, aggregated: boolean, open = -1, marks = 0): Geometry {
   const named = aggregated || graph.n <= NAMED_MAX;
   const { order } = layered(graph);
   const wrapped = wrap(order, named ? Math.max(1, Math.floor((width - ROW.margin) / (ROW.least + ROW.between))) : rows(order));

@@ -1,6 +1,6 @@
 // Where the boxes of a graph stand: longest-path layers, then barycentre sweeps; O(sweeps * (boxes + arrows)).
 // Source: Sugiyama's method. Graphs of stages may hold cycles; an arrow that would close one is ignored.
-import { Layer } from './view';
+import { BoxGraph } from './view';
 
 export interface Layers {
   depth: number;
@@ -11,7 +11,7 @@ export interface Layers {
 
 const SWEEPS = 8;
 
-export function layered(graph: Pick<Layer, 'n' | 'src' | 'dst'>): Layers {
+export function layered(graph: Pick<BoxGraph, 'n' | 'src' | 'dst'>): Layers {
   const { n, src, dst } = graph;
   const users: number[][] = Array.from({ length: n }, () => []);
   const inputs: number[][] = Array.from({ length: n }, () => []);

@@ -1,7 +1,7 @@
 // What follows from a picture: states of boxes, the story of one operand.
 import { count } from './format';
 import { N_STATES } from './states';
-import { Graph, Layer, Picture, StageRow, STATE_NAMES } from './view';
+import { DrawnGraph, BoxGraph, Picture, StageRow, STATE_NAMES } from './view';
 
 /** Colours of a layer's boxes: a state each, or counts by state each. */
 export interface Boxes {
@@ -137,12 +137,12 @@ export function story(picture: Picture, side: Side, at: number, format: (bytes: 
 const FETCHES = 6; // inputs that are named
 
 /** Boxes that box `at` reads: with it, its executable graph. */
-export function sourcesOf(layer: Layer, at: number): number[] {
+export function sourcesOf(layer: BoxGraph, at: number): number[] {
   return [...new Set(layer.src.filter((_, i) => layer.dst[i] === at))];
 }
 
 /** What the first Mars looked at: how deep a box lies, how many read it, and it with all that follows, each counted once per path. */
-export function standing(layer: Layer, at: number): [string, string][] {
+export function standing(layer: BoxGraph, at: number): [string, string][] {
   const readers = [...new Set(layer.dst.filter((_, i) => layer.src[i] === at))].length;
   const depth = walk(layer.dst, layer.src, at, (below: number[]) => (below.length ? 1 + Math.max(...below) : 0));
   const follows = walk(layer.src, layer.dst, at, (above: number[]) => 1 + above.reduce((sum, one) => sum + one, 0));
@@ -181,7 +181,7 @@ function walk(from: number[], to: number[], start: number, make: (others: number
 }
 
 /** Boxes of the other side that box `at` stands for. */
-export function partners(graph: Graph, side: Side, at: number): number[] {
+export function partners(graph: DrawnGraph, side: Side, at: number): number[] {
   if (graph.aggregated || at < 0) {
     return [];
   }
@@ -191,7 +191,7 @@ export function partners(graph: Graph, side: Side, at: number): number[] {
   return graph.group.flatMap((into, i) => (into === at ? [i] : []));
 }
 
-function sources(graph: Graph, side: Side, at: number): StageRow[] {
+function sources(graph: DrawnGraph, side: Side, at: number): StageRow[] {
   const from = side === 'before' ? [at] : partners(graph, side, at);
   const rows = [...new Set(from.map(box => graph.stage[box]))].sort((a, b) => a - b);
   return rows.map(row => graph.stages[row]).filter(Boolean);

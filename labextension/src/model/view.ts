@@ -1,4 +1,4 @@
-// Written by `python -m jmars.notebook.view` from jmars/notebook/view.py, the owner of these names.
+// Written by `python -m jmars.notebook.view` from jmars/notebook/view.py, which defines these names.
 
 export const MIME_TYPE = 'application/vnd.jmars.job.v1+json';
 export const MAX_DRAWN = 1500;
@@ -7,7 +7,7 @@ export const WORKER_STATES = ['allocating', 'preparing', 'calculating', 'storing
 export const STATE_NAMES = ['unscheduled', 'ready', 'running', 'finished', 'freed', 'spilled', 'cancelling', 'cancelled', 'fatal'] as const;
 export type JobState = 'preparing' | 'running' | 'cancelling' | 'succeeded' | 'failed' | 'cancelled';
 
-/** One job of a cell; a cell that needs a value at once runs several, one after another. */
+/** A job of a cell; a cell that needs a value at once runs several jobs. */
 export interface JobPart {
   job: string;
   name: string;
@@ -16,7 +16,7 @@ export interface JobPart {
   elapsed: number;
 }
 
-/** What the header shows. */
+/** The header's data. */
 export interface Snap {
   state: string;
   name: string;
@@ -34,7 +34,7 @@ export interface Snap {
   seq: number;
 }
 
-/** One tensor operand of the cell, or a run of them where there are more than MAX_BOXES. */
+/** A tensor operand of the cell, or a run of neighbours if there are more than MAX_BOXES. */
 export interface StageRow {
   name: string;
   file: string;
@@ -44,7 +44,7 @@ export interface StageRow {
 }
 
 /** A graph as it is drawn: boxes and arrows. */
-export interface Layer {
+export interface BoxGraph {
   n: number;
   src: number[];
   dst: number[];
@@ -53,8 +53,8 @@ export interface Layer {
   size: number[];
 }
 
-/** The graph of one job's newest stage before and after fusion; sent once per stage. */
-export interface Graph {
+/** The graph of the newest stage of a job, before and after fusion; sent once per stage. */
+export interface DrawnGraph {
   job: string;
   stage_number: number;
   aggregated: boolean;
@@ -62,8 +62,8 @@ export interface Graph {
   n_after: number;
   n_pruned: number;
   stages: StageRow[];
-  before: Layer;
-  after: Layer;
+  before: BoxGraph;
+  after: BoxGraph;
   group: number[];
   stage: number[];
   assigned: number[];
@@ -71,7 +71,7 @@ export interface Graph {
   marks: number[];
 }
 
-/** One executor process. */
+/** A row of the Workers tab: a worker and its executor process. */
 export interface WorkerRow {
   name: string;
   pid: number;
@@ -84,7 +84,7 @@ export interface WorkerRow {
   replaced: number;
 }
 
-/** Memory over time, at most 240 points; where points were merged, the peaks are kept. */
+/** Memory over time, at most 240 points; merged points keep the peaks. */
 export interface Series {
   t: number[];
   used: number[];
@@ -96,7 +96,7 @@ export interface Series {
   reloaded_total: number;
 }
 
-/** What one worker did: pieces of one operand or several, in their order. */
+/** The time line of a worker: pieces of one or several operands, in order. */
 export interface Lane {
   worker: number;
   begin: number[];
@@ -106,22 +106,22 @@ export interface Lane {
   label: number[];
 }
 
-/** What the workers did for the newest job. */
+/** The time lines of all workers for the newest job. */
 export interface Lanes {
   labels: string[];
   lanes: Lane[];
 }
 
-/** What a run takes, predicted or measured. */
-export interface Costs {
+/** Costs of a run, predicted or measured. */
+export interface RunCosts {
   makespan: number;
   peak: number[];
   spilled: number;
   moved: number;
 }
 
-/** A plan that was tried. */
-export interface Tried {
+/** A plan that was simulated. */
+export interface TriedPlan {
   name: string;
   makespan: number;
   peak: number;
@@ -129,23 +129,23 @@ export interface Tried {
   moved: number;
 }
 
-/** What the newest job was predicted to cost, beside what it took. */
+/** Predicted costs of the newest job beside measured costs. */
 export interface PlanPart {
-  predicted: Costs | null;
-  measured: Costs | null;
+  predicted: RunCosts | null;
+  measured: RunCosts | null;
   lower_bound: number;
   chosen: string;
-  tried: Tried[];
+  tried: TriedPlan[];
   stage: number;
   replans: number;
   why: string;
   advice: string[];
 }
 
-/** All that the view shows; each field is a trait of the widget. */
+/** All data of the view; each field is a trait of the widget. */
 export interface Picture {
   job_id: string;
-  graph: Graph | null;
+  graph: DrawnGraph | null;
   snap: Snap;
   operand_states: DataView | null;
   operand_workers: DataView | null;

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from jmars.errors import ClusterLostError
-from jmars.notebook.server.discovery import Finder
+from jmars.notebook.server.discovery import ClusterFinder
 from tests.notebook.events_for_tests import started
 from tests.notebook.server.fake_cluster import TOKEN, FakeCluster
 
@@ -22,7 +22,7 @@ def write(path, entry=ENTRY, mode=0o600):
 
 def test_it_asks_the_cluster_and_asks_again_after_a_loss(runtime_dir):
     async def ask_twice():
-        finder = Finder()
+        finder = ClusterFinder()
         with FakeCluster(runtime_dir, started(4).events):
             assert (await finder.ask("fake-1", "cluster", "summary"))["workers"] == 2
         with pytest.raises(KeyError):
@@ -39,7 +39,7 @@ def test_a_registered_cluster_that_is_gone_is_a_clear_error(runtime_dir):
 
     async def ask():
         with pytest.raises(ClusterLostError, match="no cluster answers"):
-            await Finder().ask("c1", "cluster", "summary")
+            await ClusterFinder().ask("c1", "cluster", "summary")
 
     try:
         asyncio.run(ask())

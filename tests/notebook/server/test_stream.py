@@ -49,11 +49,11 @@ def test_a_newer_job_is_shown_unless_another_was_chosen():
     more = [*JOBS, {"id": "job-2", "name": "cell 2", "state": "preparing", "elapsed": 0.0}]
     assert frame(stream, JOBS, 0.0)["job"] == "job-1"
     assert frame(stream, more, 1.0)["job"] == "job-2"
-    stream.chosen = "job-1"
+    stream.selected = "job-1"
     back = frame(stream, more, 2.0)
     assert back["job"] == "job-1"
     assert back["picture"]["graph"]["n_after"] == 5
-    stream.chosen = "gone"
+    stream.selected = "gone"
     assert frame(stream, more, 3.0)["job"] == "job-2"
 
 

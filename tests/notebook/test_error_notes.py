@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jmars.config import config
-from jmars.notebook.hints import about_keys, about_left_try
+from jmars.notebook.error_notes import note_for_late_error, note_for_unhashable
 from jmars.tensor.source_line import SourceLine
 from tests.notebook.shells import Notebook, new_shell
 
@@ -43,7 +43,7 @@ def line_of(tmp_path):
     ],
 )
 def test_a_try_that_would_have_caught_it_is_named(line_of, text, hinted):
-    hint = about_left_try(np.linalg.LinAlgError("singular"), line_of(text))
+    hint = note_for_late_error(np.linalg.LinAlgError("singular"), line_of(text))
     assert bool(hint) == hinted
     assert not hint or "try" in hint and ".fetch()" in hint
 
@@ -51,14 +51,14 @@ def test_a_try_that_would_have_caught_it_is_named(line_of, text, hinted):
 def test_within_the_try_nothing_is_said(line_of):
     made = line_of("try:\n    a # here\n    ask()\nexcept ValueError:\n    pass")
     said = []
-    names = {"a": 1, "ask": lambda: said.append(about_left_try(ValueError(), made))}
+    names = {"a": 1, "ask": lambda: said.append(note_for_late_error(ValueError(), made))}
     exec(compile("".join(linecache.getlines(made.filename)), made.filename, "exec"), names)
     assert said == [None]
 
 
 def test_where_no_line_is_known_nothing_is_said():
-    assert about_left_try(ValueError(), None) is None
-    assert about_keys(TypeError("unhashable type: 'list'")) is None
+    assert note_for_late_error(ValueError(), None) is None
+    assert note_for_unhashable(TypeError("unhashable type: 'list'")) is None
 
 
 def test_an_element_as_a_key(notebook):
@@ -84,7 +84,7 @@ SINGULAR = "%%jmars\ntry:\n    y = np.linalg.inv(np.zeros((3, 3))){end}\nexcept 
 def test_an_error_that_comes_after_its_try_says_so(cluster):
     ran = cluster.run(SINGULAR.format(end=""))
     assert isinstance(ran.error, np.linalg.LinAlgError)
-    assert "line 3 stands in a `try` that was over when its value was computed" in ran.text
+    assert "line 3 is in a `try` that had ended when its value was computed" in ran.text
     assert cluster.run(SINGULAR.format(end=".fetch()")).error is None
     ran = cluster.run(SINGULAR.format(end="") + "float(y.sum())")
-    assert "stands in a `try`" in ran.text and "----> 6 float(y.sum())" in ran.text
+    assert "is in a `try`" in ran.text and "----> 6 float(y.sum())" in ran.text

@@ -1,4 +1,4 @@
-"""Who looks at many values one by one is told once, with the line and what to do instead."""
+"""Many implicit computations in a cell cause one warning, with the line and what to do instead."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from jmars.config import config
-from jmars.notebook import looks
-from jmars.notebook.looks import MANY, Looks
+from jmars.notebook import implicit_compute
+from jmars.notebook.implicit_compute import MANY, ImplicitComputes
 from jmars.tensor.source_line import SourceLine
 from tests.notebook.shells import Notebook, new_shell
 
@@ -17,30 +17,30 @@ LOOP = SourceLine("cell", 4, "if v > 0:")
 
 
 def test_the_hint_comes_once_and_names_the_line():
-    seen = Looks()
+    seen = ImplicitComputes()
     said = [hint for _ in range(3 * MANY) if (hint := seen.hint(LOOP, 0.002))]
     assert len(said) == 1
-    assert f"looked at {MANY} values one by one at line 4 (if v > 0:)" in said[0]
+    assert f"computed {MANY} single values at line 4 (if v > 0:)" in said[0]
     assert f"{MANY * 0.002:.1f} s so far" in said[0]
 
 
 def test_the_line_that_asked_most_is_named():
-    seen = Looks()
+    seen = ImplicitComputes()
     others = [SourceLine("cell", 9, "float(x)"), None] * 10
     said = [hint for line in [*others, *[LOOP] * MANY] if (hint := seen.hint(line, 0.002))]
     assert f", {MANY - 20} of them at line 4" in said[0]
 
 
 def test_jobs_that_compute_something_do_not_count():
-    seen = Looks()
+    seen = ImplicitComputes()
     assert not any(seen.hint(LOOP, 0.3) for _ in range(3 * MANY))
 
 
 @pytest.fixture
 def cluster(monkeypatch):
     """A notebook with a cluster of its own, which finds twenty values many and each job small."""
-    monkeypatch.setattr(looks, "MANY", 20)
-    monkeypatch.setattr(looks, "SMALL", 1e6)
+    monkeypatch.setattr(implicit_compute, "MANY", 20)
+    monkeypatch.setattr(implicit_compute, "SMALL", 1e6)
     with new_shell() as shell, config.using(display="none"):
         started = Notebook(shell)
         started("%load_ext jmars\nimport numpy as np\nx = np.arange(30)")
@@ -55,21 +55,21 @@ def test_a_loop_in_a_cell(cluster):
         for _ in range(2):
             cluster("%%jmars\nn = sum(1 for v in x.fetch() if v > 3); total = float(x.sum()); same = float(x.sum())")
     assert cluster["n"] == 26
-    (one,) = [warning for warning in caught if "one by one" in str(warning.message)]
+    (one,) = [warning for warning in caught if "single values" in str(warning.message)]
     assert one.lineno == 5
     assert "at line 5 (if v > 3:)" in str(one.message)
 
 
 def test_a_large_array_that_is_computed_again_and_again_is_named_once():
-    seen, line = Looks(), SourceLine("cell", 7, "x = step(x)")
-    said = [hint for _ in range(30) if (hint := seen.again([line]))]
+    seen, line = ImplicitComputes(), SourceLine("cell", 7, "x = step(x)")
+    said = [hint for _ in range(30) if (hint := seen.hint_recomputed([line]))]
     assert len(said) == 1
     assert "the array of line 7 (x = step(x)) again each time" in said[0]
 
 
 def test_several_large_arrays_once_or_twice_each_are_no_loop():
-    seen = Looks()
-    assert not any(seen.again([SourceLine("cell", number % 10, "x")]) for number in range(40))
+    seen = ImplicitComputes()
+    assert not any(seen.hint_recomputed([SourceLine("cell", number % 10, "x")]) for number in range(40))
 
 
 def test_what_a_loop_carries_is_kept_if_it_is_small_and_told_of_if_not(cluster):

@@ -1,4 +1,4 @@
-"""What is said beside an error of a cell whose reason a user of NumPy would not guess. Used by cell.py and live.py."""
+"""Notes added to errors of a cell whose reason a NumPy user would not guess."""
 
 from __future__ import annotations
 
@@ -11,27 +11,30 @@ from types import FrameType
 
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["about_keys", "about_left_try"]
+__all__ = ["note_for_late_error", "note_for_unhashable"]
 
 _UNHASHABLE = re.compile(r"unhashable type: '(Tensor|MaskedTensor|DuckTensor)'")
 
 
-def about_keys(error: BaseException) -> str | None:
-    """A note for an element of an array that was to be a key of a dict or in a set."""
+def note_for_unhashable(error: BaseException) -> str | None:
+    """A note for an array element used as a dict key or put into a set."""
     if isinstance(error, TypeError) and _UNHASHABLE.search(str(error)):
-        return "an element of a lazy array is no key, for its value is not known yet; take the number, x.item()"
+        return (
+            "an element of a lazy array cannot be a dict key or in a set, since its value is not computed yet; "
+            "use the number, x.item()"
+        )
     return None
 
 
-def about_left_try(error: BaseException, made: SourceLine | None) -> str | None:
-    """A note for an error of the cluster that a `try` of the user's would have caught, had it not been left.
+def note_for_late_error(error: BaseException, made: SourceLine | None) -> str | None:
+    """A note for an error of the cluster that a `try` around the user's line no longer catches.
 
     Parameters
     ----------
     error
-        What an operand raised.
+        The exception that an operand raised.
     made
-        The line that made the operand; the `try` is looked for in its file.
+        The line that made the operand; the file of that line is searched for a `try`.
     """
     if made is None:
         return None
@@ -41,16 +44,16 @@ def about_left_try(error: BaseException, made: SourceLine | None) -> str | None:
         within = any(file == made.filename and start <= lineno <= stop for file, lineno in frames)
         if start <= made.lineno <= stop and not within and (caught is None or names & caught):
             return (
-                f"line {made.lineno} stands in a `try` that was over when its value was computed; "
-                "to catch the error there, ask for the value there, .fetch()"
+                f"line {made.lineno} is in a `try` that had ended when its value was computed; "
+                "to catch the error there, compute the value there with .fetch()"
             )
     return None
 
 
 def _tries(filename: str) -> Iterator[tuple[int, int, set[str] | None]]:
-    """First and last line of what stands in each `try` and `with suppress` of a file, and the names that it catches.
+    """Yields first line, last line and caught exception names of each `try` and `with suppress` of a file.
 
-    None instead of names: whatever comes.
+    None instead of names means all exceptions.
     """
     try:
         tree = compile("".join(linecache.getlines(filename)), filename, "exec", _AS_IN_CELLS)
@@ -74,7 +77,7 @@ def _body(body: list[ast.stmt], caught: set[str] | None) -> tuple[int, int, set[
 
 
 def _names(kind: ast.expr | None) -> set[str] | None:
-    """Names of exceptions, without the modules before them; None where there is no expression."""
+    """Names of exceptions without their modules; None without an expression."""
     if kind is None:
         return None
     parts = kind.elts if isinstance(kind, ast.Tuple) else [kind]
@@ -83,7 +86,7 @@ def _names(kind: ast.expr | None) -> set[str] | None:
 
 
 def _lines_that_run() -> list[tuple[str, int]]:
-    """File and line of each frame that runs now."""
+    """File and line of each running frame."""
     found = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

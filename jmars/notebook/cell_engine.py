@@ -1,9 +1,8 @@
-"""The jobs of one cell: submitted, shown, waited for, stopped.
+"""The jobs of a `%%jmars` cell: submits them, shows them, waits for them and cancels them.
 
-`CellEngine` takes the place of the engine while a cell runs, so that whatever needs a value in the middle of the cell
-(`if x.sum() > 0`, `print(x)`) becomes a job of this cell, shown as a stage of it and stopped by the same buttons.
-Used by `jmars.notebook.cell` and magic.py.
-Source: shared design, "The cell" and "Cancel"; ipyparallel's `%%px --signal-on-interrupt`.
+`CellEngine` replaces the engine while a cell runs, so that any value that the cell needs (`if x.sum() > 0`, `print(x)`)
+becomes a job of this cell, shown in the same view and stopped by the same buttons.
+Source: `ipyparallel`'s `%%px --signal-on-interrupt`.
 """
 
 from __future__ import annotations
@@ -18,33 +17,33 @@ from jmars.client.cluster import Cluster
 from jmars.client.job import Job
 from jmars.client.repeats import repeats
 from jmars.model.states import JobState
-from jmars.notebook.cell_error import raise_at, shown_as
+from jmars.notebook.cell_error import raise_at, show_as_one_line
 from jmars.notebook.display import CellDisplay
-from jmars.notebook.hints import about_left_try
+from jmars.notebook.error_notes import note_for_late_error
+from jmars.notebook.implicit_compute import ImplicitComputes
 from jmars.notebook.kernel_access import Pump
-from jmars.notebook.looks import Looks
 from jmars.tensor.engine import Engine
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import source_line
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["CellCancelled", "CellEngine", "answer_control", "wait_for"]
+__all__ = ["CellCancelled", "CellEngine", "handle_control_request", "wait_for_job"]
 
-_POLL = 0.05  # seconds between two looks at what the front end asks
+_POLL = 0.05  # seconds between two checks for requests of the front end
 _STOP = 5.0  # seconds that a stopped job may take to end
 
-# By job id, for what the page asks on the control channel.
+# By job id, for requests on the control channel.
 _jobs: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()
 _displays: weakref.WeakValueDictionary[str, CellDisplay] = weakref.WeakValueDictionary()
-_running: set[Job] = set()  # a job in the background may have no other owner here, and its end must be heard
+_running: set[Job] = set()  # keeps background jobs alive until they end
 
 
-class CellCancelled(BaseException):  # no Exception: somebody wanted it, and user code must not catch it
-    """Cancel was clicked: the cell ends here, and the next one runs."""
+class CellCancelled(BaseException):  # not an Exception, so that user code does not catch it
+    """Ends a cell whose job was cancelled by the Cancel button; the next cell runs."""
 
 
-def answer_control(content: dict[str, Any]) -> dict[str, Any]:
-    """Answer `jmars_request` on the control channel: {"op": "cancel" or "background", "job": id}.
+def handle_control_request(content: dict[str, Any]) -> dict[str, Any]:
+    """Answers `jmars_request` on the control channel: {"op": "cancel" or "background", "job": id}.
 
     Runs in the control thread, also while a cell blocks the main one.
     """
@@ -59,19 +58,19 @@ def answer_control(content: dict[str, Any]) -> dict[str, Any]:
     return {"job": name}
 
 
-def wait_for(job: Job, display: CellDisplay, may_leave: bool, mine: bool = True) -> bool:
-    """Wait for the end of `job` while the front end is served.
+def wait_for_job(job: Job, display: CellDisplay, may_leave: bool, mine: bool = True) -> bool:
+    """Waits for the end of `job` while the front end is served.
 
     Parameters
     ----------
     job
-        What to wait for.
+        The job.
     display
-        Where "To background" may be clicked.
+        The display whose "To background" button may be clicked.
     may_leave
-        Whether that click ends the wait.
+        Whether a click on that button ends the wait.
     mine
-        Whether the stop button cancels the job, or only ends the wait for another cell's.
+        Whether the stop button cancels the job; otherwise it ends only the wait for another cell's job.
 
     Returns
     -------
@@ -98,48 +97,50 @@ def wait_for(job: Job, display: CellDisplay, may_leave: bool, mine: bool = True)
             state = "its job is cancelled" if ended else f"its job has not ended {_STOP:g} s after it was cancelled"
         else:
             state = f"{job.name} goes on in the background"
-        raise shown_as(KeyboardInterrupt(f"the cell was stopped and {state}; names keep their old values")) from None
+        raise show_as_one_line(
+            KeyboardInterrupt(f"the cell was stopped and {state}; names keep their old values")
+        ) from None
     return True
 
 
 class CellEngine:
-    """The engine (`jmars.tensor.engine.Engine`) of one cell.
+    """The engine (`jmars.tensor.engine.Engine`) of a cell.
 
     Parameters
     ----------
     cluster
-        Where the cell's jobs run.
+        The cluster that runs the cell's jobs.
     engine
-        The engine in whose place this one stands; fetches what is held.
+        The engine that this engine replaces; fetches stored values.
     display
-        Where they are shown.
+        Shows the jobs.
     name
         The jobs' name, "In [5]".
     background
-        The last job is not waited for.
+        Do not wait for the last job.
     """
 
     def __init__(self, cluster: Cluster, engine: Engine, display: CellDisplay, name: str, background: bool) -> None:
         self.job: Job | None = None  # the newest one
         self._cluster, self._engine, self._display = cluster, engine, display
         self._name, self._background = name, background
-        self._looks = Looks()
+        self._implicit = ImplicitComputes()
 
-    # what tensors ask for in the middle of the cell
+    # called by tensors in the middle of the cell
 
     def execute(self, data: Sequence[TensorData]) -> None:
-        """Compute `data` as a stage of the cell, where it does not lie on the cluster yet."""
+        """Computes `data` as a job of the cell unless stored already."""
         __tracebackhide__ = True
-        self._look(data)
+        self._compute_implicitly(data)
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
-        """The value of `data`, computed as a stage of the cell where it does not lie on the cluster yet."""
+        """Fetches the value of `data`, computed as a job of the cell unless stored already."""
         __tracebackhide__ = True
-        self._look([data])
+        self._compute_implicitly([data])
         return self._engine.fetch(data, copy)
 
     def held(self, data: TensorData) -> bool:
-        """Whether the value lies on the cluster."""
+        """Whether the cluster has the value."""
         return self._engine.held(data)
 
     def limits(self) -> tuple[int, int]:
@@ -147,71 +148,71 @@ class CellEngine:
         return self._engine.limits()
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
-        """What computing `data` would cost; starts nothing."""
+        """Predicts the cost of computing `data`; starts nothing."""
         return self._engine.plan(data, policy)
 
-    # what the cell asks for at its end
+    # called at the end of the cell
 
     def finish(self, results: Sequence[Tensor]) -> None:
-        """Compute what the cell leaves behind, as one job, and keep it; what is held already costs nothing."""
+        """Computes the cell's results as one job and retains them; stored results cost nothing."""
         __tracebackhide__ = True
         self._compute([tensor.data for tensor in results], may_leave=True)
 
-    def _look(self, data: Sequence[TensorData]) -> None:
-        """Compute `data` because the cell's code looks at them; who looks at many small ones is told."""
+    def _compute_implicitly(self, data: Sequence[TensorData]) -> None:
+        """Computes `data` because the cell's code needs the values; warns of many small computations."""
         __tracebackhide__ = True
         begun, before = time.monotonic(), self.job
         self._compute(data, may_leave=False)
         if self.job is before:
-            return  # it was there
-        if hint := self._looks.hint(source_line(), time.monotonic() - begun):
+            return  # the values were stored already
+        if hint := self._implicit.hint(source_line(), time.monotonic() - begun):
             self._warn(hint)
 
     def _warn(self, hint: str) -> None:
-        """Warn of what the line does that runs now."""
+        """Issues a warning at the user's line that runs now."""
         line = source_line()
         file, number = (line.filename, line.lineno) if line else (self._name, 1)
         warnings.warn_explicit(hint, UserWarning, file, number)
 
     def _follow(self, job: Job) -> None:
-        """Show a job from now on, under the id that it has now."""
+        """Shows a job under the current id."""
         _jobs[job.id], _displays[job.id] = job, self._display
         self._display.follow(job)
 
     def _compute(self, data: Sequence[TensorData], may_leave: bool) -> None:
-        """Submit what is not held, show it, wait for it.
+        """Submits the tensors that the cluster lacks, shows the job, and waits for it.
 
         Raises
         ------
         CellCancelled
-            If somebody cancelled the job.
+            If the user cancelled the job.
         Exception
-            What an operand raised.
+            The exception that an operand raised.
         """
         __tracebackhide__ = True
         if not (may_leave and self._background):
-            for other in self._cluster.computing(data):  # a cell in the background gives some of it
-                wait_for(other, self._display, may_leave=False, mine=False)
+            for other in self._cluster.computing(data):  # a background job computes some of the tensors
+                wait_for_job(other, self._display, may_leave=False, mine=False)
         missing = [one for one in data if not self._cluster.holds(one)]
         if not missing:
             return
         beside: list[TensorData] = []
-        if not may_leave:  # what a cell leaves is what its names mean, and nothing else
+        if not may_leave:  # auto-persist only in implicit computations, never with the cell's results
             beside, large = repeats(missing, self._cluster.held(), self._cluster.capacity)
-            if hint := self._looks.again([one.op.line for one in large]):
+            if hint := self._implicit.hint_recomputed([one.op.line for one in large]):
                 self._warn(hint)
         job = self.job = self._cluster.submit_data([*missing, *beside], self._name, single=len(missing) == 1)
         _running.add(job)
         job.when_done(_running.discard)
         self._follow(job)
         job.when_again(self._follow)
-        if (may_leave and self._background) or not wait_for(job, self._display, may_leave):
+        if (may_leave and self._background) or not wait_for_job(job, self._display, may_leave):
             self._display.background()
         elif job.state == JobState.CANCELLED:
             raise CellCancelled
         elif (error := job.error) is not None:
-            if hint := about_left_try(error, job.line):
+            if hint := note_for_late_error(error, job.line):
                 error.add_note(hint)
-            if may_leave and job.line is not None:  # the traceback of now ends at the cell's end: show the line instead
+            if may_leave and job.line is not None:  # the current traceback is at the cell's end: show the line instead
                 raise_at(error, job.line.filename, job.line.lineno)
             raise error

@@ -1,6 +1,6 @@
-"""`display(x)` inside a `%%jmars` cell shows values, as `print(x)` does: they are computed there and then.
+"""Makes `display(x)` inside a `%%jmars` cell show values, as `print(x)` does: they are computed at once.
 
-IPython catches what goes wrong while it formats, so values are computed before it begins. Used by cell.py.
+IPython swallows exceptions while it formats, so values are computed before it begins.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from jmars.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["values_displayed"]
+__all__ = ["compute_displayed_values"]
 
 
 @contextmanager
-def values_displayed(shell: InteractiveShell) -> Iterator[None]:
-    """Within, what IPython is to display is computed first."""
+def compute_displayed_values(shell: InteractiveShell) -> Iterator[None]:
+    """Within the block, computes tensors before IPython displays them."""
     formatter: Any = shell.display_formatter
-    before = vars(formatter).get("format")  # another cell's, where this one runs inside it
+    before = vars(formatter).get("format")  # the hook of an outer cell, if this cell runs inside another cell
     own = formatter.format
 
     def format(obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -45,7 +45,7 @@ def values_displayed(shell: InteractiveShell) -> Iterator[None]:
 
 
 def _computed(value: Any) -> Any:
-    """`value` with its tensors held, so that they show what is in them; of a large one the text, for its corners do."""
+    """Computes the small tensors in `value`; a large tensor is replaced by its text, for which the corners suffice."""
     __tracebackhide__ = True
     largest = np.get_printoptions()["threshold"]
     if isinstance(value, Tensor | Composite) and value.size > largest:
@@ -57,7 +57,7 @@ def _computed(value: Any) -> Any:
 
 
 class _Text:
-    """What shows as this text."""
+    """An object whose repr is the given text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
