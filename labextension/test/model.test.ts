@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { bytes as size, count, plural, seconds, share } from '../src/model/format';
 import { boxAt, geometry, markAt, markBeside, neighbour } from '../src/model/geometry';
 import { layered } from '../src/model/layout';
-import { boxes, fromJson, marks, partners, PRUNED, sourcesOf, standing, story } from '../src/model/picture';
+import { boxes, fromJson, marks, partners, PRUNED, sourcesOf, ranking, boxFacts } from '../src/model/picture';
 import { done, sentence } from '../src/model/states';
 import { bytes, large, picture } from './pictures';
 
@@ -77,7 +77,7 @@ describe('geometry', () => {
     const marks = geometry(wide(200), 400, false);
     expect(boxAt(marks, marks.x[7] - 2, marks.y[7] + 1)).toBe(7);
   });
-  test('arrow keys walk from box to box', () => {
+  test('arrow keys select boxes', () => {
     const graph = picture().graph!;
     const place = geometry(graph.after, 700, false);
     const first = neighbour(place, -1, 'ArrowDown');
@@ -97,16 +97,16 @@ describe('the executable graph of an operand', () => {
   test('is what it fetches and itself', () => {
     expect([0, 2, 3].map(at => sourcesOf(layer, at))).toEqual([[], [0, 1], [2, 1]]);
     const shown = picture();
-    const facts = new Map(story(shown, 'after', 4, size)!.facts);
-    expect(facts.get('fetches')).toBe('rand+add #0 (64 B), rand+add #1 (64 B), rand+add #2 (64 B), rand+add #3 (64 B)');
-    expect([facts.get('depth'), facts.get('read by'), facts.get('hangs on it')]).toEqual(['1', '0', '1']);
+    const facts = new Map(boxFacts(shown, 'after', 4, size)!.facts);
+    expect(facts.get('inputs')).toBe('rand+add #0 (64 B), rand+add #1 (64 B), rand+add #2 (64 B), rand+add #3 (64 B)');
+    expect([facts.get('depth'), facts.get('read by'), facts.get('descendants and itself')]).toEqual(['1', '0', '1']);
   });
   test('stands in the graph as the first Mars saw it', () => {
-    const numbers = [0, 1, 2, 3].map(at => standing(layer, at).map(([, value]) => value));
+    const numbers = [0, 1, 2, 3].map(at => ranking(layer, at).map(([, value]) => value));
     expect(numbers).toEqual([['0', '1', '3'], ['0', '2', '4'], ['1', '1', '2'], ['2', '0', '1']]);
   });
   test('ends on a graph with a cycle too', () => {
-    expect(standing({ ...layer, src: [0, 1, 2], dst: [1, 2, 0] }, 0).length).toBe(3);
+    expect(ranking({ ...layer, src: [0, 1, 2], dst: [1, 2, 0] }, 0).length).toBe(3);
   });
 });
 
@@ -120,7 +120,7 @@ describe('picture', () => {
     const shown = picture();
     shown.graph!.group[0] = -1;
     expect(boxes(shown).before.states![0]).toBe(PRUNED);
-    expect(story(shown, 'before', 0, String)!.facts[0]).toEqual(['state', 'not needed, so not run']);
+    expect(boxFacts(shown, 'before', 0, String)!.facts[0]).toEqual(['state', 'not needed, so not run']);
   });
   test('bytes of another graph are not drawn', () => {
     expect(boxes(picture({ operand_states: bytes(1, 2) })).after.states).toBeNull();
@@ -136,10 +136,10 @@ describe('picture', () => {
     const both = boxes(shown);
     expect(both.before.counts!.length).toBe(81);
     expect(both.after.counts![3]).toBe(70000);
-    expect(story(shown, 'after', 0, String)!.facts).toContainEqual(['finished', '70\u202f000']);
+    expect(boxFacts(shown, 'after', 0, String)!.facts).toContainEqual(['finished', '70\u202f000']);
   });
   test('the story of an operand tells its lines, worker and bytes', () => {
-    const told = story(picture(), 'after', 2, size)!;
+    const told = boxFacts(picture(), 'after', 2, size)!;
     expect(told.title).toBe('rand+add');
     expect(told.lines.map(line => line.line)).toEqual([1, 2]);
     expect(told.facts).toEqual([
@@ -148,15 +148,15 @@ describe('picture', () => {
       ['output', '64 B'],
       ['depth', '0'],
       ['read by', '1'],
-      ['hangs on it', '2'],
-      ['fetches', 'nothing'],
-      ['operands fused', '2']
+      ['descendants and itself', '2'],
+      ['inputs', 'none'],
+      ['fused from', '2 operands']
     ]);
-    expect(story(picture(), 'after', 99, size)).toBeNull();
+    expect(boxFacts(picture(), 'after', 99, size)).toBeNull();
   });
   test('it tells where an operand was first to run', () => {
-    const moved = story(picture({ operand_workers: bytes(2, 2, 1, 2, 0) }), 'after', 0, size)!;
-    expect(moved.facts).toContainEqual(['first assigned to', 'worker-0']);
+    const moved = boxFacts(picture({ operand_workers: bytes(2, 2, 1, 2, 0) }), 'after', 0, size)!;
+    expect(moved.facts).toContainEqual(['initially assigned to', 'worker-0']);
   });
   test('partners lead both ways', () => {
     expect(partners(picture().graph!, 'after', 1)).toEqual([1, 5]);
@@ -203,14 +203,14 @@ describe('an open box', () => {
     expect(fromJson({ operand_marks: btoa('\x03') }).operand_marks!.getUint8(0)).toBe(3);
   });
   test('a mark tells which operands it stands for', () => {
-    const told = story(large(), 'before', 1, size, 1)!;
+    const told = boxFacts(large(), 'before', 1, size, 1)!;
     expect(told.title).toBe('add: operands 3 to 4 of 6');
     expect(told.facts).toEqual([
-      ['one of them is', 'running'],
+      ['most notable state', 'running'],
       ['worker', 'worker-1']
     ]);
     expect(told.lines.map(line => line.text)).toEqual(['b = a + 1']);
-    const single = story(large(), 'after', 0, size, 1)!;
+    const single = boxFacts(large(), 'after', 0, size, 1)!;
     expect([single.title, ...single.facts.flat()]).toEqual(['rand+add: operand 2 of 2', 'state', 'ready', 'worker', 'none yet']);
   });
 });

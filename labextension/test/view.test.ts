@@ -99,7 +99,7 @@ describe('the view', () => {
     press('Enter', 'Escape');
     expect(told()).toBe('add');
     press('Escape');
-    expect(texts('.jm-inspector .jm-note')[0]).toContain('Enter opens it');
+    expect(texts('.jm-inspector .jm-note')[0]).toContain('Enter shows its operands');
     click(100, 65, 'dblclick', 2);
     click(20, 80); // where the first mark is then
     expect(told()).toBe('add: operands 1 to 2 of 6');
@@ -165,11 +165,11 @@ describe('the view', () => {
     const cells = () => [...document.querySelectorAll('.jm-plan tbody tr')].map(row => [...row.children].map(cell => cell.textContent));
     mount(document.body, host());
     button('Plan').click();
-    expect(texts('.jm-plan .jm-note')).toEqual(['No plan has been told yet.']);
+    expect(texts('.jm-plan .jm-note')).toEqual(['There is no plan yet.']);
     shown = picture({ plan: { predicted: null, measured: null, lower_bound: 0, chosen: '', tried: [], stage: 2, replans: 0, why: '', advice: [] } });
     changed();
     await tick();
-    expect(texts('.jm-plan .jm-note')).toEqual(['Nothing was predicted: where planning takes longer than it can gain, operands run in the plain order.']);
+    expect(texts('.jm-plan .jm-note')).toEqual(['There is no prediction: planning would take longer than it can gain, so operands run in the order of the graph.']);
     const predicted = { makespan: 2, peak: [2 ** 20, 2 ** 21], spilled: 0, moved: 0 };
     const tried = [
       { name: 'eft 3, dfs', makespan: 2, peak: 2 ** 21, spilled: 0, moved: 0 },
@@ -333,7 +333,7 @@ describe('lanes', () => {
     const { workers, series } = picture();
     const x = (t: number) => 82 + ((640 - 82 - 14) * t) / 1.4;
     expect(pieceAt(el, lanes, workers, series, 1.0, x(0.4), 10)).toBe('worker-0, 0.2 s to 0.6 s: rand+add (calculating 0.40 s)');
-    expect(pieceAt(el, lanes, workers, series, 1.0, x(1.0), 10)).toContain('3 operands (allocating 0.10 s, preparing 50 ms, calculating 0.50 s, storing 0.10 s)');
+    expect(pieceAt(el, lanes, workers, series, 1.0, x(1.0), 10)).toContain('3 operands (waiting for memory 0.10 s, reloading inputs 50 ms, calculating 0.50 s, storing 0.10 s)');
     expect(pieceAt(el, lanes, workers, series, 1.0, x(1.3), 50)).toBe('');
     expect(pieceAt(el, lanes, workers, series, 1.0, x(0.4), 500)).toBe('');
   });

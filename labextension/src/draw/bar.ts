@@ -1,4 +1,4 @@
-// The bar of states and its legend.
+// Draws the bar of states and its legend.
 import { count } from '../model/format';
 import { BAR_ORDER, LETTERS, sentence } from '../model/states';
 import { STATE_NAMES } from '../model/view';
@@ -22,7 +22,7 @@ export function drawBar(el: HTMLElement, counts: number[], n: number): void {
   morph(el, stack(counts, n));
 }
 
-/** The usual states always stand there, so that lines do not come and go below them. */
+/** Draws the legend; it always lists the usual states, so that the lines below do not jump. */
 export function drawLegend(el: HTMLElement, counts: number[]): void {
   morph(
     el,

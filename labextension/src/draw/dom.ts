@@ -1,5 +1,5 @@
-// Elements without HTML: tags and attributes are ours, everything else is text. `morph` keeps what has not changed, so
-// that focus, hover and selection survive ten frames a second.
+// Makes elements without HTML strings: tags and attributes are ours, all other data is text. `morph` keeps unchanged nodes,
+// so that focus, hover and selection survive ten frames a second.
 
 type Attributes = Record<string, string | number | boolean | null | undefined>;
 export type Child = Node | string | null | undefined | false;
@@ -26,7 +26,7 @@ function fill<E extends Element>(element: E, attributes: Attributes, children: C
   return element;
 }
 
-/** Make the children of `parent` equal to `wanted`, changing only what differs. Listeners stay on what is kept. */
+/** Makes the children of `parent` equal to `wanted`, changing only differences. Listeners stay on unchanged nodes. */
 export function morph(parent: Element, wanted: Child[]): void {
   const fresh = document.createDocumentFragment();
   fresh.append(...wanted.filter((child): child is Node | string => child !== null && child !== undefined && child !== false));

@@ -1,5 +1,5 @@
-// One graph on a canvas. The layout is made anew only when the graph or the width changes; arrows are kept as a picture,
-// so that a frame only paints boxes.
+// Draws a graph on a canvas. The layout is computed only when the graph or the width changes, and arrows are kept as an
+// image, so that a frame only paints boxes.
 import { count } from '../model/format';
 import { Boxes, Opened, PRUNED } from '../model/picture';
 import { Geometry, geometry, Marks } from '../model/geometry';
@@ -11,13 +11,13 @@ export interface GraphData {
   aggregated: boolean;
   boxes: Boxes;
   byWorker: boolean; // hue by worker instead of by state
-  worker: number; // the worker to point out, -1 none
+  worker: number; // the worker to highlight, -1 none
   selected: number; // -1 none
-  mark: number; // of the open box, that is selected; -1 none
-  open: number; // the box that shows its operands, -1 none
-  opened: Opened | null; // and they
-  opens: (box: number) => boolean; // whether a box has operands to show
-  marked: number[]; // what the selected box of the other graph stands for
+  mark: number; // the selected mark of the open box, -1 none
+  open: number; // the open box, -1 none
+  opened: Opened | null; // the marks of the open box
+  opens: (box: number) => boolean; // whether a box can be opened
+  marked: number[]; // boxes that correspond to the selected box of the other graph
 }
 
 interface Kept {
@@ -40,12 +40,12 @@ export interface Palette {
 
 const kept = new WeakMap<HTMLCanvasElement, Kept>();
 
-/** Where the boxes of `canvas` stand; undefined before the first drawing. */
+/** The geometry of `canvas`; undefined before the first drawing. */
 export function placeOf(canvas: HTMLCanvasElement): Geometry | undefined {
   return kept.get(canvas)?.place;
 }
 
-/** Colours of the theme that `el` stands in. */
+/** Colours of the theme around `el`. */
 export function palette(el: Element, theme: number): Palette {
   const style = getComputedStyle(el);
   const get = (name: string, fallback: string) => style.getPropertyValue(name).trim() || fallback;
@@ -84,7 +84,7 @@ export function drawGraph(canvas: HTMLCanvasElement, data: GraphData, colours: P
   }
   const pen = canvas.getContext('2d');
   if (!pen) {
-    return; // a page without canvas: the tables tell the same
+    return; // a page without canvas: the tables show the same data
   }
   if (!known.arrows || known.theme !== colours.theme) {
     known.arrows = drawArrows(canvas, data.layer, place, ratio, colours);
@@ -112,13 +112,13 @@ export function drawGraph(canvas: HTMLCanvasElement, data: GraphData, colours: P
   }
 }
 
-/** The operands of the open box. */
+/** Draws the marks of the open box. */
 function drawOpened(pen: CanvasRenderingContext2D, data: GraphData, opened: Opened, place: Marks, colours: Palette): void {
   opened.states.forEach((state, i) => {
     const [x, y] = [place.left + (i % place.columns) * place.pitch, place.top + Math.floor(i / place.columns) * place.pitch];
-    const who = opened.workers[i];
-    pen.globalAlpha = data.worker >= 0 && who - 1 !== data.worker ? 0.2 : data.byWorker ? BY_WORKER[state] ?? 1 : 1;
-    pen.fillStyle = data.byWorker && who ? colours.workers[(who - 1) % 8] : colours.states[state] || colours.states[0];
+    const worker = opened.workers[i]; // + 1
+    pen.globalAlpha = data.worker >= 0 && worker - 1 !== data.worker ? 0.2 : data.byWorker ? BY_WORKER[state] ?? 1 : 1;
+    pen.fillStyle = data.byWorker && worker ? colours.workers[(worker - 1) % 8] : colours.states[state] || colours.states[0];
     pen.fillRect(x, y, place.size, place.size);
     if (i === data.mark) {
       pen.globalAlpha = 1;
@@ -189,7 +189,7 @@ function hue(data: GraphData, colours: Palette, i: number): string {
 
 const BY_WORKER = [0.35, 0.6, 1, 1, 0.75, 1, 0.6, 0.35, 1];
 
-/** By worker, strength tells the state: waiting is faint, freed is fading. */
+/** Opacity of a box: with hues by worker, opacity shows the state. */
 function strength(data: GraphData, i: number): number {
   const state = data.boxes.states?.[i] ?? 0;
   const out = data.worker >= 0 && (data.boxes.workers?.[i] || 0) - 1 !== data.worker;

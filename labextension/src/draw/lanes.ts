@@ -1,20 +1,20 @@
-// What each worker did when: a lane per worker, above its baseline what it calculated and stored, below it how long its
-// operands waited for memory and for their inputs. SVG with one path per state and lane, in the pixels that there are.
+// Draws the time line of each worker: above the baseline calculating and storing, below it waiting for memory and reloading
+// inputs. SVG with a path per state and lane, in real pixels.
 import { count, fine, seconds } from '../model/format';
-import { Lane, Lanes, Series, WORKER_STATES, WorkerRow } from '../model/view';
+import { Lane, Lanes, Series, WorkerRow } from '../model/view';
 import { h, morph, s } from './dom';
 
 const LEFT = 82;
 const RIGHT = 14;
 const TOP = 4;
-const BUSY = 18; // pixels of what is calculated and stored
-const WAIT = 6; // pixels of what is waited for
+const BUSY = 18; // pixels of calculating and storing
+const WAIT = 6; // pixels of waiting and reloading
 const LANE = BUSY + WAIT + 10;
 const BOTTOM = 22;
-const WORDS = ['waits for memory', 'reads its inputs back', 'calculates', 'stores'];
-const LEAST = 0.7; // pixels that a piece has at least, so that it is seen
+const WORDS = ['waiting for memory', 'reloading inputs', 'calculating', 'storing']; // of WORKER_STATES
+const LEAST = 0.7; // least width of a piece in pixels, so that it is visible
 
-/** Draw the lanes; `el` keeps a line that tells of the piece under the pointer. */
+/** Draws the lanes; `el` keeps a line about the piece under the pointer. */
 export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerRow[], series: Series | null, elapsed: number): void {
   if (!lanes || !lanes.lanes.length) {
     morph(el, []);
@@ -41,10 +41,10 @@ export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerR
   );
   const told = el.querySelector('.jm-told')?.textContent || '';
   morph(el, [
-    h('h4', {}, 'What each worker did'),
+    h('h4', {}, 'Time line of each worker'),
     h('ul', { class: 'jm-legend' }, ...WORDS.map((word, state) => h('li', {}, h('i', { class: `jm-swatch jm-t${state}`, 'aria-hidden': 'true' }), word))),
     s('svg', { class: 'jm-chart jm-lanes', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': summary(lanes, workers) }, ...rows, ...ticks),
-    h('p', { class: 'jm-note jm-told' }, told || 'Point at a piece to read which operands it is.')
+    h('p', { class: 'jm-note jm-told' }, told || 'Point at a piece to see its operands. An operand is drawn when it has ended.')
   ]);
 }
 
@@ -60,7 +60,7 @@ function paths(lane: Lane, base: number, x: (t: number) => number): string[] {
     const took = lane.took[i] || [];
     const busy = (took[2] || 0) + (took[3] || 0);
     const span = Math.max(lane.end[i] - begin, 1e-9);
-    const scale = Math.min(1, span / Math.max(busy, 1e-12)); // of several pieces that were joined, what is left is idle
+    const scale = Math.min(1, span / Math.max(busy, 1e-12)); // the rest of a merged piece is idle
     const stores = begin + (took[2] || 0) * scale;
     if (took[2]) {
       add(2, begin, stores, base - BUSY, BUSY);
@@ -78,7 +78,7 @@ function paths(lane: Lane, base: number, x: (t: number) => number): string[] {
   return d;
 }
 
-/** What is under the pointer, in words; "" where nothing is. */
+/** Describes the piece under the pointer; "" if there is none. */
 export function pieceAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], series: Series | null, elapsed: number, px: number, py: number): string {
   const width = Math.max(220, el.clientWidth || 640);
   const end = Math.max(1e-6, Number(elapsed) || 0, ...lanes.lanes.map(lane => last(lane.end)), last(series?.t || []));
@@ -105,14 +105,14 @@ export function pieceAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], ser
   const label = lanes.labels[lane.label[found]] || '';
   const n = Number(lane.n[found]);
   const what = n === 1 ? label || 'one operand' : `${count(n)} operands${label ? ` ${label}` : ''}`;
-  const times = WORDS.map((_, state) => (lane.took[found][state] >= 1e-6 ? `${WORKER_STATES[state]} ${fine(lane.took[found][state])}` : '')).filter(Boolean);
+  const times = WORDS.map((word, state) => (lane.took[found][state] >= 1e-6 ? `${word} ${fine(lane.took[found][state])}` : '')).filter(Boolean);
   return `${name}, ${seconds(lane.begin[found])} to ${seconds(lane.end[found])}: ${what} (${times.join(', ')})`;
 }
 
 function summary(lanes: Lanes, workers: WorkerRow[]): string {
   return lanes.lanes
     .map(lane => {
-      const sums = WORKER_STATES.map((name, state) => [name, lane.took.reduce((sum, took) => sum + (Number(took[state]) || 0), 0)] as const);
+      const sums = WORDS.map((name, state) => [name, lane.took.reduce((sum, took) => sum + (Number(took[state]) || 0), 0)] as const);
       const parts = sums.filter(([, sum]) => sum >= 1e-4).map(([name, sum]) => `${name} ${fine(sum)}`);
       return `${workers[lane.worker]?.name ?? `worker-${Number(lane.worker)}`}: ${parts.join(', ') || 'nothing'}`;
     })

@@ -1,4 +1,4 @@
-// Memory and spill over time, as SVG in the pixels that there are.
+// Draws memory and spilled bytes over time, as SVG in real pixels.
 import { bytes, seconds } from '../model/format';
 import { Series } from '../model/view';
 import { h, morph, s } from './dom';
@@ -9,8 +9,8 @@ const TOP = 10;
 const BOTTOM = 24;
 const HEIGHT = 190;
 const CURVES = [
-  ['resident', 'taken by processes and chunks', 'jm-resident'],
-  ['used', 'granted to chunks and scratch', 'jm-used'],
+  ['resident', 'all processes and chunks', 'jm-resident'],
+  ['used', 'chunks and scratch', 'jm-used'],
   ['spilled', 'chunks on disk', 'jm-spilled']
 ] as const;
 
@@ -22,10 +22,10 @@ export function drawMemory(el: HTMLElement, series: Series | null, live: boolean
   const facts: [string, number][] = [
     ['peak of the cluster', series.peak],
     ['limit', series.limit],
-    [live ? 'granted now' : 'granted last', last(series.used)],
-    [live ? 'on disk now' : 'on disk last', last(series.spilled)],
-    ['spilled in all', series.spilled_total],
-    ['read back', series.reloaded_total]
+    [live ? 'chunks and scratch now' : 'chunks and scratch at the end', last(series.used)],
+    [live ? 'on disk now' : 'on disk at the end', last(series.spilled)],
+    ['spilled in total', series.spilled_total],
+    ['reloaded in total', series.reloaded_total]
   ];
   morph(el, [
     h(
@@ -73,7 +73,7 @@ function chart(series: Series, width: number): SVGElement {
 
 const last = (values: number[]) => (values.length ? Number(values[values.length - 1]) : 0);
 
-/** The next power of two, or one and a half of one: bytes then read well at the quarters. */
+/** The next power of two, or 1.5 times a power of two, so that quarters are round numbers of bytes. */
 function nice(value: number): number {
   const power = 2 ** Math.ceil(Math.log2(value));
   return value <= 0.75 * power ? 0.75 * power : power;

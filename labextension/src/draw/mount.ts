@@ -1,8 +1,8 @@
-// The view of a cell's jobs, the same under the cell, in the side bar and in a saved notebook. It draws what the host
-// gives and asks the host for what is clicked; what it shows changes only when the host's picture does.
+// Mounts the view of a cell's jobs: the same under the cell, in the side bar and in a saved notebook. The view draws the
+// host's picture and passes clicks to the host; it changes only when the host's picture changes.
 import { bytes, count, plural, seconds } from '../model/format';
-import { asBytes, Boxes, boxes, marks, partners, Side, story } from '../model/picture';
-import { opened, remember } from '../model/opened';
+import { asBytes, Boxes, boxes, marks, partners, Side, boxFacts } from '../model/picture';
+import { recall, remember } from '../model/remembered';
 import { done } from '../model/states';
 import { Picture, PlanPart, Snap } from '../model/view';
 import { drawBar, drawLegend } from './bar';
@@ -11,25 +11,25 @@ import { drawGraph, palette } from './graph';
 import { drawInspector } from './inspector';
 import { drawLanes, pieceAt } from './lanes';
 import { drawMemory } from './memory';
-import { drawPlan, foretold } from './plan';
+import { drawPlan, predictionText } from './plan';
 import { drawOperands, drawWorkers } from './tables';
-import { Spot, walk } from './walk';
+import { Spot, navigate } from './navigation';
 
-/** What the view stands in. */
+/** The surroundings of the view: a widget, the side bar or a saved output. */
 export interface Host {
   get<K extends keyof Picture>(name: K): Picture[K] | null | undefined;
-  /** Call `changed` after the picture has changed; returns what undoes it. */
+  /** Calls `changed` after each change of the picture; returns a function that stops that. */
   watch(changed: () => void): () => void;
-  cancel?: (job: string) => void; // no Cancel without
-  background?: () => void; // no "To background" without
-  drawn?: (hidden: boolean) => void; // a frame has been drawn
+  cancel?: (job: string) => void; // absent: no Cancel button
+  background?: () => void; // absent: no "To background" button
+  drawn?: (hidden: boolean) => void; // called after a frame is drawn
 }
 
 const TABS = [
   ['graph', 'Graph', ''],
   ['workers', 'Workers', ''],
   ['operands', 'Operands', ''],
-  ['memory', 'Memory', ' & spill'], // the second word only where there is room
+  ['memory', 'Memory', ' & spill'], // the second word only if there is room
   ['plan', 'Plan', '']
 ] as const;
 type Tab = (typeof TABS)[number][0];
@@ -37,12 +37,12 @@ const SIDES: Side[] = ['before', 'after'];
 const ASK_AGAIN = 3000; // ms after which Cancel may be clicked again
 let mounted = 0;
 
-/** Draw the view into `el`; returns what removes it. */
+/** Draws the view into `el`; returns a function that removes it. */
 export function mount(el: HTMLElement, host: Host): () => void {
   const id = `jm${++mounted}`;
   const state = h('span', { class: 'jm-state', role: 'status' });
   const times = h('span', { class: 'jm-time' });
-  const background = h('button', { type: 'button', class: 'jm-button', title: 'Give the prompt back and go on computing' }, 'To background') as HTMLButtonElement;
+  const background = h('button', { type: 'button', class: 'jm-button', title: 'End the cell now; the job goes on in the background' }, 'To background') as HTMLButtonElement;
   const cancel = h('button', { type: 'button', class: 'jm-button jm-cancel', title: 'Cancel this job; the kernel stays usable' }, 'Cancel') as HTMLButtonElement;
   const error = h('pre', { class: 'jm-error', tabindex: 0, 'aria-label': 'error' });
   const why = h('p', { class: 'jm-why', role: 'status', hidden: true });
@@ -80,14 +80,14 @@ export function mount(el: HTMLElement, host: Host): () => void {
   el.append(root);
 
   const keyOf = (snap: Snap | null | undefined) => (snap?.job ? `${snap.job} ${snap.name}` : '');
-  let key = keyOf(host.get('snap')); // of the job that is shown
-  const before = key ? opened(key) : undefined; // in the view whose place this one takes
+  let key = keyOf(host.get('snap')); // key of the shown job
+  const before = key ? recall(key) : undefined; // choices in the view that this view replaces
   let tab = (before?.tab ?? 'graph') as Tab;
   let byWorker = before?.byWorker ?? false;
   let worker = before?.worker ?? -1;
   let selection: (Spot & { side: Side }) | null = null;
-  let opening = before?.box ?? null; // the box that shows its operands
-  let drawn: string | undefined; // job and stage whose graph is drawn
+  let opening = before?.box ?? null; // the open box
+  let drawn: string | undefined; // job and stage of the drawn graph
   let theme = 0;
   let colours = palette(root, theme);
   let styled = root.isConnected; // anywidget draws into an element that is not in the page yet, where no colour is known
@@ -129,7 +129,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       return;
     }
     if (state.textContent !== snap.state) {
-      state.textContent = snap.state; // a live region: written only when it says something new
+      state.textContent = snap.state; // a live region: written only when the text changes
     }
     root.dataset.state = snap.state;
     const finished = done(snap.counts);
@@ -137,7 +137,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       snap.n ? `${count(finished)} of ${plural(snap.n, 'operand')}` : '',
       seconds(snap.elapsed),
       snap.eta !== null && snap.live ? `about ${seconds(snap.eta)} left` : '',
-      foretold(plan)
+      predictionText(plan)
     ]
       .filter(Boolean)
       .join(' · ');
@@ -168,7 +168,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
 
   function drawTab(now: Picture): void {
     if (!now.graph && now.snap?.live && drawn && (tab === 'graph' || tab === 'operands')) {
-      return; // the next job of the cell is being prepared: the last one's graph stays until then, so that nothing jumps
+      return; // the next job of the cell is being prepared: the last graph stays until then, so that the page does not jump
     }
     if (tab === 'workers') {
       drawWorkers(table, now.workers || [], now.series?.limit || 0);
@@ -190,7 +190,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     if (key !== drawn) {
       opening = drawn === undefined ? opening : null;
       drawn = key;
-      selection = null; // its number means another box now
+      selection = null; // the number means another box now
     }
     const opened = graph && opening ? marks(now, opening.side as Side, opening.at) : null;
     hues.hidden = !graph || (graph.aggregated && !opened) || !now.workers?.length;
@@ -208,16 +208,16 @@ export function mount(el: HTMLElement, host: Host): () => void {
     const fused = graph.n_before - graph.n_pruned - graph.n_after;
     const words: Record<Side, string> = {
       before: graph.aggregated
-        ? `${unfused}: ${plural(graph.n_before, 'operand')} in ${plural(graph.before.n, 'stage')}`
+        ? `${unfused}: ${plural(graph.n_before, 'operand')} in ${plural(graph.before.n, 'layer')}`
         : `${unfused}: ${plural(graph.n_before, 'operand')}, ${plural(graph.before.src.length, 'edge')}`,
       after:
-        (graph.aggregated ? `${afterwards}: ${plural(graph.n_after, 'operand')} in ${plural(graph.after.n, 'kind')}` : `${afterwards}: ${plural(graph.n_after, 'operand')}, ${plural(graph.after.src.length, 'edge')}`) +
+        (graph.aggregated ? `${afterwards}: ${plural(graph.n_after, 'operand')} in ${plural(graph.after.n, 'group')}` : `${afterwards}: ${plural(graph.n_after, 'operand')}, ${plural(graph.after.src.length, 'edge')}`) +
         (fused > 0 ? ` (${count(fused)} fused away` : ' (none fused away') +
         (graph.n_pruned ? `, ${count(graph.n_pruned)} not needed)` : ')')
     };
     SIDES.forEach((side, i) => {
       captions[i].textContent = words[side];
-      canvases[i].setAttribute('aria-label', `${words[side]}. Arrow keys walk from box to box${graph.aggregated ? ', Enter opens one to its operands and Escape closes it' : ''}; the Operands tab has the same as a table.`);
+      canvases[i].setAttribute('aria-label', `${words[side]}. Arrow keys select boxes${graph.aggregated ? ', Enter opens a box to its operands and Escape closes it' : ''}; the Operands tab shows the same as a table.`);
       const at = selection?.side === side ? selection.at : -1;
       const marked = selection && selection.side !== side ? partners(graph, selection.side, selection.at) : [];
       const mine = opening?.side === side ? opening.at : -1;
@@ -228,7 +228,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
         colours
       );
     });
-    drawInspector(inspector, selection && story(now, selection.side, selection.at, bytes, selection.mark), graph.aggregated && asBytes(now.operand_marks).length > 0);
+    drawInspector(inspector, selection && boxFacts(now, selection.side, selection.at, bytes, selection.mark), graph.aggregated && asBytes(now.operand_marks).length > 0);
   }
 
   function drawHues(now: Picture, opened: boolean): void {
@@ -237,7 +237,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       h('button', { type: 'button', class: 'jm-toggle', 'data-hue': 'state', 'aria-pressed': String(!byWorker) }, 'by state'),
       h('button', { type: 'button', class: 'jm-toggle', 'data-hue': 'worker', 'aria-pressed': String(byWorker), disabled: !many }, 'by worker'),
       ...now.workers.slice(0, 32).map((row, i) =>
-        h('button', { type: 'button', class: 'jm-toggle jm-who', 'data-worker': i, 'aria-pressed': String(worker === i), title: `Point out the operands of ${row.name}` }, h('i', { class: `jm-dot jm-w${i % 8}`, 'aria-hidden': 'true' }), row.name)
+        h('button', { type: 'button', class: 'jm-toggle jm-who', 'data-worker': i, 'aria-pressed': String(worker === i), title: `Highlight the operands of ${row.name}` }, h('i', { class: `jm-dot jm-w${i % 8}`, 'aria-hidden': 'true' }), row.name)
       )
     ]);
   }
@@ -283,7 +283,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     draw();
   });
   SIDES.forEach((side, i) => {
-    walk(canvases[i], {
+    navigate(canvases[i], {
       spot: () => (selection?.side === side ? selection : null),
       select: spot => {
         selection = spot && { side, ...spot };
@@ -300,7 +300,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       opens: at => marks(picture(), side, at) !== null,
       name: spot => {
         const layer = host.get('graph')?.[side];
-        return (spot.mark < 0 ? layer?.labels[layer.label[spot.at]] : story(picture(), side, spot.at, bytes, spot.mark)?.title) ?? '';
+        return (spot.mark < 0 ? layer?.labels[layer.label[spot.at]] : boxFacts(picture(), side, spot.at, bytes, spot.mark)?.title) ?? '';
       }
     });
   });

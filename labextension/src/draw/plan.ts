@@ -1,11 +1,11 @@
-// What the run was predicted to cost, beside what it took; what else was tried; what would gain the next time.
+// Draws the Plan tab: predicted beside measured costs, the plans tried, and advice for the next run.
 import { bytes, count, fine, share } from '../model/format';
 import { RunCosts, PlanPart, TriedPlan } from '../model/view';
 import { Child, h, morph } from './dom';
 
 export function drawPlan(el: HTMLElement, plan: PlanPart | null): void {
   if (!plan) {
-    morph(el, [h('p', { class: 'jm-note' }, 'No plan has been told yet.')]);
+    morph(el, [h('p', { class: 'jm-note' }, 'There is no plan yet.')]);
     return;
   }
   const { predicted, measured } = plan;
@@ -18,8 +18,8 @@ export function drawPlan(el: HTMLElement, plan: PlanPart | null): void {
   ]);
 }
 
-/** What the header says of the prediction; nothing where there is none. */
-export function foretold(plan: PlanPart | null): string {
+/** The header's text about the prediction; "" without a prediction. */
+export function predictionText(plan: PlanPart | null): string {
   const parts = [];
   if (plan && plan.stage > 1) {
     parts.push(`stage ${count(plan.stage)}`);
@@ -31,14 +31,14 @@ export function foretold(plan: PlanPart | null): string {
 }
 
 function sentences(plan: PlanPart): string {
-  const told = [
-    plan.predicted ? '' : 'Nothing was predicted: where planning takes longer than it can gain, operands run in the plain order.',
+  const texts = [
+    plan.predicted ? '' : 'There is no prediction: planning would take longer than it can gain, so operands run in the order of the graph.',
     plan.stage > 1 && plan.predicted ? `The prediction adds up ${count(plan.stage)} stages, each planned when it began.` : '',
     plan.lower_bound > 0 ? `No plan takes less than ${fine(plan.lower_bound)}.` : '',
     plan.chosen ? `Chosen: ${plan.chosen}${plan.tried.length > 1 ? `, of ${count(plan.tried.length)} tried` : ''}.` : '',
     plan.replans ? `Planned anew ${plan.replans > 1 ? `${count(plan.replans)} times` : 'once'} while it ran${plan.why ? `: ${plan.why}` : ''}.` : ''
   ];
-  return told.filter(Boolean).join(' ') || 'How it was planned is not known.';
+  return texts.filter(Boolean).join(' ') || 'There is no plan.';
 }
 
 function compared(predicted: RunCosts | null, measured: RunCosts | null): HTMLElement {
@@ -55,7 +55,7 @@ function compared(predicted: RunCosts | null, measured: RunCosts | null): HTMLEl
   );
 }
 
-/** How far a measurement lies from the nearest end of what was predicted. */
+/** The difference of a measurement from the nearest end of the predicted interval. */
 function off([low, high]: number[], measured: number | undefined): string {
   if (measured === undefined || !high) {
     return '–';
@@ -63,7 +63,7 @@ function off([low, high]: number[], measured: number | undefined): string {
   return measured < low ? share(measured, low) : measured > high ? share(measured, high) : low < high ? 'within' : '±0 %';
 }
 
-/** A line break may stand between the two, not within one. */
+/** An interval of bytes; the line may break between the two numbers, not within a number. */
 function between([low, high]: number[]): Child {
   return bytes(low) !== bytes(high) ? h('div', {}, h('span', {}, bytes(low)), ' to ', h('span', {}, bytes(high))) : bytes(high);
 }

@@ -1,21 +1,21 @@
-// The tables: workers and operands. They are also what a reader has who cannot see the canvas.
+// Draws the tables of workers and operands, which also serve readers who cannot see the canvas.
 import { bytes, count, plural } from '../model/format';
 import { LETTERS } from '../model/states';
 import { DrawnGraph, STATE_NAMES, WorkerRow } from '../model/view';
 import { smallBar } from './bar';
 import { Child, h, morph } from './dom';
 
-const WORDS = ['worker', 'state', 'operand', 'line', 'progress']; // columns of words stand left
-const ASIDE = ['pid', 'first assigned']; // columns that go where there is little room
-const SPARE = ['running', 'chunks']; // and the next ones: a worker that runs something is busy, memory holds chunks
-const EACH = 'each state'; // columns that the bar of progress stands for where there is little room
+const WORDS = ['worker', 'state', 'operand', 'line', 'progress']; // columns of words are left-aligned
+const ASIDE = ['pid', 'assigned']; // the first columns to go where there is little room
+const SPARE = ['running', 'chunks made']; // the next columns to go: state and memory say nearly the same
+const EACH = 'each state'; // columns that the bar of progress replaces where there is little room
 const look = (name: string) =>
   WORDS.includes(name) ? 'jm-word' : ASIDE.includes(name) ? 'jm-aside' : SPARE.includes(name) ? 'jm-spare' : name === EACH ? 'jm-each' : null;
 const head = (...names: Child[]) =>
   h('thead', {}, h('tr', {}, ...names.map(name => h('th', { scope: 'col', class: look(typeof name === 'string' ? name : EACH) }, name))));
 const number = (value: number, column = '') => h('td', { class: [value ? '' : 'jm-0', look(column)].filter(Boolean).join(' ') || null }, count(value));
 
-/** Bytes with a bar: how much of `most` they are. */
+/** A bar that shows `value` bytes as a share of `most`. */
 function meter(value: number, most: number, label: string): HTMLElement {
   const share = most > 0 ? Math.min(1, value / most) : 0;
   return h(
@@ -33,10 +33,10 @@ function meter(value: number, most: number, label: string): HTMLElement {
   );
 }
 
-/** Workers: what was first assigned to each, what it runs, what it holds. */
+/** Draws the workers: operands assigned, running and done, bytes of chunks and memory. */
 export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number): void {
   if (!workers.length) {
-    morph(el, [h('p', { class: 'jm-note' }, 'No worker has been named yet.')]);
+    morph(el, [h('p', { class: 'jm-note' }, 'No worker is known yet.')]);
     return;
   }
   const most = limit || Math.max(1, ...workers.map(worker => worker.memory));
@@ -47,25 +47,25 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number
       h('th', { scope: 'row' }, h('i', { class: `jm-dot jm-w${i % 8}`, 'aria-hidden': 'true' }), worker.name),
       h('td', { class: 'jm-word' }, worker.replaced ? `${worker.state}, replaced ${worker.replaced > 1 ? `${count(worker.replaced)} times` : 'once'}` : worker.state),
       h('td', { class: look('pid') }, worker.pid ? String(Number(worker.pid)) : '–'),
-      number(worker.assigned, 'first assigned'),
+      number(worker.assigned, 'assigned'),
       number(worker.running, 'running'),
       number(worker.done),
-      h('td', { class: look('chunks') }, bytes(worker.stored)),
+      h('td', { class: look('chunks made') }, bytes(worker.stored)),
       h('td', { class: 'jm-cell' }, h('span', {}, bytes(worker.memory)), meter(worker.memory, most, `memory of ${worker.name}`))
     )
   );
   morph(el, [
-    limit ? h('p', { class: 'jm-note' }, `Memory is shown as a share of the cluster's ${bytes(limit)}.`) : null,
+    h('p', { class: 'jm-note' }, `Assigned: operands assigned before the run. Chunks lie in shared memory or on disk, memory is the process's own${limit ? `, shown as a share of the cluster's ${bytes(limit)}` : ''}.`),
     h(
       'table',
       { class: 'jm-t', 'aria-label': 'workers' },
-      head('worker', 'state', 'pid', 'first assigned', 'running', 'done', 'chunks', 'memory'),
+      head('worker', 'state', 'pid', 'assigned', 'running', 'done', 'chunks made', 'memory'),
       h('tbody', {}, ...rows)
     )
   ]);
 }
 
-/** Operands before fusion by the line of the cell that made them. */
+/** Draws the operands before fusion, by the line of the cell that made them. */
 export function drawOperands(el: HTMLElement, graph: DrawnGraph | null, counts: number[][]): void {
   if (!graph) {
     morph(el, [h('p', { class: 'jm-note' }, 'The graph is being built.')]);
@@ -85,7 +85,7 @@ export function drawOperands(el: HTMLElement, graph: DrawnGraph | null, counts: 
   const states = STATE_NAMES.map((name, state) =>
     h('abbr', { class: `jm-chip jm-s${state}`, title: name, 'aria-label': name }, LETTERS[state])
   );
-  const note = `${plural(graph.n_before, 'operand')} before fusion, by the line that made them; one that was fused moves with the others.`;
+  const note = `${plural(graph.n_before, 'operand')} before fusion, by the line that made them; fused operands change state together.`;
   morph(el, [
     h('p', { class: 'jm-note' }, note),
     h('table', { class: 'jm-t', 'aria-label': 'operands by line' }, head('operand', 'line', 'count', 'progress', ...states), h('tbody', {}, ...rows))

@@ -1,4 +1,4 @@
-// The Jupyter server part's REST and stream. The browser never sees the address or token of a cluster.
+// Client of the Jupyter server extension: REST and stream. The browser never sees the address or token of a cluster.
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
@@ -18,7 +18,7 @@ export interface ClusterRow {
   error?: string;
 }
 
-/** What the stream sends: the jobs of the cluster and a part of the picture of one of them. */
+/** A message of the stream: the jobs of the cluster, and changed traits of the shown job's picture. */
 export interface StreamFrame {
   jobs?: JobRow[];
   job?: string;
@@ -50,7 +50,7 @@ export interface Stream {
   close(): void;
 }
 
-/** Frames of `cluster`; opens again by itself after a loss. */
+/** Streams frames of `cluster`; connects again after a loss. */
 export function stream(settings: ServerConnection.ISettings, cluster: string, onFrame: (frame: StreamFrame) => void): Stream {
   let socket: WebSocket | null = null;
   let wait = RETRY.first;

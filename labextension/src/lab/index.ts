@@ -1,4 +1,4 @@
-// The JupyterLab plugin: a side bar on the right.
+// The JupyterLab plugin: adds the side bar on the right.
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { Sidebar } from './sidebar';

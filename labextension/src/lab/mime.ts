@@ -1,4 +1,4 @@
-// A saved job opens as the full view: no kernel, no trust needed, since all texts of the picture are written as text.
+// Shows a saved job as the full view. Needs no kernel and no trust, since all texts of the picture are written as text.
 import { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { Widget } from '@lumino/widgets';
 import { mount } from '../draw/mount';

@@ -1,4 +1,4 @@
-// The side bar: clusters of this user's kernels, their jobs, and the view of one job.
+// The side bar: this user's clusters, their jobs, and the view of a selected job.
 import { ServerConnection } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 import { h, morph } from '../draw/dom';

@@ -1,4 +1,4 @@
-// Numbers as people read them. Whatever comes in is made a number first, so the text holds nothing else.
+// Formats numbers for people. Every value is converted to a number first, so that no other text can get in.
 
 /** Bytes: 1536 is "1.5 KiB". */
 export function bytes(value: number): string {
@@ -43,7 +43,7 @@ export function fine(value: number): string {
   return time < 0.1 ? `${(1e3 * time).toFixed(time < 0.01 ? 1 : 0)} ms` : `${time.toFixed(2)} s`;
 }
 
-/** By how much `value` differs from `from`: "+12 %", "×40" from tenfold on, "over ×1000". */
+/** The difference of `value` from `from`: "+12 %", "×40" from tenfold on, "over ×1000". */
 export function share(value: number, from: number): string {
   const times = Number(value) / Number(from);
   if (times >= 10) {

@@ -1,4 +1,4 @@
-// Boxes of a laid out graph in pixels. Few boxes are drawn with their names, in rows from top to bottom; many are drawn
+// Places the boxes of a graph in pixels. Few boxes are drawn with names, in rows from top to bottom; many boxes are drawn
 // as small marks, in columns from left to right, where a long layer takes several columns.
 import { layered } from './layout';
 import { BoxGraph } from './view';
@@ -15,7 +15,7 @@ export interface Geometry {
   opened: Marks | null;
 }
 
-/** A box that is open: its operands as marks, line by line. */
+/** An open box: its operands as marks, line by line. */
 export interface Marks {
   box: number;
   n: number;
@@ -31,7 +31,7 @@ const ROW = { height: 30, gap: 16, most: 240, least: 100, between: 10, margin: 8
 const OPEN = { pitch: 11, size: 9, above: 22, below: 12, beside: 7 }; // pixels around and between the marks of an open box
 const MARK = { rows: 48, margin: 10, least: 72, most: 288, pitch: 9 };
 
-/** Where boxes stand in `width` pixels; `open` is a box of an aggregated graph that shows `marks` marks. */
+/** Places boxes in `width` pixels; `open` is a box of an aggregated graph that shows `marks` marks. */
 export function geometry(graph: BoxGraph, width: number, aggregated: boolean, open = -1, marks = 0): Geometry {
   const named = aggregated || graph.n <= NAMED_MAX;
   const { order } = layered(graph);
@@ -81,7 +81,7 @@ export function geometry(graph: BoxGraph, width: number, aggregated: boolean, op
   return { named, width, height, x, y, w, h, order: lines, opened };
 }
 
-/** Rows of marks: halved until they fit, so that a layer of half the size fills as many rows in half the columns. */
+/** Number of rows of marks: halved until it fits, so that a layer of half the size takes half the columns. */
 function rows(order: number[][]): number {
   let most = Math.max(1, ...order.map(boxes => boxes.length));
   while (most > MARK.rows) {
@@ -90,7 +90,7 @@ function rows(order: number[][]): number {
   return most;
 }
 
-/** Layers in lines of at most `most` boxes. Neighbours go to different lines, so that they stay beside each other. */
+/** Breaks layers into lines of at most `most` boxes. Neighbours go to different lines and so stay beside each other. */
 function wrap(order: number[][], most: number): number[][] {
   return order.flatMap(boxes => {
     const lines = Math.ceil(boxes.length / most);

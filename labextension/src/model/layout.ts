@@ -1,5 +1,5 @@
-// Where the boxes of a graph stand: longest-path layers, then barycentre sweeps; O(sweeps * (boxes + arrows)).
-// Source: Sugiyama's method. Graphs of stages may hold cycles; an arrow that would close one is ignored.
+// Lays out a graph: longest-path layers, then barycentre sweeps; O(sweeps * (boxes + arrows)).
+// Source: Sugiyama, Tagawa and Toda (1981). Aggregated graphs may hold cycles; an arrow that would close a cycle is ignored.
 import { BoxGraph } from './view';
 
 export interface Layers {
@@ -40,7 +40,7 @@ export function layered(graph: Pick<BoxGraph, 'n' | 'src' | 'dst'>): Layers {
       while (placed[next]) {
         next++;
       }
-      take(next); // all that is left lies behind a cycle: enter it at its first box
+      take(next); // all boxes left lie behind a cycle: enter it at its first box
     }
     for (const user of users[queue[k]]) {
       if (!placed[user]) {

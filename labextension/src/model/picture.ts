@@ -1,11 +1,11 @@
-// What follows from a picture: states of boxes, the story of one operand.
-import { count } from './format';
+// Derives states of boxes and the facts about an operand from a picture.
+import { count, plural } from './format';
 import { N_STATES } from './states';
 import { DrawnGraph, BoxGraph, Picture, StageRow, STATE_NAMES } from './view';
 
-/** Colours of a layer's boxes: a state each, or counts by state each. */
+/** The boxes of a graph: a state per box, or counts by state per box. */
 export interface Boxes {
-  states: Uint8Array | null; // per box; 255 for an operand that nobody needs
+  states: Uint8Array | null; // per box; 255 for an operand that no result needs
   counts: Uint32Array | null; // N_STATES per box
   workers: Uint8Array | null; // worker + 1 per box, 0 none
 }
@@ -14,7 +14,7 @@ export type Side = 'before' | 'after';
 export const PRUNED = 255;
 const NONE: Boxes = { states: null, counts: null, workers: null };
 
-/** States of the boxes of both graphs; where the bytes do not fit the graph (a frame between), there are none. */
+/** States of the boxes of both graphs; none if the bytes do not fit the graph (the next frame brings them). */
 export function boxes(picture: Picture): Record<Side, Boxes> {
   const graph = picture.graph;
   const raw = asBytes(picture.operand_states);
@@ -45,14 +45,14 @@ export function boxes(picture: Picture): Record<Side, Boxes> {
   };
 }
 
-/** What the marks of an open box show, and which operands of the box each stands for. */
+/** States and workers of the marks of an open box. */
 export interface Opened {
   states: Uint8Array;
   workers: Uint8Array; // worker + 1, 0 none
   n: number; // operands in the box
 }
 
-/** The marks of a box of an aggregated graph; null where it has one operand or none, or where they belong to another graph. */
+/** The marks of a box of an aggregated graph; null if the box has less than two operands, or another graph is drawn. */
 export function marks(picture: Picture, side: Side, box: number): Opened | null {
   const graph = picture.graph;
   const counts = graph?.marks || [];
@@ -74,15 +74,15 @@ function behind(opened: Opened, mark: number): string {
   return `${last > first ? `operands ${count(first)} to ${count(last)}` : `operand ${count(first)}`} of ${count(opened.n)}`;
 }
 
-/** What the inspector tells about one box. */
-export interface Story {
+/** The inspector's data about a box. */
+export interface BoxFacts {
   title: string;
   facts: [string, string][];
-  lines: StageRow[]; // the lines of the cell that it came from
+  lines: StageRow[]; // the lines of the cell that made the operands
 }
 
-/** Tell about box `at` of one side, or about a mark of it; null when there is none. */
-export function story(picture: Picture, side: Side, at: number, format: (bytes: number) => string, mark = -1): Story | null {
+/** Facts about box `at` of a side, or about a mark in it; null if there is none. */
+export function boxFacts(picture: Picture, side: Side, at: number, format: (bytes: number) => string, mark = -1): BoxFacts | null {
   const graph = picture.graph;
   if (!graph || at < 0 || at >= graph[side].n) {
     return null;
@@ -92,11 +92,11 @@ export function story(picture: Picture, side: Side, at: number, format: (bytes: 
   if (opened && mark < opened.states.length) {
     const many = opened.n > opened.states.length;
     const row = picture.workers?.[opened.workers[mark] - 1];
-    const told: [string, string][] = [
-      [many ? 'one of them is' : 'state', STATE_NAMES[opened.states[mark]] || '?'],
+    const facts: [string, string][] = [
+      [many ? 'most notable state' : 'state', STATE_NAMES[opened.states[mark]] || '?'],
       ['worker', row ? row.name : 'none yet']
     ];
-    return { title: `${layer.labels[layer.label[at]] || 'operand'}: ${behind(opened, mark)}`, facts: told, lines: sources(graph, side, at) };
+    return { title: `${layer.labels[layer.label[at]] || 'operand'}: ${behind(opened, mark)}`, facts, lines: sources(graph, side, at) };
   }
   const mine = boxes(picture)[side];
   const facts: [string, string][] = [];
@@ -112,48 +112,48 @@ export function story(picture: Picture, side: Side, at: number, format: (bytes: 
     const first = side === 'after' && graph.assigned[at] >= 0 ? graph.assigned[at] : -1;
     facts.push(['worker', row ? row.name : 'none yet']);
     if (first >= 0 && first !== mine.workers[at] - 1) {
-      facts.push(['first assigned to', picture.workers[first]?.name ?? String(first)]);
+      facts.push(['initially assigned to', picture.workers[first]?.name ?? String(first)]);
     }
   }
   if (side === 'after' && graph.nbytes.length === layer.n) {
     facts.push(['output', format(graph.nbytes[at])]);
   }
   if (!graph.aggregated) {
-    facts.push(...standing(layer, at));
+    facts.push(...ranking(layer, at));
     const reads = sourcesOf(layer, at);
     const sized = side === 'after' && graph.nbytes.length === layer.n;
     const name = (box: number) => `${layer.labels[layer.label[box]] || 'operand'} #${box}${sized ? ` (${format(graph.nbytes[box])})` : ''}`;
-    facts.push(['fetches', reads.length ? [...reads.slice(0, FETCHES).map(name), reads.length > FETCHES ? `and ${reads.length - FETCHES} more` : ''].filter(Boolean).join(', ') : 'nothing']);
+    facts.push(['inputs', reads.length ? [...reads.slice(0, NAMED_INPUTS).map(name), reads.length > NAMED_INPUTS ? `and ${reads.length - NAMED_INPUTS} more` : ''].filter(Boolean).join(', ') : 'none']);
   }
-  if (side === 'after') {
-    facts.push([graph.aggregated ? 'operands' : 'operands fused', count(layer.size[at])]);
-  } else if (!graph.aggregated && graph.group[at] >= 0) {
+  if (side === 'after' && (graph.aggregated || layer.size[at] > 1)) {
+    facts.push([graph.aggregated ? 'operands' : 'fused from', graph.aggregated ? count(layer.size[at]) : plural(layer.size[at], 'operand')]);
+  } else if (side === 'before' && !graph.aggregated && graph.group[at] >= 0) {
     const into = graph.after;
-    facts.push(['runs in', into.labels[into.label[graph.group[at]]]]);
+    facts.push(['fused into', into.labels[into.label[graph.group[at]]]]);
   }
   return { title: layer.labels[layer.label[at]] || 'operand', facts, lines: sources(graph, side, at) };
 }
 
-const FETCHES = 6; // inputs that are named
+const NAMED_INPUTS = 6; // inputs listed by name
 
-/** Boxes that box `at` reads: with it, its executable graph. */
+/** Boxes that box `at` reads. */
 export function sourcesOf(layer: BoxGraph, at: number): number[] {
   return [...new Set(layer.src.filter((_, i) => layer.dst[i] === at))];
 }
 
-/** What the first Mars looked at: how deep a box lies, how many read it, and it with all that follows, each counted once per path. */
-export function standing(layer: BoxGraph, at: number): [string, string][] {
+/** The facts by which Mars ranked operands: depth, number of readers, and number of descendants, counted once per path. */
+export function ranking(layer: BoxGraph, at: number): [string, string][] {
   const readers = [...new Set(layer.dst.filter((_, i) => layer.src[i] === at))].length;
   const depth = walk(layer.dst, layer.src, at, (below: number[]) => (below.length ? 1 + Math.max(...below) : 0));
   const follows = walk(layer.src, layer.dst, at, (above: number[]) => 1 + above.reduce((sum, one) => sum + one, 0));
   return [
     ['depth', String(depth)],
     ['read by', String(readers)],
-    ['hangs on it', follows > 1e9 ? follows.toExponential(1) : String(follows)]
+    ['descendants and itself', follows > 1e9 ? follows.toExponential(1) : String(follows)]
   ];
 }
 
-/** A number of a box made of those of the boxes that `to` leads to; each is made once, without recursion. */
+/** Computes a number of a box from the numbers of the boxes that `to` leads to, each once, without recursion. */
 function walk(from: number[], to: number[], start: number, make: (others: number[]) => number): number {
   const next = new Map<number, number[]>();
   from.forEach((box, i) => {
@@ -168,7 +168,7 @@ function walk(from: number[], to: number[], start: number, make: (others: number
   while (stack.length) {
     const box = stack[stack.length - 1];
     const others = (next.get(box) || []).filter(one => one !== box);
-    const missing = others.filter(one => !made.has(one) && !open.has(one)); // a graph that a page was sent may hold a cycle
+    const missing = others.filter(one => !made.has(one) && !open.has(one)); // graphs of layers may hold a cycle
     open.add(box);
     if (missing.length) {
       stack.push(...missing);
@@ -180,7 +180,7 @@ function walk(from: number[], to: number[], start: number, make: (others: number
   return made.get(start) ?? 0;
 }
 
-/** Boxes of the other side that box `at` stands for. */
+/** Boxes of the other side that box `at` corresponds to. */
 export function partners(graph: DrawnGraph, side: Side, at: number): number[] {
   if (graph.aggregated || at < 0) {
     return [];
@@ -197,12 +197,12 @@ function sources(graph: DrawnGraph, side: Side, at: number): StageRow[] {
   return rows.map(row => graph.stages[row]).filter(Boolean);
 }
 
-/** The bytes of a trait, however it arrived. */
+/** The bytes of a trait; empty if there are none. */
 export function asBytes(value: DataView | null | undefined): Uint8Array {
   return value && value.byteLength ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array();
 }
 
-/** A picture, or a part of one, that came as JSON: its bytes are base64 text. */
+/** Decodes a picture, or a part of a picture, from JSON, where bytes are base64 text. */
 export function fromJson(json: Record<string, unknown>): Partial<Picture> {
   const picture: Record<string, unknown> = { ...json };
   for (const name of ['operand_states', 'operand_workers', 'operand_marks']) {

@@ -1,16 +1,16 @@
-// The states of an operand as the view names them. Colours are Okabe and Ito's, in style/index.css as --jm-s0 to --jm-s8;
-// each state also has a letter, so that no one needs the colour.
+// The states of an operand in the view. Colours are Okabe and Ito's, in style/index.css as --jm-s0 to --jm-s8; each state
+// also has a letter, so that nobody needs the colour.
 import { STATE_NAMES } from './view';
 
 export const N_STATES = STATE_NAMES.length;
 export const LETTERS = ['U', 'R', '▶', 'F', '–', 'S', 'c', 'C', '!'];
 
-/** Order in a bar: done first, then what runs, then what waits, then what failed. */
+/** Order in a bar: done, running, waiting, failed. */
 export const BAR_ORDER = [4, 3, 5, 2, 6, 1, 0, 7, 8];
 
 const DONE = [3, 4, 5];
 
-/** Operands that are done. */
+/** Number of operands that are done. */
 export function done(counts: number[]): number {
   return DONE.reduce((sum, state) => sum + (counts[state] || 0), 0);
 }

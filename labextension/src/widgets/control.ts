@@ -1,5 +1,5 @@
-// A request of our own on the kernel's control channel: it is answered while the kernel is busy. Where the front end
-// has no such channel (VS Code, classic), there is only the comm.
+// Sends a request of our own on the kernel's control channel, which answers while the kernel is busy. In front ends
+// without that channel (VS Code, classic Notebook) there is only the comm.
 
 interface Kernel {
   clientId?: string;
@@ -7,7 +7,7 @@ interface Kernel {
   sendControlMessage?: (message: unknown, reply: boolean, disposable: boolean) => { done: Promise<unknown> };
 }
 
-/** Ask the kernel by `jmars_request`; false when there is no control channel. */
+/** Sends `jmars_request` to the kernel; false without a control channel. */
 export function ask(kernel: unknown, content: Record<string, unknown>): boolean {
   const it = kernel as Kernel | null | undefined;
   if (!it || typeof it.sendControlMessage !== 'function') {

@@ -1,9 +1,9 @@
-// The anywidget entry: the view on a widget's traits. Cancel goes by the comm and by the control channel at once.
+// The anywidget entry: shows a widget's traits in the view. Cancel is sent by the comm and by the control channel.
 import { Host, mount } from '../draw/mount';
 import { Picture } from '../model/view';
 import { ask } from './control';
 
-/** What anywidget gives of a widget's model. */
+/** The part of anywidget's model that the view uses. */
 export interface Model {
   get(name: string): unknown;
   on(event: string, call: () => void): void;
@@ -15,7 +15,7 @@ export interface Model {
 const WATCHED: (keyof Picture | 'frame')[] = ['graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'stages', 'workers', 'series', 'plan', 'frame'];
 const ANSWER_EVERY = 1000; // ms
 
-/** The host that a widget's model is. */
+/** Makes a host of a widget's model. */
 export function hostOf(model: Model, now: () => number = Date.now): Host {
   let last = 0;
   let wasHidden = false;

@@ -1,15 +1,15 @@
-// Walking over a graph: what a click or an arrow key leads to, and what opens a box of a large graph to its operands.
+// Navigates a graph by mouse and arrow keys: selects a box, and opens a box of an aggregated graph to its operands.
 import { boxAt, Geometry, markAt, markBeside, neighbour } from '../model/geometry';
 import { placeOf } from './graph';
 
-/** What is selected: a box, or a mark of the box that is open. */
+/** The selection: a box, or a mark of the open box. */
 export interface Spot {
   at: number;
   mark: number; // -1: the box itself
 }
 
-/** What walking changes. */
-export interface Walker {
+/** The state that navigation reads and changes. */
+export interface Navigated {
   spot: () => Spot | null;
   select: (spot: Spot | null) => void;
   open: (at: number) => void; // -1: close
@@ -18,9 +18,9 @@ export interface Walker {
 }
 
 export const CHEVRON = 20; // pixels at the left of a box that open it
-const KEYS = ['Arrow', 'Home', 'End', 'Escape', 'Enter', ' ']; // the notebook has its own meaning for these
+const KEYS = ['Arrow', 'Home', 'End', 'Escape', 'Enter', ' ']; // kept from the notebook, which uses them too
 
-export function walk(canvas: HTMLCanvasElement, walker: Walker): void {
+export function navigate(canvas: HTMLCanvasElement, walker: Navigated): void {
   const under = (event: MouseEvent): Spot | null => {
     const place = placeOf(canvas);
     const at = place ? boxAt(place, event.offsetX, event.offsetY) : -1;
@@ -64,7 +64,7 @@ export function walk(canvas: HTMLCanvasElement, walker: Walker): void {
     }
   });
 
-  /** Whether the key meant something. */
+  /** Handles a key; false if the key has no meaning here. */
   function press(place: Geometry, spot: Spot | null, key: string): boolean {
     const inside = spot && spot.mark >= 0 && place.opened ? place.opened : null;
     if (key === 'Enter' || key === ' ') {
@@ -91,7 +91,7 @@ export function walk(canvas: HTMLCanvasElement, walker: Walker): void {
   }
 }
 
-/** Scroll to what is selected. */
+/** Scrolls to the selection. */
 function show(canvas: HTMLCanvasElement, spot: Spot | null): void {
   const place = placeOf(canvas);
   const box = canvas.parentElement;
