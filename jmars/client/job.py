@@ -97,7 +97,7 @@ class Job:
         """The error's text with chunks that fit not only the operand that it names; they are looked for once."""
         if self._advice is None:
             held = self.cluster.held() - {one.key for one in self._data}
-            self._advice = plans.what_fits(error, self._data, held, self.cluster.n_workers)
+            self._advice = plans.suggest_chunk_sizes(error, self._data, held, self.cluster.n_workers)
         return text.replace(error.proposed, self._advice)
 
     @property

@@ -37,7 +37,7 @@ def test_a_cell_that_is_planned_shows_its_plan(lab, browser, theme):
         notebook.theme(theme)
         notebook.run(0, wait=True)
         notebook.run(1, wait=True)
-        notebook.wait_for_text(1, "no plan beats")
+        notebook.wait_for_text(1, "no plan can beat")
         images = notebook.page.locator(".jp-OutputArea-output img")
         images.nth(1).wait_for()
         assert all(images.nth(i).evaluate("image => image.complete && image.naturalWidth > 500") for i in (0, 1))

@@ -36,12 +36,12 @@ def test_a_cell_is_planned_without_a_cluster_and_leaves_no_name(notebook):
 def test_all_that_the_cell_would_leave_behind_is_planned_together(notebook):
     both = notebook("%%jmars --plan\nx = np.ones(1000).sum()\ny = np.ones(1000).max()")
     one = notebook("%%jmars --plan --lazy\nx = np.ones(1000).sum()\ny = np.ones(1000).max()\nx")
-    assert len(both.question.data) == 2 and len(one.question.data) == 1
+    assert len(both.request.data) == 2 and len(one.request.data) == 1
 
 
 def test_the_plan_is_shown_and_can_be_kept(notebook):
     ran = notebook.run(f"%%jmars --plan -o plan\n{CELL}")
-    assert "no plan beats" in ran.text and ran.value is notebook["plan"]
+    assert "no plan can beat" in ran.text and ran.value is notebook["plan"]
     assert notebook("plan.what_if(workers=1)").base is notebook["plan"]
 
 

@@ -36,11 +36,11 @@ def test_s4_17_tasks_with_costs_and_contexts_with_links_are_json_for_both():
 
 def test_s4_17_the_costs_are_those_measured_in_earlier_runs():
     plan = planned()
-    assert plan.question is not None
-    knows = plan.question.profile
-    before = plan.question.costs(plan.compiled).cost.sum()
+    assert plan.request is not None
+    knows = plan.request.profile
+    before = plan.request.costs(plan.compiled).cost.sum()
     knows.scale *= 2  # runs took twice what was thought
-    assert plan.question.costs(plan.compiled).cost.sum() > 1.5 * before
+    assert plan.request.costs(plan.compiled).cost.sum() > 1.5 * before
 
 
 def test_s4_18_total_and_idle_time_come_from_the_timeline_of_the_whole_schedule():
@@ -53,7 +53,7 @@ def test_s4_18_total_and_idle_time_come_from_the_timeline_of_the_whole_schedule(
 
 def test_s4_18_predictions_are_told_with_their_median_error():
     plan = planned()
-    assert plan.question is not None
+    assert plan.request is not None
     for measured in (0.8, 1.0, 1.25):
-        plan.question.profile.accuracy.observe({"makespan": 1.0, "peak": 1}, {"makespan": measured, "peak": 1})
+        plan.request.profile.accuracy.observe({"makespan": 1.0, "peak": 1}, {"makespan": measured, "peak": 1})
     assert "predictions here were off by 20 % of time" in repr(plan)

@@ -1,36 +1,36 @@
-"""Before a run: what it will cost, what would cost less, and why.
+"""Plans before a run: what the run will cost, what would cost less, and why.
 
-- question.py  what is asked: tensors and settings, and the graph that would run
-- recut.py     the same tensors from larger or smaller chunks
-- machines.py  machines that are not there
-- policies.py  the ways to plan, by name
-- exchange.py  both graphs as JSON
-- fitting_chunks.py  chunks that fit, or why none do, for the error of a job that was refused
-- advice.py    changes that gain, found by simulating them
-- interval.py  the most bytes that a run may hold
-- planned.py   PlannedRun: a run that is planned and not begun
-- words.py     a plan in words
-- layered.py   where the boxes of a graph stand
-- drawings.py  a plan as pictures
-- page.py      a plan as HTML
+- plan_request.py     the request of a plan: tensors and settings, and the graph that would run
+- rechunk_sources.py  makes the same tensors from larger or smaller chunks
+- machines.py         machines for a what-if
+- named_policies.py   ways to plan, by name
+- plan_json.py        tasks and machines of a plan as JSON
+- fitting_chunks.py   chunk sizes that fit in memory, for the error of a refused job
+- advice.py           changes that help, found by simulation
+- peak_interval.py    peak memory of a run as an interval
+- planned_run.py      PlannedRun: a planned run that has not begun
+- plan_text.py        a plan as text
+- graph_layout.py     places the boxes of a graph
+- plan_svg.py         pictures of a plan
+- plan_html.py        a plan as HTML
 
-It needs the compiler and the planners, which take longer to import than all the rest of the client: nothing of it is
-imported before a plan is asked for.
+This folder imports the compiler and the planners, which take longer to import than all the rest of the client, so it is
+imported only when a plan is requested.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jmars.client.plans.fitting_chunks import what_fits
-    from jmars.client.plans.planned import PlannedRun, plan_for
-    from jmars.client.plans.policies import policy_names
+    from jmars.client.plans.fitting_chunks import suggest_chunk_sizes
+    from jmars.client.plans.named_policies import policy_names
+    from jmars.client.plans.planned_run import PlannedRun, plan_for
 
-__all__ = ["PlannedRun", "plan_for", "policy_names", "what_fits"]
+__all__ = ["PlannedRun", "plan_for", "policy_names", "suggest_chunk_sizes"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from jmars.client.plans import fitting_chunks, planned, policies
+    from jmars.client.plans import fitting_chunks, named_policies, planned_run
 
-    return getattr({"policy_names": policies, "what_fits": fitting_chunks}.get(name, planned), name)
+    return getattr({"policy_names": named_policies, "suggest_chunk_sizes": fitting_chunks}.get(name, planned_run), name)

@@ -1,8 +1,7 @@
-"""Advice from simulation: a few changes are tried in virtual time, and those that gain are said.
+"""Advice by simulation: simulates a few changes of a plan and reports the changes that help.
 
-Nothing is guessed from the looks of the code: each line is a simulated run beside the planned one, told with how far
-such predictions were off on this machine. Used by `PlannedRun.advice` and the live view.
-Source: the issue's "Advice from simulation, not lint".
+Advice never comes from the looks of the code: each line is a simulated run beside the planned run, with the error of
+such predictions on this machine so far.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jmars.client.plans.recut import largest_source
-from jmars.client.plans.words import change_text, error_text, format_seconds, peak_of, percent
+from jmars.client.plans.plan_text import change_text, error_text, format_seconds, peak_of, percent
+from jmars.client.plans.rechunk_sources import largest_source
 from jmars.errors import JmarsError
 from jmars.units import format_bytes
 
 if TYPE_CHECKING:
-    from jmars.client.plans.planned import PlannedRun
+    from jmars.client.plans.planned_run import PlannedRun
 
 __all__ = ["Advice", "advise"]
 
-LEAST = 0.05  # share of time, peak or spill that is worth a word
+LEAST = 0.05  # least share of time, peak or spill that is reported
 _SECONDS, _BYTES = 0.02, 2**20  # gains below these are no gains, whatever their share
 _MOST = 4  # pieces of advice
 _FACTORS = (2.0, 0.5, 4.0, 0.25)  # of the chunk size
@@ -30,11 +29,11 @@ _FACTORS = (2.0, 0.5, 4.0, 0.25)  # of the chunk size
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """One change that gains: what it is in words, the plan with it, and how it is done."""
+    """A change that helps: its text, the plan with the change, and how to make the change."""
 
     text: str
     plan: PlannedRun
-    how: str  # what to write
+    how: str  # code or flag to write
 
 
 def advise(
@@ -43,18 +42,18 @@ def advise(
     cores: int | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Advice]:
-    """Changes that gain more than a twentieth of time, peak memory or spilled bytes, the most time first.
+    """Finds changes that save more than a twentieth of time, peak memory or spilled bytes, most time first.
 
     Parameters
     ----------
     plan
-        What is to be better.
+        The plan to improve.
     budget
-        Seconds after which nothing more is tried.
+        Seconds after which no further change is tried.
     cores
-        Cores that may be used on this machine; with more of them than workers, more workers are tried.
+        Usable cores of this machine; if there are more cores than workers, more workers are tried.
     clock
-        What tells the seconds.
+        Returns the time in seconds.
     """
     until = clock() + budget
     found: list[tuple[float, Advice]] = []
@@ -66,11 +65,11 @@ def advise(
         try:
             other = plan.what_if(**change)
             gains = _gains(other, plan)
-        except JmarsError:  # it would not fit, or there is nothing to cut anew: no advice
+        except JmarsError:  # the change would not fit, or there is no source to rechunk
             continue
         slowest = max(slowest, clock() - begun)
         if gains:
-            told = error_text(plan) or "how far predictions are off here is not known yet"
+            told = error_text(plan) or "the error of predictions on this machine is not known yet"
             words = f"{change_text(change)}: {', '.join(gains)} ({told})"
             found.append((other.makespan, Advice(words, other, _how(change))))
     found.sort(key=lambda pair: pair[0])
@@ -78,11 +77,11 @@ def advise(
 
 
 def _changes(plan: PlannedRun, cores: int | None) -> Iterator[dict[str, Any]]:
-    """What is tried, the most promising first."""
+    """Yields changes to try, the most promising first."""
     if not plan.operands:
         return
-    question = plan.question
-    size = largest_source(question.data, question.held) if question is not None else 0
+    request = plan.request
+    size = largest_source(request.data, request.held) if request is not None else 0
     for policy in ("lean", "memory"):
         if plan.asked != policy:
             yield {"policy": policy}
@@ -98,7 +97,7 @@ def _changes(plan: PlannedRun, cores: int | None) -> Iterator[dict[str, Any]]:
 
 
 def _gains(other: PlannedRun, plan: PlannedRun) -> list[str]:
-    """What is better, in words; empty where nothing is, or another thing gets worse for it."""
+    """Describes the savings; empty if there are none, or if time or spilled bytes grow."""
     faster = plan.makespan - other.makespan
     leaner = peak_of(plan) - peak_of(other)
     spares = plan.spilled - other.spilled
@@ -114,7 +113,7 @@ def _gains(other: PlannedRun, plan: PlannedRun) -> list[str]:
 
 
 def _how(change: dict[str, Any]) -> str:
-    """What a user writes for it."""
+    """The code or flag that makes the change."""
     size = format_bytes(change.get("chunk_size", change.get("memory", 0))).replace(" ", "").replace(".0", "")
     if "chunk_size" in change:
         return f"%%jmars --chunk {size}, or chunk_size= where the array is made"
@@ -126,7 +125,7 @@ def _how(change: dict[str, Any]) -> str:
 
 
 def _different(advice: list[Advice]) -> list[Advice]:
-    """Of chunk sizes, and of policies, the best alone: they exclude each other."""
+    """Keeps only the best change of each kind: chunk sizes exclude each other, and so do policies."""
     seen: set[str] = set()
     kept = []
     for one in advice:
@@ -138,6 +137,6 @@ def _different(advice: list[Advice]) -> list[Advice]:
 
 
 def _round(size: int) -> int:
-    """To a size that reads well: 10 of its leading bits."""
+    """Rounds a size to 10 leading bits."""
     unit = max(1, 1 << max(0, size.bit_length() - 10))
     return max(1, round(size / unit)) * unit

@@ -1,9 +1,8 @@
-"""What to do about a job that was refused, since one of its operands needs more memory than there is.
+"""Suggests chunk sizes for a job that was refused because an operand needs more memory than the cluster has.
 
-The scheduler knows that operand and not what it was made from. Here the whole graph is compiled again with its sources
-cut smaller, until every operand of it fits, so that who cuts those arrays so is not refused once more for another one.
-Where an operand takes in one chunk what does not fit in memory, no cut helps, and that is said.
-Used by `Job.error`. Source: the issue's "Memory is a guarantee".
+The scheduler knows the operand but not its sources. This file compiles the whole graph again with smaller chunks of the
+sources until every operand fits, so that the job is not refused once more for another operand. If an operand needs an
+array in a single chunk that does not fit in memory, no chunk size helps, and the suggestion says so.
 """
 
 from __future__ import annotations
@@ -12,8 +11,14 @@ import math
 import time
 from collections.abc import Container, Sequence
 
-from jmars.client.plans.question import Question
-from jmars.client.plans.recut import chunk_count, cut_sources, largest_source, ordered, recut
+from jmars.client.plans.plan_request import PlanRequest
+from jmars.client.plans.rechunk_sources import (
+    chunk_count,
+    largest_source,
+    ordered,
+    rechunk_sources,
+    rechunkable_sources,
+)
 from jmars.config import config
 from jmars.errors import JmarsError, MemoryLimitError
 from jmars.plan.cost.profile import Profile
@@ -24,70 +29,76 @@ from jmars.tensor.ops.chunks.shuffle import ShuffleJoin
 from jmars.tensor.unknown import Length, is_known
 from jmars.units import format_bytes
 
-__all__ = ["fitting_chunks", "taken_whole", "what_fits"]
+__all__ = ["fitting_chunks", "single_chunk_axes", "suggest_chunk_sizes"]
 
-BUDGET = 2.0  # seconds after which nothing more is tried
-SECONDS = 10e-6  # of an operand that is compiled, as long as none was
-TRIALS, LESS = 8, 0.8  # how often smaller chunks are tried, and how much smaller they are each time at least
+BUDGET = 2.0  # seconds for all trials
+SECONDS = 10e-6  # to compile an operand, as long as none was measured
+TRIALS, LESS = 8, 0.8  # number of trials, and largest ratio of successive chunk sizes
 SMALLEST = 4096  # bytes of the largest chunk
 NAMED = 3  # arrays that are named at most
 
 
-def what_fits(error: MemoryLimitError, data: Sequence[TensorData], held: Container[str], workers: int) -> str:
-    """What to do, for the error's text in the place of `error.proposed`; the same where nothing better is known."""
+def suggest_chunk_sizes(error: MemoryLimitError, data: Sequence[TensorData], held: Container[str], workers: int) -> str:
+    """Suggests what to do, to replace `error.proposed` in the error's text; returns that text if it finds nothing
+    better.
+    """
     larger = f"raise memory_limit by {format_bytes(error.need - error.room)}"
-    whole = taken_whole(data, held, error.room)
+    whole = single_chunk_axes(data, held, error.room)
     if whole is not None:
         source, axes = whole
         where = "" if len(axes) == len(source.shape) else f" along axis {', '.join(map(str, axes))}"
         return f"no chunk_size helps, since {_named(source)} is needed whole{where}; {larger}"
     settings = {**config.task, "combine_size": config.combine_size}
-    question = Question(data, held, settings, Profile(), workers, error.room // (2 * workers))
+    request = PlanRequest(data, held, settings, Profile(), workers, error.room // (2 * workers))
     try:
-        found = fitting_chunks(question, error.need, error.room)
-    except JmarsError:  # all its sources lie on the cluster: there is nothing to cut
+        found = fitting_chunks(request, error.need, error.room)
+    except JmarsError:  # all sources are stored on the cluster: none can be rechunked
         found = []
     if not found:
         return error.proposed
     cuts = list(dict.fromkeys(f"chunk_size={_cut(one)} for {_named(one)}" for one in found))
     more = f" and others of {format_bytes(_bytes(found[NAMED]))}" if len(cuts) > NAMED else ""
-    first = " before the first unknown length" if question.unfolds else ""
+    first = " before the first unknown length" if request.unfolds else ""
     return f"use {' and '.join(cuts[:NAMED])}{more}: then every operand{first} fits; or {larger}"
 
 
-def fitting_chunks(question: Question, need: int, room: int, budget: float = BUDGET) -> list[TensorData]:
-    """The sources, cut so that every operand fits, those of the largest chunks first; [] where none was found in time.
+def fitting_chunks(request: PlanRequest, need: int, room: int, budget: float = BUDGET) -> list[TensorData]:
+    """Finds smaller chunks of the sources so that every operand fits; [] if none were found in time.
 
     Parameters
     ----------
     need
-        Bytes that the largest operand needs as the sources are cut now.
+        Bytes that the largest operand needs with the present chunks.
     room
-        Bytes that there are.
+        Bytes available.
     budget
-        Seconds; what would probably take longer is not begun.
+        Seconds; a trial that would probably take longer is not begun.
     """
     begun, each = time.perf_counter(), SECONDS
-    size = largest_source(question.data, question.held)
+    size = largest_source(request.data, request.held)
     for _ in range(TRIALS):
         size = int(size * min(LESS, SPARE * room / need))
         if size < SMALLEST:
             return []
-        data = recut(question.data, question.held, size)
-        count, before = chunk_count(data, question.held), time.perf_counter()
+        data = rechunk_sources(request.data, request.held, size)
+        count, before = chunk_count(data, request.held), time.perf_counter()
         if before - begun + count * each > budget:
             return []
-        most = hungriest(question.compiled(size).after)
+        most = hungriest(request.compiled(size).after)
         each = (time.perf_counter() - before) / count
         need = most.nbytes if most is not None else 0
         if need <= room:
-            as_they_were = {(one.op.line, one.chunks) for one in cut_sources(question.data, question.held)}
-            return [one for one in cut_sources(data, question.held) if (one.op.line, one.chunks) not in as_they_were]
+            as_they_were = {(one.op.line, one.chunks) for one in rechunkable_sources(request.data, request.held)}
+            return [
+                one for one in rechunkable_sources(data, request.held) if (one.op.line, one.chunks) not in as_they_were
+            ]
     return []  # some operand does not follow the sources
 
 
-def taken_whole(data: Sequence[TensorData], held: Container[str], room: int) -> tuple[TensorData, list[int]] | None:
-    """What is brought into one chunk along some axes, and these axes, where that alone takes more than `room`."""
+def single_chunk_axes(
+    data: Sequence[TensorData], held: Container[str], room: int
+) -> tuple[TensorData, list[int]] | None:
+    """Finds an array brought into a single chunk along some axes that alone exceeds `room`; returns array and axes."""
     whole: set[Length] = set()  # lengths of axes that were brought into one chunk
     for node in ordered(data, held):
         if not isinstance(node.op, Rechunk | ShuffleJoin) or node.key in held:
@@ -110,7 +121,7 @@ def _cut(source: TensorData) -> tuple[int, ...] | int:
 
 
 def _named(node: TensorData) -> str:
-    """An array as its user knows it."""
+    """Describes an array by operand, shape and line."""
     line = f" in line {node.op.line.lineno}" if node.op.line is not None else ""
     return f"{node.op.label} of shape {node.shape}{line}"
 

@@ -1,7 +1,6 @@
-"""Machines that are not there: the ones of a plan with another number of workers, other memory or other links.
+"""Changes the machines of a plan for a what-if: other numbers of workers, other memory, other links.
 
-Executors of one machine share its memory, so to a planner each machine is one worker with several cores.
-Used by `PlannedRun.what_if`.
+Executors of a machine share its memory, so a planner sees each machine as one worker with several cores.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from jmars.deploy.memory import room_for_chunks
 from jmars.plan.workers import Workers
 from jmars.units import parse_bytes
 
-__all__ = ["changed"]
+__all__ = ["change_machines"]
 
 
-def changed(
+def change_machines(
     machines: Workers,
     *,
     workers: int | Sequence[int] | None = None,
@@ -26,14 +25,14 @@ def changed(
     memory: str | int | None = None,
     bandwidth: str | float | None = None,
 ) -> Workers:
-    """Machines like these with something changed.
+    """Copies machines with some of their properties changed.
 
     Parameters
     ----------
     workers
-        Worker processes of each machine, or one number for each machine.
+        Worker processes of each machine: a number, or a list with a number for each machine.
     hosts
-        How many machines there are; None: as many as `workers` names, or as now.
+        Number of machines; None means the length of `workers`, or the present number.
     memory
         Bytes for all processes of a machine, as `memory_limit` of a cluster; a text such as "2GiB" too.
     bandwidth
@@ -42,13 +41,13 @@ def changed(
     Raises
     ------
     ValueError
-        If a number is below 1, a size cannot be read, or `hosts` and `workers` say two things.
+        If a number is below 1, a size cannot be read, or `hosts` contradicts `workers`.
     MemoryLimitError
         If `memory` leaves too little for arrays.
 
     Examples
     --------
-    >>> pair = changed(Workers.build(1, cores=2), hosts=2, workers=4, bandwidth="100MiB")
+    >>> pair = change_machines(Workers.build(1, cores=2), hosts=2, workers=4, bandwidth="100MiB")
     >>> pair.cores.tolist(), int(pair.bandwidth[0, 1])
     ([4, 4], 104857600)
     """
@@ -87,6 +86,6 @@ def changed(
 
 
 def _mean_link(machines: Workers) -> float:
-    """Bytes a second between two of them; 10 Gbit Ethernet where there is one."""
+    """Mean bytes per second between two machines; 10 Gbit Ethernet for a single machine."""
     apart = ~np.eye(len(machines), dtype=bool)
     return float(machines.bandwidth[apart].mean()) if len(machines) > 1 else 1.25e9

@@ -1,10 +1,10 @@
-"""Graphs of tasks that stand in a file: functions, what they read of each other, and what they cost.
+"""Task graphs read from a file: functions, their inputs from other tasks, and their costs.
 
-definition.py   one task, and all of a document, checked (Task)
-documents.py    JSON, YAML or a dict, from a file or text
-graph.py        the tasks as spawned functions, run as one graph; how they fall into parts (TaskGraph, load_tasks)
+definition.py   parses and checks a document of tasks (Task)
+documents.py    reads JSON, YAML or a dict from a file or text
+task_graph.py   runs the tasks as one graph of spawned functions, and partitions them (TaskGraph, load_tasks)
 """
 
-from jmars.client.tasks.graph import TaskGraph, load_tasks
+from jmars.client.tasks.task_graph import TaskGraph, load_tasks
 
 __all__ = ["TaskGraph", "load_tasks"]

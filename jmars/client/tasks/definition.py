@@ -1,7 +1,7 @@
-"""One task of a document, and all of them, checked: what is wrong is told with the task's name.
+"""Parses and checks a document of tasks; an error names the task.
 
-Source: seed 004, "Each task defines a set of inputs, a function to execute, and a set of outputs" and "task, dependency
-on task_X, output_1"; cascade's `TaskDefinition` (entry point or pickled function, environment, schemas, GPU).
+Source: docs/explanation/seeds.md, "Graphs"; cascade's `TaskDefinition` (entry point or pickled function, environment,
+schemas, GPU).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from jmars.errors import GraphError
 from jmars.units import parse_bytes
 
-__all__ = ["Read", "Task", "tasks_of"]
+__all__ = ["Task", "TaskInput", "parse_tasks"]
 
 KEYS = (
     "task", "function", "pickled", "inputs", "args", "params", "outputs", "cost", "memory", "size", "device", "env",
@@ -26,8 +26,8 @@ DEVICES = ("any", "cpu", "gpu")
 
 
 @dataclass(frozen=True)
-class Read:
-    """What a task reads of another: all, or one output."""
+class TaskInput:
+    """An input of a task: another task's value, or one of its outputs."""
 
     task: str
     output: str | None = None
@@ -35,19 +35,19 @@ class Read:
 
 @dataclass(frozen=True)
 class Task:
-    """One task.
+    """A task of a document.
 
     Attributes
     ----------
     inputs
-        What it reads, by the parameter's place or name.
+        Inputs by the parameter's position or name.
     cost, memory, size
-        Seconds that it should take; bytes that it needs for itself, and of what it gives.
+        Expected seconds; bytes of working memory; bytes of the output.
     """
 
     name: str
     function: Callable[..., Any]
-    inputs: tuple[tuple[int | str, Read], ...] = ()
+    inputs: tuple[tuple[int | str, TaskInput], ...] = ()
     args: tuple[Any, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     outputs: tuple[str, ...] | None = None
@@ -58,29 +58,29 @@ class Task:
     env: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def reads(self) -> list[Read]:
-        """What it reads."""
+    def reads(self) -> list[TaskInput]:
+        """The task's inputs."""
         return [read for _, read in self.inputs]
 
 
-def tasks_of(document: Any, functions: Mapping[str, Callable[..., Any]]) -> list[Task]:
-    """The tasks of a document, each after those that it reads.
+def parse_tasks(document: Any, functions: Mapping[str, Callable[..., Any]]) -> list[Task]:
+    """Parses the tasks of a document; returns them in topological order.
 
     Parameters
     ----------
     document
         `{"tasks": {name: …}}`, or a list of tasks that name themselves, `{"task": name, …}`.
     functions
-        Functions that tasks may name beside `module:function`.
+        Functions that tasks may name, besides `module:function`.
 
     Raises
     ------
     GraphError
-        If a task is not one, is there twice, reads what nobody gives, or waits for itself.
+        If a task is malformed or duplicated, reads an unknown output, or is part of a cycle.
 
     Examples
     --------
-    >>> found = tasks_of({"tasks": {"b": {"function": "math:sqrt", "inputs": ["a"]}, "a": {"function": "math:floor",
+    >>> found = parse_tasks({"tasks": {"b": {"function": "math:sqrt", "inputs": ["a"]}, "a": {"function": "math:floor",
     ...                             "args": [4.5]}}}, {})
     >>> [task.name for task in found]
     ['a', 'b']
@@ -141,7 +141,9 @@ def _task(name: str, entry: Mapping[str, Any], functions: Mapping[str, Callable[
 
 
 def _function(entry: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """The function: one of those given, an entry point, or a pickle as base64; the last two run code of the file's."""
+    """Finds the function of a task: a given function, an entry point or a base64 pickle; the last two run the file's
+    code.
+    """
     given, blob = entry.get("function"), entry.get("pickled")
     if (given is None) == (blob is None):
         raise ValueError("give its function either as 'function' (module:function) or as 'pickled' (base64)")
@@ -173,17 +175,17 @@ def _function(entry: Mapping[str, Any], functions: Mapping[str, Callable[..., An
     return called
 
 
-def _inputs(given: Any) -> tuple[tuple[int | str, Read], ...]:
-    """`[task.output, …]` by place, `{parameter: task.output}` by name."""
+def _inputs(given: Any) -> tuple[tuple[int | str, TaskInput], ...]:
+    """Parses inputs: `[task.output, …]` by position, `{parameter: task.output}` by name."""
     if isinstance(given, str):
         given = [given]
     pairs = list(given.items()) if isinstance(given, Mapping) else list(enumerate(_sequence("inputs", given)))
-    found: list[tuple[int | str, Read]] = []
+    found: list[tuple[int | str, TaskInput]] = []
     for place, text in pairs:
         if not isinstance(text, str):
             raise ValueError(f"its input {place!r} is {text!r}; name a task, or task.output")
         task, dot, output = text.partition(".")
-        found.append((place if isinstance(place, int) else str(place), Read(task, output if dot else None)))
+        found.append((place if isinstance(place, int) else str(place), TaskInput(task, output if dot else None)))
     return tuple(found)
 
 
@@ -224,7 +226,7 @@ def _mapping(what: str, given: Any) -> Mapping[Any, Any]:
     return given
 
 
-def _check_read(task: Task, read: Read, tasks: Mapping[str, Task]) -> None:
+def _check_read(task: Task, read: TaskInput, tasks: Mapping[str, Task]) -> None:
     source = tasks.get(read.task)
     if source is None:
         raise GraphError(f"task {task.name!r} reads {read.task!r}, which is no task; there are {', '.join(tasks)}")
@@ -236,10 +238,10 @@ def _check_read(task: Task, read: Read, tasks: Mapping[str, Task]) -> None:
 
 
 def _in_order(tasks: Mapping[str, Task]) -> list[Task]:
-    """Each task after those that it reads; raises GraphError with the way round a cycle."""
+    """Sorts tasks topologically; raises GraphError with the cycle, if there is one."""
     order: list[Task] = []
     done: set[str] = set()
-    path: dict[str, Any] = {}  # tasks that wait for the next one, and what each has still to look at
+    path: dict[str, Any] = {}  # tasks from the root to the present task, with their remaining inputs
     for root in tasks:
         if root in done:
             continue

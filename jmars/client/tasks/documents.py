@@ -1,4 +1,4 @@
-"""Documents of tasks: JSON, YAML or a dict, from a file or text; a name that is there twice is an error in each."""
+"""Reads documents of tasks: JSON, YAML or a dict, from a file or text; a duplicate name is an error."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["read_document"]
 
 
 def read_document(source: Any) -> Any:
-    """What a path, a text, or a document as Python has it, holds.
+    """Reads a document from a path or text; a dict or list is returned as it is.
 
     Raises
     ------
     GraphError
-        If the text is neither JSON nor YAML, or names something twice.
+        If the text is neither JSON nor YAML, or has a duplicate name.
     OSError
         If the file cannot be read.
 
@@ -50,15 +50,15 @@ def _parsed(text: str, what: str) -> Any:
         except json.JSONDecodeError as error:
             wrong = error
             if what.endswith(".json"):
-                raise GraphError(f"{what} is no JSON: {error}") from error
+                raise GraphError(f"{what} is not JSON: {error}") from error
     else:
         wrong = None
     try:
         import yaml  # not needed for JSON
     except ImportError as error:
         if wrong is not None:
-            raise GraphError(f"{what} is no JSON: {wrong}") from error
-        raise GraphError(f"{what} is no JSON, and YAML needs PyYAML: pip install jmars[yaml]") from error
+            raise GraphError(f"{what} is not JSON: {wrong}") from error
+        raise GraphError(f"{what} is not JSON, and YAML needs PyYAML: pip install jmars[yaml]") from error
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # it carries no types
         """Plain data only, no name twice."""
@@ -71,7 +71,7 @@ def _parsed(text: str, what: str) -> Any:
     try:
         return yaml.load(text, Loader)  # a SafeLoader: it makes plain data
     except yaml.YAMLError as error:
-        raise GraphError(f"{what} is no YAML: {error}") from error
+        raise GraphError(f"{what} is not YAML: {error}") from error
 
 
 def _no_name_twice(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:

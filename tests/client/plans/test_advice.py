@@ -64,7 +64,7 @@ def test_when_the_time_is_up_nothing_more_is_tried():
 def test_it_is_told_with_the_error_seen_so_far():
     plan = planned(large_product(), workers=1)
     for _ in range(4):
-        plan.question.profile.accuracy.observe({"makespan": 1.0, "peak": 100}, {"makespan": 1.25, "peak": 100})
+        plan.request.profile.accuracy.observe({"makespan": 1.0, "peak": 100}, {"makespan": 1.25, "peak": 100})
     told = "(predictions here were off by 20 % of time and 0 % of peak memory, median of 4 runs)"
     assert told in advise(plan, 60, 4)[0].text
 

@@ -6,8 +6,8 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client.plans import fitting_chunks as module
-from jmars.client.plans.fitting_chunks import fitting_chunks, taken_whole, what_fits
-from jmars.client.plans.question import Question
+from jmars.client.plans.fitting_chunks import fitting_chunks, single_chunk_axes, suggest_chunk_sizes
+from jmars.client.plans.plan_request import PlanRequest
 from jmars.errors import MemoryLimitError
 from jmars.plan.cost.profile import Profile
 from jmars.scheduler.fitting import hungriest, refuse_unfit
@@ -17,7 +17,7 @@ SETTINGS = {**TASK_DEFAULTS, "combine_size": 4}
 
 
 def asked(*tensors, held=frozenset()):
-    return Question([one.data for one in tensors], held, SETTINGS, Profile(), 2, None)
+    return PlanRequest([one.data for one in tensors], held, SETTINGS, Profile(), 2, None)
 
 
 def fat(chunk):
@@ -26,8 +26,8 @@ def fat(chunk):
     return (x @ x).sum() + (x + x.T).max()
 
 
-def needs(question):
-    return hungriest(question.compiled().after).nbytes
+def needs(request):
+    return hungriest(request.compiled().after).nbytes
 
 
 def refused(tensor, room):
@@ -40,14 +40,14 @@ def refused(tensor, room):
 
 def said(tensor, room, held=frozenset()):
     """What to do about it."""
-    return what_fits(refused(tensor, room), [tensor.data], held, 2)
+    return suggest_chunk_sizes(refused(tensor, room), [tensor.data], held, 2)
 
 
 @pytest.mark.parametrize("share", [2, 5, 30])
 def test_every_operand_fits_with_what_is_proposed(share):
-    question = asked(fat(1000))
-    room = needs(question) // share
-    (source,) = fitting_chunks(question, needs(question), room)
+    request = asked(fat(1000))
+    room = needs(request) // share
+    (source,) = fitting_chunks(request, needs(request), room)
     shape = tuple(axis[0] for axis in source.chunks)
     assert len(shape) == 2 and max(shape) < 1000
     assert needs(asked(fat(shape))) <= room
@@ -92,27 +92,29 @@ def test_where_an_operand_takes_an_array_whole_no_chunks_are_proposed():
 
 def test_what_is_taken_whole_and_fits_is_no_reason():
     x = mt.ones((2000, 2000), chunk_size=500)
-    assert taken_whole([mt.linalg.svd(x)[1].data], (), 40 * 10**6) is None
-    assert taken_whole([mt.sort(x, axis=1).data], (), 100 * 2000) is None, "a line fits; fewer of them in a chunk would"
-    assert taken_whole([(x + 1).sum().data], (), 1) is None
+    assert single_chunk_axes([mt.linalg.svd(x)[1].data], (), 40 * 10**6) is None
+    assert single_chunk_axes([mt.sort(x, axis=1).data], (), 100 * 2000) is None, (
+        "a line fits; fewer of them in a chunk would"
+    )
+    assert single_chunk_axes([(x + 1).sum().data], (), 1) is None
 
 
 def test_where_nothing_better_is_known_the_text_stays():
     error = refused(tensor := fat(1000), 2**20)
     all_held = {node.key for node in question_nodes(tensor)}
     assert error.proposed in str(error) and "use a smaller chunk_size, or raise memory_limit by" in error.proposed
-    assert what_fits(error, [tensor.data], all_held, 2) == error.proposed
+    assert suggest_chunk_sizes(error, [tensor.data], all_held, 2) == error.proposed
     assert fitting_chunks(asked(mt.ones(10)), 100, 1) == [], "chunks of some bytes help nobody"
 
 
 def test_what_would_take_longer_than_there_is_time_is_not_begun(monkeypatch):
-    question = asked(fat(1000))
-    need = needs(question)
-    assert fitting_chunks(question, need, need // 5)
+    request = asked(fat(1000))
+    need = needs(request)
+    assert fitting_chunks(request, need, need // 5)
     compiled = []
-    monkeypatch.setattr(Question, "compiled", lambda *args: compiled.append(args))
+    monkeypatch.setattr(PlanRequest, "compiled", lambda *args: compiled.append(args))
     monkeypatch.setattr(module, "SECONDS", 1.0)  # each operand, and there are more than two
-    assert fitting_chunks(question, need, need // 5) == [] and not compiled
+    assert fitting_chunks(request, need, need // 5) == [] and not compiled
 
 
 def question_nodes(tensor):

@@ -9,7 +9,7 @@ import os
 import cloudpickle
 import pytest
 
-from jmars.client.tasks.definition import Read, tasks_of
+from jmars.client.tasks.definition import TaskInput, parse_tasks
 from jmars.client.tasks.documents import read_document
 from jmars.errors import GraphError
 
@@ -19,7 +19,7 @@ def doc(**tasks):
 
 
 def test_tasks_come_after_those_that_they_read_and_keep_what_is_said_of_them():
-    found = tasks_of(
+    found = parse_tasks(
         doc(
             b={"inputs": {"x": "a.rest", "y": "a"}, "cost": 2, "memory": "1MiB", "size": 10, "env": {"N": 1}},
             a={"args": [1], "params": {"k": [2]}, "outputs": ["whole", "rest"], "device": "cpu"},
@@ -28,19 +28,19 @@ def test_tasks_come_after_those_that_they_read_and_keep_what_is_said_of_them():
     )
     a, b = found
     assert (a.name, b.name) == ("a", "b") and a.function is math.floor
-    assert b.inputs == (("x", Read("a", "rest")), ("y", Read("a"))) and a.outputs == ("whole", "rest")
+    assert b.inputs == (("x", TaskInput("a", "rest")), ("y", TaskInput("a"))) and a.outputs == ("whole", "rest")
     assert (b.cost, b.memory, b.size, b.env, a.device) == (2.0, 2**20, 10, {"N": "1"}, "cpu")
 
 
 def test_a_list_of_tasks_that_name_themselves_is_the_same():
     listed = [{"task": "a", "function": "math:floor"}, {"task": "b", "function": "math:ceil", "inputs": "a"}]
-    assert [task.name for task in tasks_of(listed, {})] == ["a", "b"]
-    assert [task.name for task in tasks_of({"tasks": listed}, {})] == ["a", "b"]
+    assert [task.name for task in parse_tasks(listed, {})] == ["a", "b"]
+    assert [task.name for task in parse_tasks({"tasks": listed}, {})] == ["a", "b"]
 
 
 def test_functions_are_entry_points_pickles_or_handed_over():
     blob = base64.b64encode(cloudpickle.dumps(lambda: 7)).decode()
-    found = tasks_of(
+    found = parse_tasks(
         [
             {"task": "a", "pickled": blob},
             {"task": "b", "function": "mine"},
@@ -86,12 +86,12 @@ WRONG = [
 @pytest.mark.parametrize(("document", "text"), WRONG, ids=[text[:40] for _, text in WRONG])
 def test_what_is_wrong_is_told_with_the_tasks_name(document, text):
     with pytest.raises(GraphError, match=text):
-        tasks_of(document, {})
+        parse_tasks(document, {})
 
 
 def test_a_long_chain_needs_no_recursion():
     chain = {f"t{i}": {"function": "math:floor", "inputs": [f"t{i + 1}"]} for i in range(5000)}
-    found = tasks_of({"tasks": chain | {"t5000": {"function": "math:floor"}}}, {})
+    found = parse_tasks({"tasks": chain | {"t5000": {"function": "math:floor"}}}, {})
     assert [task.name for task in found][:2] == ["t5000", "t4999"]
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.client.plans import plan_for
-from jmars.client.plans.drawings import graphs_svg, timeline_svg
-from jmars.client.plans.layered import layers
+from jmars.client.plans.graph_layout import layout_layers
+from jmars.client.plans.plan_svg import graphs_svg, timeline_svg
 from jmars.plan import Profile
 
 MB = 2**20
@@ -40,7 +40,7 @@ def test_the_page_has_the_facts_two_pictures_and_what_was_tried():
     assert any("in memory" in text for text in texts(images[1]))
     assert [node.text.split(" (")[0] for node in root.iter("summary")] == [
         "fused operands",
-        "what holds up the end",
+        "critical path",
         "plans tried",
     ]
 
@@ -95,11 +95,11 @@ def test_several_machines_have_a_lane_each(policy):
 def test_every_box_stands_in_one_layer_below_what_it_reads(graph):
     n, edges = graph
     edges = [(min(a, b), max(a, b)) for a, b in edges if n]
-    rows = layers(n, edges)
+    rows = layout_layers(n, edges)
     layer = {box: k for k, row in enumerate(rows) for box in row}
     assert sorted(layer) == list(range(n)) and len(layer) == sum(map(len, rows))
     assert all(layer[a] < layer[b] for a, b in edges if a != b)
 
 
 def test_a_cycle_of_stages_does_not_hang():
-    assert sorted(np.concatenate(layers(3, [(0, 1), (1, 0), (1, 2)])).tolist()) == [0, 1, 2]
+    assert sorted(np.concatenate(layout_layers(3, [(0, 1), (1, 0), (1, 2)])).tolist()) == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""A plan as HTML: what it costs, two pictures, and what else was tried. Used by planned.py.
+"""A plan as HTML: costs, two pictures, and the plans tried.
 
 Pictures are `<img>` with the SVG inside, which notebooks show trusted or not; every text of a user is escaped.
 """
@@ -10,38 +10,38 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from jmars.client.plans.drawings import graphs_svg, timeline_svg
-from jmars.client.plans.words import change_text, facts, format_seconds, headline, peak_of, percent
+from jmars.client.plans.plan_svg import graphs_svg, timeline_svg
+from jmars.client.plans.plan_text import change_text, facts, format_seconds, headline, peak_of, percent
 from jmars.units import format_bytes
 
 if TYPE_CHECKING:
-    from jmars.client.plans.planned import PlannedRun
+    from jmars.client.plans.planned_run import PlannedRun
 
-__all__ = ["page"]
+__all__ = ["plan_html"]
 
 _ROWS = 12  # of a table
 
 
-def page(plan: PlannedRun) -> str:
-    """What a notebook shows of a plan."""
+def plan_html(plan: PlannedRun) -> str:
+    """The HTML of a plan in a notebook."""
     parts = [f"<p><b>jmars</b> {escape(headline(plan))}</p>"]
     if plan.base is not None:
         parts += [f"<p>with <b>{escape(change_text(plan.change))}</b></p>", _against(plan, plan.base)]
     parts.append(_table((), [(f"<b>{escape(what)}</b>", escape(text)) for what, text in facts(plan)]))
-    if plan.shown_advice:
-        items = (f"<li>{escape(one.text)}<br/><code>{escape(one.how)}</code></li>" for one in plan.shown_advice)
+    if plan.displayed_advice:
+        items = (f"<li>{escape(one.text)}<br/><code>{escape(one.how)}</code></li>" for one in plan.displayed_advice)
         parts.append(f"<p><b>advice</b></p><ul>{''.join(items)}</ul>")
     if plan.graph.n:
         parts.append(_image("the graph before and after fusion", graphs_svg(plan)))
-        parts.append(_image("who runs what when, and bytes in memory over time", timeline_svg(plan)))
-        parts.append(_more("fused operands", ("operands", "of each", "what"), _fused(plan)))
-        parts.append(_more("what holds up the end", ("operand", "takes", "starts when"), _path(plan)))
+        parts.append(_image("time line of the workers, and bytes in memory over time", timeline_svg(plan)))
+        parts.append(_more("fused operands", ("count", "fused from", "name"), _fused(plan)))
+        parts.append(_more("critical path", ("operand", "takes", "starts when"), _path(plan)))
         parts.append(_more("plans tried", ("plan", "time", "peak", "spilled", "moved"), _tried(plan)))
     return f"<div>{''.join(parts)}</div>"
 
 
 def _against(plan: PlannedRun, base: PlannedRun) -> str:
-    """The plan beside the one that it was made from."""
+    """A table of the plan beside the plan it was made from."""
     rows = [
         ("time", *map(format_seconds, (base.makespan, plan.makespan)), percent(plan.makespan, base.makespan)),
         ("peak memory", *map(format_bytes, (peak_of(base), peak_of(plan))), percent(peak_of(plan), peak_of(base))),
@@ -60,11 +60,11 @@ def _fused(plan: PlannedRun) -> Iterable[tuple[str, ...]]:
 
 def _path(plan: PlannedRun) -> Iterable[tuple[str, ...]]:
     words = {
-        "start": "at once",
-        "input": "its input is made",
+        "start": "the run begins",
+        "input": "its input is computed",
         "core": "a core is free",
-        "transfer": "its input has come",
-        "disk": "there is memory",
+        "transfer": "its input has arrived",
+        "disk": "memory is free",
     }
     found: list[tuple[str, str, int, float]] = []
     for name, seconds, why in plan.critical_path:
@@ -83,7 +83,7 @@ def _tried(plan: PlannedRun) -> Iterable[tuple[str, ...]]:
 
 
 def _more(title: str, head: Sequence[str], rows: Iterable[tuple[str, ...]]) -> str:
-    """A table that is opened by a click; nothing where it is empty."""
+    """A table that opens on a click; "" without rows."""
     body = list(rows)
     left = len(body) - _ROWS
     note = f"<p>… and {left} more</p>" if left > 0 else ""
@@ -92,7 +92,7 @@ def _more(title: str, head: Sequence[str], rows: Iterable[tuple[str, ...]]) -> s
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells are HTML already."""
+    """A table; cells are HTML already."""
     left = ' style="text-align:left"'
     top = f"<thead><tr>{''.join(f'<th{left}>{escape(cell)}</th>' for cell in head)}</tr></thead>" if head else ""
     body = "".join(f"<tr>{''.join(f'<td{left}>{cell}</td>' for cell in row)}</tr>" for row in rows)

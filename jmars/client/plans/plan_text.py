@@ -1,4 +1,4 @@
-"""A plan in words: what `print(plan)` says, and how two plans differ. Used by planned.py, advice.py and page.py."""
+"""A plan as text: the output of `print(plan)`, and the difference between two plans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jmars.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from jmars.client.plans.planned import PlannedRun
+    from jmars.client.plans.planned_run import PlannedRun
 
 __all__ = ["change_text", "comparison", "error_text", "facts", "format_seconds", "percent", "summary"]
 
@@ -16,7 +16,7 @@ _SHOWN = 5  # kinds of fused operands, links of the critical path
 
 
 def percent(new: float, old: float) -> str:
-    """By how much `new` differs from `old`: "−38 %".
+    """The difference of `new` from `old` in percent: "−38 %".
 
     Examples
     --------
@@ -30,12 +30,12 @@ def percent(new: float, old: float) -> str:
 
 
 def facts(plan: PlannedRun) -> list[tuple[str, str]]:
-    """What is said of a plan: (what, how much)."""
+    """The lines about a plan: (name, text)."""
     low, high = int(plan.peak[:, 0].max()), int(plan.peak[:, 1].max())
     between = format_bytes(high) if low == high else f"{format_bytes(low)} to {format_bytes(high)}"
     each = " on one machine" if len(plan.workers) > 1 else ""
     rows = [
-        ("time", f"{format_seconds(plan.makespan)}; no plan beats {format_seconds(plan.lower_bound)}"),
+        ("time", f"{format_seconds(plan.makespan)}; no plan can beat {format_seconds(plan.lower_bound)}"),
         ("peak memory", f"{between} of {_room(plan)} for chunks{each}"),
         ("spilled", format_bytes(plan.spilled)),
         ("moved", format_bytes(plan.moved) + (" between machines" if len(plan.workers) > 1 else ", one machine")),
@@ -46,11 +46,11 @@ def facts(plan: PlannedRun) -> list[tuple[str, str]]:
     best = f"; the best of {tried} tried" if tried > 1 else ""
     rows.append(("policy", f"{plan.policy}{best}, planned in {format_seconds(plan.took)}"))
     error = error_text(plan)
-    return [*rows, ("so far", error)] if error else rows
+    return [*rows, ("accuracy", error)] if error else rows
 
 
 def summary(plan: PlannedRun) -> str:
-    """A plan as some lines of text."""
+    """A plan as several lines of text."""
     lines = [headline(plan)]
     lines += [f"  {what:16s}{text}" for what, text in facts(plan)]
     groups = [f"{n} × {name} ({members} in 1)" for n, members, name in plan.groups]
@@ -58,12 +58,12 @@ def summary(plan: PlannedRun) -> str:
         lines.append(f"  {'fused':16s}{_some(groups, ', ')}")
     path = _path(plan)
     if path:
-        lines.append(f"  {'held up by':16s}{_some(path, ' → ')}")
+        lines.append(f"  {'critical path':16s}{_some(path, ' → ')}")
     return "\n".join(lines)
 
 
 def headline(plan: PlannedRun) -> str:
-    """How many operands run where."""
+    """Number of operands and workers."""
     before = f" ({plan.operands_before} before fusion)" if plan.compiled is not None else ""
     operands = f"{plan.operands} operand{'s' * (plan.operands != 1)}{before}"
     cores = plan.workers.cores.tolist()
@@ -75,7 +75,7 @@ def headline(plan: PlannedRun) -> str:
 
 
 def comparison(plan: PlannedRun, base: PlannedRun) -> str:
-    """What a change does: Δ time, peak, spill, moved, and what waits for other machines."""
+    """Describes the effect of a change: Δ time, peak, spill, moved bytes, and outputs waiting for other machines."""
     gains = [
         f"{format_seconds(plan.makespan)} ({percent(plan.makespan, base.makespan)})",
         f"peak {format_bytes(peak_of(plan))} ({percent(peak_of(plan), peak_of(base))})",
@@ -91,7 +91,7 @@ def comparison(plan: PlannedRun, base: PlannedRun) -> str:
 
 
 def change_text(change: Mapping[str, Any]) -> str:
-    """What was changed, as a user would write it.
+    """The change as a user writes it.
 
     Examples
     --------
@@ -106,12 +106,12 @@ def change_text(change: Mapping[str, Any]) -> str:
 
 
 def peak_of(plan: PlannedRun) -> int:
-    """Bytes in memory at most, of all machines together, as predicted."""
+    """Predicted peak bytes in memory, of all machines together."""
     return int(plan.predicted.peak_total)
 
 
 def _difference(new: int, old: int) -> str:
-    """Bytes more or less."""
+    """The difference in bytes, with its sign."""
     return f"{'−' if new < old else '+' if new > old else '±'}{format_bytes(abs(new - old))}"
 
 
@@ -121,10 +121,10 @@ def _room(plan: PlannedRun) -> str:
 
 
 def error_text(plan: PlannedRun) -> str:
-    """How far predictions were off on this machine; empty where nobody knows."""
-    if plan.question is None:
+    """Errors of earlier predictions on this machine; "" if unknown."""
+    if plan.request is None:
         return ""
-    seen = plan.question.profile.accuracy.errors()
+    seen = plan.request.profile.accuracy.errors()
     if not seen["runs"]:
         return ""
     parts = [f"{100 * seen[name]:.0f} % of {word}" for name, word in _MEASURED if seen[name] is not None]
@@ -135,7 +135,7 @@ _MEASURED = (("makespan", "time"), ("peak", "peak memory"))
 
 
 def _path(plan: PlannedRun) -> list[str]:
-    """The critical path, equal neighbours joined."""
+    """The critical path, with equal neighbours merged."""
     found: list[tuple[str, int, float]] = []
     for name, seconds, _ in plan.critical_path:
         if found and found[-1][0] == name:
@@ -146,7 +146,7 @@ def _path(plan: PlannedRun) -> list[str]:
 
 
 def _some(parts: list[str], between: str) -> str:
-    """The first and last of many."""
+    """Joins the parts; of many, the first and the last."""
     if len(parts) > _SHOWN:
         parts = [*parts[: _SHOWN - 1], f"… {len(parts) - _SHOWN} more …", parts[-1]]
     return between.join(parts)

@@ -1,6 +1,6 @@
-"""Where the boxes of a graph stand: longest-path layers, then barycentre sweeps.
+"""Lays out a graph: longest-path layers, then barycentre sweeps.
 
-Used by drawings.py; the live view has the same in labextension/src/model/layout.ts.
+The live view has the same algorithm in labextension/src/model/layout.ts.
 Source: Sugiyama, Tagawa and Toda 1981; O(sweeps * (boxes + arrows)).
 """
 
@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["layers"]
+__all__ = ["layout_layers"]
 
 _SWEEPS = 6
 
 
-def layers(n: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Boxes of each layer, in order, what is read above what reads it.
+def layout_layers(n: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Boxes of each layer in order; inputs lie above their readers.
 
     Parameters
     ----------
     n
         Boxes.
     edges
-        (read, reader); one that closes a cycle, as between stages, is passed over.
+        (input, reader); an edge that closes a cycle, as between groups of operands, is ignored.
 
     Examples
     --------
-    >>> layers(4, [(0, 2), (1, 2), (2, 3)])
+    >>> layout_layers(4, [(0, 2), (1, 2), (2, 3)])
     [[0, 1], [2], [3]]
     """
     users: list[list[int]] = [[] for _ in range(n)]
@@ -57,7 +57,7 @@ def layers(n: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
 
 
 def _depths(users: list[list[int]], inputs: list[list[int]]) -> list[int]:
-    """Length of the longest way to each box."""
+    """Length of the longest path to each box."""
     n = len(users)
     missing = [len(found) for found in inputs]
     depth, placed = [0] * n, [False] * n

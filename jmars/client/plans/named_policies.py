@@ -1,8 +1,8 @@
-"""The ways to plan a run, by name: what `what_if(policy=...)` takes.
+"""Ways to plan a run, by name: the values of `what_if(policy=...)`.
 
-"fast", "lean" and "memory" try several plans and take the best (`jmars.plan.choose`). Every other name is one way to
-choose workers, one order, or both as "halves/dfs", so that what a seed asks for can be seen beside the best plan.
-Source: PLANNING 7, "Seed behaviours remain selectable"; seeds 000, 001, 003 (first workers), 004 (partitions).
+"fast", "lean" and "memory" try several plans and take the best. Every other name is a way to choose workers, an order,
+or both as in "halves/dfs", so that the planners of the five documents can be compared with the best plan.
+Source: docs/explanation/seeds.md, "Initial worker assignment" and "Graph partitioning by merging".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from jmars.plan.simulation.sim_result import SimResult
 from jmars.plan.simulation.simulate import simulate
 from jmars.plan.workers import Workers
 
-__all__ = ["ASSIGNERS", "ORDERS", "Planned", "plan_by", "policy_names", "spread"]
+__all__ = ["ASSIGNERS", "ORDERS", "PolicyPlan", "plan_by", "policy_names", "spread_stored"]
 
 Rank = NDArray[np.int64]
 Placed = NDArray[np.int16]
@@ -45,22 +45,22 @@ ORDERS = tuple(RANKS)
 
 
 @dataclass(frozen=True, eq=False)
-class Planned:
-    """One way that was taken: where each operand runs and in which order, and what was tried beside it."""
+class PolicyPlan:
+    """A plan by a named policy: machine and rank of each operand, and the plans tried."""
 
     name: str
-    assign: NDArray[np.int16]  # -1 where `follow` decides while it runs
+    assign: NDArray[np.int16]  # machine of each operand; -1 where `follow` decides during the run
     rank: Rank
-    placed: Placed  # who holds a chunk before the run, -1 nobody
+    placed: Placed  # machine that stores a chunk before the run, or -1
     follow: Callable[[], Policy] | None
     evict: str
-    lower_bound: float  # seconds that no plan beats
+    lower_bound: float  # seconds that no plan can beat
     tried: tuple[Candidate, ...] = ()
 
     def run(
         self, graph: PlanGraph, workers: Workers, noise: float = 0.0, seed: int = 0, trace: bool = False
     ) -> SimResult:
-        """What it costs."""
+        """Simulates the plan."""
         policy = self.follow() if self.follow is not None else None
         return simulate(
             graph,
@@ -121,12 +121,12 @@ ASSIGNERS: dict[str, tuple[Callable[[PlanGraph, Workers, Placed], NDArray[np.int
 }
 
 
-def spread(held: NDArray[np.bool_], machines: int) -> Placed:
-    """Who holds each chunk: those that are held lie in order, a share of them on each machine; -1 nobody.
+def spread_stored(held: NDArray[np.bool_], machines: int) -> Placed:
+    """Spreads stored chunks over machines in order, an equal share each; -1 for chunks not stored.
 
     Examples
     --------
-    >>> spread(np.array([True, False, True]), 2).tolist()
+    >>> spread_stored(np.array([True, False, True]), 2).tolist()
     [0, -1, 1]
     """
     there = np.flatnonzero(held)
@@ -136,24 +136,24 @@ def spread(held: NDArray[np.bool_], machines: int) -> Placed:
 
 
 def policy_names() -> tuple[str, ...]:
-    """What `plan_by` takes; an assigner and an order may be joined as "eft/dfs"."""
+    """All names that `plan_by` takes; an assigner and an order may be joined as "eft/dfs"."""
     return tuple(dict.fromkeys((*PREFERENCES, *SEARCHES, *ASSIGNERS, *ORDERS)))
 
 
-def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budget: float | None = 0.3) -> Planned:
-    """Plan a run in a named way.
+def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budget: float | None = 0.3) -> PolicyPlan:
+    """Plans a run by a named policy.
 
     Parameters
     ----------
     name
         A preference ("fast", "lean", "memory": the best of several plans), an assigner ("eft", "halves", "runs",
-        "cascade-merge", "cascade-dfe", "metis", "km1", "ncd"; "bfs", "dfs", "random" place the first operands as the
-        seeds do and let the others follow their inputs), an order ("mars", "dfs", "blevel", "level", "wave"), or an
-        assigner and an order as "halves/dfs". "dfs" alone is the seed's search; as an order write "eft/dfs".
+        "cascade-merge", "cascade-dfe", "metis", "km1", "ncd"; "bfs", "dfs", "random" assign initial operands as Mars
+        does, and other operands follow their inputs), an order ("mars", "dfs", "blevel", "level", "wave"), or an
+        assigner and an order as "halves/dfs". "dfs" alone is Mars's search; for the order write "eft/dfs".
     graph, workers
-        What is run where.
+        The operands and the machines.
     placed
-        Worker that holds an operand's chunk already, -1 nobody, shape (n,).
+        Machine that already stores an operand's chunk, or -1, shape (n,).
     budget
         Seconds in which a preference may try plans; None tries all.
 
@@ -179,7 +179,7 @@ def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budge
             choice = choose(graph, workers, prefer=name, budget=budget, placed=placed)
         best, plan = choice.best, choice.plan
         made = f"{best.assigned_by}, {best.ranked_by}" if len(workers) > 1 else best.ranked_by
-        return Planned(made, plan.assign, plan.rank, placed, None, "plan", choice.lower_bound, choice.tried)
+        return PolicyPlan(made, plan.assign, plan.rank, placed, None, "plan", choice.lower_bound, choice.tried)
     assigner, _, order = name.partition("/")
     if assigner in ORDERS and assigner not in SEARCHES and not order:
         assigner, order = "eft", assigner
@@ -191,7 +191,7 @@ def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budge
         free = free[placed[free] < 0]
         first = assign_initial(graph.dag, free, workers.cores.tolist(), assigner)
         rank = rank_by(order or "mars", graph, workers.seconds_per_byte)
-        return Planned(name, first, rank, placed, FollowInputs, "lru", bound)
+        return PolicyPlan(name, first, rank, placed, FollowInputs, "lru", bound)
     if assigner not in ASSIGNERS:
         near = difflib.get_close_matches(assigner, policy_names(), 1)
         hint = f"did you mean {near[0]!r}? There are" if near else "there are"
@@ -200,4 +200,4 @@ def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budge
     assign = np.where(placed >= 0, np.int16(-1), way(graph, workers, placed))
     rank = rank_by(order or usual, graph, workers.seconds_per_byte)
     name = name if len(workers) > 1 else order or usual  # one machine: only the order is chosen
-    return Planned(name, assign, rank, placed, None, "plan", bound)
+    return PolicyPlan(name, assign, rank, placed, None, "plan", bound)

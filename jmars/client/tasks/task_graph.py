@@ -1,6 +1,6 @@
-"""The tasks of a document as spawned functions: run as one graph, and cut into parts as the seeds do.
+"""Runs the tasks of a document as one graph of spawned functions, and partitions them.
 
-Source: seed 004, "Graphs" and "Graph Partioning for Scheduling".
+Source: docs/explanation/seeds.md, "Graphs" and "Graph partitioning for scheduling".
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jmars.client.session import execute, plan_of
-from jmars.client.tasks.definition import Task, tasks_of
+from jmars.client.tasks.definition import Task, parse_tasks
 from jmars.client.tasks.documents import read_document
 from jmars.errors import GraphError, UnsupportedError
 from jmars.graph.dag import Dag
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["PARTITIONS", "TaskGraph", "load_tasks"]
 
 PARTITIONS: dict[str, Callable[..., list[Part]]] = {"merge": merge, "depth-first": depth_first}
-UNTOLD = 1.0  # seconds that a task without a cost counts where others have one: all alike
+DEFAULT_COST = 1.0  # seconds of a task without a cost
 
 
 def load_tasks(source: Any, functions: Mapping[str, Callable[..., Any]] | None = None) -> TaskGraph:
-    """The tasks of a document, checked; nothing runs yet, but modules that the document names are imported here.
+    """Loads and checks the tasks of a document; imports modules that the document names, but runs no task.
 
     A document runs code: load only those that you would run as a script.
 
@@ -39,12 +39,12 @@ def load_tasks(source: Any, functions: Mapping[str, Callable[..., Any]] | None =
     source
         A path, a text (JSON, or YAML with PyYAML), a dict or a list.
     functions
-        Functions that tasks may name, beside `module:function`.
+        Functions that tasks may name, besides `module:function`.
 
     Raises
     ------
     GraphError
-        If something of it cannot run; the text names the task.
+        If a task is invalid; the message names the task.
 
     Examples
     --------
@@ -55,11 +55,11 @@ def load_tasks(source: Any, functions: Mapping[str, Callable[..., Any]] | None =
     >>> tasks.fetch()
     {'power': 9}
     """
-    return TaskGraph(tasks_of(read_document(source), functions or {}), source_line())
+    return TaskGraph(parse_tasks(read_document(source), functions or {}), source_line())
 
 
 class TaskGraph(Mapping[str, Spawned]):
-    """Tasks by name, as spawned functions; each can be fetched, and handed to others, by itself."""
+    """Tasks by name, as spawned functions; any of them can be fetched or given to other functions."""
 
     def __init__(self, tasks: list[Task], line: SourceLine | None = None) -> None:
         self.tasks = {task.name: task for task in tasks}
@@ -91,12 +91,12 @@ class TaskGraph(Mapping[str, Spawned]):
 
     @property
     def results(self) -> list[str]:
-        """Tasks that no other reads, in the order of the graph."""
+        """Tasks that no other task reads, in the order of the graph."""
         read = {one.task for task in self.tasks.values() for one in task.reads}
         return [name for name in self.tasks if name not in read]
 
     def execute(self, *names: str) -> TaskGraph:
-        """Run the named tasks and all that they need as one graph; without names, those that no other reads.
+        """Runs the named tasks and their inputs as one graph; without names, all results.
 
         Raises
         ------
@@ -112,25 +112,25 @@ class TaskGraph(Mapping[str, Spawned]):
         return self
 
     def fetch(self, *names: str) -> Any:
-        """The value of one named task; of several, or of those that no other reads, a dict by name."""
+        """Fetches the value of a named task; of several tasks, or of all results, a dict by name."""
         self.execute(*names)
         if len(names) == 1:
             return self[names[0]].fetch()
         return {name: self[name].fetch() for name in names or self.results}
 
     def plan(self, policy: str | None = None) -> PlannedRun:
-        """What running all results would cost on the default cluster, or on the one that would be started."""
+        """Predicts the cost of computing all results on the default cluster, or on the cluster that would start."""
         return plan_of(*(self[name] for name in self.results), policy=policy)
 
     def plan_graph(self) -> PlanGraph:
-        """What planners see: costs in seconds, sizes in bytes, as the document says."""
+        """Makes the planner's graph: costs in seconds, sizes in bytes, as the document gives them."""
         number = {name: k for k, name in enumerate(self.tasks)}
         edges = sorted({(number[r.task], number[task.name]) for task in self.tasks.values() for r in task.reads})
         dag = Dag.from_edges(len(number), [a for a, _ in edges], [b for _, b in edges])
         told = list(self.tasks.values())
         return PlanGraph.build(
             dag,
-            [UNTOLD if task.cost is None else task.cost for task in told],
+            [DEFAULT_COST if task.cost is None else task.cost for task in told],
             [task.size for task in told],
             work=[task.memory for task in told],
             result=np.isin(list(self.tasks), self.results),
@@ -144,23 +144,23 @@ class TaskGraph(Mapping[str, Spawned]):
         memory: int | str | None = None,
         quota: float | None = None,
     ) -> dict[str, int]:
-        """Which part each task falls into, as seed 004 cuts graphs; parts are numbered in the order they are opened.
+        """Partitions the tasks; returns the part of each task, numbered in the order in which parts are opened.
 
         Parameters
         ----------
         workers
-            How many alike, or `jmars.plan.Workers`.
+            Number of equal workers, or `jmars.plan.Workers`.
         how
             "merge" or "depth-first".
         memory
             Bytes of each worker; a part grows until its tasks' sizes fill them.
         quota
-            Seconds of cost after which a part grows no more; None: an even share of all for each worker.
+            Seconds of cost after which a part stops growing; None means an equal share for each worker.
 
         Raises
         ------
         GraphError
-            If a task fits no worker, or there is no such way to cut.
+            If a task fits on no worker, or `how` has another value.
 
         Examples
         --------

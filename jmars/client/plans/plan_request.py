@@ -1,7 +1,7 @@
-"""What is asked: these tensors with these settings; and the graph that would run.
+"""The request of a plan: tensors and settings, and the graph that would run.
 
-A `Question` is all that a plan is made from beside the machines, so `what_if` asks it again with something changed. It
-starts nothing and sends nothing. Used by planned.py.
+A `PlanRequest` holds all inputs of a plan except the machines, so that `what_if` can plan again with a change. A
+request neither starts nor sends anything.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jmars.client.plans.recut import recut
+from jmars.client.plans.rechunk_sources import rechunk_sources
 from jmars.optimize.passes import Compiled, compile_graph
 from jmars.optimize.unfolding import Unfolding
 from jmars.plan.cost.annotate import annotate
@@ -20,25 +20,25 @@ from jmars.tensor.dynamic import Dynamic
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor_graph import TensorGraph
 
-__all__ = ["Question"]
+__all__ = ["PlanRequest"]
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """Tensors to compute and how.
+class PlanRequest:
+    """Tensors to compute, with settings.
 
     Attributes
     ----------
     data
-        The nodes that are wanted.
+        The nodes to compute.
     held
-        Keys of nodes that lie on the cluster already.
+        Keys of nodes that the cluster stores already.
     settings
-        `task.default_config` and `combine_size`, as a job is submitted with.
+        `task.default_config` and `combine_size`, as in a submission.
     profile
-        What operands took so far.
+        Measured costs of operands.
     executors, room
-        Of the cluster that is asked, and bytes that one fused operand may take there: what compiling depends on.
+        Number of executors, and bytes that a fused operand may take; compilation depends on both.
     """
 
     data: Sequence[TensorData]
@@ -49,10 +49,8 @@ class Question:
     room: int | None = None
 
     def compiled(self, chunk_size: int | None = None) -> Compiled:
-        """The graph that would run, or its first stage; `chunk_size` cuts its sources so that their largest chunk has
-        about those bytes.
-        """
-        data = self.data if chunk_size is None else recut(self.data, self.held, chunk_size)
+        """Compiles the graph that would run, or its first stage; `chunk_size` (bytes) rechunks the sources first."""
+        data = self.data if chunk_size is None else rechunk_sources(self.data, self.held, chunk_size)
         graph = TensorGraph.of(data, self.held)
         for number, _, _ in graph.arrays():  # a run would send them first
             graph.replace_by_stored(number, graph.metas[number].key)
@@ -62,9 +60,9 @@ class Question:
 
     @property
     def unfolds(self) -> bool:
-        """Whether the run has further stages, which nobody can plan before the first one has run."""
+        """Whether the run has further stages, which cannot be planned before the first stage has run."""
         return any(isinstance(op, Dynamic) for op in TensorGraph.of(self.data, self.held).operands)
 
     def costs(self, compiled: Compiled) -> PlanGraph:
-        """What a planner sees of it."""
+        """Makes the planner's graph of a compiled graph."""
         return annotate(compiled.after, compiled.dag, self.profile)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.client.plans.recut import largest_source, recut
+from jmars.client.plans.rechunk_sources import largest_source, rechunk_sources
 from jmars.errors import ChunkSizeError
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.tensor import Tensor
@@ -56,29 +56,29 @@ def made():
 def test_the_values_stay(name, factor):
     x = made()[name]
     largest = largest_source([x.data], ())
-    (other,) = recut([x.data], (), max(1, int(largest * factor)))
+    (other,) = rechunk_sources([x.data], (), max(1, int(largest * factor)))
     assert (other.shape, other.dtype) == (x.shape, x.dtype)
     assert np.allclose(Tensor(other).fetch(), x.fetch())
 
 
 def test_chunks_are_multiples_or_parts_of_what_they_were():
     x = mt.ones((1000, 1000), chunk_size=100)
-    chunks = {k: recut([x.data], (), 80_000 * k)[0].chunks for k in (1, 2, 4, 16)}
+    chunks = {k: rechunk_sources([x.data], (), 80_000 * k)[0].chunks for k in (1, 2, 4, 16)}
     assert [max(axis) for axis in chunks[1]] == [100, 100]
     assert sorted(max(axis) for axis in chunks[2]) == [100, 200]
     assert [max(axis) for axis in chunks[4]] == [200, 200]
     assert [max(axis) for axis in chunks[16]] == [400, 400]
-    assert [max(axis) for axis in recut([x.data], (), 20_000)[0].chunks] == [50, 50]
+    assert [max(axis) for axis in rechunk_sources([x.data], (), 20_000)[0].chunks] == [50, 50]
 
 
 def test_an_axis_that_is_whole_stays_whole():
     x = mt.ones((1000, 50), chunk_size=(100, 50))
-    assert [max(axis) for axis in recut([x.data], (), 10_000)[0].chunks] == [25, 50]
+    assert [max(axis) for axis in rechunk_sources([x.data], (), 10_000)[0].chunks] == [25, 50]
 
 
 def test_what_is_made_of_sources_that_are_cut_alike_needs_no_rechunk():
     a, b = mt.ones((100, 100), chunk_size=10), mt.zeros((100, 100), chunk_size=10)
-    (other,) = recut([(a + b).sum(axis=0).data], (), 3200)
+    (other,) = rechunk_sources([(a + b).sum(axis=0).data], (), 3200)
     names, todo = set(), [other]
     while todo:
         node = todo.pop()
@@ -89,14 +89,14 @@ def test_what_is_made_of_sources_that_are_cut_alike_needs_no_rechunk():
 
 def test_the_tensors_of_the_user_stay_as_they_are():
     x = mt.ones(100, chunk_size=10) + 1
-    recut([x.data], (), 400)
+    rechunk_sources([x.data], (), 400)
     assert len(x.chunks[0]) == 10
 
 
 def test_what_is_held_is_not_cut_and_nothing_but_held_is_an_error():
     x = mt.ones(100, chunk_size=10)
     y = (x + 1).sum()
-    (whole,) = recut([(y + mt.ones((), chunk_size=1)).data], {y.data.key}, 16)
+    (whole,) = rechunk_sources([(y + mt.ones((), chunk_size=1)).data], {y.data.key}, 16)
     assert whole.op.inputs[0] is y.data
     with pytest.raises(ChunkSizeError, match="no source to cut"):
-        recut([y.data], {y.data.key}, 400)
+        rechunk_sources([y.data], {y.data.key}, 400)

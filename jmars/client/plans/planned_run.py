@@ -1,8 +1,8 @@
-"""`PlannedRun`: a run that is planned and not begun, with what it will cost and why.
+"""`PlannedRun`: a planned run that has not begun, with predicted costs and the reasons for them.
 
-`plan_for` makes one of tensor nodes and `what_if` one of another; nothing is started, sent or computed. Costs are those
-learnt from runs on this machine (`jmars.plan.cost.profile`), and a prior where nothing was learnt.
-Source: the issue's "Before the run"; seed 004, "What about the cost of the whole schedule?".
+`plan_for` plans tensor nodes, and `what_if` plans again with a change; neither starts, sends or computes anything.
+Costs are learnt from earlier runs on this machine (`jmars.plan.cost.profile`); a prior stands in for unknown costs.
+Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.client.plans.advice import Advice, advise
-from jmars.client.plans.exchange import as_json, read_json
-from jmars.client.plans.interval import peak_interval
-from jmars.client.plans.machines import changed
-from jmars.client.plans.page import page
-from jmars.client.plans.policies import Planned, plan_by, spread
-from jmars.client.plans.question import Question
-from jmars.client.plans.words import comparison, summary
+from jmars.client.plans.machines import change_machines
+from jmars.client.plans.named_policies import PolicyPlan, plan_by, spread_stored
+from jmars.client.plans.peak_interval import peak_interval
+from jmars.client.plans.plan_html import plan_html
+from jmars.client.plans.plan_json import as_json, read_json
+from jmars.client.plans.plan_request import PlanRequest
+from jmars.client.plans.plan_text import comparison, summary
 from jmars.config import config
 from jmars.deploy.memory import usable_cores
 from jmars.errors import GraphError
@@ -42,33 +42,33 @@ __all__ = ["PlannedRun", "plan_for"]
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun:
-    """A run that is planned and not begun.
+    """A planned run that has not begun.
 
-    Made by `Tensor.plan()`, `jmars.plan_of()`, `Session.plan()`, `%jmars plan` and `what_if`. As text and as HTML it
-    shows itself.
+    Made by `Tensor.plan()`, `jmars.plan_of()`, `Session.plan()`, `%jmars plan` and `what_if`. Prints as text, and as
+    HTML in a notebook.
 
     Attributes
     ----------
     graph
-        What the planner sees: operands with seconds and bytes. Operand i is row i of `compiled.after`.
+        The planner's graph: operands with seconds and bytes. Operand i is row i of `compiled.after`.
     workers
-        The machines; workers of one machine are the cores of one row.
+        The machines; workers of a machine are the cores of a row.
     planned
-        Where operands run and in which order, and what else was tried.
+        Machine and rank of each operand, and the plans tried.
     compiled
         The chunk graph before and after fusion; None for a plan that was read from JSON.
-    question
-        What was asked; None for a plan that was read from JSON.
+    request
+        Tensors and settings of the plan; None for a plan that was read from JSON.
     base
-        The plan that this one was made from by `what_if`, else None.
+        The plan that `what_if` changed, or None.
     change
-        What `what_if` changed, by name.
+        Changes made by `what_if`, by name.
     asked
-        The policy that was asked for; None: as the settings say.
+        The requested policy; None means the policy in the settings.
     took
         Seconds that planning took.
     names
-        What each operand does, where `compiled` does not say it.
+        Name of each operand, if `compiled` is None.
 
     Examples
     --------
@@ -83,92 +83,92 @@ class PlannedRun:
 
     graph: PlanGraph
     workers: Workers
-    planned: Planned
+    planned: PolicyPlan
     compiled: Compiled | None = None
-    question: Question | None = None
+    request: PlanRequest | None = None
     base: PlannedRun | None = None
     change: dict[str, Any] = field(default_factory=dict)
     asked: str | None = None
     took: float = 0.0
     names: Sequence[str] | None = None
 
-    # what it costs
+    # costs
 
     @cached_property
     def predicted(self) -> SimResult:
-        """The simulated run with the times of each operand."""
+        """The simulated run with the times of all operands."""
         return self.planned.run(self.graph, self.workers, trace=True)
 
     @property
     def makespan(self) -> float:
-        """Seconds from the first operand's start to the last one's end."""
+        """Seconds from the first operand's start to the last operand's end."""
         return self.predicted.makespan
 
     @property
     def lower_bound(self) -> float:
-        """Seconds that no plan beats: the longest path, or all work on all cores."""
+        """Seconds that no plan can beat: the longest path, or all work on all cores."""
         return self.planned.lower_bound
 
     @property
     def moved(self) -> int:
-        """Bytes between machines."""
+        """Bytes sent between machines."""
         return self.predicted.moved
 
     @property
     def spilled(self) -> int:
-        """Bytes to disk."""
+        """Bytes written to disk."""
         return self.predicted.spilled
 
     @cached_property
     def peak(self) -> NDArray[np.int64]:
-        """Bytes of chunks and scratch in memory at most, of each machine, as an interval: shape (P, 2), low and high.
+        """Peak bytes of chunks and scratch in memory on each machine, as an interval: shape (P, 2), low and high.
 
-        What it is taken from: `jmars.client.plans.interval`.
+        `jmars.client.plans.peak_interval` says how the interval is computed.
         """
-        profile = self.question.profile if self.question is not None else None
+        profile = self.request.profile if self.request is not None else None
         return peak_interval(self.graph, self.workers, self.planned, self.predicted, profile)
 
     @property
     def waiting(self) -> float:
-        """Byte-seconds that outputs lie at their producer until another machine has read them.
+        """Byte-seconds during which outputs wait at their producer for another machine to read them.
 
-        Seed 004's partitions do not penalise them; so that the price is seen, it is a number here.
+        Partitions by merging do not penalise waiting outputs, so their price is reported here.
         """
         return float(sum(one["waiting"] for one in self.picture["workers"]))
 
     @cached_property
     def picture(self) -> dict[str, Any]:
-        """The run as data that goes into JSON: lanes, memory over time, critical path, what moves.
+        """The run as JSON data: lanes, memory over time, critical path, moved chunks.
 
         See `jmars.plan.picture`.
         """
         return picture(self.graph, self.workers, self.predicted)
 
-    # what it is made of
+    # operands
 
     @property
     def operands(self) -> int:
-        """Operands that run."""
+        """Number of operands that run."""
         return self.graph.n - int((self.planned.placed >= 0).sum())
 
     @property
     def complete(self) -> bool:
-        """Whether this is the whole run, or only the first of several stages."""
-        return self.question is None or not self.question.unfolds
+        """Whether the plan covers the whole run, not only the first of several stages."""
+        return self.request is None or not self.request.unfolds
 
     @property
     def operands_before(self) -> int:
-        """Operands before fusion; those that run where that is not known."""
+        """Number of operands before fusion; the number of running operands if unknown."""
         return self.compiled.before.n - len(self.compiled.before.stored) if self.compiled else self.operands
 
     @property
     def assign(self) -> NDArray[np.int16]:
-        """Machine of each operand, shape (n,); -1 where its chunk is held already."""
+        """Machine of each operand, shape (n,); -1 if the operand's chunk is stored already."""
         return self.predicted.assign
 
     @property
     def policy(self) -> str:
-        """How it was planned."""
+        """The policy that made the plan."""
         return self.planned.name
 
     @property
@@ -184,7 +184,7 @@ class PlannedRun:
 
     @cached_property
     def labels(self) -> list[str]:
-        """What each operand does."""
+        """Name of each operand."""
         if self.compiled is None:
             return list(self.names) if self.names is not None else [f"operand {i}" for i in range(self.graph.n)]
         after = self.compiled.after
@@ -193,7 +193,7 @@ class PlannedRun:
 
     @property
     def groups(self) -> list[tuple[int, int, str]]:
-        """Fused operands by kind: (how many, operands before fusion in each, name), the most numerous first."""
+        """Fused operands by kind: (count, operands before fusion in each, name), the most numerous first."""
         if self.compiled is None:
             return []
         size = np.bincount(self.compiled.group[self.compiled.group >= 0], minlength=self.graph.n)
@@ -205,13 +205,13 @@ class PlannedRun:
 
     @property
     def critical_path(self) -> list[tuple[str, float, str]]:
-        """The chain of operands that holds up the end: (what it does, seconds, why it started no earlier)."""
+        """The chain of operands that determines the end: (name, seconds, why it did not start earlier)."""
         return [
             (self.labels[link["operand"]], link["end"] - link["start"], link["why"])
             for link in self.picture["critical"]
         ]
 
-    # what else might be
+    # other plans
 
     def what_if(
         self,
@@ -223,30 +223,30 @@ class PlannedRun:
         chunk_size: str | int | None = None,
         policy: str | None = None,
     ) -> PlannedRun:
-        """The same computation on other machines, cut otherwise, or planned otherwise.
+        """Plans the same computation on other machines, with other chunks, or by another policy.
 
         Parameters
         ----------
         workers
-            Worker processes of each machine, or one number for each machine.
+            Worker processes of each machine: a number, or a list with a number for each machine.
         hosts
-            How many machines.
+            Number of machines.
         memory
             Bytes for all processes of a machine, as `memory_limit` of a cluster; a text such as "2GiB" too.
         bandwidth
-            Bytes a second between machines; nothing moves on a single one.
+            Bytes a second between machines; without effect on a single machine.
         chunk_size
-            Bytes of the largest chunk of a source; a text such as "64MiB" too. Sources are cut anew, and what is made
-            of them follows; where it cannot, a rechunk is counted, so the prediction is on the safe side.
+            Bytes of the largest chunk of a source; a text such as "64MiB" too. Sources are rechunked, and their readers
+            follow; a reader that cannot follow is preceded by a rechunk, so the prediction is on the safe side.
         policy
-            How to plan: see `jmars.client.plans.policies`.
+            How to plan: see `jmars.client.plans.named_policies`.
 
         Raises
         ------
         GraphError, ValueError
             If there is no such policy, a number is below 1 or a size cannot be read.
         ChunkSizeError
-            If there is no source to cut anew.
+            If there is no source to rechunk.
         MemoryLimitError
             If an operand alone would not fit.
         """
@@ -263,16 +263,16 @@ class PlannedRun:
             if value is not None
         }
         begun = time.perf_counter()
-        machines = changed(self.workers, workers=workers, hosts=hosts, memory=memory, bandwidth=bandwidth)
+        machines = change_machines(self.workers, workers=workers, hosts=hosts, memory=memory, bandwidth=bandwidth)
         compiled, graph = self.compiled, self.graph
         if chunk_size is not None:
-            if self.question is None:
-                raise GraphError("this plan was read from JSON, so there are no arrays to cut; make it from tensors")
-            compiled = self.question.compiled(parse_bytes(chunk_size))
-            graph = self.question.costs(compiled)
+            if self.request is None:
+                raise GraphError("this plan was read from JSON, so it has no arrays to rechunk; make it from tensors")
+            compiled = self.request.compiled(parse_bytes(chunk_size))
+            graph = self.request.costs(compiled)
         asked = policy if policy is not None else self.asked
         held = self.planned.placed >= 0 if compiled is None else compiled.after.program < 0
-        made = plan_by(_name(asked, self.question, machines), graph, machines, spread(held, len(machines)))
+        made = plan_by(_name(asked, self.request, machines), graph, machines, spread_stored(held, len(machines)))
         return replace(
             self,
             graph=graph,
@@ -286,54 +286,54 @@ class PlannedRun:
         )
 
     def advice(self, budget: float = 0.5) -> list[Advice]:
-        """Changes that would gain more than 5 % of time, peak or spill, each found by simulating it.
+        """Finds changes that would save more than 5 % of time, peak or spilled bytes, by simulating them.
 
-        Tried are other policies, chunk sizes, and, where there is room for them, more workers and more memory.
+        Tries other policies and chunk sizes and, if the machine has them, more workers and more memory.
 
         Parameters
         ----------
         budget
-            Seconds after which nothing more is tried.
+            Seconds after which no further change is tried.
         """
         return advise(self, budget, usable_cores())
 
     @cached_property
-    def shown_advice(self) -> list[Advice]:
-        """What is shown under a plan of tensors; a what-if is an answer already."""
-        return self.advice() if self.base is None and self.question is not None else []
+    def displayed_advice(self) -> list[Advice]:
+        """Advice shown below a plan of tensors; a what-if shows none."""
+        return self.advice() if self.base is None and self.request is not None else []
 
-    # as text that can be edited
+    # text that can be edited
 
     def to_json(self) -> str:
-        """Both graphs as JSON: tasks with seconds and bytes, machines with speed, memory and links.
+        """Writes tasks with seconds and bytes, and machines with speed, memory and links, as JSON.
 
-        `PlannedRun.from_json` plans what it says, also after it was edited. docs/reference/plans.md lists the keys.
+        `PlannedRun.from_json` plans the text again, also after edits. docs/reference/plans.md lists the keys.
         """
         return as_json(self.graph, self.workers, self.labels, (self.planned.placed >= 0).tolist())
 
     @classmethod
     def from_json(cls, text: str | bytes, policy: str = "lean") -> PlannedRun:
-        """Plan a run of tasks on machines that a JSON text describes.
+        """Plans a run of tasks on machines, both read from JSON text.
 
         Raises
         ------
         GraphError
-            If it is no such text, or the tasks wait for each other.
+            If the text has another form, or the tasks form a cycle.
         MemoryLimitError
-            If a task alone does not fit.
+            If a single task does not fit in memory.
         """
         begun = time.perf_counter()
         graph, machines, names, held = read_json(text)
-        planned = plan_by(policy, graph, machines, spread(np.array(held, np.bool_), len(machines)))
+        planned = plan_by(policy, graph, machines, spread_stored(np.array(held, np.bool_), len(machines)))
         return cls(graph, machines, planned, names=names, asked=policy, took=time.perf_counter() - begun)
 
     def __repr__(self) -> str:
-        advised = [f"  advice          {one.text}\n{'':18s}{one.how}" for one in self.shown_advice]
+        advised = [f"  advice          {one.text}\n{'':18s}{one.how}" for one in self.displayed_advice]
         against = [comparison(self, self.base)] if self.base is not None else []
         return "\n".join([*against, summary(self), *advised])
 
     def _repr_html_(self) -> str:
-        return page(self)
+        return plan_html(self)
 
 
 def plan_for(
@@ -344,22 +344,22 @@ def plan_for(
     policy: str | None = None,
     known: dict[str, Any] | None = None,
 ) -> PlannedRun:
-    """Plan a run of tensor nodes on one machine; starts nothing.
+    """Plans a run of tensor nodes on one machine; starts no processes.
 
     Parameters
     ----------
     data
-        The nodes that are wanted.
+        The nodes to compute.
     workers
-        Worker processes.
+        Number of worker processes.
     room
         Bytes for chunks and scratch.
     held
-        Keys of nodes that lie there already.
+        Keys of nodes that are stored already.
     policy
-        How to plan; None: as the settings say.
+        How to plan; None means as the settings say.
     known
-        What operands cost (`Profile.as_data`); None: what earlier sessions learnt.
+        Costs of operands (`Profile.as_data`); None means costs learnt by earlier sessions.
 
     Raises
     ------
@@ -371,19 +371,21 @@ def plan_for(
     begun = time.perf_counter()
     settings = {**config.task, "combine_size": config.combine_size}
     profile = Profile.load() if known is None else Profile.of(known)
-    question = Question(list(data), held, settings, profile, workers, room // (2 * workers))  # as scheduler/prepare.py
-    compiled = question.compiled()
-    graph = question.costs(compiled)
-    machines = one_host(question.profile, workers, room)
-    held_there = spread(compiled.after.program < 0, len(machines))
-    planned = plan_by(_name(policy, question, machines), graph, machines, held_there)
-    return PlannedRun(graph, machines, planned, compiled, question, asked=policy, took=time.perf_counter() - begun)
+    request = PlanRequest(
+        list(data), held, settings, profile, workers, room // (2 * workers)
+    )  # as scheduler/prepare.py
+    compiled = request.compiled()
+    graph = request.costs(compiled)
+    machines = one_host(request.profile, workers, room)
+    held_there = spread_stored(compiled.after.program < 0, len(machines))
+    planned = plan_by(_name(policy, request, machines), graph, machines, held_there)
+    return PlannedRun(graph, machines, planned, compiled, request, asked=policy, took=time.perf_counter() - begun)
 
 
-def _name(asked: str | None, question: Question | None, machines: Workers) -> str:
-    """The policy that is meant: what was asked for, or what the settings say; these say it of one machine."""
+def _name(asked: str | None, request: PlanRequest | None, machines: Workers) -> str:
+    """The policy to use: the requested policy, or the policy in the settings, which hold for a single machine."""
     if asked is not None:
         return asked
-    settings = question.settings if question is not None else {}
+    settings = request.settings if request is not None else {}
     order = str(settings.get("order", "auto"))
     return str(settings.get("prefer", "lean")) if order == "auto" or len(machines) > 1 else f"eft/{order}"

@@ -1,8 +1,8 @@
-"""The same tensors made from larger or smaller chunks, for "what if the chunk size were another".
+"""Makes the same tensors from larger or smaller chunks, to predict the effect of another chunk size.
 
-Sources are cut anew, each cut axis by the same factor; what is made from them follows where its operand has a rule
-here. Where it has none its inputs are cut back to what they were, which costs what a `rechunk` costs: such a prediction
-is on the safe side. The user's tensors stay as they are. Used by question.py.
+Sources are rechunked, each split axis by the same factor; their readers follow if their operand has a rule here. Before
+an operand without a rule the inputs are rechunked to what they were, which costs what a `rechunk` costs, so such a
+prediction is on the safe side. The user's tensors stay as they are.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from jmars.tensor.ops.shape.axes import Transpose
 from jmars.tensor.splits import agreed_splits, split_axis
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["chunk_count", "cut_sources", "largest_source", "ordered", "recut"]
+__all__ = ["chunk_count", "largest_source", "ordered", "rechunk_sources", "rechunkable_sources"]
 
 _SOURCES = (FromArray, ElementwiseOperand, Range, Doubles, Draws, Permutation, LoadNpy)
 Rule = Callable[[Operand, TensorData, Sequence[TensorData]], tuple[Operand, Splits]]
 
 
 def largest_source(data: Sequence[TensorData], held: Container[str]) -> int:
-    """Bytes of the largest chunk among the sources; 0 where there are none."""
+    """Bytes of the largest chunk among the sources; 0 without sources."""
     return max((_chunk_bytes(node) for node in ordered(data, held) if _is_source(node)), default=0)
 
 
-def cut_sources(data: Sequence[TensorData], held: Container[str]) -> list[TensorData]:
-    """Sources that can be cut anew, those of the largest chunks first."""
+def rechunkable_sources(data: Sequence[TensorData], held: Container[str]) -> list[TensorData]:
+    """Sources that can be rechunked, those with the largest chunks first."""
     sources = [node for node in ordered(data, held) if _is_source(node)]
     return sorted(sources, key=_chunk_bytes, reverse=True)
 
 
 def chunk_count(data: Sequence[TensorData], held: Container[str]) -> int:
-    """About how many operands on chunks this makes before any pass: what compiling it takes grows with them."""
+    """Approximate number of chunk operands before any pass; compile time grows with this number."""
     found = 0
     for node in ordered(data, held):
         if isinstance(node.op, Contraction):
@@ -60,33 +60,33 @@ def chunk_count(data: Sequence[TensorData], held: Container[str]) -> int:
     return found
 
 
-def recut(data: Sequence[TensorData], held: Container[str], chunk_size: int) -> list[TensorData]:
-    """New nodes that give the same values.
+def rechunk_sources(data: Sequence[TensorData], held: Container[str], chunk_size: int) -> list[TensorData]:
+    """Makes new nodes with the same values and other chunks.
 
     Parameters
     ----------
     data
-        What is wanted.
+        The nodes to rebuild.
     held
-        Keys of nodes that lie on the cluster: their chunks are there, and stay as they are.
+        Keys of nodes stored on the cluster: their chunks stay as they are.
     chunk_size
-        Bytes that the largest chunk of a source shall have, about.
+        Approximate bytes of the largest chunk of a source.
 
     Raises
     ------
     ChunkSizeError
-        If nothing here can be cut anew: all is held already, or there are no bytes.
+        If no source can be rechunked: all nodes are stored already, or the sources are empty.
 
     Examples
     --------
     >>> from jmars.tensor.ops.create.constants import ones
     >>> node = (ones(100, chunk_size=10) + 1).data
-    >>> recut([node], (), 400)[0].chunks
+    >>> rechunk_sources([node], (), 400)[0].chunks
     ((50, 50),)
     """
     largest = largest_source(data, held)
     if not largest:
-        raise ChunkSizeError("there is no source to cut anew: what this is made from lies on the cluster already")
+        raise ChunkSizeError("there is no source to rechunk: its data is stored on the cluster already")
     factor = chunk_size / largest
     new: dict[int, TensorData] = {}
     for node in ordered(data, held):
@@ -100,7 +100,7 @@ def recut(data: Sequence[TensorData], held: Container[str], chunk_size: int) -> 
 
 
 def ordered(data: Sequence[TensorData], held: Container[str]) -> list[TensorData]:
-    """Inputs before what reads them; nothing behind what is held."""
+    """Nodes in topological order, without the inputs of stored nodes."""
     order: list[TensorData] = []
     seen: set[int] = set()
     stack: list[tuple[TensorData, bool]] = [(node, False) for node in reversed(data)]
@@ -125,16 +125,16 @@ def _chunk_bytes(node: TensorData) -> int:
 
 
 def _scaled(node: TensorData, factor: float) -> Splits:
-    """Splits with chunks of `factor` times the elements; axes that are whole stay whole while others are cut."""
+    """Splits with chunks of `factor` times the elements; whole axes stay whole while others can be split."""
     cut = [axis for axis, lengths in enumerate(node.chunks) if len(lengths) > 1]
     if not cut and factor < 1:
         cut = [axis for axis, length in enumerate(node.shape) if length > 1]
     lengths = {axis: max(node.chunks[axis]) for axis in range(len(node.shape))}
     left = factor
-    # axes with little room first: what they cannot take is left to the others
+    # axes with little room first, so that the remaining factor goes to the other axes
     for done, axis in enumerate(sorted(cut, key=lambda axis: node.shape[axis] / max(1, lengths[axis]))):
         share = left ** (1 / (len(cut) - done))
-        # a multiple or a part of the old length, so that what is cut alike stays so
+        # a multiple or a fraction of the old length, so that equal chunks stay equal
         wanted = lengths[axis] * round(share) if share >= 1 else math.ceil(lengths[axis] / round(1 / share))
         length = min(node.shape[axis], max(1, wanted))
         left *= lengths[axis] / length
@@ -154,7 +154,7 @@ def _made(op: Operand, node: TensorData, splits: Splits) -> TensorData:
 
 
 def _follows(node: TensorData, inputs: Sequence[TensorData]) -> TensorData:
-    """`node` on new inputs."""
+    """Rebuilds `node` on new inputs."""
     if all(a is b for a, b in zip(inputs, node.op.inputs)):
         return node
     rule = _RULES.get(type(node.op))
@@ -166,7 +166,7 @@ def _follows(node: TensorData, inputs: Sequence[TensorData]) -> TensorData:
 
 
 def _elementwise(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
-    """Cut as the inputs are, or nearly are, or as finely as all of them together."""
+    """Follows the inputs' chunks if they agree or nearly agree, else splits as finely as all of them together."""
     cuts: list[tuple[int, ...]] = []
     for axis, length in enumerate(node.shape):
         own = [axis - _shift(node, one) for one in inputs]
@@ -182,7 +182,7 @@ def _elementwise(op: Operand, node: TensorData, inputs: Sequence[TensorData]) ->
 
 
 def _shift(node: TensorData, one: TensorData) -> int:
-    """Axes that broadcasting puts before those of `one`."""
+    """Number of axes that broadcasting puts before the axes of `one`."""
     return len(node.shape) - len(one.shape)
 
 
@@ -202,7 +202,7 @@ def _scan(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[
 
 
 def _contraction(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
-    """As it would be made of these inputs: axes of one label are cut alike."""
+    """Rebuilds the contraction on the new inputs: axes with the same label are split alike."""
     product = cast(Contraction, op)
     factors = [Tensor(_before_aligning(inputs[i], op)) for i in product.which]
     made = contract(product.function, factors, product.labels, product.result, node.dtype).data
@@ -210,13 +210,13 @@ def _contraction(op: Operand, node: TensorData, inputs: Sequence[TensorData]) ->
 
 
 def _before_aligning(factor: TensorData, product: Operand) -> TensorData:
-    """A factor as it came: what the product's own line cut to fit the other factor is cut anew."""
+    """A factor before the product's own rechunk, which the rebuilt product makes anew."""
     made_there = isinstance(factor.op, Rechunk) and factor.op.line == product.line
     return factor.op.inputs[0] if made_there else factor
 
 
 def _rechunk(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
-    """As it was asked for."""
+    """Keeps the chunks that the user requested."""
     return replace(op, inputs=tuple(inputs)), node.chunks
 
 

@@ -1,8 +1,7 @@
-"""A plan as pictures: the graph before and after fusion, and who runs what when with the memory below.
+"""Pictures of a plan: the graph before and after fusion, and a time line of the workers with memory below.
 
 SVG texts without styles or scripts, so that they show as `<img>` in every notebook, trusted or not. All texts of users
-are escaped. Used by page.py.
-Source: the issue's "graph before/after, assignment"; Okabe and Ito's palette.
+are escaped. Colours are Okabe and Ito's palette, https://jfly.uni-koeln.de/color/.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.client.plans.layered import layers
-from jmars.client.plans.words import format_seconds
+from jmars.client.plans.graph_layout import layout_layers
+from jmars.client.plans.plan_text import format_seconds
 from jmars.tensor.chunk import ChunkGraph
 from jmars.units import format_bytes
 
 if TYPE_CHECKING:
-    from jmars.client.plans.planned import PlannedRun
+    from jmars.client.plans.planned_run import PlannedRun
 
 __all__ = ["HUES", "graphs_svg", "timeline_svg"]
 
@@ -36,7 +35,7 @@ _GREY, _INK = "#c3cad0", "#222"
 
 @dataclass(frozen=True)
 class _Boxes:
-    """A graph as it is drawn."""
+    """A graph with names, hues and sizes of its boxes."""
 
     edges: list[tuple[int, int]]
     names: list[str]
@@ -45,7 +44,7 @@ class _Boxes:
 
 
 def graphs_svg(plan: PlannedRun) -> str:
-    """The graph before fusion, coloured by what asked for it, beside the graph that runs, coloured by machine."""
+    """Draws the graph before fusion, coloured by layer, beside the graph that runs, coloured by machine."""
     if plan.compiled is None:
         return ""
     before, after = plan.compiled.before, plan.compiled.after
@@ -65,14 +64,14 @@ def graphs_svg(plan: PlannedRun) -> str:
 
 
 def _kinds(graph: ChunkGraph) -> NDArray[np.int64]:
-    """Operands of one layer and program are of one kind."""
+    """Groups operands by layer and program."""
     pairs = graph.layer.astype(np.int64) << 32 | (graph.program.astype(np.int64) + 1)
     kinds: NDArray[np.int64] = np.unique(pairs, return_inverse=True)[1].reshape(-1)
     return kinds
 
 
 def _boxes(graph: ChunkGraph, hue: NDArray[Any], group: NDArray[Any]) -> _Boxes:
-    """One box for each operand, or one for each group where there are many."""
+    """Makes a box for each operand, or for each group if there are many operands."""
     users = np.repeat(np.arange(graph.n), np.diff(graph.input_ptr))
     names = [program.name for program in graph.programs] + ["stored"]
     if graph.n <= _DRAWN:
@@ -91,8 +90,8 @@ def _boxes(graph: ChunkGraph, hue: NDArray[Any], group: NDArray[Any]) -> _Boxes:
 
 
 def _graph(parts: list[str], boxes: _Boxes, left: float, top: float, width: float) -> float:
-    """Boxes and arrows; returns where they end."""
-    rows = layers(len(boxes.names), boxes.edges)
+    """Draws boxes and arrows; returns the lower edge."""
+    rows = layout_layers(len(boxes.names), boxes.edges)
     named = len(boxes.names) <= _NAMED and max(map(len, rows), default=0) <= 6
     if named:
         pitch, high = 34.0, 20.0
@@ -137,7 +136,7 @@ def _graph(parts: list[str], boxes: _Boxes, left: float, top: float, width: floa
 
 
 def timeline_svg(plan: PlannedRun) -> str:
-    """Who runs what when, by core, with a line through the critical path; below, bytes in memory of each machine."""
+    """Draws the operands of each core over time, with the critical path, and bytes in memory of each machine below."""
     end = max(plan.makespan, 1e-9)
     layers, picture = _layers(plan), plan.picture
     critical = {link["operand"] for link in picture["critical"]}
@@ -172,7 +171,7 @@ def timeline_svg(plan: PlannedRun) -> str:
 
 
 def _memory(parts: list[str], plan: PlannedRun, y: float, x: Any) -> float:
-    """Bytes in memory over time; returns where it ends."""
+    """Draws bytes in memory over time; returns the lower edge."""
     workers = plan.picture["workers"]
     room = min((one["memory"] for one in workers if one["memory"]), default=0)
     peak = max(max(held for _, held in one["curve"]) if one["curve"] else 0 for one in workers)
@@ -199,7 +198,7 @@ def _memory(parts: list[str], plan: PlannedRun, y: float, x: Any) -> float:
 
 
 def _layers(plan: PlannedRun) -> list[int]:
-    """Number of the colour of each operand: what asked for it."""
+    """The layer of each operand, which chooses the colour."""
     if plan.compiled is not None:
         layers: list[int] = plan.compiled.after.layer.tolist()
         return layers
@@ -207,7 +206,7 @@ def _layers(plan: PlannedRun) -> list[int]:
 
 
 def _legend(parts: list[str], plan: PlannedRun, y: float) -> float:
-    """Which colour is what; returns where the next thing may begin."""
+    """Draws the legend; returns the next free y."""
     if plan.compiled is None:
         return y
     after = plan.compiled.after
@@ -236,6 +235,6 @@ def _svg(parts: Sequence[str], height: float) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """At most so many printable characters."""
+    """Cuts a text to at most `most` printable characters."""
     plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[: most + 1])
     return plain if len(plain) <= most else plain[: max(0, most - 1)] + "…"

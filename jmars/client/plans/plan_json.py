@@ -1,10 +1,8 @@
-"""Both graphs of a plan as JSON: tasks with costs, and machines with speed, capacity and links.
+"""Reads and writes a plan as JSON: tasks with costs, and machines with speed, capacity and links.
 
-The text is made to be read and edited: one entry for each task and machine, names instead of numbers where there are
-choices. Costs are what was learnt from earlier runs, until somebody writes others. Used by `PlannedRun.to_json` and
-`from_json`.
-Source: seed 004, "Graph Thoughts": a graph of tasks (with cost) with edges (with cost), and a graph of processing
-contexts (with capacity/speed) and edges (communication speeds).
+The text is made to be read and edited: an entry for each task and machine, with names for choices. Costs are those
+learnt from earlier runs, until the user writes others.
+Source: docs/explanation/seeds.md, "Graph thoughts".
 """
 
 from __future__ import annotations
@@ -32,16 +30,16 @@ _MACHINE = {"workers": 1, "speed": 1.0, "memory": None, "device": "cpu", "disk":
 
 
 def as_json(graph: PlanGraph, workers: Workers, names: Sequence[str], held: Sequence[bool]) -> str:
-    """Tasks and machines as JSON text, one to a line; what is as usual is left out.
+    """Writes tasks and machines as JSON text, a line each; default values are left out.
 
     Parameters
     ----------
     graph, workers
-        What would run where.
+        The tasks and the machines.
     names
-        What each task does.
+        Name of each task.
     held
-        Whether its chunk is there before the run.
+        Whether the chunk of each task is stored before the run.
 
     Examples
     --------
@@ -96,19 +94,19 @@ def as_json(graph: PlanGraph, workers: Workers, names: Sequence[str], held: Sequ
 
 
 def read_json(text: str | bytes) -> tuple[PlanGraph, Workers, list[str], list[bool]]:
-    """What `as_json` wrote, or somebody by hand: graph, workers, names and what is held.
+    """Reads JSON text from `as_json` or written by hand; returns graph, workers, names and stored flags.
 
     Raises
     ------
     GraphError
-        If it is no such JSON: the message names the entry.
+        If the text has another form: the message names the entry.
     """
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise GraphError(f"this is no JSON ({error}); give the text of PlannedRun.to_json()") from None
+        raise GraphError(f"this is not JSON ({error}); give the text of PlannedRun.to_json()") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise GraphError(f'this is no plan: it must be an object with "format": "{FORMAT}"')
+        raise GraphError(f'this is not a plan: it must be an object with "format": "{FORMAT}"')
     tasks = _rows(data, "tasks", _TASK)
     machines = _rows(data, "machines", _MACHINE)
     edges = [(_number(i, f"an input of task {k}"), k) for k, task in enumerate(tasks) for i in task["inputs"]]
@@ -141,10 +139,10 @@ def read_json(text: str | bytes) -> tuple[PlanGraph, Workers, list[str], list[bo
 
 
 def _rows(data: Mapping[str, Any], what: str, usual: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Entries with all their keys."""
+    """Reads the entries of a list and adds default values."""
     found = data.get(what)
     if not isinstance(found, list):
-        raise GraphError(f'"{what}" must be a list with one object for each')
+        raise GraphError(f'"{what}" must be a list of objects')
     rows = []
     for k, row in enumerate(found):
         if not isinstance(row, dict) or set(row) - set(usual) or not isinstance(row.get("inputs", []), list):
@@ -155,7 +153,7 @@ def _rows(data: Mapping[str, Any], what: str, usual: Mapping[str, Any]) -> list[
 
 
 def _links(links: Any, n: int) -> dict[str, Any]:
-    """Latency and bandwidth as `Workers.build` takes them."""
+    """Latency and bandwidth as arguments of `Workers.build`."""
     if not isinstance(links, dict):
         raise GraphError('"links" must be an object with "latency" and "bandwidth"')
     bandwidth = links.get("bandwidth", 1.25e9)

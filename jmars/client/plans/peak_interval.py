@@ -1,9 +1,9 @@
-"""The most bytes that a planned run may hold, as an interval: no prediction is exact, and memory must not run out.
+"""Predicts the peak memory of a planned run as an interval, since no prediction is exact and memory must not run out.
 
-The least and the most of up to 10 simulated runs: the predicted one; on one machine the one whose workers have more
-waiting, as they are sent work ahead (`jmars.plan.predict`); and 8 runs of the same plan whose costs are drawn around
-the predicted ones, as far apart as predictions were off so far (`Accuracy.spread`). Widened by the median error of
-predicted peaks on this machine, once that is known. Used by `PlannedRun.peak`.
+The ends are the least and the greatest peak of up to 10 simulated runs: the predicted run; on one machine a run whose
+workers are sent work ahead (`jmars.plan.simulation.predict`); and 8 runs of the same plan with costs drawn around the
+predicted costs, spread as widely as predictions were off so far (`Accuracy.spread`). The interval is then widened by
+the median error of predicted peaks on this machine, once that is known.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.client.plans.policies import Planned
+from jmars.client.plans.named_policies import PolicyPlan
 from jmars.plan.cost.accuracy import Accuracy
 from jmars.plan.cost.profile import Profile
 from jmars.plan.plan_graph import PlanGraph
@@ -30,21 +30,21 @@ _MOST = float(np.iinfo(np.int64).max // 2)
 
 
 def peak_interval(
-    graph: PlanGraph, workers: Workers, planned: Planned, predicted: SimResult, profile: Profile | None
+    graph: PlanGraph, workers: Workers, planned: PolicyPlan, predicted: SimResult, profile: Profile | None
 ) -> NDArray[np.int64]:
-    """Bytes at most of each machine, shape (P, 2), low and high.
+    """Predicts the peak bytes of each machine, shape (P, 2), low and high.
 
-    The draws are seeded, so the same plan has the same interval, unless the graph is so large that the time is up
-    before the eighth.
+    The draws are seeded, so the same plan has the same interval, unless the graph is so large that time runs out before
+    the eighth run.
 
     Parameters
     ----------
     graph, workers, planned
-        What runs where.
+        The graph, the machines and the plan.
     predicted
-        Its simulated run.
+        The simulated run of the plan.
     profile
-        What is known of costs and of predictions on this machine; None: nothing.
+        Known costs, and errors of predictions, on this machine; None if unknown.
     """
     seen = profile.accuracy if profile is not None else Accuracy()
     peaks = [predicted.peak]
