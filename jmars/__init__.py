@@ -1,14 +1,14 @@
 """jmars: a Jupyter-first distributed NumPy.
 
-In a notebook `%load_ext jmars`, then a `%%jmars` cell holds ordinary NumPy code; from Python `jmars.Cluster` and
-`jmars.tensor`. This file only re-exports, and nothing inside imports it.
+In a notebook run `%load_ext jmars`; then a `%%jmars` cell holds ordinary NumPy code. From Python use `jmars.Cluster`
+and `jmars.tensor`. This file only re-exports names for users; no file inside the package imports it.
 
-client/      what users hold: Cluster, Job, Session
+client/      the objects of users: Cluster, Job, Session
 tensor/      lazy NumPy
 array_api.py the names of the array API standard
 remote.py    any function on the cluster
-errors.py    everything that can go wrong
-config.py    what can be set
+errors.py    all errors
+config.py    all settings
 """
 
 from typing import Any
@@ -36,14 +36,14 @@ __version__ = "0.1.0"
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext jmars`: the magics `%%jmars` and `%jmars`."""
+    """Registers the magics `%%jmars` and `%jmars`: `%load_ext jmars`."""
     from jmars.notebook.magic import load_ipython_extension as load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """`%unload_ext jmars`."""
+    """Removes the magics: `%unload_ext jmars`."""
     from jmars.notebook.magic import unload_ipython_extension as unload
 
     unload(shell)

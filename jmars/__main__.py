@@ -1,6 +1,6 @@
 """`python -m jmars …`: status, stop, web, slurm, operand; `host` and `scheduler` are started by jmars.Cluster.
 
-Each command is imported when it is asked for: a cluster starts the sooner.
+A command's module is imported only when the command runs, so that a cluster starts sooner.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import importlib
 import sys
 
 USAGE = """\
-usage: python -m jmars status [NAME]      the clusters of this user, or the jobs of one
+usage: python -m jmars status [NAME]      the clusters of this user, or the jobs of a cluster
        python -m jmars stop NAME …        ends clusters for all their clients
        python -m jmars web [--cluster NAME] [--port N]
        python -m jmars slurm [--cpus N] [--memory SIZE] PROGRAM …
-       python -m jmars operand FILE INPUT.npy … [-o OUT.npy]   runs what Job.operand wrote
+       python -m jmars operand FILE INPUT.npy … [-o OUT.npy]   runs an operand that Job.operand wrote
 (`host` and `scheduler` are started by jmars.Cluster)"""
 
 COMMANDS = {  # by name: module, function of the other arguments that gives the exit status
@@ -28,10 +28,10 @@ PROCESSES = {"host": "jmars.deploy.host", "scheduler": "jmars.deploy.scheduler_p
 
 
 def run(arguments: list[str]) -> int | str:
-    """Do what the arguments say; returns the exit status, or what to say of a mistake."""
+    """Runs the command that the arguments name; returns the exit status, or the usage after a mistake."""
     name, *others = arguments or [""]
     if name in PROCESSES and not others:
-        gc.disable()  # modules are no garbage: looking for some among them takes a tenth of the start
+        gc.disable()  # imported modules hold no garbage: collecting would take a tenth of the start
         process = importlib.import_module(PROCESSES[name])
         gc.freeze()
         gc.enable()

@@ -1,7 +1,7 @@
-"""What can be set, and where our files lie.
+"""The settings of this process, and the folders that jmars uses.
 
-`config` holds the settings of this process; seed 000's switches are under `task.default_config`. Used by every floor.
-Source: seed 000, "Configuration".
+`config` holds the settings; the switches of the five documents are under `task.default_config`.
+Source: docs/explanation/seeds.md, "Configuration".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["TASK_DEFAULTS", "Config", "cache_dir", "config", "runtime_dir"]
 
 
 class Config:
-    """Settings of this process; attributes are checked by name.
+    """Settings of this process; assigning an unknown setting raises AttributeError.
 
     Examples
     --------
@@ -40,18 +40,19 @@ class Config:
         super().__setattr__(name, _Switches(checked(value)) if name == "task" else value)
 
     def load(self, settings: Mapping[str, Any] | str | Path) -> None:
-        """Take switches as `jmars.switches.load_settings` reads them: a mapping, YAML text or the path of a YAML file.
+        """Sets switches from a mapping, YAML text or the path of a YAML file, as `jmars.switches.load_settings` reads
+        them.
 
         Raises
         ------
         SettingError
-            If a switch does not exist or cannot be what is said; nothing is taken then.
+            If a switch does not exist or cannot have the value; no switch changes then.
         """
         self.task = self.task | load_settings(settings)
 
     @contextmanager
     def using(self, **settings: Any) -> Iterator[Config]:
-        """Other settings within a `with` block."""
+        """Changes settings within a `with` block."""
         before = {name: getattr(self, name) for name in settings}
         try:
             for name, value in settings.items():
@@ -63,13 +64,13 @@ class Config:
 
 
 class _Switches(dict[str, Any]):
-    """Switches, each checked where it is set: `config.task["fuse"] = "chain"`."""
+    """A dict of switches that checks each assignment: `config.task["fuse"] = "chain"`."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, checked({name: value})[name])
 
     def update(self, *others: Any, **named: Any) -> None:
-        """Take all or none."""
+        """Sets all switches, or none if a value is wrong."""
         super().update(checked(dict(*others, **named)))
 
 
@@ -77,7 +78,7 @@ config = Config()
 
 
 def runtime_dir() -> Path:
-    """The folder with one registry file per running cluster: ours alone, mode 0700, made when missing.
+    """The folder with a registry file per running cluster: private to the user, mode 0700, made when missing.
 
     `$JMARS_RUNTIME_DIR`, else `$XDG_RUNTIME_DIR/jmars`, else `~/.local/share/jmars/runtime`.
 
@@ -100,7 +101,7 @@ def runtime_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """The folder for what is learnt from runs: ours alone, mode 0700, made when missing; deleting it costs nothing.
+    """The folder for costs learnt from runs: private to the user, mode 0700, made when missing; safe to delete.
 
     `$JMARS_CACHE_DIR`, else `$XDG_CACHE_HOME/jmars`, else `~/.cache/jmars`.
 
@@ -109,20 +110,20 @@ def cache_dir() -> Path:
     OSError
         If the folder cannot be made, or there is no home folder to make it in.
     ClusterError
-        If it belongs to another user or others may enter it.
+        If the folder belongs to another user or others may enter it.
     """
     given, shared = os.environ.get("JMARS_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     try:
         path = Path(given) if given else (Path(shared) if shared else Path.home() / ".cache") / "jmars"
     except RuntimeError as error:
-        raise OSError("there is no home folder for what is learnt; set JMARS_CACHE_DIR to a private folder") from error
+        raise OSError("there is no home folder for learnt costs; set JMARS_CACHE_DIR to a private folder") from error
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_private(path, "JMARS_CACHE_DIR")
     return path
 
 
 def check_private(path: Path, variable: str = "JMARS_RUNTIME_DIR") -> None:
-    """Refuse a folder that another user owns or can enter; `variable` names another one."""
+    """Raises ClusterError if another user owns or can enter a folder; `variable` is the setting to change."""
     status = path.lstat()
     if status.st_uid != os.getuid() or path.is_symlink():
         raise ClusterError(f"{path} belongs to another user or is a link; remove it or set {variable}")

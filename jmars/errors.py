@@ -1,35 +1,34 @@
-"""Everything that can go wrong, as one tree.
+"""All errors of jmars, as one tree.
 
     JmarsError
-    ├── ChunkSizeError (ValueError)            a chunk_size that cuts no array
+    ├── ChunkSizeError (ValueError)            a chunk_size that does not fit the array
     ├── GraphError (ValueError)                a graph that cannot run
     ├── UnsupportedError (NotImplementedError, TypeError)   a NumPy function that jmars lacks
     │   └── MissingNameError (AttributeError)  a method or attribute of NumPy's arrays that jmars lacks
-    ├── ViewWriteError (ValueError)            writing through a view, which jmars does not share
-    ├── ArrayChangedError (ValueError)         a NumPy array was changed before the cluster had read it
-    ├── SettingError (ValueError)              a setting that there is not, or that cannot be so
-    ├── NotReadyError (RuntimeError)           a value asked for where none can be computed
-    ├── MemoryLimitError (MemoryError, ValueError)   it can never fit in the memory limit
+    ├── ViewWriteError (ValueError)            a write through a view, which lazy arrays do not share
+    ├── ArrayChangedError (ValueError)         a NumPy array changed before the cluster had read it
+    ├── SettingError (ValueError)              an unknown setting, or a wrong value
+    ├── NotReadyError (RuntimeError)           a value is needed where none can be computed
+    ├── MemoryLimitError (MemoryError, ValueError)   an operand can never fit in the memory limit
     ├── ClusterError (RuntimeError)
-    │   ├── ClusterClosedError                 used after close()
-    │   ├── ClusterStartError                  the processes did not come up
-    │   ├── ClusterLostError (ConnectionError) the control process went away
-    │   ├── AuthenticationError (PermissionError)   who asked could not prove who it is
-    │   ├── UnknownTaskError (LookupError)     there is no job of that id
-    │   └── ProtocolError (ValueError)         bytes that are no message of ours
-    │       └── ActorNotFoundError (LookupError)   a message to an actor that there is not, or not any more
+    │   ├── ClusterClosedError                 a call after close()
+    │   ├── ClusterStartError                  the processes did not start
+    │   ├── ClusterLostError (ConnectionError) the control process ended or does not answer
+    │   ├── AuthenticationError (PermissionError)   the other end of a connection is not authenticated
+    │   ├── UnknownTaskError (LookupError)     the cluster has no job with that id
+    │   └── ProtocolError (ValueError)         bytes that are not a message
+    │       └── ActorNotFoundError (LookupError)   a message to an actor that does not exist
     ├── ExecutionError (RuntimeError)
-    │   ├── OperandError                       an operand failed; the user's own exception is its cause
+    │   ├── OperandError                       an operand failed; the cause is the exception it raised
     │   ├── WorkerLostError                    an operand ended every worker that ran it
-    │   ├── JobCancelledError                  somebody cancelled the job
+    │   ├── JobCancelledError                  the job was cancelled
     │   ├── InternalError                      jmars itself failed while it worked for the job
-    │   └── ExecutionInterrupted               a running operand was told to stop
+    │   └── ExecutionInterrupted               a running operand was stopped
     └── StorageError (OSError)
-        ├── ChecksumError                      bytes on disk are not those that were written
-        └── ChunkLostError (ClusterError)      a stored chunk is gone; what it belongs to must be computed again
+        ├── ChecksumError                      bytes on disk differ from the bytes written
+        └── ChunkLostError (ClusterError)      a stored chunk is lost; its tensor must be computed again
 
-Used by every floor. An error also inherits the builtin that a NumPy user would catch. Its text says what happened, why,
-and what to do.
+An error also inherits the builtin that a NumPy user would catch. Its text says what happened, why, and what to do.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ __all__ = [
 
 
 def text_of(error: BaseException) -> str:
-    """What an exception says, fit to be sent; never raises, though the exception's own `__str__` may."""
+    """The text of an exception, safe to send; never raises, though the exception's own `__str__` may."""
     try:
         text = str(error)
     except Exception as problem:
@@ -82,30 +81,30 @@ def text_of(error: BaseException) -> str:
 
 
 def fault_of(error: BaseException) -> str:
-    """An exception that nobody foresaw, for who reads its report: `KeyError: 'x' in crew.py, line 20`."""
+    """Describes an unexpected exception for an error report: `KeyError: 'x' in batch.py, line 20`."""
     where = traceback.extract_tb(error.__traceback__)[-1:]
     place = f" in {os.path.basename(where[0].filename)}, line {where[0].lineno}" if where else ""
     return f"{type(error).__name__}: {text_of(error)}{place}"
 
 
 class JmarsError(Exception):
-    """The root: `except jmars.errors.JmarsError` catches all of ours."""
+    """The root: `except jmars.errors.JmarsError` catches all errors of jmars."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As exceptions pickle, but said here: tblib, which distributed installs, guesses wrong for two bases."""
+        """Pickles like other exceptions; defined here since tblib guesses wrong for two base classes."""
         return type(self), self.args, dict(self.__dict__)
 
 
 class ChunkSizeError(JmarsError, ValueError):
-    """A chunk size cuts no array: negative, of the wrong length, or splits that do not sum to the shape."""
+    """A chunk size does not fit the array: negative, of wrong length, or splits that do not sum to the shape."""
 
 
 class SettingError(JmarsError, ValueError):
-    """A setting that does not exist, or a value that it cannot have."""
+    """A setting does not exist, or cannot have the value."""
 
 
 class GraphError(JmarsError, ValueError):
-    """A graph cannot run: a cycle, an unknown input, an instance used twice at once."""
+    """A graph cannot run: a cycle, an unknown input, or an instance used twice at once."""
 
 
 class UnsupportedError(JmarsError, NotImplementedError, TypeError):
@@ -113,31 +112,30 @@ class UnsupportedError(JmarsError, NotImplementedError, TypeError):
 
 
 class MissingNameError(UnsupportedError, AttributeError):
-    """A name that NumPy's arrays have and ours have not: `hasattr` says so, and who uses it reads what to do."""
-
+    """A method or attribute of NumPy's arrays that jmars lacks: `hasattr` is False, and the text says what to use."""
 
 class ViewWriteError(JmarsError, ValueError):
-    """A write whose effect NumPy shares between a view and its base, which lazy arrays do not."""
+    """A write that NumPy would share between a view and its base, which lazy arrays do not."""
 
 
 class ArrayChangedError(JmarsError, ValueError):
-    """A NumPy array was changed between being taken and being read, so its old value is gone."""
+    """A NumPy array was changed after it was passed and before it was read, so the old values are lost."""
 
 
 class NotReadyError(JmarsError, RuntimeError):
-    """A value is needed and there is no engine or cluster to compute it."""
+    """A value is needed, but there is no engine or cluster to compute it."""
 
 
 class MemoryLimitError(JmarsError, MemoryError, ValueError):
-    """What was asked for can never fit in the memory limit."""
+    """An operand can never fit in the memory limit."""
 
-    operand: int | None = None  # of the graph that was to run: its line is told
-    need = room = 0  # bytes that this operand needs, and that there are
-    proposed = ""  # part of the text: what to do
+    operand: int | None = None  # row of the operand in the graph, to find its line
+    need = room = 0  # bytes that the operand needs, and bytes available
+    proposed = ""  # the part of the text that says what to do
 
 
 class ClusterError(JmarsError, RuntimeError):
-    """A cluster cannot do what was asked."""
+    """A cluster cannot do the request."""
 
 
 class ClusterClosedError(ClusterError):
@@ -145,27 +143,27 @@ class ClusterClosedError(ClusterError):
 
 
 class ClusterStartError(ClusterError):
-    """The processes of the cluster did not come up."""
+    """The processes of the cluster did not start."""
 
 
 class ClusterLostError(ClusterError, ConnectionError):
-    """The control process of the cluster went away."""
+    """The control process of the cluster ended or does not answer."""
 
 
 class AuthenticationError(ClusterError, PermissionError):
-    """The other end of a connection did not prove who it is."""
+    """The other end of a connection did not prove its identity."""
 
 
 class UnknownTaskError(ClusterError, LookupError):
-    """There is no job of that id on the cluster, or not any more."""
+    """The cluster has no job with that id, or has forgotten it."""
 
 
 class ProtocolError(ClusterError, ValueError):
-    """Bytes arrived that are no message of ours."""
+    """Received bytes are not a message of jmars."""
 
 
 class ActorNotFoundError(ProtocolError, LookupError):
-    """A message to an actor that there is not, or not any more, or to a method that it has not."""
+    """A message to an actor or method that does not exist."""
 
 
 class ExecutionError(JmarsError, RuntimeError):
@@ -189,7 +187,10 @@ class InternalError(ExecutionError):
 
 
 class ExecutionInterrupted(ExecutionError):
-    """A running operand was told to stop. Source: seed 003, "取消作业"."""
+    """A running operand was stopped.
+
+    Source: docs/explanation/seeds.md, "Cancelling a job".
+    """
 
 
 class StorageError(JmarsError, OSError):
@@ -197,18 +198,18 @@ class StorageError(JmarsError, OSError):
 
 
 class ChecksumError(StorageError):
-    """A spilled chunk came back with other bytes than were written."""
+    """A spilled chunk was read back with other bytes than were written."""
 
 
 class ChunkLostError(StorageError, ClusterError):
-    """A chunk that was stored is gone.
+    """A stored chunk is lost.
 
     Parameters
     ----------
     text
         What happened, why, and what to do.
     keys
-        Tensors that it belongs to, where that is known: whoever holds their graph can compute them again.
+        Tensors of the chunk, if known: a client that has their graph can compute them again.
     """
 
     def __init__(self, text: str, keys: Iterable[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""Any Python function on the cluster: `spawn`, and graphs of tasks that stand in a file: `load_tasks`."""
+"""Runs any Python function on the cluster: `spawn`, and `load_tasks` for graphs of tasks in a file."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ __all__ = ["Output", "Spawned", "TaskGraph", "load_tasks", "spawn"]
 
 def __getattr__(name: str) -> Any:
     if name in ("TaskGraph", "load_tasks"):
-        from jmars.client import tasks  # planners with it, which few need at once
+        from jmars.client import tasks  # imports planners, which few users need
 
         return getattr(tasks, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

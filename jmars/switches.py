@@ -1,8 +1,8 @@
-"""The switches of `task.default_config`: what each may be, and where they are read from.
+"""The switches of `task.default_config`: their possible values, and how they are read.
 
-`jmars.config` holds those of this process; one submission may have others (`with_extra`). None of them changes a value,
-beyond last bits (`jit`).
-Source: seed 000, "Configuration"; Mars `deploy/oscar/base_config.yml`, `extra_config` of `TaskAPI`.
+`jmars.config` holds the switches of this process; a submission may have others (`with_extra`). No switch changes values
+beyond their last bits (`jit`).
+Source: docs/explanation/seeds.md, "Configuration"; Mars `deploy/oscar/base_config.yml`, `extra_config` of `TaskAPI`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jmars.errors import SettingError
 
 __all__ = ["SWITCHES", "TASK_DEFAULTS", "checked", "load_settings", "with_extra"]
 
-# What each may be, the default first; docs/reference/settings.md explains them.
+# Possible values of each switch, the default first; docs/reference/settings.md explains them.
 SWITCHES: dict[str, tuple[Any, ...]] = {
     "optimize_tileable_graph": (True, False),
     "optimize_chunk_graph": (True, False),
@@ -35,12 +35,12 @@ TASK_DEFAULTS: dict[str, Any] = {name: values[0] for name, values in SWITCHES.it
 
 
 def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as a dict of their own.
+    """Checks settings and copies them to a dict.
 
     Raises
     ------
     SettingError
-        If there is no such switch, or it cannot be that.
+        If there is no such switch, or the switch cannot have the value.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
 def with_extra(
     settings: Mapping[str, Any], extra_config: Mapping[str, Any] | None = None, fuse_enabled: bool | None = None
 ) -> dict[str, Any]:
-    """The settings of one submission: `settings`, then `fuse_enabled`, then `extra_config`; each goes before the last.
+    """The settings of a submission: `settings`, overridden by `fuse_enabled`, overridden by `extra_config`.
 
     Raises SettingError as `checked`.
 
@@ -79,18 +79,18 @@ def with_extra(
 
 
 def load_settings(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
-    """The switches in a mapping, a text or a file shaped as seed 000's YAML.
+    """Reads the switches in a mapping, a YAML text or a YAML file.
 
     Parameters
     ----------
     source
         `{"task": {"default_config": {...}}}`, the same as YAML text (anything with a line break or colon), or the path
-        of a YAML file. The seed's own text has lost its indentation; it is read as it was meant.
+        of a YAML file. Text without indentation, as printed in Mars's documentation, is read as if it were indented.
 
     Raises
     ------
     SettingError
-        If it is shaped otherwise, YAML is not installed, or a switch cannot be what is said.
+        If the source has another shape, PyYAML is not installed, or a switch cannot have the value.
 
     Examples
     --------
@@ -105,12 +105,12 @@ def load_settings(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
         task = {"default_config": flat if inner is None else inner}
     given = task.get("default_config", {}) if isinstance(task, Mapping) else task
     if not isinstance(given, Mapping):
-        raise SettingError(f"task.default_config is {given!r} and no mapping of switches; write one `name: value` each")
+        raise SettingError(f"task.default_config is {given!r}, not a mapping of switches; write `name: value` lines")
     return checked(given)
 
 
 def _parsed(source: str | Path) -> Mapping[str, Any]:
-    """What a YAML text or file says."""
+    """Parses a YAML text or file."""
     try:
         import yaml  # not needed by anything else, and often there already
     except ImportError as error:
@@ -120,10 +120,10 @@ def _parsed(source: str | Path) -> Mapping[str, Any]:
         found = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise SettingError(
-            f"the settings are no YAML: {error}; see docs/reference/settings.md for an example"
+            f"the settings are not YAML: {error}; see docs/reference/settings.md for an example"
         ) from error
     if not isinstance(found, Mapping):
-        raise SettingError(f"the settings are {found!r} and no mapping; begin with `task:`")
+        raise SettingError(f"the settings are {found!r}, not a mapping; begin with `task:`")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What is counted: bytes and seconds, read from people and written for them.
+"""Reads and formats bytes and seconds.
 
 Used by every floor that shows or reads a size.
 """
@@ -15,7 +15,7 @@ for _power, _letter in enumerate("kmgt", start=1):
 
 
 def parse_bytes(text: str | int | float) -> int:
-    """Bytes that `text` stands for.
+    """Parses a size in bytes.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def parse_bytes(text: str | int | float) -> int:
     Raises
     ------
     ValueError
-        If it is no size or below one byte.
+        If the text is not a size, or the size is below one byte.
 
     Examples
     --------
@@ -38,13 +38,13 @@ def parse_bytes(text: str | int | float) -> int:
     2147483648
     """
     if isinstance(text, bool):
-        raise ValueError(f"{text!r} is no size; give bytes or a text such as '2GiB'")
+        raise ValueError(f"{text!r} is not a size; give bytes or a text such as '2GiB'")
     if isinstance(text, int | float):
         size = int(text)
     else:
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([a-z]*)\s*", text.lower())
         if not match or match[2] not in _FACTORS:
-            raise ValueError(f"{text!r} is no size; give bytes or a text such as '512MiB' or '2GiB'")
+            raise ValueError(f"{text!r} is not a size; give bytes or a text such as '512MiB' or '2GiB'")
         size = int(float(match[1]) * _FACTORS[match[2]])
     if size < 1:
         raise ValueError(f"{text!r} is below one byte; give a positive size such as '512MiB'")
@@ -52,7 +52,7 @@ def parse_bytes(text: str | int | float) -> int:
 
 
 def format_bytes(size: float) -> str:
-    """`size` in bytes as a short text: 1536 -> '1.5 KiB'."""
+    """Formats bytes as a short text: 1536 -> '1.5 KiB'."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -61,7 +61,7 @@ def format_bytes(size: float) -> str:
 
 
 def format_seconds(value: float) -> str:
-    """Seconds for people.
+    """Formats seconds as a short text.
 
     Examples
     --------

@@ -72,7 +72,7 @@ def test_info_tells_pids_states_and_memory():
     [
         ({"n_workers": 0}, "n_workers must be a whole number of 1 or more"),
         ({"threads_per_worker": 1.5}, "threads_per_worker must be"),
-        ({"memory_limit": "lots"}, "is no size"),
+        ({"memory_limit": "lots"}, "is not a size"),
         ({"spill_dir": "/nowhere"}, "no folder that can be written to"),
     ],
 )

@@ -35,5 +35,5 @@ def test_limits_are_read_and_checked():
     assert 0 < default_limit() <= available() <= psutil.virtual_memory().total
     with pytest.raises(ValueError, match="more than this machine's"):
         chosen_limit(psutil.virtual_memory().total * 2)
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         chosen_limit("much")

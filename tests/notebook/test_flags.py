@@ -32,7 +32,7 @@ def test_a_comment_may_follow():
     [
         ("-w none", "'none' is not a number of workers; give 1 or more"),
         ("-w 0", "'0' is not a number of workers"),
-        ("--memory much", "'much' is no size; give bytes or a text such as '512MiB'"),
+        ("--memory much", "'much' is not a size; give bytes or a text such as '512MiB'"),
         ("--chunk 1000", "needs a unit, as in --chunk 16MiB"),
         ("-o 2fast", "'2fast' is not a Python name"),
         ("--worker-count 3", "unrecognized arguments: --worker-count 3"),

@@ -181,7 +181,16 @@ def test_what_was_tried_stands_with_the_best_first():
 
 def test_the_text_says_all_that_is_promised():
     text = repr(planned())
-    for word in ("before fusion", "no plan can beat", "peak memory", "spilled", "moved", "policy", "fused", "critical path"):
+    for word in (
+        "before fusion",
+        "no plan can beat",
+        "peak memory",
+        "spilled",
+        "moved",
+        "policy",
+        "fused",
+        "critical path",
+    ):
         assert word in text, word
 
 

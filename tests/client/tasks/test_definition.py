@@ -119,5 +119,5 @@ def test_a_name_that_is_there_twice_is_an_error_and_does_not_replace_the_first(t
 @pytest.mark.parametrize("text", ["tasks: !!python/object/apply:os.getpid []\n", "a: [\n", '{"a": '])
 def test_yaml_makes_plain_data_only_and_bad_text_is_an_error(text):
     pytest.importorskip("yaml")
-    with pytest.raises(GraphError, match="no YAML"):
+    with pytest.raises(GraphError, match="not YAML"):
         read_document(text)
