@@ -68,17 +68,17 @@ def cond(pred: Any, true: Any, false: Any, operands: Sequence[Any] = ()) -> Any:
         if np.size(pred) != 1:
             raise ValueError(f"cond needs one element to decide by and got an array of shape {np.shape(pred)}")
         pred = as_tensor(bool(np.reshape(pred, ())))
-    first, second = (_listed(branch) for branch in branches)
+    first, second = (_as_list(branch) for branch in branches)
     if len(first) != len(second) or isinstance(branches[0], tuple | list) != isinstance(branches[1], tuple | list):
         raise ValueError(
-            f"the branches of cond give {_described(branches[0])} and {_described(branches[1])}, not the same"
+            f"the branches of cond give {_describe(branches[0])} and {_describe(branches[1])}, not the same"
         )
-    decides = _one_bool(pred, "cond")
-    results = [_chosen(decides, as_tensor(a), as_tensor(b)) for a, b in zip(first, second)]
+    decides = _as_predicate(pred, "cond")
+    results = [_cond_result(decides, as_tensor(a), as_tensor(b)) for a, b in zip(first, second)]
     return results[0] if not isinstance(branches[0], tuple | list) else tuple(results)
 
 
-def _chosen(pred: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def _cond_result(pred: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Makes one result of `cond`; raises ValueError if the branches differ in shape."""
     x, y = a.data, b.data
     same = len(x.shape) == len(y.shape) and all(
@@ -156,14 +156,14 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any, ma
 
     Source: `jax.lax.while_loop`.
     """
-    states = [as_tensor(one) for one in _listed(init)]
+    states = [as_tensor(one) for one in _as_list(init)]
     leaves = placeholders([state.data for state in states])
-    test = _one_bool(as_tensor(cond(*(Tensor(leaf) for leaf in leaves))), "the condition of while_loop")
+    test = _as_predicate(as_tensor(cond(*(Tensor(leaf) for leaf in leaves))), "the condition of while_loop")
     given = body(*(Tensor(leaf) for leaf in leaves))
-    if len(_listed(given)) != len(states):
-        raise TypeError(f"the body of while_loop takes {_described(init)} and gives {_described(given)}")
+    if len(_as_list(given)) != len(states):
+        raise TypeError(f"the body of while_loop takes {_describe(init)} and gives {_describe(given)}")
     nexts = []
-    for number, (before, after) in enumerate(zip(states, map(as_tensor, _listed(given)))):
+    for number, (before, after) in enumerate(zip(states, map(as_tensor, _as_list(given)))):
         which = f"part {number} of the state" if len(states) > 1 else "the state"
         if after.dtype != before.dtype:
             raise TypeError(
@@ -176,9 +176,12 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any, ma
                 "must stay the same"
             )
         nexts.append(rechunked(after.data, before.data.chunks))
-    captured = _from_outside([test.data, *nexts], leaves)
+    captured = _captured([test.data, *nexts], leaves)
     loop = Loop(
-        _template([test.data], leaves, captured), _template(nexts, leaves, captured), len(states), max_iterations
+        _placeholder_graph([test.data], leaves, captured),
+        _placeholder_graph(nexts, leaves, captured),
+        len(states),
+        max_iterations,
     )
     inputs = (*(state.data for state in states), *captured)
     group = new_group()
@@ -238,7 +241,7 @@ class While(Dynamic):
         return graph
 
 
-def _from_outside(results: Sequence[TensorData], leaves: Sequence[TensorData]) -> list[TensorData]:
+def _captured(results: Sequence[TensorData], leaves: Sequence[TensorData]) -> list[TensorData]:
     """Captured nodes: nodes that depend on no leaf and are read by nodes that do."""
     within = {id(leaf) for leaf in leaves}
     seen: set[int] = set()
@@ -259,7 +262,7 @@ def _from_outside(results: Sequence[TensorData], leaves: Sequence[TensorData]) -
     return list({id(node): node for node in found}.values())
 
 
-def _template(
+def _placeholder_graph(
     results: Sequence[TensorData], leaves: Sequence[TensorData], captured: Sequence[TensorData]
 ) -> TensorGraph:
     """Graph from placeholders to `results`; all placeholders come first, in order."""
@@ -272,7 +275,7 @@ def _template(
     return graph
 
 
-def _one_bool(pred: Tensor, who: str) -> Tensor:
+def _as_predicate(pred: Tensor, who: str) -> Tensor:
     """Casts a predicate of one element to a boolean tensor without axes."""
     if not is_known([pred.data.shape]) or pred.size != 1:
         raise ValueError(
@@ -281,9 +284,9 @@ def _one_bool(pred: Tensor, who: str) -> Tensor:
     return astype(pred if not pred.ndim else reshape(pred, ()), np.dtype(bool))
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, tuple | list) else [value]
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     return f"{len(value)} values" if isinstance(value, tuple | list) else "one value"

@@ -25,10 +25,10 @@ def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
     >>> [(place, int(value)) for place, value in ndenumerate(arange(4, chunk_size=3).reshape(2, 2))]
     [((0, 0), 0), ((0, 1), 1), ((1, 0), 2), ((1, 1), 3)]
     """
-    return _each(as_tensor(arr))
+    return _iterate(as_tensor(arr))
 
 
-def _each(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+def _iterate(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
     if not x.ndim:
         yield from np.ndenumerate(np.asarray(x))
         return

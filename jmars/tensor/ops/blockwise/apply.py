@@ -55,7 +55,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     shape = (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
     if len(shape) > 1:
         names = [f"o{i}" for i in range(len(shape))]
-        function = partial(_of_line, func1d, args, kwargs)
+        function = partial(_call_line, func1d, args, kwargs)
         value = apply_gufunc(function, f"(i)->({','.join(names)})", moveaxis(x, axis, -1), output_dtypes=[dtype],
                              output_sizes=dict(zip(names, shape)), vectorize=True)  # fmt: skip
         last, first = range(value.ndim - len(shape), value.ndim), range(axis, axis + len(shape))
@@ -71,7 +71,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     return value if shape else Tensor(value[tuple(0 if i == axis else slice(None) for i in range(x.ndim))].data)
 
 
-def _of_line(func1d: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], line: Array) -> Any:
+def _call_line(func1d: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], line: Array) -> Any:
     return func1d(line, *args, **kwargs)
 
 
@@ -122,8 +122,8 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
     [5, 1, 3, 5, 7, 9]
     """
     data = as_tensor(x)
-    depths = tuple(_each_axis(depth, data.ndim, 0))
-    edges = tuple(_each_axis(boundary, data.ndim, "none"))
+    depths = tuple(_per_axis(depth, data.ndim, 0))
+    edges = tuple(_per_axis(boundary, data.ndim, "none"))
     for axis, n in enumerate(depths):
         if n and min(data.chunks[axis]) < n:
             raise ChunkSizeError(
@@ -145,7 +145,7 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
     return map_blocks(with_borders, whole_blocks, dtype=dtype, chunks=out, name=name or getattr(func, "__name__", None))
 
 
-def _each_axis(given: Any, ndim: int, default: Any) -> list[Any]:
+def _per_axis(given: Any, ndim: int, default: Any) -> list[Any]:
     """Expands a setting to a list with an entry per axis."""
     if isinstance(given, Mapping):
         return [given.get(axis, default) for axis in range(ndim)]
@@ -190,12 +190,10 @@ def _windows(x: Tensor, size: int, axis: int) -> Tensor:
         cut = tuple((length + size - 1,) if i == axis else own for i, own in enumerate(x.chunks))
         part = Tensor(rechunked(part.data, cut))[..., None]
         out = (*((length,) if i == axis else own for i, own in enumerate(x.chunks)), (size,))
-        parts.append(
-            map_blocks(_windows_of_block, part, dtype=x.dtype, chunks=out, name="windows", size=size, axis=axis)
-        )
+        parts.append(map_blocks(_block_windows, part, dtype=x.dtype, chunks=out, name="windows", size=size, axis=axis))
         start += length
     return concatenate(parts, axis)
 
 
-def _windows_of_block(block: Array, size: int, axis: int) -> Array:
+def _block_windows(block: Array, size: int, axis: int) -> Array:
     return np.lib.stride_tricks.sliding_window_view(block[..., 0], size, axis)

@@ -87,8 +87,8 @@ class Blockwise(Operand):
         """Adds an operand per grid position."""
         grids = [inputs[i] for i in self.which]
         shape = grids[0].ids.shape if self.flat else output.grid
-        cuts = [_spread(g.splits, shape) for g in grids]
-        cuts += [] if self.flat else [_spread(output.chunks, shape)]
+        cuts = [_length_keys(g.splits, shape) for g in grids]
+        cuts += [] if self.flat else [_length_keys(output.chunks, shape)]
         kinds, which = chunk_classes([list(zip(*axes)) for axes in zip(*cuts)])
 
         def program(k: int) -> Program:
@@ -110,7 +110,7 @@ class Blockwise(Operand):
         return add_by_class(builder, program, which.reshape(-1), rows).reshape(output.grid)
 
 
-def _spread(splits: Splits, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], ...]:
+def _length_keys(splits: Splits, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], ...]:
     """Length keys of the chunks along each axis of a grid of `shape`; None for a tensor with other axes."""
     if len(splits) != len(shape):
         return tuple((None,) * n for n in shape)

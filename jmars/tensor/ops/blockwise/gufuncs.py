@@ -289,8 +289,8 @@ class vectorize:  # NumPy's name
             return self
         positions = [i for i in range(len(args)) if i not in self.excluded]
         names = [name for name in kwargs if name not in self.excluded]
-        fixed = [None if i in positions else _value(x) for i, x in enumerate(args)]
-        named = {name: _value(x) for name, x in kwargs.items() if name not in names}
+        fixed = [None if i in positions else _fetch(x) for i, x in enumerate(args)]
+        named = {name: _fetch(x) for name, x in kwargs.items() if name not in names}
         function = _PartialFunction(self.pyfunc, tuple(fixed), named, tuple(positions), tuple(names))
         given = [*(args[i] for i in positions), *(kwargs[name] for name in names)]
         if self.signature is not None:
@@ -333,5 +333,5 @@ class _PartialFunction:
         return [np.asarray(one).dtype for one in (result if isinstance(result, tuple) else (result,))]
 
 
-def _value(x: Any) -> Any:
+def _fetch(x: Any) -> Any:
     return np.asarray(x.fetch()) if isinstance(x, Tensor) else x

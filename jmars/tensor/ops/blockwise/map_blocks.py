@@ -97,7 +97,7 @@ def map_blocks(
             x._settled()
     shape = broadcast_shape([x.data for x in given], [x.data.shape for x in given])
     grid = _common_grid(given, shape)
-    inputs = [rechunked(x.data, _own_cut(x, grid)) for x in given]
+    inputs = [rechunked(x.data, _input_splits(x, grid)) for x in given]
     with_place = _takes_block_id(function)
     label = name or _name_of(function)
     blob = pickled((function, fixed, kwargs))
@@ -131,7 +131,7 @@ class MapBlocks(Operand):
         """Adds an operand per grid position."""
         factors = [inputs[i] for i in self.which]
         shape = output.grid
-        grid = tuple(_cut_now(axis - len(self.grid), cut, factors) for axis, cut in enumerate(self.grid))
+        grid = tuple(_known_splits(axis - len(self.grid), cut, factors) for axis, cut in enumerate(self.grid))
         pairs = [[(length_kind(n), length_kind(m)) for n, m in zip(*pair)] for pair in zip(grid, output.chunks)]
         kinds, which = chunk_classes(pairs)
         params = (self.function, self.blob, self.with_place, output.dtype)
@@ -202,10 +202,10 @@ class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries 
     def reducer_override(self, obj: Any) -> Any:
         """Replaces a jmars function or class by NumPy's."""
         theirs = numpy_function(obj) if isinstance(obj, FunctionType | type) else None
-        return super().reducer_override(obj) if theirs is None else (_same, (theirs,))
+        return super().reducer_override(obj) if theirs is None else (_identity, (theirs,))
 
 
-def _same(function: Any) -> Any:
+def _identity(function: Any) -> Any:
     return function
 
 
@@ -237,13 +237,13 @@ def _common_grid(given: Sequence[Tensor], shape: tuple[int, ...]) -> Splits:
     return tuple(found)
 
 
-def _own_cut(x: Tensor, grid: Splits) -> Splits:
+def _input_splits(x: Tensor, grid: Splits) -> Splits:
     """Splits that an input needs to match the grid."""
     there = grid[len(grid) - x.ndim :]
     return tuple(cut if axis_length(cut) == length else (length,) for cut, length in zip(there, x.data.shape))
 
 
-def _cut_now(axis: int, cut: tuple[Any, ...], factors: Sequence[ChunkGrid]) -> tuple[Any, ...]:
+def _known_splits(axis: int, cut: tuple[Any, ...], factors: Sequence[ChunkGrid]) -> tuple[Any, ...]:
     """Splits of one axis of the grid, counted from the last; known lengths of the inputs replace unknown lengths."""
     if is_known([cut]):
         return cut

@@ -38,12 +38,12 @@ def rechunk(x: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> T
     """
     x = as_tensor(x)
     given = chunks if chunk_size is None else chunk_size
-    if isinstance(given, tuple) and len(given) == x.ndim and all(map(_cuts, given, x.shape)):
+    if isinstance(given, tuple) and len(given) == x.ndim and all(map(_is_splits, given, x.shape)):
         return Tensor(rechunked(x.data, given))
     return Tensor(rechunked(x.data, decide_splits(x.shape, x.dtype, chunk_size, chunks, x.chunks)))
 
 
-def _cuts(axis: Any, length: int) -> bool:
+def _is_splits(axis: Any, length: int) -> bool:
     """Whether an entry of `chunks` lists all chunk lengths; after a boolean mask a length may be 0."""
     return (
         isinstance(axis, tuple) and all(type(n) is int and n >= 0 for n in axis) and sum(axis) == length and axis != ()

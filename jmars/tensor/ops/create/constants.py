@@ -1,4 +1,4 @@
-"""Constant arrays: `ones`, `zeros`, `empty`, `full` and their `_like` versions."""
+"""Constant arrays: `ones`, `zeros`, `empty`, `full` and their `_constant_like` versions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_device(device: Any) -> None:
         raise ValueError(f'device={device!r} is not known; the only device is "cpu"')
 
 
-def _filled(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+def _constant(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
     """Makes a constant array: an expression without inputs, which fuses into readers."""
     whole, dtype = shape_of(shape), check_dtype(dtype)
     if name in ("zeros", "empty") and dtype.kind in "SUV":
@@ -54,7 +54,7 @@ def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None
     ((30, 30, 30, 10),)
     """
     check_device(device)
-    return _filled("ones", shape, 1, dtype, chunk_size, chunks)
+    return _constant("ones", shape, 1, dtype, chunk_size, chunks)
 
 
 @offers("zeros")
@@ -62,7 +62,7 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
           chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.zeros`, in chunks of `chunk_size`."""
     check_device(device)
-    return _filled("zeros", shape, 0, dtype, chunk_size, chunks)
+    return _constant("zeros", shape, 0, dtype, chunk_size, chunks)
 
 
 @offers("empty")
@@ -70,7 +70,7 @@ def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
           chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.empty`, filled with zeros, so that repeated runs agree."""
     check_device(device)
-    return _filled("empty", shape, 0, dtype, chunk_size, chunks)
+    return _constant("empty", shape, 0, dtype, chunk_size, chunks)
 
 
 @offers("full")
@@ -83,15 +83,17 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
         whole, dtype = shape_of(shape), value.dtype if dtype is None else np.dtype(dtype)
         return cast_and_broadcast(value, dtype, whole, decide_splits(whole, dtype, chunk_size, chunks))
     array = np.asarray(fill_value)
-    return _filled("full", shape, array[()], array.dtype if dtype is None else dtype, chunk_size, chunks)
+    return _constant("full", shape, array[()], array.dtype if dtype is None else dtype, chunk_size, chunks)
 
 
-def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+def _constant_like(
+    name: str, a: Any, value: Any, dtype: Any, shape: Any, chunk_size: ChunkSize, chunks: ChunkSize
+) -> Tensor:
     """Makes a constant array; shape, dtype and chunks default to those of `a`."""
     x = as_tensor(a)
     if shape is None and chunk_size is None and chunks is None:
         chunks = x.chunks
-    return _filled(name, x.shape if shape is None else shape, value, x.dtype if dtype is None else dtype, chunk_size,
+    return _constant(name, x.shape if shape is None else shape, value, x.dtype if dtype is None else dtype, chunk_size,
                    chunks)  # fmt: skip
 
 
@@ -100,7 +102,7 @@ def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, s
               device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.ones_like`, with the chunks of `a` by default."""
     check_device(device)
-    return _like("ones", a, 1, dtype, shape, chunk_size, chunks)
+    return _constant_like("ones", a, 1, dtype, shape, chunk_size, chunks)
 
 
 @offers("zeros_like")
@@ -108,7 +110,7 @@ def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, 
                device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.zeros_like`, with the chunks of `a` by default."""
     check_device(device)
-    return _like("zeros", a, 0, dtype, shape, chunk_size, chunks)
+    return _constant_like("zeros", a, 0, dtype, shape, chunk_size, chunks)
 
 
 @offers("empty_like")
@@ -116,7 +118,7 @@ def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: bool 
                device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.empty_like`, filled with zeros, with the chunks of `prototype` by default."""
     check_device(device)
-    return _like("empty", prototype, 0, dtype, shape, chunk_size, chunks)
+    return _constant_like("empty", prototype, 0, dtype, shape, chunk_size, chunks)
 
 
 @offers("full_like")
@@ -130,4 +132,4 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
         cut = x.chunks if shape is None and chunk_size is None else chunks
         return full(x.shape if shape is None else shape, fill_value, kind, chunk_size=chunk_size, chunks=cut)
     value = np.full((), fill_value, kind)[()]
-    return _like("full", a, value, kind, shape, chunk_size, chunks)
+    return _constant_like("full", a, value, kind, shape, chunk_size, chunks)

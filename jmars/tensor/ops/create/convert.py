@@ -81,10 +81,10 @@ def reinterpret(x: Tensor, dtype: Any = None) -> Tensor:
             f"a view of {x.dtype} as {kind} changes the number of elements, which jmars does not do; view the "
             "value, x.fetch()"
         )
-    return mark_view(blockwise("view", _viewed, [x], x.chunks, kind, (kind,)), x)
+    return mark_view(blockwise("view", _view_block, [x], x.chunks, kind, (kind,)), x)
 
 
-def _viewed(block: Any, kind: np.dtype[Any]) -> Any:
+def _view_block(block: Any, kind: np.dtype[Any]) -> Any:
     return np.ascontiguousarray(block).view(kind)
 
 

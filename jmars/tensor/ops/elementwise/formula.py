@@ -101,7 +101,7 @@ class Formula:
             probe = [v.scalar if v.number == -1 else np.zeros((), v.kind) for v in values]
             (integers,) = (v for v in values if v.number != -1)  # read for their shape: each equals itself
             return self._node("equal" if getattr(np, name)(*probe) else "not_equal", [integers, integers], out)
-        args = [self._placed(value, loop[i]) for i, value in enumerate(values)]
+        args = [self._as_node(value, loop[i]) for i, value in enumerate(values)]
         if dtype is not None:
             args = [self.cast(arg, loop[i]) for i, arg in enumerate(args)]
         return self._node(op, args, out)
@@ -109,13 +109,13 @@ class Formula:
     def where(self, condition: FormulaValue, x: FormulaValue, y: FormulaValue) -> FormulaValue:
         """Applies `np.where`."""
         out = check_dtype(result_type(x.kind, y.kind))
-        condition = self.cast(self._placed(condition, np.dtype(bool)), np.dtype(bool))
+        condition = self.cast(self._as_node(condition, np.dtype(bool)), np.dtype(bool))
         chosen = [self.cast(v, out) if isinstance(v.kind, type) else v for v in (x, y)]  # Python numbers wrap here
-        return self._node("where", [condition, *(self._placed(v, out) for v in chosen)], out)
+        return self._node("where", [condition, *(self._as_node(v, out) for v in chosen)], out)
 
     def part(self, op: str, value: FormulaValue) -> FormulaValue:
         """Real or imaginary part of a value; `op` is "real" or "imag"."""
-        value = self._placed(value, result_type(value.kind))
+        value = self._as_node(value, result_type(value.kind))
         if value.kind.kind == "c":
             return self._node(op, [value], np.empty(0, value.kind).real.dtype)
         return value if op == "real" else self._node("astype", [self._constant(0, value.kind)], value.kind)
@@ -137,7 +137,7 @@ class Formula:
         ValueError
             If shapes do not broadcast.
         """
-        value = self._placed(value, result_type(value.kind))
+        value = self._as_node(value, result_type(value.kind))
         if value.number >= 0 or self._nodes[-2 - value.number].op == CONSTANT:
             value = self._node("astype", [value], value.kind)
         inputs, expression = self._expression(value)
@@ -145,8 +145,8 @@ class Formula:
         whole = shapes[0] if shapes and all(s == shapes[0] for s in shapes) else broadcast_shape(inputs, shapes)
         if shape is not None and whole != shape:
             raise ValueError(f"a result of shape {whole} does not fit into shape {shape}; give an array that it fits")
-        chunks = _common(whole, inputs, splits)
-        cut = tuple(rechunked(data, _own_splits(data, chunks)) for data in inputs)
+        chunks = _common_splits(whole, inputs, splits)
+        cut = tuple(rechunked(data, _input_splits(data, chunks)) for data in inputs)
         unique = tuple(dict.fromkeys(cut))
         assert len(unique) == len(cut)
         op = ElementwiseOperand(self.name, expression, chunks, inputs=cut)
@@ -172,7 +172,7 @@ class Formula:
         nodes.append(Node(last.op, tuple(number[arg] for arg in last.args), last.dtype, last.data))
         return [self.inputs[i] for i in read], Expression(tuple(self.inputs[i].dtype for i in read), tuple(nodes))
 
-    def _placed(self, value: FormulaValue, dtype: np.dtype[Any]) -> FormulaValue:
+    def _as_node(self, value: FormulaValue, dtype: np.dtype[Any]) -> FormulaValue:
         """Turns a scalar into a constant node: a NumPy scalar keeps its dtype, a Python number takes `dtype`."""
         if value.number != -1:
             return value
@@ -212,7 +212,7 @@ def broadcast_shape(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]])
         return broadcast_lengths(shapes)
 
 
-def _common(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits | None) -> Splits:
+def _common_splits(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits | None) -> Splits:
     """Splits of a result: those of the inputs where they agree or nearly so, else their common refinement."""
     first = next((data.chunks for data in inputs if data.shape == shape), None)
     if first is not None and all(data.chunks == first for data in inputs):
@@ -229,7 +229,7 @@ def _common(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits
     return tuple(found)
 
 
-def _own_splits(data: TensorData, chunks: Splits) -> Splits:
+def _input_splits(data: TensorData, chunks: Splits) -> Splits:
     """Splits that an input needs to match a result with splits `chunks`."""
     if data.chunks == chunks:
         return chunks
@@ -260,7 +260,7 @@ class ElementwiseOperand(Operand):
         """Adds an operand per output chunk; chunks of equal shape share a program."""
         grid = output.grid
         if not is_known([output.shape]):
-            return self._tile_loosely(builder, inputs, output)
+            return self._tile_unknown(builder, inputs, output)
         shapes, which = shape_classes(output.chunks)
         programs = []
         for shape in shapes:
@@ -271,7 +271,7 @@ class ElementwiseOperand(Operand):
         rows = np.stack(ids, axis=1) if ids else np.empty((which.size, 0), np.int64)
         return builder.add_many(programs, which.reshape(-1), rows).reshape(grid)
 
-    def _tile_loosely(
+    def _tile_unknown(
         self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta
     ) -> NDArray[np.int64]:
         """Tiles chunks whose shape only a run can tell."""

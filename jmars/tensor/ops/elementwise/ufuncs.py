@@ -148,11 +148,11 @@ def ufunc(name: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`np.{name}`, lazily and chunk by chunk."
     for method in ("reduce", "accumulate", "reduceat", "outer", "at"):
-        setattr(function, method, _method(theirs, method))
+        setattr(function, method, _ufunc_method(theirs, method))
     return function
 
 
-def _method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
+def _ufunc_method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
     """Makes a ufunc's method, as `np.add.reduce`; see reduce/ufunc_methods.py."""
 
     def method(array: Any, *args: Any, **kwargs: Any) -> Any:
@@ -285,7 +285,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
     return Tensor(as_tensor(a).data)
 
 
-def _part(name: str) -> None:
+def _offer_part(name: str) -> None:
     @offers(name)
     def function(val: Any) -> Tensor:
         x = as_tensor(val)
@@ -298,8 +298,8 @@ def _part(name: str) -> None:
     function.__doc__ = f"`np.{name}`."
 
 
-_part("real")
-_part("imag")
+_offer_part("real")
+_offer_part("imag")
 
 
 @offers("angle")
@@ -319,7 +319,7 @@ def fix(x: Any, out: Any = None) -> Any:
     return ufunc("trunc")(x, out=out)
 
 
-def _test_infinite(name: str, ufunc_of_sign: bool) -> None:
+def _offer_infinity_test(name: str, ufunc_of_sign: bool) -> None:
     @offers(name)
     def function(x: Any, out: Any = None) -> Any:
         formula = Formula(name)
@@ -333,8 +333,8 @@ def _test_infinite(name: str, ufunc_of_sign: bool) -> None:
     function.__doc__ = f"`np.{name}`."
 
 
-_test_infinite("isposinf", False)
-_test_infinite("isneginf", True)
+_offer_infinity_test("isposinf", False)
+_offer_infinity_test("isneginf", True)
 
 
 @offers("isreal")

@@ -166,7 +166,8 @@ class MaskAssignment(Operand):
         """Adds an operand per chunk."""
         x, mask, value = inputs
         rows = [
-            (*place, length_kind(n)) for place, n in zip(_rows(x.splits[: self.ndim]), value.splits[0], strict=True)
+            (*place, length_kind(n))
+            for place, n in zip(_row_shapes(x.splits[: self.ndim]), value.splits[0], strict=True)
         ]
         kinds, which = chunk_classes([rows, *x.splits[self.ndim :]])
 
@@ -182,7 +183,7 @@ class MaskAssignment(Operand):
         return add_by_class(builder, program, which.reshape(-1), read).reshape(output.grid)
 
 
-def _rows(cut: Splits) -> list[tuple[int, ...]]:
+def _row_shapes(cut: Splits) -> list[tuple[int, ...]]:
     """Shape of each chunk along the masked axes; only the first axis is divided."""
     return [(n, *(axis[0] for axis in cut[1:])) for n in cut[0]]
 

@@ -266,14 +266,14 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
         case 0:
             return mark_view(Tensor(x.data), m)
         case 1:
-            return mark_view(_ordered(flip(x, second), order), m)
+            return mark_view(_permute_axes(flip(x, second), order), m)
         case 2:
             return flip(m, (first, second))
         case _:
-            return mark_view(flip(_ordered(x, order), second), m)
+            return mark_view(flip(_permute_axes(x, order), second), m)
 
 
-def _ordered(x: Tensor, order: list[int]) -> Tensor:
+def _permute_axes(x: Tensor, order: list[int]) -> Tensor:
     return moveaxis(x, order, range(x.ndim))
 
 

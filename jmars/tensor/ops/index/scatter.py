@@ -92,19 +92,19 @@ def _set_positions(x: Tensor, positions: NDArray[np.int64], at: int, value: Tens
     cut = [lengths if value.shape[i] != 1 else (1,) for i, lengths in enumerate(x.chunks)]
     cut[at] = (value.shape[at],)
     given: TensorData = rechunked(value.data, tuple(cut))
-    return _written(x, SetPositions(positions, at, inputs=(x.data, given)))
+    return _with_operand(x, SetPositions(positions, at, inputs=(x.data, given)))
 
 
-def _written(x: Tensor, op: Operand) -> Tensor:
+def _with_operand(x: Tensor, op: Operand) -> Tensor:
     return Tensor(new_data(op, x.shape, x.dtype, x.chunks))
 
 
 def apply_at(x: Tensor, positions: NDArray[np.int64], value: Tensor | None, function: np.ufunc) -> Tensor:
     """Applies a ufunc at positions along the first axis, repeatedly for repeated positions."""
     if value is None:
-        return _written(x, SetPositions(positions, 0, function.__name__, inputs=(x.data,)))
+        return _with_operand(x, SetPositions(positions, 0, function.__name__, inputs=(x.data,)))
     given = rechunked(value.data, (value.shape[:1], *x.chunks[1:]))
-    return _written(x, SetPositions(positions, 0, function.__name__, inputs=(x.data, given)))
+    return _with_operand(x, SetPositions(positions, 0, function.__name__, inputs=(x.data, given)))
 
 
 @dataclass(frozen=True, eq=False)

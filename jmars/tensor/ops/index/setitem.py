@@ -50,7 +50,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
         isinstance(value, tuple) or isinstance(value, list) and value and isinstance(value[0], tuple)
     ):
         value = np.array(value, x.dtype)  # a tuple is an element of a structured dtype
-    written = _number(value, x.dtype) if not isinstance(value, Tensor) and np.ndim(value) == 0 else as_tensor(value)
+    written = _as_scalar(value, x.dtype) if not isinstance(value, Tensor) and np.ndim(value) == 0 else as_tensor(value)
     if isinstance(written, Tensor) and written.dtype != x.dtype:
         if written.dtype.kind == "c" and x.dtype.kind not in "cb":
             text = "Casting complex values to real discards the imaginary part"
@@ -76,7 +76,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     return set_by_arrays(x, meaning, as_tensor(written))
 
 
-def _number(value: Any, dtype: np.dtype[Any]) -> Any:
+def _as_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     """Converts a number to a scalar of `dtype`; raises NumPy's errors."""
     element = np.zeros((), dtype)
     element[...] = value
@@ -113,7 +113,7 @@ def _set_slice(x: Tensor, meaning: Index, value: Any) -> Tensor:
     entries = [entry for entry in meaning.entries if entry is not None]
     kept = tuple(e if isinstance(e, int) else (e.start, e.stop, e.step) for e in entries)
     if not isinstance(value, Tensor):
-        return _written(x, SetSlice(kept, value.tobytes(), inputs=(x.data,)))
+        return _with_operand(x, SetSlice(kept, value.tobytes(), inputs=(x.data,)))
     cuts = [axis_slices(lengths, entry) for lengths, entry in zip(x.chunks, entries)]
     counts = [tuple(part.taken for part in parts) for parts in cuts]
     target = tuple(
@@ -132,10 +132,10 @@ def _set_slice(x: Tensor, meaning: Index, value: Any) -> Tensor:
     there = iter([n for n, entry in zip(lengths, kept_axes) if entry is not None])  # splits of the value, axes as in x
     own = tuple((1,) if isinstance(entry, int) else next(there) for entry in entries)
     given = reshape_chunks(given, own)
-    return _written(x, SetSlice(kept, inputs=(x.data, given.data)))
+    return _with_operand(x, SetSlice(kept, inputs=(x.data, given.data)))
 
 
-def _written(x: Tensor, op: Operand) -> Tensor:
+def _with_operand(x: Tensor, op: Operand) -> Tensor:
     return Tensor(new_data(op, x.shape, x.dtype, x.chunks))
 
 
@@ -214,8 +214,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         np.copyto(dst, np.asarray(src), casting, where=np.asarray(where))  # type: ignore[arg-type]
         return
     value = as_tensor(src)
-    dst._assign(value if where is True else _chosen(where, value, dst), casting)
+    dst._assign(value if where is True else _where(where, value, dst), casting)
 
 
-def _chosen(mask: Any, value: Tensor, otherwise: Tensor) -> Tensor:
+def _where(mask: Any, value: Tensor, otherwise: Tensor) -> Tensor:
     return where(mask, value, otherwise)

@@ -32,7 +32,7 @@ def field_names(index: Any) -> Names | None:
     return None
 
 
-def _kind(x: Tensor, names: Names) -> np.dtype[Any]:
+def _field_dtype(x: Tensor, names: Names) -> np.dtype[Any]:
     """dtype of a field, or of several fields; raises NumPy's error for an unknown field."""
     if x.dtype.names is None:
         raise IndexError(
@@ -56,14 +56,14 @@ def field(x: Tensor, names: Names) -> Tensor:
     IndexError
         If `x` has no fields.
     """
-    kind = _kind(x, names)
+    kind = _field_dtype(x, names)
     base, inner = kind.subdtype or (kind, ())
     chunks: Splits = (*x.data.chunks, *((n,) for n in inner))
     source = expand_dims(x, tuple(range(x.ndim, x.ndim + len(inner)))) if inner else x
-    return blockwise("field", _field, [source], chunks, base, (names, len(inner)))
+    return blockwise("field", _read_field_block, [source], chunks, base, (names, len(inner)))
 
 
-def _field(block: Array, names: Names, inner: int) -> Array:
+def _read_field_block(block: Array, names: Names, inner: int) -> Array:
     whole = block.reshape(block.shape[: block.ndim - inner]) if inner else block
     found: Array = whole[names] if isinstance(names, str) else whole[list(names)]
     return found
@@ -71,7 +71,7 @@ def _field(block: Array, names: Names, inner: int) -> Array:
 
 def set_field(x: Tensor, names: Names, value: Any) -> Tensor:
     """Returns `x` after `x["f"] = value`."""
-    kind = _kind(x, names)
+    kind = _field_dtype(x, names)
     if kind.subdtype:
         raise UnsupportedError(
             f"writing the field {names!r}, whose elements are arrays, is not in jmars; make the records by map_blocks"
@@ -79,13 +79,13 @@ def set_field(x: Tensor, names: Names, value: Any) -> Tensor:
     if not isinstance(value, Tensor) and np.ndim(value) == 0:
         number = np.zeros((), kind)
         number[...] = value  # raises what NumPy raises
-        return blockwise("set field", _with_number, [x], x.data.chunks, x.dtype, (names, kind, number.tobytes()))
+        return blockwise("set field", _set_field_number, [x], x.data.chunks, x.dtype, (names, kind, number.tobytes()))
     given = as_tensor(value)
     if given.dtype != kind:
         given = call("method.astype", given, kind)
     given = broadcast_to(given, x.shape) if given.data.shape != x.data.shape else given
     cut = Tensor(rechunked(given.data, x.data.chunks))
-    return blockwise("set field", _with_field, [x, cut], x.data.chunks, x.dtype, (names,))
+    return blockwise("set field", _set_field_block, [x, cut], x.data.chunks, x.dtype, (names,))
 
 
 @offers("method.set_complex_part")
@@ -97,14 +97,14 @@ def set_complex_part(x: Tensor, half: str, value: Any) -> None:
     x._rebind(call("method.view", set_field(pairs, half, value), x.dtype))
 
 
-def _with_field(block: Array, value: Array, names: Names) -> Array:
+def _set_field_block(block: Array, value: Array, names: Names) -> Array:
     result = block.copy()
     result[names if isinstance(names, str) else list(names)] = value
     return result
 
 
-def _with_number(block: Array, names: Names, kind: np.dtype[Any], number: bytes) -> Array:
-    return _with_field(block, np.frombuffer(number, kind, 1)[0], names)
+def _set_field_number(block: Array, names: Names, kind: np.dtype[Any], number: bytes) -> Array:
+    return _set_field_block(block, np.frombuffer(number, kind, 1)[0], names)
 
 
 @offers("method.compare_structured")
@@ -117,14 +117,14 @@ def compare_structured(name: str, a: Any, b: Any) -> Tensor:
         As NumPy raises it, for structured dtypes with different fields.
     """
     x, y = as_tensor(a), as_tensor(b)
-    _compared(np.zeros(1, x.dtype), np.zeros(1, y.dtype), name)  # raises what NumPy raises
+    _compare_blocks(np.zeros(1, x.dtype), np.zeros(1, y.dtype), name)  # raises what NumPy raises
     shape = np.broadcast_shapes(x.shape, y.shape)
     x, y = (one if one.shape == shape else broadcast_to(one, shape) for one in (x, y))
     y = Tensor(rechunked(y.data, x.chunks))
-    return blockwise(name, _compared, [x, y], x.chunks, np.bool, (name,))
+    return blockwise(name, _compare_blocks, [x, y], x.chunks, np.bool, (name,))
 
 
-def _compared(x: Array, y: Array, name: str) -> Array:
+def _compare_blocks(x: Array, y: Array, name: str) -> Array:
     found: Array = x == y if name == "equal" else x != y
     return found
 

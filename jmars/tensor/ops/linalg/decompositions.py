@@ -57,11 +57,11 @@ def _map_matrices(
     """Calls `np.linalg.<name>` for each matrix; `shape` is the shape of a result."""
     lengths = None if shape is None else {x.ndim - 2: shape[0], x.ndim - 1: shape[1]}
     return map_along(
-        name, _call, x, [x.ndim - 2, x.ndim - 1], lengths=lengths, dtype=dtype or x.dtype, called=name, **kwargs
+        name, _call_linalg, x, [x.ndim - 2, x.ndim - 1], lengths=lengths, dtype=dtype or x.dtype, called=name, **kwargs
     )
 
 
-def _call(block: Array, called: str, **kwargs: Any) -> Array:
+def _call_linalg(block: Array, called: str, **kwargs: Any) -> Array:
     """Calls a function of `np.linalg` and gives its result two core axes."""
     value = np.asarray(getattr(np.linalg, called)(block, **kwargs))
     missing = block.ndim - value.ndim
@@ -113,18 +113,18 @@ class _TallQR:
         n, self.ranks = self.n, tuple(min(m, self.n) for m in self.rows)
         tall = tuple(m + k for m, k in zip(self.rows, self.ranks))
         self.packed = blockwise("qr", _stacked_qr, [x], (tall, (n,)), x.dtype, writes=True)
-        tops = blockwise("qr", _below, [self.packed], (self.ranks, (n,)), x.dtype, (n,))
+        tops = blockwise("qr", _r_part, [self.packed], (self.ranks, (n,)), x.dtype, (n,))
         high = sum(self.ranks)
         second = blockwise("qr", _stacked_qr, [tops.rechunk(-1)], ((high + n,), (n,)), x.dtype, writes=True)
-        self.r = blockwise("qr", _below, [second], ((n,), (n,)), x.dtype, (n,))
-        self._turns = blockwise("qr", _above, [second], ((high,), (n,)), x.dtype, (n,))
+        self.r = blockwise("qr", _r_part, [second], ((n,), (n,)), x.dtype, (n,))
+        self._turns = blockwise("qr", _q_part, [second], ((high,), (n,)), x.dtype, (n,))
 
     def q(self, turn: Tensor | None = None) -> Tensor:
         """Q, or Q times a small matrix `turn`, multiplied before expansion to avoid a second array of the size of Q."""
         turns = self._turns if turn is None else matmul(self._turns, turn)
         turns = turns.rechunk((self.ranks, self.n))
         return blockwise(
-            "qr", _product, [self.packed, turns], (self.rows, (self.n,)), self.dtype, (self.n,), writes=True
+            "qr", _multiply_q, [self.packed, turns], (self.rows, (self.n,)), self.dtype, (self.n,), writes=True
         )
 
 
@@ -142,16 +142,16 @@ def _rank(stacked: Array, n: int) -> int:
     return n if stacked.shape[0] >= 2 * n else stacked.shape[0] // 2
 
 
-def _below(stacked: Array, n: int) -> Array:
+def _r_part(stacked: Array, n: int) -> Array:
     return stacked[stacked.shape[0] - _rank(stacked, n) :]
 
 
-def _above(stacked: Array, n: int) -> Array:
+def _q_part(stacked: Array, n: int) -> Array:
     return stacked[: stacked.shape[0] - _rank(stacked, n)]
 
 
-def _product(out: Array, stacked: Array, turn: Array, n: int) -> None:
-    np.matmul(_above(stacked, n)[:, : turn.shape[0]], turn, out=out)
+def _multiply_q(out: Array, stacked: Array, turn: Array, n: int) -> None:
+    np.matmul(_q_part(stacked, n)[:, : turn.shape[0]], turn, out=out)
 
 
 @offers("linalg.qr")
@@ -252,10 +252,10 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     own = zip(least.shape, x.chunks[x.ndim - least.ndim :])
     least = least.rechunk(tuple((1,) if n == 1 else cut for n, cut in own))
     chunks = (*x.chunks[:-2], (x.shape[-1],), (x.shape[-2],))
-    return map_blocks(_inverted, x, least, dtype=x.dtype, chunks=chunks, name="pinv", hermitian=hermitian)
+    return map_blocks(_pinv_block, x, least, dtype=x.dtype, chunks=chunks, name="pinv", hermitian=hermitian)
 
 
-def _inverted(block: Array, least: Array, hermitian: bool) -> Array:
+def _pinv_block(block: Array, least: Array, hermitian: bool) -> Array:
     """Pseudo-inverses of a block of matrices, with a tolerance per matrix."""
     return np.linalg.pinv(block, least[..., 0, 0], hermitian)
 

@@ -47,7 +47,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     tensors[0] = tensors[0][None] if first else tensors[0]
     tensors[-1] = tensors[-1][:, None] if last else tensors[-1]
     sizes = [x.shape[0] for x in tensors] + [tensors[-1].shape[1]]
-    value = _product(tensors, 0, len(tensors) - 1, _optimal_splits(tuple(sizes)))
+    value = _chain_product(tensors, 0, len(tensors) - 1, _optimal_splits(tuple(sizes)))
     value = value[0] if first else value
     value = Tensor((value[..., 0] if last else value).data)
     return assign_out(value, out, "multi_dot")
@@ -67,11 +67,11 @@ def _optimal_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
     return split
 
 
-def _product(x: list[Tensor], i: int, j: int, split: dict[tuple[int, int], int]) -> Tensor:
+def _chain_product(x: list[Tensor], i: int, j: int, split: dict[tuple[int, int], int]) -> Tensor:
     if i == j:
         return x[i]
     k = split[i, j]
-    product: Tensor = matmul(_product(x, i, k, split), _product(x, k + 1, j, split))
+    product: Tensor = matmul(_chain_product(x, i, k, split), _chain_product(x, k + 1, j, split))
     return product
 
 

@@ -61,7 +61,7 @@ def parameters(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
     rest = dict(kwargs)
     given = list(args)
     found: list[Any] = []
-    for parameter in _named(name):
+    for parameter in _parameter_names(name):
         key, _, default = parameter.partition("=")
         if given:
             if key in rest:
@@ -76,9 +76,11 @@ def parameters(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
     if given:
         rest["size"] = given.pop(0)
     if given:
-        raise TypeError(f"{name}() takes {', '.join((*_named(name), 'size'))}; {len(args)} arguments were given")
+        raise TypeError(
+            f"{name}() takes {', '.join((*_parameter_names(name), 'size'))}; {len(args)} arguments were given"
+        )
     return found, rest.pop("size", None), rest
 
 
-def _named(name: str) -> tuple[str, ...]:
+def _parameter_names(name: str) -> tuple[str, ...]:
     return DISTRIBUTIONS[name] if name in DISTRIBUTIONS else VECTORS[name]

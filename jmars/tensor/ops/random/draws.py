@@ -65,10 +65,10 @@ class Doubles(Operand):
         begin: tuple[int, ...],
     ) -> NDArray[np.int64]:
         """Tiles a box of a larger array of shape `whole` that begins at `begin`."""
-        return _generated(builder, output, label, open_doubles, (self.scale, whole), self.stream, begin=begin)
+        return _add_draws(builder, output, label, open_doubles, (self.scale, whole), self.stream, begin=begin)
 
 
-def _generated(
+def _add_draws(
     builder: ChunkGraphBuilder,
     output: TensorMeta,
     label: str,
@@ -117,10 +117,10 @@ class Draws(Operand):
         cells = Cells.of(output.shape, self.vector)
         params = (self.method, self.arguments, cells, self.vector)
         shapes = [shape for shape in shape_classes(output.chunks)[0] if shape]
-        work = {shape: min(_band(shape, cells)[0], shape[0]) * math.prod(shape[1:]) for shape in shapes}
+        work = {shape: min(_rows_at_a_time(shape, cells)[0], shape[0]) * math.prod(shape[1:]) for shape in shapes}
         cell = min(math.prod(cells.sides), math.prod(cells.shape))
         work = {shape: (band + cell) * output.dtype.itemsize for shape, band in work.items()}
-        return _generated(builder, output, self.function, open_draws, params, self.stream, work)
+        return _add_draws(builder, output, self.function, open_draws, params, self.stream, work)
 
 
 def cell_generators(stream: Stream, cells: Cells) -> Callable[[int], Drawer]:
@@ -138,7 +138,7 @@ def cell_generators(stream: Stream, cells: Cells) -> Callable[[int], Drawer]:
     return placed
 
 
-def _band(shape: tuple[int, ...], cells: Cells) -> tuple[int, int]:
+def _rows_at_a_time(shape: tuple[int, ...], cells: Cells) -> tuple[int, int]:
     """Rows of a chunk drawn at a time, a multiple of the cell side; and the number of elements per row."""
     width = math.prod(shape[1:])
     return max(1, _BAND // max(1, cells.sides[0] * width)) * cells.sides[0], width
@@ -152,7 +152,7 @@ def open_draws(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], out
     if len(shape) == vector:  # a number or a vector alone
         cells, corner, shape = Cells((1, *cells.shape), (1, *cells.sides)), (0, *corner), (1, *shape)
     drawer_of = cell_generators(stream, cells)
-    tall, width = _band(shape, cells)
+    tall, width = _rows_at_a_time(shape, cells)
     side, first, end = cells.sides[0], corner[0], corner[0] + shape[0]
     across = Cells(cells.shape[1:], cells.sides[1:])
     behind = list(across.over(tuple((c, c + n) for c, n in zip(corner[1:], shape[1:]))))

@@ -88,7 +88,7 @@ class Generator:
                 chunks: ChunkSize = None) -> Tensor:  # fmt: skip
         """Doubles in [low, high), equal to NumPy's; bounds may be tensors."""
         if not _is_number(low) or not _is_number(high):
-            return self._of_parameters("uniform", (low, high), size, _F8, chunk_size, chunks)
+            return self._draw_numbers("uniform", (low, high), size, _F8, chunk_size, chunks)
         if not math.isfinite(high - low):
             raise OverflowError("high - low range exceeds valid bounds")
         if high < low and self._drawer is self._numpy:
@@ -98,20 +98,22 @@ class Generator:
     def standard_normal(self, size: Any = None, dtype: Any = float, out: Any = None, *, chunk_size: ChunkSize = None,
                         chunks: ChunkSize = None) -> Tensor:  # fmt: skip
         """Normal, mean 0, deviation 1."""
-        return self._written(self._draw("standard_normal", (), _of(size, out), dtype, chunk_size, chunks), out)
+        return self._assign_out(
+            self._draw("standard_normal", (), _draw_size(size, out), dtype, chunk_size, chunks), out
+        )
 
     def standard_exponential(self, size: Any = None, dtype: Any = float, method: str = "zig", out: Any = None, *,
                              chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
         """Exponential, mean 1; `method` is NumPy's "zig" or "inv"."""
         arguments = () if method == "zig" else (str(method),)
-        drawn = self._draw("standard_exponential", arguments, _of(size, out), dtype, chunk_size, chunks)
-        return self._written(drawn, out)
+        drawn = self._draw("standard_exponential", arguments, _draw_size(size, out), dtype, chunk_size, chunks)
+        return self._assign_out(drawn, out)
 
     def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = float, out: Any = None, *,
                        chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
         """Gamma with a shape parameter, scale 1."""
-        drawn = self._of_parameters("standard_gamma", (shape,), _of(size, out), dtype, chunk_size, chunks)
-        return self._written(drawn, out)
+        drawn = self._draw_numbers("standard_gamma", (shape,), _draw_size(size, out), dtype, chunk_size, chunks)
+        return self._assign_out(drawn, out)
 
     def integers(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False, *,
                  chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
@@ -119,10 +121,10 @@ class Generator:
         if high is None:
             low, high = 0, low
         if _is_number(low) and _is_number(high):
-            low, high = (_whole(bound) for bound in (low, high))
+            low, high = (_integer_bound(bound) for bound in (low, high))
         if not isinstance(high, Tensor):
             high = high if np.ndim(high) == 0 else np.asarray(high)
-        return self._of_parameters("integers", (low, high + 1 if endpoint else high), size, dtype, chunk_size, chunks)
+        return self._draw_numbers("integers", (low, high + 1 if endpoint else high), size, dtype, chunk_size, chunks)
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True,
                *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
@@ -131,10 +133,10 @@ class Generator:
         options = a if isinstance(a, Tensor) else np.asarray(a)
         axis = np.lib.array_utils.normalize_axis_index(axis, options.ndim) if options.ndim else 0
         length = operator.index(a) if not options.ndim and not isinstance(a, Tensor) else options.shape[axis]
-        np.random.default_rng(0).choice(length, 1, p=chances) if chances is not None else _choosable(length, size)
+        np.random.default_rng(0).choice(length, 1, p=chances) if chances is not None else _check_choice(length, size)
         if not replace:
             at = self._without_replacement(length, size, chances, shuffle, chunk_size, chunks)
-            return _picked(options, at, axis) if options.ndim else at
+            return _take_options(options, at, axis) if options.ndim else at
         cumulated = None
         if chances is not None:
             cumulated = np.cumsum(chances)
@@ -148,21 +150,21 @@ class Generator:
             and options.dtype != "O"
         ):
             return self._draw("choice", (plain_argument(options), cumulated), size, options.dtype, chunk_size, chunks)
-        return _picked(options, self._draw("choice", (length, cumulated), size, _I8, chunk_size, chunks), axis)
+        return _take_options(options, self._draw("choice", (length, cumulated), size, _I8, chunk_size, chunks), axis)
 
     def permutation(self, x: Any, axis: int = 0, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
         """A random permutation of range(x), or of the array `x` along an axis."""
         if isinstance(x, int | np.integer):
-            return self._order(operator.index(x), operator.index(x), chunk_size, chunks)
+            return self._permutation(operator.index(x), operator.index(x), chunk_size, chunks)
         whole = as_tensor(x, chunk_size=chunk_size, chunks=chunks)
         axis = np.lib.array_utils.normalize_axis_index(axis, whole.ndim)
-        return self._reordered(whole, axis, whole.ndim > 1)
+        return self._shuffled(whole, axis, whole.ndim > 1)
 
     def permuted(self, x: Any, *, axis: int | None = None, out: Any = None) -> Tensor:
         """Permutes each 1-d slice along an axis independently, or the flattened array if `axis` is None."""
         whole = as_tensor(x)
         if axis is None:
-            drawn = call("reshape", self._reordered(call("ravel", whole), 0), whole.shape)
+            drawn = call("reshape", self._shuffled(call("ravel", whole), 0), whole.shape)
         else:
             axis = np.lib.array_utils.normalize_axis_index(axis, whole.ndim)
             if math.prod(whole.shape) <= SMALL:
@@ -171,7 +173,7 @@ class Generator:
             else:
                 order = call("argsort", self.random(whole.shape, chunks=whole.chunks), axis)
             drawn = call("take_along_axis", whole, order, axis)
-        return self._written(drawn, out)
+        return self._assign_out(drawn, out)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Shuffles a tensor in place along an axis."""
@@ -180,7 +182,7 @@ class Generator:
             return
         axis = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
         x._check_write()
-        x._rebind(self._reordered(x, axis, x.ndim > 1).rechunk(chunks=x.chunks))
+        x._rebind(self._shuffled(x, axis, x.ndim > 1).rechunk(chunks=x.chunks))
 
     def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, check_valid: str = "warn", tol: float = 1e-8,
                             *, method: str = "svd", chunk_size: ChunkSize = None,
@@ -195,7 +197,7 @@ class Generator:
         probe: Any = np.random.default_rng(0)
         probe.multivariate_normal(mean, cov, 1, check_valid, tol, method=method)  # raises what NumPy raises
         normal = self.standard_normal((*batch, mean.size), chunk_size=chunk_size, chunks=chunks)
-        result: Tensor = mean + normal @ _factor(cov, method).T
+        result: Tensor = mean + normal @ _covariance_root(cov, method).T
         return result
 
     def bytes(self, length: int) -> bytes:
@@ -225,12 +227,12 @@ class Generator:
         if rest:
             raise TypeError(f"{name}() got an unexpected keyword argument {next(iter(rest))!r}")
         if name in DISTRIBUTIONS:
-            return self._of_parameters(name, tuple(given), size, None, *cut)
+            return self._draw_numbers(name, tuple(given), size, None, *cut)
         if any(isinstance(one, Tensor) for one in given):
             given = [one.fetch() if isinstance(one, Tensor) else one for one in given]
         return self._draw(name, tuple(map(plain_argument, given)), size, None, *cut, vector=1)
 
-    def _of_parameters(self, name: str, given: tuple[Any, ...], size: Any, dtype: Any, chunk_size: ChunkSize,
+    def _draw_numbers(self, name: str, given: tuple[Any, ...], size: Any, dtype: Any, chunk_size: ChunkSize,
                        chunks: ChunkSize) -> Tensor:  # fmt: skip
         """Draws numbers elementwise; parameters may be arrays or tensors."""
         if all(map(_is_number, given)):
@@ -243,10 +245,12 @@ class Generator:
             return self._draw(name, tuple(map(plain_argument, given)), shape, dtype, chunk_size, chunks)
         kinds = [np.ones(1, one.dtype) if isinstance(one, Tensor) else np.asarray(one) for one in given]
         kind = (
-            check_dtype(dtype) if dtype is not None else sample(_probe, name, _harmless(name, kinds), (1,), _F8).dtype
+            check_dtype(dtype)
+            if dtype is not None
+            else sample(_probe, name, _trial_parameters(name, kinds), (1,), _F8).dtype
         )
         if name in ("uniform", "normal", "exponential", "lognormal"):  # arithmetic, which fuses with the parameters
-            drawn = self._of_scale(name, given, shape, chunk_size, chunks)
+            drawn = self._by_location_scale(name, given, shape, chunk_size, chunks)
         else:
             splits = decide_splits(shape, kind, chunk_size, chunks)
             drawn = draw_by_tensors(
@@ -254,7 +258,7 @@ class Generator:
             )
         return drawn
 
-    def _of_scale(self, name: str, given: tuple[Any, ...], shape: tuple[int, ...], *cut: ChunkSize) -> Tensor:
+    def _by_location_scale(self, name: str, given: tuple[Any, ...], shape: tuple[int, ...], *cut: ChunkSize) -> Tensor:
         draws: dict[str, Any] = {"uniform": self.random, "exponential": self.standard_exponential}
         standard = draws.get(name, self.standard_normal)(shape, chunk_size=cut[0], chunks=cut[1])
         if name == "exponential":
@@ -266,10 +270,10 @@ class Generator:
 
     def _random(self, name: str, size: Any, dtype: Any, out: Any, chunk_size: ChunkSize,
                 chunks: ChunkSize) -> Tensor:  # fmt: skip
-        size = _of(size, out)
+        size = _draw_size(size, out)
         if np.dtype(dtype) == _F8:
-            return self._written(self._doubles(name, size, (), chunk_size, chunks), out)
-        return self._written(self._draw("random", (), size, dtype, chunk_size, chunks, label=name), out)
+            return self._assign_out(self._doubles(name, size, (), chunk_size, chunks), out)
+        return self._assign_out(self._draw("random", (), size, dtype, chunk_size, chunks, label=name), out)
 
     def _doubles(self, name: str, size: Any, bounds: tuple[float, ...], chunk_size: ChunkSize,
                  chunks: ChunkSize) -> Tensor:  # fmt: skip
@@ -306,24 +310,24 @@ class Generator:
         op = Draws(label or method, stream, method, arguments, vector, splits)
         return _tensor(op, shape, probe.dtype, splits)
 
-    def _written(self, drawn: Tensor, out: Any) -> Tensor:
+    def _assign_out(self, drawn: Tensor, out: Any) -> Tensor:
         return assign_out(drawn, out, "random")  # type: ignore[no-any-return]
 
-    def _order(self, n: int, first: int, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+    def _permutation(self, n: int, first: int, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
         """First elements of a random permutation of range(n)."""
         if n <= SMALL:
             return as_tensor(self._drawer.permutation(n)[:first], chunk_size=chunk_size, chunks=chunks)
         splits = decide_splits((first,), _I8, chunk_size, chunks)
         return _tensor(Permutation(n, Stream.fresh(self._numpy), splits), (first,), _I8, splits)
 
-    def _reordered(self, x: Tensor, axis: int, by_rows: bool = False) -> Tensor:
+    def _shuffled(self, x: Tensor, axis: int, by_rows: bool = False) -> Tensor:
         """Shuffles a tensor along an axis; as in NumPy, rows and numbers use different algorithms."""
         n = x.shape[axis]
         if n <= SMALL:
             order = np.arange(n)[:, None] if by_rows else np.arange(n)
             self._drawer.shuffle(order)
             return take_positions(x, order.reshape(-1), axis)
-        return take_positions(x, self._order(n, n, None, None).fetch(), axis)
+        return take_positions(x, self._permutation(n, n, None, None).fetch(), axis)
 
     def _without_replacement(self, n: int, size: Any, chances: Any, shuffle: bool, *cut: ChunkSize) -> Tensor:
         """Draws distinct numbers of range(n)."""
@@ -333,7 +337,7 @@ class Generator:
             raise ValueError("Cannot take a larger sample than population when replace is False")
         if chances is None and count > SMALL:
             splits = decide_splits(shape, _I8, *cut)
-            ordered: Tensor = call("reshape", self._order(n, count, None, None), shape).rechunk(chunks=splits)
+            ordered: Tensor = call("reshape", self._permutation(n, count, None, None), shape).rechunk(chunks=splits)
             return ordered
         more: Any = {"shuffle": shuffle} if self._drawer is self._numpy else {}
         value = self._drawer.choice(n, size, False, chances, **more)
@@ -353,13 +357,13 @@ def _broadcasts(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     return len(own) <= len(shape) and all(n in (1, m) for n, m in zip(own[::-1], shape[::-1]))
 
 
-def _whole(bound: Any) -> int:
+def _integer_bound(bound: Any) -> int:
     """Converts a bound of integers to int; accepts integral floats, as NumPy does."""
     value = bound.item() if isinstance(bound, np.generic | np.ndarray) else bound
     return int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
 
 
-def _of(size: Any, out: Any) -> Any:
+def _draw_size(size: Any, out: Any) -> Any:
     """Size of a draw, from `size` or from `out`."""
     if out is None or size is None:
         return size if out is None else out.shape
@@ -368,23 +372,23 @@ def _of(size: Any, out: Any) -> Any:
     return size
 
 
-def _harmless(name: str, kinds: list[Any]) -> tuple[Any, ...]:
+def _trial_parameters(name: str, kinds: list[Any]) -> tuple[Any, ...]:
     """Valid parameters of a distribution, with the dtypes of the given parameters, for a trial draw."""
     fixed = {"integers": (0, 2), "triangular": (0.0, 0.5, 1.0), "zipf": (2.0,), "hypergeometric": (1, 1, 1)}
     return fixed.get(name) or tuple(0.5 if i or kind.dtype.kind == "f" else 1 for i, kind in enumerate(kinds))
 
 
-def _choosable(length: int, size: Any) -> None:
+def _check_choice(length: int, size: Any) -> None:
     if length < 1 and (size is None or 0 not in shape_of(size)):
         raise ValueError("a cannot be empty unless no samples are taken" if length == 0 else "a must be greater than 0")
 
 
-def _picked(options: Any, at: Tensor, axis: int) -> Tensor:
+def _take_options(options: Any, at: Tensor, axis: int) -> Tensor:
     found: Tensor = call("take", as_tensor(options), at, axis)
     return found
 
 
-def _factor(cov: Any, method: str) -> Any:
+def _covariance_root(cov: Any, method: str) -> Any:
     """Matrix square root of a covariance, by NumPy's methods."""
     if method == "cholesky":
         return np.linalg.cholesky(cov)

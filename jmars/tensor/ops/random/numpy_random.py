@@ -98,7 +98,7 @@ _NUMPYS: Any = np.random
 _shared = RandomState(_NUMPYS.mtrand._rand)
 
 
-def _of_the_module(name: str) -> Callable[..., Any]:
+def _module_function(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         return getattr(_shared, name)(*args, **kwargs)
 
@@ -108,12 +108,12 @@ def _of_the_module(name: str) -> Callable[..., Any]:
     return function
 
 
-seed = _of_the_module("seed")
+seed = _module_function("seed")
 _METHODS = """rand randn randint random random_sample ranf sample uniform standard_normal standard_exponential
 standard_gamma choice permutation shuffle random_integers bytes get_state set_state multivariate_normal multinomial
 dirichlet""".split()  # noqa: SIM905
 for _name in (*_METHODS, *DISTRIBUTIONS):
-    globals()[_name] = _of_the_module(_name)
+    globals()[_name] = _module_function(_name)
 FUNCTIONS["random.Generator"] = Generator
 FUNCTIONS["random.RandomState"] = RandomState
 

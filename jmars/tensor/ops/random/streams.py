@@ -51,7 +51,7 @@ class Stream(NamedTuple):
         legacy = isinstance(drawer, np.random.RandomState)
         state = drawer.get_state(legacy=False) if legacy else drawer.bit_generator.state
         known = state["bit_generator"] in _KINDS
-        return cls(json.dumps(state, default=_plain, separators=(",", ":")).encode()) if known else None
+        return cls(json.dumps(state, default=_as_json, separators=(",", ":")).encode()) if known else None
 
     @classmethod
     def fresh(cls, drawer: np.random.Generator) -> Stream:
@@ -90,7 +90,7 @@ def open_generator(stream: tuple[bytes]) -> Drawer:
     return np.random.Generator(bits)
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """Converts an array or scalar of a state for JSON."""
     return value.tolist()
 
@@ -134,7 +134,7 @@ def sample(
     given = [_array_argument(one) for one in arguments]
     older = isinstance(drawer, np.random.RandomState)
     if method == "choice":
-        return _chosen(drawer, given[0], given[1], shape)
+        return _draw_choice(drawer, given[0], given[1], shape)
     if method == "integers":
         function = drawer.randint if older else drawer.integers
         return np.asarray(function(*given, shape, dtype.type))
@@ -145,7 +145,7 @@ def sample(
     return np.asarray(function(*given, size=shape, **more))
 
 
-def _chosen(drawer: Drawer, options: Any, cumulated: Array | None, shape: tuple[int, ...]) -> Array:
+def _draw_choice(drawer: Drawer, options: Any, cumulated: Array | None, shape: tuple[int, ...]) -> Array:
     """Draws options with replacement, uniformly or by cumulative probabilities."""
     count = options if isinstance(options, int) else len(options)
     if cumulated is not None:

@@ -28,7 +28,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     """`np.cov`: covariance matrix of variables, a row each; weights given as tensors are computed at once."""
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
-    rows = [_variables(m, rowvar, first=True), *([] if y is None else [_variables(y, rowvar, first=False)])]
+    rows = [_as_rows(m, rowvar, first=True), *([] if y is None else [_as_rows(y, rowvar, first=False)])]
     kind = np.result_type(*(x.dtype for x in rows), np.float64) if dtype is None else np.dtype(dtype)
     check_dtype(kind)
     if not rows[0].shape[0]:
@@ -68,20 +68,20 @@ def _weights(frequencies: Any, importance: Any, n: int, ddof: int) -> tuple[Arra
 
 
 @cache
-def _turns_one_row() -> bool:
+def _transposes_single_row() -> bool:
     """Whether this NumPy version transposes a single row for `rowvar=False`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.cov(np.ones((1, 2)), rowvar=False).ndim == 2
 
 
-def _variables(x: Any, rowvar: bool, *, first: bool) -> Tensor:
+def _as_rows(x: Any, rowvar: bool, *, first: bool) -> Tensor:
     data = as_tensor(x)
     if data.ndim > 2:
         raise ValueError(f"{'m' if first else 'y'} has more than 2 dimensions")
     if data.ndim < 2:
         return reshape(data, (1, -1))
-    turned = not rowvar and (data.shape[0] != 1 or (first and _turns_one_row()))
+    turned = not rowvar and (data.shape[0] != 1 or (first and _transposes_single_row()))
     return data.T if turned else data
 
 

@@ -88,7 +88,7 @@ class Scan(Operand):
 def scan(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
     """Accumulates a chunk; starts from the second input, if given."""
     ufunc, axis = getattr(np, params[0]), params[1]
-    ufunc.accumulate(inputs[0], axis=axis, dtype=_wanted(out), out=out)
+    ufunc.accumulate(inputs[0], axis=axis, dtype=_dtype_argument(out), out=out)
     if len(inputs) > 1:
         ufunc(inputs[1], out, out=out)
 
@@ -96,17 +96,17 @@ def scan(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any)
 def total(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
     """Total of a chunk and of all chunks before it, the second input."""
     ufunc, axis = getattr(np, params[0]), params[1]
-    ufunc.reduce(inputs[0], axis=axis, dtype=_wanted(out), out=out, keepdims=True)
+    ufunc.reduce(inputs[0], axis=axis, dtype=_dtype_argument(out), out=out, keepdims=True)
     if len(inputs) > 1:
         ufunc(inputs[1], out, out=out)
 
 
-def _wanted(out: Array) -> np.dtype[Any] | None:
+def _dtype_argument(out: Array) -> np.dtype[Any] | None:
     """dtype argument for a ufunc; None for timedeltas, for which NumPy accepts no unit there."""
     return None if out.dtype.kind == "m" else out.dtype
 
 
-def _accumulated(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
+def _cumulate(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
     x = as_tensor(a)
     if axis is None:
         x, axis = ravel(x), 0
@@ -120,13 +120,13 @@ def _accumulated(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: An
 @offers("cumsum")
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumsum`: cumulative sums along an axis, or of the flattened array."""
-    return _accumulated("cumsum", "add", a, axis, dtype, out)
+    return _cumulate("cumsum", "add", a, axis, dtype, out)
 
 
 @offers("cumprod")
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumprod`: cumulative products along an axis, or of the flattened array."""
-    return _accumulated("cumprod", "multiply", a, axis, dtype, out)
+    return _cumulate("cumprod", "multiply", a, axis, dtype, out)
 
 
 @offers("nancumsum")
@@ -158,7 +158,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if not x.ndim:
         raise ValueError("diff requires input that is at least one dimensional")
     axis = normal_axis(axis, x.ndim)
-    ends = [_end(x, value, axis) for value in (prepend, append)]
+    ends = [_end_array(x, value, axis) for value in (prepend, append)]
     if n and any(end is not None for end in ends):
         x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], axis)
     for _ in range(n):
@@ -167,7 +167,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     return Tensor(x.data)
 
 
-def _end(x: Tensor, value: Any, axis: int) -> Tensor | None:
+def _end_array(x: Tensor, value: Any, axis: int) -> Tensor | None:
     """Converts `prepend` or `append` to an array with the axes of `x`; None stays None."""
     if value is None:
         return None
@@ -192,17 +192,17 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
                    include_initial: bool = False) -> Any:  # fmt: skip
     """`np.cumulative_sum`: cumulative sums, beginning with 0 if `include_initial` is true."""
-    return _cumulative("cumulative_sum", cumsum, 0, x, axis, dtype, out, include_initial)
+    return _with_initial("cumulative_sum", cumsum, 0, x, axis, dtype, out, include_initial)
 
 
 @offers("cumulative_prod")
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
                     include_initial: bool = False) -> Any:  # fmt: skip
     """`np.cumulative_prod`: cumulative products, beginning with 1 if `include_initial` is true."""
-    return _cumulative("cumulative_prod", cumprod, 1, x, axis, dtype, out, include_initial)
+    return _with_initial("cumulative_prod", cumprod, 1, x, axis, dtype, out, include_initial)
 
 
-def _cumulative(name: str, function: Any, first: int, a: Any, axis: Any, dtype: Any, out: Any, initial: bool) -> Any:
+def _with_initial(name: str, function: Any, first: int, a: Any, axis: Any, dtype: Any, out: Any, initial: bool) -> Any:
     x = as_tensor(a)
     x = x.reshape(1) if not x.ndim else x
     if axis is None:

@@ -67,17 +67,17 @@ class Reduction(Operand):
             leaves = [self._leaf(ChunkType(shape, source.dtype), alone, output.dtype) for shape in shapes]
         else:
             kinds, which = chunk_classes([[length_kind(n) for n in axis] for axis in source.splits])
-            leaves = [self._loose_leaf(chunk_type(one, source.dtype), alone, output.dtype) for one in kinds]
+            leaves = [self._unknown_leaf(chunk_type(one, source.dtype), alone, output.dtype) for one in kinds]
         which = which.transpose(order).reshape(-1)
         args = _corners(self.reducer, source, order)
         ids = builder.add_many(leaves, which, ids.reshape(-1, 1), args).reshape(outer, -1)
         kept_shapes, kind = shape_classes(tuple(source.splits[axis] for axis in kept))
         kind = kind.reshape(-1)
         while ids.shape[1] > 1:
-            ids = self._combined(builder, ids, kept_shapes, kind, output.dtype)
+            ids = self._add_level(builder, ids, kept_shapes, kind, output.dtype)
         return ids.reshape(output.grid)
 
-    def _combined(
+    def _add_level(
         self,
         builder: ChunkGraphBuilder,
         ids: NDArray[np.int64],
@@ -112,7 +112,7 @@ class Reduction(Operand):
         work = chunk.nbytes if inner else 0  # NumPy's argmin copies to bring its axis to the end
         return single(self.function, (chunk,), Reduce(self.reducer, self.axes, (0,), output, last, takes, work))
 
-    def _loose_leaf(self, chunk: ChunkType, last: bool, dtype: np.dtype[Any]) -> Program:
+    def _unknown_leaf(self, chunk: ChunkType, last: bool, dtype: np.dtype[Any]) -> Program:
         """Leaf for a chunk whose shape only a run can tell."""
         kept = tuple(1 if axis in self.axes else n for axis, n in enumerate(chunk.shape))
         step = Call(run_reduction, (self.reducer, self.axes, last), (0,), self._output(kept, last, dtype))

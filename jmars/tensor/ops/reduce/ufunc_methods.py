@@ -70,11 +70,11 @@ def _reduce_in_one_chunk(theirs: np.ufunc, x: Tensor, axes: tuple[int, ...], kee
     (axis,) = axes
     more = {"initial": initial} if is_given(initial) else {}
     options = {"theirs": theirs, "axis": axis, "more": more}
-    value = map_along(theirs.__name__, _reduced, x, [axis], lengths={axis: 1}, dtype=x.dtype, **options)
+    value = map_along(theirs.__name__, _reduce_block, x, [axis], lengths={axis: 1}, dtype=x.dtype, **options)
     return value if keepdims else squeeze(value, axis)
 
 
-def _reduced(block: Array, theirs: np.ufunc, axis: int, more: dict[str, Any]) -> Array:
+def _reduce_block(block: Array, theirs: np.ufunc, axis: int, more: dict[str, Any]) -> Array:
     return np.asarray(theirs.reduce(block, axis=axis, keepdims=True, **more))
 
 
@@ -98,12 +98,12 @@ def accumulate(theirs: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, o
         result = Tensor(new_data(Scan(f"{name}.accumulate", name, axis, inputs=(x.data,)), x.shape, kind, x.chunks))
     else:
         result = map_along(
-            f"{name}.accumulate", _accumulated, x, [axis], dtype=kind, theirs=theirs, axis=axis, kind=kind
+            f"{name}.accumulate", _accumulate_block, x, [axis], dtype=kind, theirs=theirs, axis=axis, kind=kind
         )
     return assign_out(result, out, name)
 
 
-def _accumulated(block: Array, theirs: np.ufunc, axis: int, kind: Any) -> Array:
+def _accumulate_block(block: Array, theirs: np.ufunc, axis: int, kind: Any) -> Array:
     return np.asarray(theirs.accumulate(block, axis=axis, dtype=kind))
 
 
@@ -119,12 +119,12 @@ def reduceat(theirs: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
         kind = theirs.reduceat(np.ones(2, x.dtype), [0], dtype=dtype).dtype
     options = {"theirs": theirs, "at": at.astype(np.intp), "axis": axis, "kind": kind}
     result = map_along(
-        f"{theirs.__name__}.reduceat", _reduced_at, x, [axis], lengths={axis: len(at)}, dtype=kind, **options
+        f"{theirs.__name__}.reduceat", _reduceat_block, x, [axis], lengths={axis: len(at)}, dtype=kind, **options
     )
     return assign_out(result, out, theirs.__name__)
 
 
-def _reduced_at(block: Array, theirs: np.ufunc, at: Array, axis: int, kind: Any) -> Array:
+def _reduceat_block(block: Array, theirs: np.ufunc, at: Array, axis: int, kind: Any) -> Array:
     return np.asarray(theirs.reduceat(block, at, axis=axis, dtype=kind))
 
 
@@ -151,7 +151,7 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
         Second argument, which broadcasts to `a[indices]`; only for functions of two arguments.
     """
     more = () if b is None else (b,)
-    entries = tuple(_value(one) for one in (indices if isinstance(indices, tuple) else (indices,)))
+    entries = tuple(_fetch(one) for one in (indices if isinstance(indices, tuple) else (indices,)))
     if not isinstance(a, Tensor):
         theirs.at(a, entries, *map(np.asarray, more))
         return
@@ -163,7 +163,9 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
         raise IndexError(f"{theirs.__name__}.at takes arrays or slices in jmars, not both; write the slices as arrays")
     k = len(entries)
     lines = np.broadcast_arrays(*map(np.asarray, entries))
-    where = np.ravel_multi_index(tuple(_inside(one, a.shape[i], i) for i, one in enumerate(lines)), a.shape[:k])
+    where = np.ravel_multi_index(
+        tuple(_normalize_positions(one, a.shape[i], i) for i, one in enumerate(lines)), a.shape[:k]
+    )
     flat = reshape(Tensor(a.data), (int(np.prod(a.shape[:k])), *a.shape[k:]))
     given = [
         reshape(broadcast_to(as_tensor(one), (*lines[0].shape, *a.shape[k:])), (where.size, *a.shape[k:]))
@@ -173,13 +175,13 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
         a[...] = reshape(apply_at(flat, where.reshape(-1), given[0] if given else None, theirs), a.shape)
 
 
-def _value(index: Any) -> Any:
+def _fetch(index: Any) -> Any:
     if isinstance(index, Tensor):
         return index.fetch()
     return np.asarray(index) if isinstance(index, list) else index
 
 
-def _inside(at: Array, length: int, axis: int) -> Array:
+def _normalize_positions(at: Array, length: int, axis: int) -> Array:
     """Normalises positions to 0 .. length - 1; raises IndexError as NumPy does."""
     if at.dtype.kind not in "iu" and at.size:
         raise IndexError("arrays used as indices must be of integer (or boolean) type")

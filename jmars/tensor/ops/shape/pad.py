@@ -71,9 +71,9 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
         if mode not in _FILLED and not x.shape[axis] and (before or behind):
             raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
         if mode in _MIRRORED and (before or behind):
-            x = _mirrored(x, axis, before, behind, mode, odd)
+            x = _pad_from_array(x, axis, before, behind, mode, odd)
         elif before or behind:
-            ends = [_end(x, axis, side, n, mode, options[axis][side]) for side, n in ((0, before), (1, behind))]
+            ends = [_padding(x, axis, side, n, mode, options[axis][side]) for side, n in ((0, before), (1, behind))]
             x = concatenate([ends[0], x, ends[1]], axis, dtype=x.dtype, casting="unsafe")
     return Tensor(x.data)
 
@@ -93,7 +93,7 @@ def _widths(pad_width: Any, ndim: int) -> list[list[int]]:
     return [[int(n) for n in pair] for pair in np.broadcast_to(given, (ndim, 2)).tolist()]
 
 
-def _end(x: Tensor, axis: int, side: int, n: int, mode: str, option: Any) -> Tensor:
+def _padding(x: Tensor, axis: int, side: int, n: int, mode: str, option: Any) -> Tensor:
     """Padding of `n` elements for the front (side 0) or the back (side 1) of an axis."""
     length = x.shape[axis]
     shape = tuple(n if i == axis else m for i, m in enumerate(x.shape))
@@ -127,11 +127,11 @@ def _ramp(edge: Tensor, axis: int, side: int, n: int, end: Any) -> Tensor:
     return astype(ufunc("floor")(value) if edge.dtype.kind in "iu" else value, edge.dtype)
 
 
-def _mirrored(x: Tensor, axis: int, before: int, behind: int, mode: str, odd: bool) -> Tensor:
+def _pad_from_array(x: Tensor, axis: int, before: int, behind: int, mode: str, odd: bool) -> Tensor:
     """Extends an axis by existing elements, in modes like "reflect"; `np.pad` of the positions selects them."""
     length = x.shape[axis]
     at = np.pad(np.arange(length), (before, behind), mode)  # type: ignore[call-overload]
-    ends = [_run(x, axis, at[:before]), _run(x, axis, at[before + length :])]
+    ends = [_select_run(x, axis, at[:before]), _select_run(x, axis, at[before + length :])]
     if odd and length > 1:
         if max(before, behind) > length - (mode == "reflect"):
             raise UnsupportedError(f"np.pad with odd {mode} by more than the array is long is not in jmars; pad twice")
@@ -140,7 +140,7 @@ def _mirrored(x: Tensor, axis: int, before: int, behind: int, mode: str, odd: bo
     return concatenate([ends[0], x, ends[1]], axis, dtype=x.dtype, casting="unsafe")
 
 
-def _run(x: Tensor, axis: int, at: Any) -> Tensor:
+def _select_run(x: Tensor, axis: int, at: Any) -> Tensor:
     """Selects elements at positions along an axis, by a slice where the positions are consecutive."""
     steps = np.diff(at)
     if len(at) > 1 and steps[0] in (1, -1) and (steps == steps[0]).all():

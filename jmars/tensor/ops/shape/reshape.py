@@ -66,17 +66,17 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     elif not x.size:
         result = _empty(whole, x.dtype)
     else:
-        groups = _groups(x.shape, whole)
-        cuts = _cut_like(x.chunks, groups)
+        groups = _axis_groups(x.shape, whole)
+        cuts = _group_splits(x.chunks, groups)
         sizes = [math.prod(map(max, cut)) for cut in cuts]  # elements of a chunk along each group
         limit = max(math.prod(sizes), min(chunk_bytes() // x.itemsize, SMALL))
         limits = [limit * size // math.prod(sizes) for size in sizes]
-        cuts = [cut if _is_runs(cut) else _run_splits(cut, n) for cut, n in zip(cuts, limits)]
+        cuts = [cut if _is_contiguous(cut) else _run_splits(cut, n) for cut, n in zip(cuts, limits)]
         runs = rechunk(x, chunks=tuple(lengths for cut in cuts for lengths in cut))
-        flat = tuple(map(_runs, cuts))
-        wanted = [_shaped(cut, after, n) for cut, (_, after), n in zip(flat, groups, limits)]
+        flat = tuple(map(_run_lengths, cuts))
+        wanted = [_splits_of_runs(cut, after, n) for cut, (_, after), n in zip(flat, groups, limits)]
         final = tuple(lengths for cut in wanted for lengths in cut)
-        between = tuple(map(_runs, wanted))
+        between = tuple(map(_run_lengths, wanted))
         if between == flat:
             result = reshape_chunks(runs, final)
         else:
@@ -116,12 +116,12 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
     return as_tensor(np.empty(shape, dtype), chunks=tuple((n,) for n in shape))
 
 
-def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group]:
+def _axis_groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group]:
     """Divides old and new axes into the shortest groups of equal size, in order.
 
     Examples
     --------
-    >>> _groups((4, 6, 5), (24, 5))
+    >>> _axis_groups((4, 6, 5), (24, 5))
     [((4, 6), (24,)), ((5,), (5,))]
     """
     found: list[Group] = []
@@ -138,7 +138,7 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group]:
     return found
 
 
-def _cut_like(splits: Splits, groups: list[Group]) -> list[Splits]:
+def _group_splits(splits: Splits, groups: list[Group]) -> list[Splits]:
     """Splits of the old axes of each group."""
     found, at = [], 0
     for before, _ in groups:
@@ -147,7 +147,7 @@ def _cut_like(splits: Splits, groups: list[Group]) -> list[Splits]:
     return found
 
 
-def _is_runs(cut: Splits) -> bool:
+def _is_contiguous(cut: Splits) -> bool:
     """Whether each chunk is contiguous in C order: chunks of length 1, then any divided axis, then undivided axes."""
     first = next((i for i, lengths in enumerate(cut) if max(lengths) > 1), len(cut))
     return all(len(lengths) == 1 for lengths in cut[first + 1 :])
@@ -165,7 +165,7 @@ def _run_splits(cut: Splits, limit: int) -> Splits:
     return (*((1,) * n for n in shape[:axis]), lengths, *((n,) for n in shape[axis + 1 :]))
 
 
-def _runs(cut: Splits) -> tuple[int, ...]:
+def _run_lengths(cut: Splits) -> tuple[int, ...]:
     """Number of elements of each chunk of a group, in C order."""
     lengths = np.ones((), np.int64)
     for axis in cut:
@@ -173,12 +173,12 @@ def _runs(cut: Splits) -> tuple[int, ...]:
     return tuple(lengths.reshape(-1).tolist())
 
 
-def _shaped(flat: tuple[int, ...], shape: tuple[int, ...], limit: int) -> Splits:
+def _splits_of_runs(flat: tuple[int, ...], shape: tuple[int, ...], limit: int) -> Splits:
     """Splits of `shape` into runs of the lengths `flat` if possible, else of about `limit` elements."""
     if len(shape) == 0:
         return ()
     if shape[0] == 1 and len(shape) > 1:
-        return ((1,), *_shaped(flat, shape[1:], limit))
+        return ((1,), *_splits_of_runs(flat, shape[1:], limit))
     row = math.prod(shape[1:])
     if all(n % row == 0 for n in flat):
         return (tuple(n // row for n in flat), *((n,) for n in shape[1:]))

@@ -54,11 +54,11 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise ValueError("'edge_order' greater than 2 not supported")
     if x.dtype.kind in "biu":
         x = astype(x, np.float64)
-    found = [_slope(x, i, step, edge_order) for i, step in zip(axes, steps)]
+    found = [_gradient_along(x, i, step, edge_order) for i, step in zip(axes, steps)]
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _slope(f: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
+def _gradient_along(f: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
     """Computes NumPy's formulas along one axis."""
     n = f.shape[axis]
     if n < edge_order + 1:

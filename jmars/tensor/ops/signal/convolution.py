@@ -48,15 +48,15 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     length = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
     parts, start = [], first  # output element k of "full" reads long[k - m + 1 : k + 1]
     kernel = short.rechunk(-1)
-    for size in _like(long.chunks[0], length):
+    for size in _split_like(long.chunks[0], length):
         low, high = max(0, start - m + 1), min(n, start + size)
         piece = Tensor(rechunked(slice_axis(long, 0, slice(low, high)).data, ((high - low,),)))
-        parts.append(blockwise("convolve", _convolved, [piece, kernel], ((size,),), dtype, (start - low, size)))
+        parts.append(blockwise("convolve", _convolve_piece, [piece, kernel], ((size,),), dtype, (start - low, size)))
         start += size
     return concatenate(parts)
 
 
-def _like(cut: Sequence[int], length: int) -> list[int]:
+def _split_like(cut: Sequence[int], length: int) -> list[int]:
     """Chunk lengths that sum to `length` and resemble `cut`."""
     found: list[int] = []
     for n in cut:
@@ -71,7 +71,7 @@ def _like(cut: Sequence[int], length: int) -> list[int]:
     return found or [0]
 
 
-def _convolved(piece: Array, kernel: Array, first: int, size: int) -> Array:
+def _convolve_piece(piece: Array, kernel: Array, first: int, size: int) -> Array:
     """Computes elements [first, first + size) of the full convolution."""
     return np.convolve(piece, kernel, "full")[first : first + size]
 

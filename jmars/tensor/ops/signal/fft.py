@@ -28,7 +28,7 @@ _HALVED = {"rfft": True, "ihfft": True}  # transforms whose result is half as lo
 _DOUBLED = {"irfft": True, "hfft": True}
 
 
-def _transformed(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = None) -> Any:
+def _transform_axis(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = None) -> Any:
     """Transforms one axis by NumPy's function `name`."""
     x = as_tensor(a)
     if not x.ndim:
@@ -62,40 +62,40 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, o
     >>> fft(ones((2, 4), chunk_size=2)).fetch().real.tolist()
     [[4.0, 0.0, 0.0, 0.0], [4.0, 0.0, 0.0, 0.0]]
     """
-    return _transformed("fft", a, n, axis, norm, out)
+    return _transform_axis("fft", a, n, axis, norm, out)
 
 
 @offers("fft.ifft")
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.ifft`: inverse of `fft`."""
-    return _transformed("ifft", a, n, axis, norm, out)
+    return _transform_axis("ifft", a, n, axis, norm, out)
 
 
 @offers("fft.rfft")
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.rfft`: transform of real values; returns the nonnegative frequencies."""
-    return _transformed("rfft", a, n, axis, norm, out)
+    return _transform_axis("rfft", a, n, axis, norm, out)
 
 
 @offers("fft.irfft")
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.irfft`: inverse of `rfft`."""
-    return _transformed("irfft", a, n, axis, norm, out)
+    return _transform_axis("irfft", a, n, axis, norm, out)
 
 
 @offers("fft.hfft")
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.hfft`: transform of a signal with Hermitian symmetry."""
-    return _transformed("hfft", a, n, axis, norm, out)
+    return _transform_axis("hfft", a, n, axis, norm, out)
 
 
 @offers("fft.ihfft")
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.ihfft`: inverse of `hfft`."""
-    return _transformed("ihfft", a, n, axis, norm, out)
+    return _transform_axis("ihfft", a, n, axis, norm, out)
 
 
-def _cooked(x: Tensor, s: Any, axes: Any, invreal: bool) -> tuple[list[int | None], list[int]]:
+def _normalize_axes(x: Tensor, s: Any, axes: Any, invreal: bool) -> tuple[list[int | None], list[int]]:
     """Normalises lengths `s` and axes of a transform over several axes, as NumPy does."""
     if axes is None:
         axes = range(x.ndim) if s is None else range(-len(s), 0)
@@ -109,46 +109,46 @@ def _cooked(x: Tensor, s: Any, axes: Any, invreal: bool) -> tuple[list[int | Non
     return list(found), axes
 
 
-def _each(name: str, x: Tensor, lengths: Sequence[int | None], axes: Sequence[int], norm: Any) -> Tensor:
+def _transform_axes(name: str, x: Tensor, lengths: Sequence[int | None], axes: Sequence[int], norm: Any) -> Tensor:
     for n, axis in zip(lengths, axes):
-        x = _transformed(name, x, n, axis, norm)
+        x = _transform_axis(name, x, n, axis, norm)
     return x
 
 
 @offers("fft.fftn")
 def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.fftn`: Fourier transform over several axes."""
-    return _over("fft", "fftn", a, s, axes, norm, out)
+    return _transform_all("fft", "fftn", a, s, axes, norm, out)
 
 
 @offers("fft.ifftn")
 def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.ifftn`: inverse of `fftn`."""
-    return _over("ifft", "ifftn", a, s, axes, norm, out)
+    return _transform_all("ifft", "ifftn", a, s, axes, norm, out)
 
 
-def _over(one: str, name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any) -> Any:
+def _transform_all(one: str, name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any) -> Any:
     x = as_tensor(a)
-    lengths, axes = _cooked(x, s, axes, False)
-    return assign_out(_each(one, x, lengths[::-1], axes[::-1], norm), out, name)
+    lengths, axes = _normalize_axes(x, s, axes, False)
+    return assign_out(_transform_axes(one, x, lengths[::-1], axes[::-1], norm), out, name)
 
 
 @offers("fft.rfftn")
 def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.rfftn`: transform of real values over several axes; the last axis is halved."""
     x = as_tensor(a)
-    lengths, axes = _cooked(x, s, axes, False)
-    x = _transformed("rfft", x, lengths[-1], axes[-1], norm)
-    return assign_out(_each("fft", x, lengths[-2::-1], axes[-2::-1], norm), out, "rfftn")
+    lengths, axes = _normalize_axes(x, s, axes, False)
+    x = _transform_axis("rfft", x, lengths[-1], axes[-1], norm)
+    return assign_out(_transform_axes("fft", x, lengths[-2::-1], axes[-2::-1], norm), out, "rfftn")
 
 
 @offers("fft.irfftn")
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
     """`np.fft.irfftn`: inverse of `rfftn`."""
     x = as_tensor(a)
-    lengths, axes = _cooked(x, s, axes, True)
-    x = _each("ifft", x, lengths[:-1], axes[:-1], norm)
-    return assign_out(_transformed("irfft", x, lengths[-1], axes[-1], norm), out, "irfftn")
+    lengths, axes = _normalize_axes(x, s, axes, True)
+    x = _transform_axes("ifft", x, lengths[:-1], axes[:-1], norm)
+    return assign_out(_transform_axis("irfft", x, lengths[-1], axes[-1], norm), out, "irfftn")
 
 
 @offers("fft.fft2")
@@ -179,7 +179,7 @@ def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None,
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Tensor:
     """`np.fft.fftfreq`: frequencies of the elements of `fft`; `dtype` as in the array API standard, or float64."""
     check_device(device)
-    n, half = _count(n), (_count(n) - 1) // 2 + 1
+    n, half = _check_count(n), (_check_count(n) - 1) // 2 + 1
     at = arange(n)
     found: Tensor = FUNCTIONS["where"](at < half, at, at - n) * (1.0 / (n * d))
     return found if dtype is None else astype(found, dtype)
@@ -189,7 +189,7 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) ->
 def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Tensor:
     """`np.fft.rfftfreq`: frequencies of the elements of `rfft`; `dtype` as in `fftfreq`."""
     check_device(device)
-    n = _count(n)
+    n = _check_count(n)
     found: Tensor = arange(n // 2 + 1) * (1.0 / (n * d))
     return found if dtype is None else astype(found, dtype)
 
@@ -197,23 +197,23 @@ def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -
 @offers("fft.fftshift")
 def fftshift(x: Any, axes: Any = None) -> Tensor:
     """`np.fft.fftshift`: moves frequency zero to the centre; keeps the chunks."""
-    return _shifted(x, axes, lambda n: n // 2)
+    return _shift(x, axes, lambda n: n // 2)
 
 
 @offers("fft.ifftshift")
 def ifftshift(x: Any, axes: Any = None) -> Tensor:
     """`np.fft.ifftshift`: inverse of `fftshift`."""
-    return _shifted(x, axes, lambda n: -(n // 2))
+    return _shift(x, axes, lambda n: -(n // 2))
 
 
-def _shifted(x: Any, axes: Any, shift: Any) -> Tensor:
+def _shift(x: Any, axes: Any, shift: Any) -> Tensor:
     data = as_tensor(x)
     axes = range(data.ndim) if axes is None else [axes] if isinstance(axes, int | np.integer) else axes
     axes = [normal_axis(axis, data.ndim) for axis in axes]
     return roll(data, tuple(shift(data.shape[axis]) for axis in axes), tuple(axes)).rechunk(data.chunks)  # type: ignore[no-any-return]
 
 
-def _count(n: Any) -> int:
+def _check_count(n: Any) -> int:
     if not isinstance(n, int | np.integer):
         raise ValueError("n should be an integer")
     return int(n)

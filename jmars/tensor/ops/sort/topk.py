@@ -43,11 +43,11 @@ def topk(a: Any, k: int, axis: int = -1) -> Tensor:
     x, k = as_tensor(a), operator.index(k)
     axis = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
     if len(x.chunks[axis]) > 1:
-        x = single_chunk_along(_largest(x, k, axis), [axis])
-    return _largest(x, k, axis)
+        x = single_chunk_along(_topk_of_chunks(x, k, axis), [axis])
+    return _topk_of_chunks(x, k, axis)
 
 
-def _largest(x: Tensor, k: int, axis: int) -> Tensor:
+def _topk_of_chunks(x: Tensor, k: int, axis: int) -> Tensor:
     """Takes the largest elements of each chunk."""
     cut = tuple(tuple(min(n, abs(k)) for n in lengths) if i == axis else lengths for i, lengths in enumerate(x.chunks))
     return blockwise("topk", largest_elements, [x], cut, x.dtype, (k, axis))

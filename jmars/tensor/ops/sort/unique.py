@@ -186,10 +186,10 @@ class UniqueElements(Operand):
         ids = builder.add_many(programs, which.reshape(-1), x.ids.reshape(-1, 1), args)
         while len(ids) > 1:
             groups = [ids[k : k + self.combine_size] for k in range(0, len(ids), self.combine_size)]
-            ids = np.array([self._joined(builder, group, x.dtype) for group in groups], np.int64)
+            ids = np.array([self._merge(builder, group, x.dtype) for group in groups], np.int64)
         return ids
 
-    def _joined(self, builder: ChunkGraphBuilder, group: NDArray[np.int64], dtype: np.dtype[Any]) -> int:
+    def _merge(self, builder: ChunkGraphBuilder, group: NDArray[np.int64], dtype: np.dtype[Any]) -> int:
         if len(group) == 1:
             return int(group[0])
         chunk = ChunkType((-1,), _BYTES)

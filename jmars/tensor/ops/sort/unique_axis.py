@@ -38,7 +38,7 @@ def unique_slices(x: Tensor, axis: int, index: bool, inverse: bool, counts: bool
         return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
     lines = moveaxis(x, axis, 0)
     whole = rechunked(lines.data, tuple((n,) for n in lines.shape))
-    packed = new_data(UniqueSlices(equal_nan, inputs=(whole,)), *_open())
+    packed = new_data(UniqueSlices(equal_nan, inputs=(whole,)), *_unknown_bytes())
     origin = Origin.of(new_group())
     results: list[Tensor] = []
     for field, is_wanted in enumerate(wanted):
@@ -56,7 +56,7 @@ def unique_slices(x: Tensor, axis: int, index: bool, inverse: bool, counts: bool
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _open() -> Any:
+def _unknown_bytes() -> Any:
     """Shape, dtype and chunks of a 1-d array of bytes of unknown length."""
     origin = Origin.of(new_group())
     return (origin.whole,), _BYTES, (origin.axis([None]),)

@@ -50,14 +50,14 @@ def weighted_quantiles(name: str, a: Any, q: Any, axis: Any, method: str, keepdi
     leading = np.shape(q)
     flat = (tuple(q.reshape(-1).tolist()), q.dtype) if isinstance(q, np.ndarray) else q
     cut = (*lines.chunks[:-1], (math.prod(leading),))
-    value = blockwise(name, _of_lines, [lines, counts], cut, kind, (name, flat, method))
+    value = blockwise(name, _quantile_block, [lines, counts], cut, kind, (name, flat, method))
     value = reshape(moveaxis(value, -1, 0), (*leading, *(x.shape[i] for i in rest)))
     if keepdims:
         value = expand_dims(value, tuple(len(leading) + i for i in sorted(axes)))
     return Tensor(value.data)
 
 
-def _of_lines(block: Array, weights: Array, called: str, q: Any, method: str) -> Array:
+def _quantile_block(block: Array, weights: Array, called: str, q: Any, method: str) -> Array:
     """Calls NumPy's function along the last axis of a block; the results for all `q` form the new last axis."""
     if not isinstance(q, tuple):
         return np.expand_dims(getattr(np, called)(block, q, axis=-1, method=method, weights=weights), -1)
