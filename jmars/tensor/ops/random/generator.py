@@ -98,9 +98,8 @@ class Generator:
     def standard_normal(self, size: Any = None, dtype: Any = float, out: Any = None, *, chunk_size: ChunkSize = None,
                         chunks: ChunkSize = None) -> Tensor:  # fmt: skip
         """Normal, mean 0, deviation 1."""
-        return self._assign_out(
-            self._draw("standard_normal", (), _draw_size(size, out), dtype, chunk_size, chunks), out
-        )
+        drawn = self._draw("standard_normal", (), _draw_size(size, out), dtype, chunk_size, chunks)
+        return self._assign_out(drawn, out)
 
     def standard_exponential(self, size: Any = None, dtype: Any = float, method: str = "zig", out: Any = None, *,
                              chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
@@ -233,7 +232,7 @@ class Generator:
         return self._draw(name, tuple(map(plain_argument, given)), size, None, *cut, vector=1)
 
     def _draw_numbers(self, name: str, given: tuple[Any, ...], size: Any, dtype: Any, chunk_size: ChunkSize,
-                       chunks: ChunkSize) -> Tensor:  # fmt: skip
+                      chunks: ChunkSize) -> Tensor:  # fmt: skip
         """Draws numbers elementwise; parameters may be arrays or tensors."""
         if all(map(_is_number, given)):
             return self._draw(name, tuple(map(plain_argument, given)), size, dtype, chunk_size, chunks)
@@ -244,11 +243,8 @@ class Generator:
         if math.prod(shape) <= SMALL and not any(isinstance(one, Tensor) for one in given):
             return self._draw(name, tuple(map(plain_argument, given)), shape, dtype, chunk_size, chunks)
         kinds = [np.ones(1, one.dtype) if isinstance(one, Tensor) else np.asarray(one) for one in given]
-        kind = (
-            check_dtype(dtype)
-            if dtype is not None
-            else sample(_probe, name, _trial_parameters(name, kinds), (1,), _F8).dtype
-        )
+        trial = _trial_parameters(name, kinds)
+        kind = check_dtype(dtype) if dtype is not None else sample(_probe, name, trial, (1,), _F8).dtype
         if name in ("uniform", "normal", "exponential", "lognormal"):  # arithmetic, which fuses with the parameters
             drawn = self._by_location_scale(name, given, shape, chunk_size, chunks)
         else:
