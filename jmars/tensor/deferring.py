@@ -57,8 +57,8 @@ def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...]
                 pass
     if kwargs.get("out") is None:
         try:
-            return _put_off(name, args, kwargs)
-        except _CannotPutOffError:
+            return _defer(name, args, kwargs)
+        except _CannotDeferError:
             pass
     get_engine().execute([one.data for one in unknown])
     _leave_out_empty(unknown)
@@ -82,7 +82,7 @@ def _forbid_values() -> Iterator[None]:
         values_forbidden.reset(token)
 
 
-class _CannotPutOffError(Exception):
+class _CannotDeferError(Exception):
     """Raised if a function needs a value at once, or its results are not predictable."""
 
 
@@ -140,7 +140,7 @@ class Deferred(Dynamic):
 
     name: ClassVar[str] = "deferred"
     call: _Call
-    promised: tuple[Splits, ...]  # chunks of each result; axes of unknown length are cut when they are known
+    predicted: tuple[Splits, ...]  # chunks of each result; axes of unknown length are cut when they are known
 
     @property
     def label(self) -> str:
@@ -157,14 +157,14 @@ class Deferred(Dynamic):
             leaves = [rechunked(leaf, tuple(map(_filled, leaf.chunks))) for leaf in placeholders(inputs)]
             given = _listed(self.call.results([Tensor(leaf) for leaf in leaves]))
             found = []
-            for one, promised in zip(given, self.promised, strict=True):
+            for one, predicted in zip(given, self.predicted, strict=True):
                 chunks = tuple(
                     cut if not is_known([wanted]) else wanted
-                    for cut, wanted in zip(one.data.chunks, promised, strict=True)
+                    for cut, wanted in zip(one.data.chunks, predicted, strict=True)
                 )
                 if tuple(map(axis_length, chunks)) != one.data.shape:
                     raise GraphError(
-                        f"{self.label} returned shape {one.data.shape}, but chunks {promised} were predicted from "
+                        f"{self.label} returned shape {one.data.shape}, but chunks {predicted} were predicted from "
                         "stand-ins of other lengths; this is a bug in jmars, please report it"
                     )
                 found.append(one if chunks == one.data.chunks else FUNCTIONS["rechunk"](one, chunks))
@@ -186,7 +186,7 @@ class _StandIn(Operand):
     name: ClassVar[str] = "stand-in"
 
 
-def _put_off(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _defer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make the results of a call as tensors of `Deferred` operands."""
     inputs: dict[int, TensorData] = {}
     numbers: dict[int, int] = {}
@@ -202,29 +202,30 @@ def _put_off(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     call = _Call(name, _mapped(args, slot), _mapped(kwargs, slot))
     nodes = [inputs[number] for number in range(len(inputs))]
-    seen = [one for one in (_tried(call, nodes, length) for length in _LENGTHS[:2]) if one is not None]
+    seen = [one for one in (_try_call(call, nodes, length) for length in _LENGTHS[:2]) if one is not None]
     if len(seen) < 2:
-        raise _CannotPutOffError
-    more = [_tried(call, nodes, _LENGTHS[0], apart=True), *(_tried(call, nodes, length) for length in _LENGTHS[2:])]
+        raise _CannotDeferError
+    more = [_try_call(call, nodes, _LENGTHS[0], apart=True)]
+    more += [_try_call(call, nodes, length) for length in _LENGTHS[2:]]
     seen += [one for one in more if one is not None]
     first = seen[0]
     listed = [_listed(one) for one in seen]
     if len({len(one) for one in listed}) > 1 or not all(isinstance(x, Tensor) for one in listed for x in one):
         if not any(isinstance(x, Tensor) for one in listed for x in one) and all(_equal(one, first) for one in seen):
             return first  # np.ndim, np.result_type: the result does not depend on lengths
-        raise _CannotPutOffError
-    promised = [_promise([one[item].data for one in listed]) for item in range(len(listed[0]))]
+        raise _CannotDeferError
+    predicted = [_predict_chunks([one[item].data for one in listed]) for item in range(len(listed[0]))]
     group = new_group()
     results = []
-    for item, chunks in enumerate(promised):
-        op = Deferred(call=call, promised=tuple(promised), group=group, item=item, inputs=tuple(nodes))
+    for item, chunks in enumerate(predicted):
+        op = Deferred(call=call, predicted=tuple(predicted), group=group, item=item, inputs=tuple(nodes))
         results.append(Tensor(new_data(op, tuple(map(axis_length, chunks)), listed[0][item].dtype, chunks)))
     if hasattr(first, "_fields"):  # NumPy's named tuples
         return type(first)(*results)
     return type(first)(results) if isinstance(first, tuple | list) else results[0]
 
 
-def _tried(call: _Call, nodes: Sequence[TensorData], length: int, *, apart: bool = False) -> Any:
+def _try_call(call: _Call, nodes: Sequence[TensorData], length: int, *, apart: bool = False) -> Any:
     """Try a call with every unknown length set to `length`; None if the call fails.
 
     With `apart`, different unknown lengths get different values, a little above `length`.
@@ -245,11 +246,11 @@ def _tried(call: _Call, nodes: Sequence[TensorData], length: int, *, apart: bool
         return None
 
 
-def _promise(seen: Sequence[TensorData]) -> Splits:
+def _predict_chunks(seen: Sequence[TensorData]) -> Splits:
     """Predict the chunks of a result: axes that differ between the tried lengths are of unknown length."""
     first = seen[0]
     if any(len(one.shape) != len(first.shape) or one.dtype != first.dtype for one in seen):
-        raise _CannotPutOffError
+        raise _CannotDeferError
     group = new_group()
     return tuple(
         axis if all(one.chunks[i] == axis for one in seen) and is_known([axis]) else (Origin.of(f"{group}:{i}").whole,)

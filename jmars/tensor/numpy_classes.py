@@ -20,26 +20,26 @@ __all__ = ["StandIn", "ndarray"]
 
 
 class StandIn(ABCMeta):  # so that a class may inherit from `ABC`, too
-    """Metaclass of stand-ins: instances are those of NumPy's class `theirs`, and those of `ours` that have axes."""
+    """Metaclass of stand-ins: instances are NumPy's (`numpy_class`), and instances of `lazy_classes` with axes."""
 
-    theirs: type
-    ours: tuple[type[Tensor | Composite], ...]
+    numpy_class: type
+    lazy_classes: tuple[type[Tensor | Composite], ...]
 
     def __instancecheck__(cls, value: Any) -> bool:
-        if "theirs" not in vars(cls):  # a subclass defined by the user
+        if "numpy_class" not in vars(cls):  # a subclass defined by the user
             return super().__instancecheck__(value)
-        return isinstance(value, cls.theirs) or (isinstance(value, cls.ours) and value.ndim > 0)
+        return isinstance(value, cls.numpy_class) or (isinstance(value, cls.lazy_classes) and value.ndim > 0)
 
     def __subclasscheck__(cls, other: type) -> bool:
-        if "theirs" not in vars(cls):
+        if "numpy_class" not in vars(cls):
             return super().__subclasscheck__(other)
-        return issubclass(other, (cls.theirs, *cls.ours))
+        return issubclass(other, (cls.numpy_class, *cls.lazy_classes))
 
     def __eq__(cls, other: object) -> bool:
-        return other is cls or other is vars(cls).get("theirs", cls)
+        return other is cls or other is vars(cls).get("numpy_class", cls)
 
     def __hash__(cls) -> int:
-        return type.__hash__(vars(cls).get("theirs", cls))
+        return type.__hash__(vars(cls).get("numpy_class", cls))
 
 
 class ndarray(np.ndarray[Any, Any], metaclass=StandIn):  # NumPy's spelling
@@ -52,8 +52,8 @@ class ndarray(np.ndarray[Any, Any], metaclass=StandIn):  # NumPy's spelling
     (True, True, False)
     """
 
-    theirs = np.ndarray
-    ours = (Tensor, Composite)
+    numpy_class = np.ndarray
+    lazy_classes = (Tensor, Composite)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Make a NumPy array, at once."""

@@ -39,12 +39,12 @@ def offers(*names: str) -> Callable[[F], F]:
     """
 
     def register(function: F) -> F:
-        known = [theirs for name in names if (theirs := _named(name)) is not None]
+        known = [numpys for name in names if (numpys := _named(name)) is not None]
         alone = _hooked(names[0], function)
-        offered = next((_hooked(names[0], function, theirs) for theirs in known if is_overridable(theirs)), alone)
+        offered = next((_hooked(names[0], function, numpys) for numpys in known if is_overridable(numpys)), alone)
         FUNCTIONS.update(dict.fromkeys(names, offered))
-        for theirs in known:  # np.ma.expand_dims is np.expand_dims: the first registration counts
-            _BY_NUMPY.setdefault(theirs, (offered, alone))
+        for numpys in known:  # np.ma.expand_dims is np.expand_dims: the first registration counts
+            _BY_NUMPY.setdefault(numpys, (offered, alone))
         return function
 
     return register
@@ -78,13 +78,13 @@ def set_mask_hook(hook: MaskHook) -> None:
     _mask_hook = hook
 
 
-def _hooked(name: str, function: Callable[..., Any], theirs: Any = None) -> Callable[..., Any]:
-    """Wrap a function with dispatch on overriding arguments (through NumPy's `theirs`) and the hooks."""
+def _hooked(name: str, function: Callable[..., Any], numpys: Any = None) -> Callable[..., Any]:
+    """Wrap a function with dispatch on overriding arguments (through NumPy's function `numpys`) and the hooks."""
 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
-        if theirs is not None and next(overriding_args((*args, *kwargs.values())), None) is not None:
-            return call_numpy(theirs, args, kwargs, _entering)
+        if numpys is not None and next(overriding_args((*args, *kwargs.values())), None) is not None:
+            return call_numpy(numpys, args, kwargs, _entering)
         if _mask_hook is not None and (found := _mask_hook(name, args, kwargs)) is not NotImplemented:
             return found
         try:
@@ -110,18 +110,18 @@ def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def find(theirs: Any) -> Callable[..., Any] | None:
+def find(numpy_function: Any) -> Callable[..., Any] | None:
     """Find our function for a NumPy function that has already dispatched on its arguments, or None."""
-    return _BY_NUMPY.get(theirs, (None, None))[1]
+    return _BY_NUMPY.get(numpy_function, (None, None))[1]
 
 
-def numpy_function(ours: Any) -> Any:
+def numpy_function(function: Any) -> Any:
     """Find NumPy's function or class for ours; None also for functions of NumPy's global random generator."""
-    if not str(getattr(ours, "__module__", "")).startswith("jmars."):
+    if not str(getattr(function, "__module__", "")).startswith("jmars."):
         return None  # a function of the user, the usual case
-    if isinstance(ours, type):
-        return vars(ours).get("theirs")
-    found = (theirs for theirs, (offered, alone) in _BY_NUMPY.items() if ours is offered or ours is alone)
+    if isinstance(function, type):
+        return vars(function).get("numpy_class")
+    found = (numpys for numpys, (offered, alone) in _BY_NUMPY.items() if function is offered or function is alone)
     return next((one for one in found if not isinstance(getattr(one, "__self__", None), np.random.RandomState)), None)
 
 

@@ -187,8 +187,8 @@ def _parameters(kind: type) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
 # -- conversion of values for marshal, unequal for values of different types: a tuple becomes a list; values that are
 # neither numbers nor text become tuples that begin with the name of their kind
 def _plain(value: Any, known: _Known) -> Any:
-    way = _WAYS.get(type(value), _other)
-    return value if way is None else way(value, known)
+    convert = _CONVERTERS.get(type(value), _other)
+    return value if convert is None else convert(value, known)
 
 
 def _tuple(value: tuple[Any, ...], known: _Known) -> Any:
@@ -258,7 +258,7 @@ def _is_ours(kind: type) -> bool:
     return kind.__module__.startswith("jmars.")
 
 
-_WAYS: dict[type, Callable[[Any, _Known], Any] | None] = {
+_CONVERTERS: dict[type, Callable[[Any, _Known], Any] | None] = {
     type(None): None,
     bool: None,
     int: None,

@@ -24,8 +24,8 @@ class MaskedArray(np.ma.MaskedArray[Any, Any], metaclass=StandIn):
     (True, 'MaskedTensor', True)
     """
 
-    theirs = np.ma.MaskedArray
-    ours = (MaskedTensor,)
+    numpy_class = np.ma.MaskedArray
+    lazy_classes = (MaskedTensor,)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Make a lazy masked array."""

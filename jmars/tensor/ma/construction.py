@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
-from jmars.tensor.ma.ufuncs import either, masked_like
+from jmars.tensor.ma.ufuncs import combined_mask, masked_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize
@@ -59,8 +59,8 @@ def masked_array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: 
     if mask is nomask:
         found = own if keep_mask else None
     else:
-        found = _fitted(mask, x)
-        found = either(found, own) if keep_mask and own is not None else found
+        found = _mask_for(mask, x)
+        found = combined_mask(found, own) if keep_mask and own is not None else found
     like = data if isinstance(data, MaskedTensor) else None
     made = MaskedTensor(x, None if found is None else Tensor(found.data))
     if isinstance(data, np.ma.MaskedArray):
@@ -83,7 +83,7 @@ def array(data: Any, dtype: Any = None, copy: bool = False, order: Any = None, m
                         chunk_size, chunks)  # fmt: skip
 
 
-def _fitted(mask: Any, x: Tensor) -> Tensor:
+def _mask_for(mask: Any, x: Tensor) -> Tensor:
     """Convert a mask to a boolean tensor with the shape and chunks of `x`."""
     if mask is None or mask is False or mask is True:
         return _full(x, mask is True)
@@ -196,7 +196,7 @@ def make_mask_none(newshape: Any, dtype: Any = None) -> Tensor:
 @offers("ma.mask_or")
 def mask_or(m1: Any, m2: Any, copy: bool = False, shrink: bool = True) -> Any:
     """`numpy.ma.mask_or`: combine two masks by logical or."""
-    found = either(*(None if m is nomask or m is False else as_tensor(data_of(m)) for m in (m1, m2)))
+    found = combined_mask(*(None if m is nomask or m is False else as_tensor(data_of(m)) for m in (m1, m2)))
     return nomask if found is None else found
 
 
@@ -213,7 +213,7 @@ def masked_where(condition: Any, a: Any, copy: bool = True) -> MaskedTensor:
     x = as_tensor(data_of(a))
     if wanted.ndim and wanted.data.shape != x.data.shape and wanted.shape != x.shape:
         raise IndexError(f"Inconsistent shape between the condition and the input (got {wanted.shape} and {x.shape})")
-    return masked_like(x, either(_fitted(wanted, x), mask_of(a)), a)
+    return masked_like(x, combined_mask(_mask_for(wanted, x), mask_of(a)), a)
 
 
 def _by_comparison(name: str, compare: str) -> Callable[..., MaskedTensor]:
@@ -270,7 +270,7 @@ def fix_invalid(a: Any, mask: Any = nomask, copy: bool = True, fill_value: Any =
     x = array(a, mask=mask)
     wrong = ~ufunc("isfinite")(x.data)
     fill = x.fill_value if fill_value is None else fill_value
-    return masked_like(astype(where(wrong, fill, x.data), x.dtype), either(x._mask, wrong), x)
+    return masked_like(astype(where(wrong, fill, x.data), x.dtype), combined_mask(x._mask, wrong), x)
 
 
 @offers("ma.masked_all")

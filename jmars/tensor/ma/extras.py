@@ -14,7 +14,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ma.construction import array, asarray, filled, masked_where
 from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
 from jmars.tensor.ma.reductions import compressed
-from jmars.tensor.ma.ufuncs import either
+from jmars.tensor.ma.ufuncs import combined_mask
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import call, offers
@@ -58,7 +58,7 @@ def _centred(x: Any, y: Any, rowvar: bool) -> tuple[MaskedTensor, Tensor, bool]:
     if y is not None:
         b = call("ma.astype", array(y, ndmin=2), float)
         if b.shape == a.shape and (a._mask is not None or b._mask is not None):
-            common = either(a._mask, b._mask)
+            common = combined_mask(a._mask, b._mask)
             a, b = MaskedTensor(a.data, common), MaskedTensor(b.data, common)
         axis = 0 if by_row else 1
         a = call("ma.concatenate", (a, b), axis)
@@ -87,7 +87,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
     lost = mask_of(y)
     if lost is not None and values.ndim == 2:
         lost = call("any", lost, 1)
-    lost = either(mask_of(x), lost, None if w is None else mask_of(w))
+    lost = combined_mask(mask_of(x), lost, None if w is None else mask_of(w))
     given = [as_tensor(data_of(x)), values, *([] if w is None else [as_tensor(data_of(w))])]
     if lost is not None:
         given = [call("compress", ~lost, one, 0) for one in given]

@@ -18,7 +18,7 @@ from jmars.tensor.protocols import FUNCTIONS, set_mask_hook
 __all__ = ["dispatch"]
 
 # NumPy's functions that respect masks, since they call a masked array's methods or operators.
-_RESPECT_MASKS =  set(
+_RESPECT_MASKS = set(
     """all any argmax argmin argsort clip compress copy count_nonzero cumprod cumsum diagonal diff expand_dims max mean
     min ndim nonzero prod ptp ravel repeat reshape resize round shape size sort squeeze std sum swapaxes take trace
     transpose var zeros_like ones_like empty_like""".split()  # noqa: SIM905

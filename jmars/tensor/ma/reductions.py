@@ -13,7 +13,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ma.construction import asarray, filled
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
-from jmars.tensor.ma.ufuncs import either, masked_like
+from jmars.tensor.ma.ufuncs import combined_mask, masked_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.ops.shape.reshape import ravel, reshape
@@ -29,12 +29,12 @@ def _kept(keepdims: Any) -> bool:
     return keepdims is not _NO_VALUE and bool(keepdims)
 
 
-def _no_out(name: str, out: Any) -> None:
+def _refuse_out(name: str, out: Any) -> None:
     if out is not None:
         raise UnsupportedError(f"np.ma.{name} with out= is not in jmars; assign the result")
 
 
-def _lost(x: MaskedTensor, axis: Any, keepdims: bool) -> Tensor | None:
+def _all_masked(x: MaskedTensor, axis: Any, keepdims: bool) -> Tensor | None:
     """Return the mask of a reduction: true where all elements are masked."""
     return None if x._mask is None else call("all", x._mask, axis, keepdims=keepdims)
 
@@ -42,10 +42,10 @@ def _lost(x: MaskedTensor, axis: Any, keepdims: bool) -> Tensor | None:
 def _total(name: str, neutral: int) -> None:
     @offers(f"ma.{name}", *(("ma.product",) if name == "prod" else ()))
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> MaskedTensor:
-        _no_out(name, out)
+        _refuse_out(name, out)
         x, keepdims = asarray(a), _kept(keepdims)
         return MaskedTensor(
-            FUNCTIONS[name](filled(x, neutral), axis, dtype, keepdims=keepdims), _lost(x, axis, keepdims)
+            FUNCTIONS[name](filled(x, neutral), axis, dtype, keepdims=keepdims), _all_masked(x, axis, keepdims)
         )
 
     function.__name__ = name
@@ -59,9 +59,11 @@ _total("prod", 1)
 def _truth(name: str, neutral: bool) -> None:
     @offers(f"ma.{name}")
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> MaskedTensor:
-        _no_out(name, out)
+        _refuse_out(name, out)
         x, keepdims = asarray(a), _kept(keepdims)
-        return MaskedTensor(FUNCTIONS[name](filled(x, neutral), axis, keepdims=keepdims), _lost(x, axis, keepdims))
+        return MaskedTensor(
+            FUNCTIONS[name](filled(x, neutral), axis, keepdims=keepdims), _all_masked(x, axis, keepdims)
+        )
 
     function.__name__ = name
     function.__doc__ = f"`numpy.ma.{name}`: masked elements count as {neutral}."
@@ -89,10 +91,10 @@ def _least(name: str, fill: Callable[[Any], Any]) -> None:
     @offers(f"ma.{name}", f"ma.a{name}")
     def function(a: Any, axis: Any = None, out: Any = None, fill_value: Any = None, keepdims: Any = False
                  ) -> MaskedTensor:  # fmt: skip
-        _no_out(name, out)
+        _refuse_out(name, out)
         x, keepdims = asarray(a), _kept(keepdims)
         put = fill(np.empty(0, x.dtype)) if fill_value is None else fill_value
-        result, lost = FUNCTIONS[name](filled(x, put), axis, keepdims=keepdims), _lost(x, axis, keepdims)
+        result, lost = FUNCTIONS[name](filled(x, put), axis, keepdims=keepdims), _all_masked(x, axis, keepdims)
         if lost is not None:
             result = astype(where(lost, fill_of(x.dtype, None), result), x.dtype)
         return MaskedTensor(result, lost)
@@ -102,7 +104,7 @@ def _least(name: str, fill: Callable[[Any], Any]) -> None:
 
     @offers(f"ma.arg{name}")
     def position(a: Any, axis: Any = None, fill_value: Any = None, out: Any = None, *, keepdims: Any = False) -> Tensor:
-        _no_out(f"arg{name}", out)
+        _refuse_out(f"arg{name}", out)
         x = asarray(a)
         put = fill(np.empty(0, x.dtype)) if fill_value is None else fill_value
         found: Tensor = call(f"arg{name}", filled(x, put), axis, keepdims=_kept(keepdims))
@@ -119,7 +121,7 @@ _least("max", np.ma.maximum_fill_value)
 @offers("ma.ptp")
 def ptp(a: Any, axis: Any = None, out: Any = None, fill_value: Any = None, keepdims: Any = False) -> MaskedTensor:
     """`numpy.ma.ptp`: subtract the smallest from the largest element."""
-    _no_out("ptp", out)
+    _refuse_out("ptp", out)
     high, low = (call(f"ma.{one}", a, axis, None, fill_value, keepdims) for one in ("max", "min"))
     return MaskedTensor(high.data - low.data, high._mask)
 
@@ -143,7 +145,7 @@ def count_masked(arr: Any, axis: Any = None) -> Tensor:
 @offers("ma.mean")
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> MaskedTensor:
     """`numpy.ma.mean`: of float32 with a mask the result is float64, as in numpy.ma."""
-    _no_out("mean", out)
+    _refuse_out("mean", out)
     x, keepdims = asarray(a), _kept(keepdims)
     if x._mask is None:
         return masked_like(call("mean", x.data, axis, dtype, keepdims=keepdims), None, x)
@@ -159,7 +161,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False,
         mean: Any = None) -> MaskedTensor:  # fmt: skip
     """`numpy.ma.var`: divide by the number of unmasked elements less `ddof`; masked where the divisor is 0 or less."""
-    _no_out("var", out)
+    _refuse_out("var", out)
     x, keepdims = asarray(a), _kept(keepdims)
     if x._mask is None:
         return masked_like(call("var", x.data, axis, dtype, ddof=ddof, keepdims=keepdims), None, x)
@@ -171,7 +173,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
     total = call("ma.sum", call("ma.multiply", distance, distance), axis, keepdims=keepdims)
     result = call("ma.divide", total, n)
     if result.ndim:
-        result = masked_like(result.data, either(_lost(x, axis, keepdims), n <= 0))
+        result = masked_like(result.data, combined_mask(_all_masked(x, axis, keepdims), n <= 0))
     return masked_like(result.data, result._mask, x)
 
 
@@ -179,7 +181,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False,
         mean: Any = None) -> MaskedTensor:  # fmt: skip
     """`numpy.ma.std`: compute the square root of `var`."""
-    _no_out("std", out)
+    _refuse_out("std", out)
     found: MaskedTensor = call("ma.sqrt", var(a, axis, dtype, None, ddof, keepdims, mean))
     return found
 
@@ -232,7 +234,7 @@ def _along(weights: MaskedTensor, x: MaskedTensor, axis: Any) -> MaskedTensor:
 def _running(name: str, neutral: int) -> None:
     @offers(f"ma.{name}")
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> MaskedTensor:
-        _no_out(name, out)
+        _refuse_out(name, out)
         x = asarray(a)
         mask = x._mask if axis is not None or x._mask is None else ravel(x._mask)
         return masked_like(FUNCTIONS[name](filled(x, neutral), axis, dtype), mask)
@@ -248,7 +250,7 @@ _running("cumprod", 1)
 @offers("ma.trace")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """`numpy.ma.trace`: masked elements of the diagonal count as 0; the result has no mask, as in numpy.ma."""
-    _no_out("trace", out)
+    _refuse_out("trace", out)
     diagonal = call("ma.diagonal", asarray(a), offset, axis1, axis2)
     return call("sum", filled(call("ma.astype", diagonal, dtype), 0), -1)  # float64 if no dtype is given
 
@@ -295,7 +297,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, endwith: b
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
            ) -> MaskedTensor:  # fmt: skip
     """`numpy.ma.median`: NaN if an unmasked element is NaN; masked if all elements are masked."""
-    _no_out("median", out)
+    _refuse_out("median", out)
     x, keepdims = asarray(a), _kept(keepdims)
     if x._mask is None:
         return MaskedTensor(call("median", x.data, axis, keepdims=keepdims), None)
@@ -306,7 +308,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     if x.dtype.kind == "f":
         broken = call("any", ufunc("isnan")(data) & ~x._mask, axis, keepdims=keepdims)
         result = where(broken, data.dtype.type(np.nan), result)
-    return MaskedTensor(result, _lost(x, axis, keepdims))
+    return MaskedTensor(result, _all_masked(x, axis, keepdims))
 
 
 @offers("ma.nonzero")
@@ -326,7 +328,7 @@ def compressed(x: Any) -> Tensor:
 @offers("ma.allequal")
 def allequal(a: Any, b: Any, fill_value: bool = True) -> Any:
     """`numpy.ma.allequal`, lazily: whether all elements are equal; masked elements count as `fill_value`."""
-    mask = either(mask_of(a), mask_of(b))
+    mask = combined_mask(mask_of(a), mask_of(b))
     same = ufunc("equal")(as_tensor(data_of(a)), as_tensor(data_of(b)))
     if mask is None:
         return call("all", same)
@@ -337,5 +339,5 @@ def allequal(a: Any, b: Any, fill_value: bool = True) -> Any:
 def allclose(a: Any, b: Any, masked_equal: bool = True, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
     """`numpy.ma.allclose`, lazily: whether all elements are close; masked elements count as `masked_equal`."""
     close = call("isclose", as_tensor(data_of(a)), as_tensor(data_of(b)), rtol, atol)
-    mask = either(mask_of(a), mask_of(b))
+    mask = combined_mask(mask_of(a), mask_of(b))
     return call("all", close if mask is None else where(mask, bool(masked_equal), close))

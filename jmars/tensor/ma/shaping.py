@@ -10,7 +10,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ma.construction import asarray, filled
 from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
-from jmars.tensor.ma.ufuncs import either, masked_like
+from jmars.tensor.ma.ufuncs import combined_mask, masked_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.elementwise.ufuncs import where as choose_by
 from jmars.tensor.protocols import FUNCTIONS, call, offers
@@ -114,7 +114,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         at = filled(indices, 0)
     mask = mask_of(a)
     taken = None if mask is None else call("take", mask, at, axis, None, mode)
-    return masked_like(call("take", as_tensor(data_of(a)), at, axis, None, mode), either(taken, lost))
+    return masked_like(call("take", as_tensor(data_of(a)), at, axis, None, mode), combined_mask(taken, lost))
 
 
 @offers("ma.compress")
@@ -160,7 +160,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if masks == [None, None] and lost is None:
         return MaskedTensor(value, None)
     chosen = choose_by(wanted, *(False if mask is None else mask for mask in masks))
-    return masked_like(value, either(astype(chosen, np.dtype(bool)), lost))
+    return masked_like(value, combined_mask(astype(chosen, np.dtype(bool)), lost))
 
 
 @offers("ma.choose")
@@ -169,7 +169,7 @@ def choose(indices: Any, choices: Sequence[Any], out: Any = None, mode: str = "r
     at = filled(indices, 0)
     data = call("choose", at, [filled(one) for one in choices], None, mode)
     masks = [as_tensor(whole_mask(one)) for one in choices]
-    return masked_like(data, either(call("choose", at, masks, None, mode), mask_of(indices)))
+    return masked_like(data, combined_mask(call("choose", at, masks, None, mode), mask_of(indices)))
 
 
 @offers("ma.diff")
@@ -248,7 +248,7 @@ def _masked_lines(name: str, axes: Callable[[Any], tuple[int, ...]]) -> None:
         if x._mask is None:
             return x
         hit = [call("any", x._mask, 1 - one, keepdims=True) for one in axes(axis)]
-        return masked_like(x.data, either(x._mask, *hit), x)
+        return masked_like(x.data, combined_mask(x._mask, *hit), x)
 
     function.__name__ = name
     function.__doc__ = f"`numpy.ma.{name}`: mask all elements of lines that contain a masked element."

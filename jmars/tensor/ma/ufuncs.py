@@ -20,7 +20,7 @@ from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.protocols import FUNCTIONS, call, find, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["either", "masked_like"]
+__all__ = ["combined_mask", "masked_like"]
 
 # function: (condition of its arguments under which it is undefined, value that NumPy's ufunc leaves there)
 _TINY = np.finfo(float).tiny
@@ -56,7 +56,7 @@ def masked_like(data: Any, mask: Tensor | None, *like: Any) -> MaskedTensor:
     return MaskedTensor(data, mask) if source is None else source._like(data, mask)
 
 
-def either(*masks: Tensor | None) -> Tensor | None:
+def combined_mask(*masks: Tensor | None) -> Tensor | None:
     """Combine masks by logical or; None if there is no mask."""
     there = [mask for mask in masks if mask is not None]
     result = there[0] if there else None
@@ -65,7 +65,7 @@ def either(*masks: Tensor | None) -> Tensor | None:
     return result
 
 
-def _known(name: str, inputs: tuple[Any, ...], result: Any) -> Tensor | None:
+def _undefined(name: str, inputs: tuple[Any, ...], result: Any) -> Tensor | None:
     """Mask where a function is undefined or its result not finite; None for functions that are defined everywhere."""
     if name not in _DOMAINS:
         return None
@@ -81,10 +81,10 @@ def _function(name: str) -> Callable[..., Any]:
         more = others[:1] if name in _BINARY else ()
         inputs = tuple(data_of(one) for one in (a, *more))
         result = as_tensor(theirs(*inputs, *others[len(more) :], **kwargs))
-        mask = either(_known(name, inputs, result), *(mask_of(one) for one in (a, *more)))
+        mask = combined_mask(_undefined(name, inputs, result), *(mask_of(one) for one in (a, *more)))
         made = masked_like(result, mask, a, *more)
         if made._mask is not None:
-            made._data = _first_under(made._mask, inputs[0], result, safe=name in _DOMAINS and bool(more))
+            made._data = _with_first_operand(made._mask, inputs[0], result, safe=name in _DOMAINS and bool(more))
         return made
 
     function.__name__ = function.__qualname__ = name
@@ -92,7 +92,7 @@ def _function(name: str) -> Callable[..., Any]:
     return function
 
 
-def _first_under(mask: Tensor, first: Any, result: Tensor, safe: bool) -> Tensor:
+def _with_first_operand(mask: Tensor, first: Any, result: Tensor, safe: bool) -> Tensor:
     """Put the first operand's data into masked elements, as numpy.ma does, if the dtypes allow it."""
     kind = first.dtype
     casting = "safe" if safe else "unsafe" if result.dtype.kind == "b" or kind.kind == "b" else "same_kind"
@@ -113,8 +113,8 @@ def power(a: Any, b: Any, third: Any = None) -> MaskedTensor:
     x, y = data_of(a), data_of(b)
     result = as_tensor(ufunc("power")(x, y))
     wrong = ~ufunc("isfinite")(result)
-    mask = either(mask_of(a), mask_of(b))
-    made = masked_like(result, either(mask, wrong), a)
+    mask = combined_mask(mask_of(a), mask_of(b))
+    made = masked_like(result, combined_mask(mask, wrong), a)
     kept = result if mask is None else where(mask, x, result)
     made._data = astype(where(wrong, fill_of(kept.dtype, made._fill_value), kept), kept.dtype)
     return made
@@ -166,7 +166,7 @@ def comparison(name: str, a: Any, b: Any) -> MaskedTensor:
     """Compare elements; below the result's mask, `==` and `!=` compare the masks."""
     x, y = data_of(a), data_of(b)
     result = as_tensor(ufunc(name)(x, y))
-    mask = either(mask_of(a), mask_of(b))
+    mask = combined_mask(mask_of(a), mask_of(b))
     if mask is not None and name in ("equal", "not_equal"):
         result = where(mask, ufunc(name)(whole_mask(a), whole_mask(b)), result)
     made = masked_like(result, mask, a, b)
@@ -189,14 +189,14 @@ def array_ufunc(name: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         raise UnsupportedError(f"np.{name} of masked arrays is not in jmars; use it on x.data or x.filled()")
     given = [data_of(one) if hasattr(one, "__array__") or isinstance(one, list | tuple) else one for one in inputs]
     result = ours(*given, **kwargs)
-    mask = either(*map(mask_of, inputs))
+    mask = combined_mask(*map(mask_of, inputs))
     if isinstance(result, tuple):
         return tuple(masked_like(one, mask, *inputs) for one in result)
     if name in _DOMAINS:
         where_not, put = _DOMAINS[name]
         wrong = where_not(*given)
         result = where(wrong, np.asarray(put).astype(result.dtype)[()], result)
-        mask = either(mask, wrong)
+        mask = combined_mask(mask, wrong)
     made = masked_like(result, mask, *inputs)
     target = out[0] if isinstance(out, tuple) else out
     if target is None:
