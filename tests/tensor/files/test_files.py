@@ -211,7 +211,7 @@ def test_images_are_one_array(cluster, tmp_path):
     np.testing.assert_array_equal(found, pixels)
     np.testing.assert_array_equal(found[1:, 2], pixels[1:, 2])
     image.fromarray(pixels[0, :2]).save(tmp_path / "9.png")
-    with pytest.raises(ValueError, match="of one kind"):
+    with pytest.raises(ValueError, match="equal dtype and shape"):
         mt.from_images(str(tmp_path / "*.png")).fetch()
     with pytest.raises(FileNotFoundError, match="pattern"):
         mt.from_images(str(tmp_path / "*.gif"))
