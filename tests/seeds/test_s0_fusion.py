@@ -182,5 +182,5 @@ def test_s1_1_chunks_is_another_name_of_chunk_size():
     assert mt.random.rand(100, chunks=100).chunks == mt.random.rand(100, chunk_size=100).chunks == ((100,),)
     assert mt.ones((10, 8), chunks=(4, 8)).chunks == mt.ones((10, 8), chunk_size=(4, 8)).chunks
     for make in (mt.random.rand, mt.ones, mt.zeros, mt.arange):
-        with pytest.raises(ChunkSizeError, match="both are given"):
+        with pytest.raises(ChunkSizeError, match="give only one"):
             make(100, chunks=100, chunk_size=100)
