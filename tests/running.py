@@ -120,8 +120,5 @@ def _settings_of(item: pytest.Item) -> Iterator[tuple[Any, str]]:
 
 
 def _fewer(stated: settings) -> settings:
-    """A share of the examples that a test states; the others have theirs from the profile."""
-    usual = settings.get_profile("short").max_examples
-    if stated.max_examples <= usual:
-        return stated
-    return settings(stated, max_examples=max(usual, stated.max_examples // SHARE))
+    """A share of the examples that a test states, ten at least; the others have theirs from the profile."""
+    return settings(stated, max_examples=min(stated.max_examples, max(10, stated.max_examples // SHARE)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
@@ -58,6 +58,7 @@ def test_setting_the_shape_leaves_others_as_they_are():
     assert (m.shape, m.mask.shape, mask.shape) == ((2, 2), (2, 2), (4,))
 
 
+@settings(max_examples=40)  # a second each, most of it to compile
 @given(masked_arrays(low=1).filter(lambda pair: pair[0].size > 0), st.data())
 def test_put(pair, data):
     a, x = pair
