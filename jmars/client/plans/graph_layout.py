@@ -1,7 +1,7 @@
-"""Lays out a graph: longest-path layers, then barycentre sweeps.
+"""Lays out a graph in O(sweeps * (boxes + arrows)): longest-path layers, then barycentre sweeps.
 
 The live view has the same algorithm in labextension/src/model/layout.ts.
-Source: Sugiyama, Tagawa and Toda 1981; O(sweeps * (boxes + arrows)).
+Source: Sugiyama, Tagawa and Toda 1981.
 """
 
 from __future__ import annotations
