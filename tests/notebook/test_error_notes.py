@@ -63,7 +63,7 @@ def test_where_no_line_is_known_nothing_is_said():
 
 def test_an_element_as_a_key(notebook):
     notebook("import numpy as np")
-    assert "take the number, x.item()" in notebook.run("%%jmars\nv = np.arange(4.0)\nd = {v[0]: 1}").text
+    assert "use the number, x.item()" in notebook.run("%%jmars\nv = np.arange(4.0)\nd = {v[0]: 1}").text
     assert notebook("%%jmars\nv = np.arange(4.0)\n{v[0].item(): 1}") == {0.0: 1}
 
 

@@ -43,7 +43,7 @@ export interface StageRow {
   n: number;
 }
 
-/** A graph as it is drawn: boxes and arrows. */
+/** A drawn graph: boxes and arrows. */
 export interface BoxGraph {
   n: number;
   src: number[];
