@@ -19,7 +19,7 @@ __all__ = ["MODULES", "allowed_functions", "describe_functions", "find_function"
 
 MODULES = set(
     """attributes chunks.rechunk create.constants create.convert create.ranges elementwise.ufuncs index.boolean_mask
-    index.choose index.getitem index.nonzero index.put index.setitem linalg.decompositions linalg.matrix_products
+    index.select index.getitem index.nonzero index.put index.setitem linalg.decompositions linalg.matrix_products
     linalg.norms linalg.tensor_equations reduce.covariance reduce.cumulative reduce.derived_reductions
     reduce.histograms reduce.reduction shape.axes shape.concatenate shape.pad shape.reshape shape.resize
     signal.fft signal.polynomials signal.calculus signal.convolution signal.windows

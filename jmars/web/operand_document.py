@@ -45,7 +45,12 @@ _TELLING = {  # operands whose lengths only a run can tell
     "Deferred", "MaskSelection", "UniqueElements", "UniqueField", "UniqueInverse", "UniqueSlices", "UniqueSlicesField",
 }  # fmt: skip
 _ARRAY, _MAP = "array", "MapBlocks"
-_MAPPED = ("function", "which", "grid", "with_place")  # of a mapped function, beside its pickle, which does not travel
+_MAPPED = (
+    "function",
+    "which",
+    "grid",
+    "with_block_id",
+)  # of a mapped function, beside its pickle, which does not travel
 KINDS: dict[str, type[Operand]] = {
     kind.__name__: kind
     for kind in (

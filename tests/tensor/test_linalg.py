@@ -76,7 +76,7 @@ def test_other_products_are_summed_in_a_tree(engine):
 
 
 def test_all_workers_share_a_fat_product(engine, monkeypatch):
-    monkeypatch.setattr(contraction, "FAT", 1000)
+    monkeypatch.setattr(contraction, "LARGE_PRODUCT", 1000)
     engine.workers = 3
     a = np.arange(400.0).reshape(20, 20)
     product = mt.asarray(a) @ mt.asarray(a)

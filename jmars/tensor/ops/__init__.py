@@ -25,7 +25,7 @@ from jmars.tensor.ops import attributes, control_flow, ndenumerate, passthrough
 from jmars.tensor.ops.blockwise import apply, gufuncs, map_blocks
 from jmars.tensor.ops.create import constants, convert, datetimes, ranges
 from jmars.tensor.ops.elementwise import bits, ufuncs
-from jmars.tensor.ops.index import boolean_mask, choose, flat_index, getitem, nonzero, put, setitem
+from jmars.tensor.ops.index import boolean_mask, flat_index, getitem, nonzero, put, select, setitem
 from jmars.tensor.ops.io import from_blocks, npy
 from jmars.tensor.ops.linalg import decompositions, matrix_products, norms, tensor_equations
 from jmars.tensor.ops.random import numpy_random
@@ -48,7 +48,6 @@ __all__ = [
     "bits",
     "boolean_mask",
     "calculus",
-    "choose",
     "concatenate",
     "constants",
     "control_flow",
@@ -82,6 +81,7 @@ __all__ = [
     "reshape",
     "resize",
     "roll",
+    "select",
     "setitem",
     "sort",
     "tensor_equations",

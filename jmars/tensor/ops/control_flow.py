@@ -242,7 +242,7 @@ class While(Dynamic):
 
 
 def _captured(results: Sequence[TensorData], leaves: Sequence[TensorData]) -> list[TensorData]:
-    """Captured nodes: nodes that depend on no leaf and are read by nodes that do."""
+    """Captured nodes: nodes without a leaf among their ancestors that other nodes, or the results, read."""
     within = {id(leaf) for leaf in leaves}
     seen: set[int] = set()
     stack = [(node, False) for node in results]

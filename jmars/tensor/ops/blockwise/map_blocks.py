@@ -98,16 +98,16 @@ def map_blocks(
     shape = broadcast_shape([x.data for x in given], [x.data.shape for x in given])
     grid = _common_grid(given, shape)
     inputs = [rechunked(x.data, _input_splits(x, grid)) for x in given]
-    with_place = _takes_block_id(function)
+    with_block_id = _takes_block_id(function)
     label = name or _name_of(function)
     blob = pickled((function, fixed, kwargs))
     if dtype is None:
-        dtype = _infer_dtype(blob, [x.dtype for x in given], len(shape), with_place)
+        dtype = _infer_dtype(blob, [x.dtype for x in given], len(shape), with_block_id)
     kind = check_dtype(dtype)
     splits = grid if chunks is None else _user_splits(chunks, grid)
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
-    op = MapBlocks(label, blob, which, grid, with_place, inputs=unique)
+    op = MapBlocks(label, blob, which, grid, with_block_id, inputs=unique)
     return Tensor(new_data(op, tuple(map(axis_length, splits)), kind, splits))
 
 
@@ -119,7 +119,7 @@ class MapBlocks(Operand):
     blob: bytes
     which: tuple[int, ...]  # index into `inputs` for each block
     grid: Splits
-    with_place: bool
+    with_block_id: bool
     name: ClassVar[str] = "map_blocks"
 
     @property
@@ -134,7 +134,7 @@ class MapBlocks(Operand):
         grid = tuple(_known_splits(axis - len(self.grid), cut, factors) for axis, cut in enumerate(self.grid))
         pairs = [[(length_kind(n), length_kind(m)) for n, m in zip(*pair)] for pair in zip(grid, output.chunks)]
         kinds, which = chunk_classes(pairs)
-        params = (self.function, self.blob, self.with_place, output.dtype)
+        params = (self.function, self.blob, self.with_block_id, output.dtype)
 
         def program(k: int) -> Program:
             before = tuple(n for n, _ in kinds[k])
@@ -142,10 +142,12 @@ class MapBlocks(Operand):
             out = chunk_type([n for _, n in kinds[k]], output.dtype)
             work = out.nbytes + sum(chunk.nbytes for chunk in types)  # result and temporaries
             slots = tuple(range(len(types)))
-            return single(self.function, types, Call(call_user, params, slots, out, self.with_place, work, users=True))
+            return single(
+                self.function, types, Call(call_user, params, slots, out, self.with_block_id, work, users=True)
+            )
 
         rows = np.stack([np.broadcast_to(g.ids, shape).reshape(-1) for g in factors], axis=1)
-        args = [(place,) for place in itertools.product(*map(range, shape))] if self.with_place else None
+        args = [(place,) for place in itertools.product(*map(range, shape))] if self.with_block_id else None
         return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(shape)
 
 
@@ -153,12 +155,12 @@ def call_user(
     out: Array | None, inputs: Sequence[Array], params: tuple[str, bytes, bool, np.dtype[Any]], arg: Any
 ) -> Array:
     """Calls the user's function and checks the result; without `out` the result must have the shape of the block."""
-    name, blob, with_place, dtype = params
+    name, blob, with_block_id, dtype = params
     shape = np.broadcast_shapes(*(x.shape for x in inputs)) if out is None else out.shape
     function, fixed, kwargs = unpickled(blob)
     blocks = iter(inputs)
     args = [fixed[i] if i in fixed else next(blocks) for i in range(len(inputs) + len(fixed))]
-    result = function(*args, **kwargs, **({"block_id": tuple(arg)} if with_place else {}))
+    result = function(*args, **kwargs, **({"block_id": tuple(arg)} if with_block_id else {}))
     if is_duck_array(result):
         raise TypeError(f"{name} gave a {type(result).__name__}; give map_blocks no dtype=, so that it learns the type")
     array = np.asarray(result)
@@ -289,7 +291,7 @@ def _takes_block_id(function: Callable[..., Any]) -> bool:
     return "block_id" in names
 
 
-def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_place: bool) -> np.dtype[Any]:
+def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_block_id: bool) -> np.dtype[Any]:
     """Calls the function with arrays of one element and returns the dtype of the result."""
     function, fixed, kwargs = cloudpickle.loads(blob)  # in a cell the original's `np` is lazy, its copy's is NumPy
     ones = iter([np.ones((1,) * ndim, dtype) for dtype in dtypes])
@@ -297,7 +299,7 @@ def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_p
     token = in_block.set(True)
     try:
         with np.errstate(all="ignore"):
-            result = function(*args, **kwargs, **({"block_id": (0,) * ndim} if with_place else {}))
+            result = function(*args, **kwargs, **({"block_id": (0,) * ndim} if with_block_id else {}))
         if is_duck_array(result):
             raise DuckArrayError(f"what {_name_of(function)} gives, a {type(result).__name__},")
         return np.asarray(result).dtype

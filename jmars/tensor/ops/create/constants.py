@@ -1,4 +1,4 @@
-"""Constant arrays: `ones`, `zeros`, `empty`, `full` and their `_constant_like` versions."""
+"""Constant arrays: `ones`, `zeros`, `empty`, `full` and their `_like` versions."""
 
 from __future__ import annotations
 

@@ -12,5 +12,5 @@ In reading order:
 - setitem.py: `x[index] = value`
 - put.py: `put`, `place`, `putmask`, `fill_diagonal`
 - flat_index.py: `unravel_index` and `ravel_multi_index`
-- choose.py: `select`, `choose`, `piecewise`, `take_along_axis`
+- select.py: `select`, `choose`, `piecewise`, `take_along_axis`
 """

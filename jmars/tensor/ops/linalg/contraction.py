@@ -33,8 +33,8 @@ __all__ = ["contract"]
 
 Array = np.ndarray[Any, Any]
 Labels = tuple[int, ...]  # a number per axis
-FAT = 2**30  # multiplications from which on the work is divided among all workers: about 40 ms of one core
-MOST_TOGETHER = 16  # products that an operand sums, at most; more would delay cancellation
+LARGE_PRODUCT = 2**30  # multiplications from which on the work is divided among all workers: about 40 ms of one core
+MAX_PRODUCTS = 16  # products that an operand sums, at most; more would delay cancellation
 
 
 def contract(
@@ -89,7 +89,7 @@ def contract(
     finer = tuple(cuts[label] for label in result)
     factors = sum(math.prod(map(max, data.chunks)) * dtype.itemsize for data in inputs)  # bytes that a product reads
     products = math.prod(map(len, cuts.values()))
-    together = max(1, min(MOST_TOGETHER, 2 * chunk_bytes() // max(factors, 1), -(-products // _workers())))
+    together = max(1, min(MAX_PRODUCTS, 2 * chunk_bytes() // max(factors, 1), -(-products // _workers())))
     op = Contraction(name, tuple(labels), which, result, together, max(2, config.combine_size), inputs=unique)
     return Tensor(rechunked(new_data(op, tuple(map(sum, finer)), dtype, finer), chunks))
 
@@ -107,7 +107,7 @@ def _split_for_workers(
     A worker multiplies with its own share of threads, so that all cores are busy and none runs two threads.
     """
     workers = _workers()
-    if math.prod(lengths.values()) < FAT:
+    if math.prod(lengths.values()) < LARGE_PRODUCT:
         return cuts
     cuts = dict(cuts)
     while math.prod(map(len, cuts.values())) < workers:

@@ -28,7 +28,7 @@ __all__ = ["Doubles", "Draws", "box_index", "cell_generators"]
 
 Array = np.ndarray[Any, Any]
 # Steps between the streams of two cells: 2^128 by the golden ratio, so that multiples stay far apart.
-_APART = 0x9E3779B97F4A7C15F39CC0605CEDC835
+_CELL_DISTANCE = 0x9E3779B97F4A7C15F39CC0605CEDC835
 _BAND = 1 << 15  # elements that are drawn at a time, at least
 
 
@@ -132,7 +132,7 @@ def cell_generators(stream: Stream, cells: Cells) -> Callable[[int], Drawer]:
 
     def placed(number: int) -> Drawer:
         bits.state = state
-        bits.advance(number * _APART % 2**128)
+        bits.advance(number * _CELL_DISTANCE % 2**128)
         return drawer
 
     return placed

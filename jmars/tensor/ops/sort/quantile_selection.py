@@ -69,23 +69,23 @@ class QuantileRequest:
         return np.array(found).reshape(-1).astype(self.dtype)
 
 
-def quantiles(name: str, x: Tensor, asked: QuantileRequest) -> Tensor:
+def quantiles(name: str, x: Tensor, request: QuantileRequest) -> Tensor:
     """Quantiles of the flattened array, as a 1-d tensor of one chunk; `x` is real and has no empty chunks."""
-    if not 0 < len(asked.fractions) <= MOST_QUANTILES:
-        return _by_sorting(name, x, asked, x.size)
-    k, sizes = len(asked.fractions), [math.prod(place) for place in itertools.product(*x.chunks)]
+    if not 0 < len(request.fractions) <= MOST_QUANTILES:
+        return _by_sorting(name, x, request, x.size)
+    k, sizes = len(request.fractions), [math.prod(place) for place in itertools.product(*x.chunks)]
     every = max(EVERY, sum(sizes) // SAMPLES)
     drawn = tuple(-(-n // every) for n in sizes)
     samples = Tensor(new_data(ChunkSamples(every, inputs=(x.data,)), (sum(drawn),), x.dtype, (drawn,)))
-    params = (asked.fractions, SIGMAS)
+    params = (request.fractions, SIGMAS)
     ranges = blockwise(name, candidate_ranges, [samples.rechunk(-1)], ((2 * k,),), x.dtype, params).data
     origin = Origin.of(new_group())
     most = [8 * (4 * k + 1) + k * n * x.dtype.itemsize for n in sizes]
     within = new_data(RangeCounts(k, inputs=(x.data, ranges)), (origin.whole,), _BYTES, (origin.axis(most),))
-    told = 16 + k * asked.dtype.itemsize
-    found = new_data(RangeQuantiles(asked, inputs=(within, ranges)), (told,), _BYTES, ((told,),))
-    result = SelectedQuantiles(group=new_group(), called=name, asked=asked, inputs=(found, x.data))
-    return Tensor(new_data(result, (k,), asked.dtype, ((k,),)))
+    nbytes = 16 + k * request.dtype.itemsize
+    found = new_data(RangeQuantiles(request, inputs=(within, ranges)), (nbytes,), _BYTES, ((nbytes,),))
+    result = SelectedQuantiles(group=new_group(), called=name, request=request, inputs=(found, x.data))
+    return Tensor(new_data(result, (k,), request.dtype, ((k,),)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,53 +192,53 @@ def count_ranges(out: None, inputs: Sequence[Array], params: tuple[()], arg: Any
 class RangeQuantiles(Operand):
     """Computes quantiles from all counts; packs as bytes: whether all lie within the ranges, element count, values."""
 
-    asked: QuantileRequest
+    request: QuantileRequest
     name: ClassVar[str] = "quantile"
 
     def token(self) -> Hashable:
         """Identifies the operand by the request."""
-        return ("quantile", self.asked)
+        return ("quantile", self.request)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds a single operand, since its inputs are small."""
         within, ranges = inputs
-        bounds = ChunkType((2 * len(self.asked.fractions),), ranges.dtype)
+        bounds = ChunkType((2 * len(self.request.fractions),), ranges.dtype)
         types = (*(ChunkType((-1,), _BYTES) for _ in within.ids), bounds)
-        step = Call(find_quantiles, (self.asked,), tuple(range(len(types))), ChunkType(output.shape, _BYTES))
+        step = Call(find_quantiles, (self.request,), tuple(range(len(types))), ChunkType(output.shape, _BYTES))
         ids = [*within.ids.tolist(), *ranges.ids.tolist()]
         return np.array([builder.add(single(self.name, types, step), ids)], np.int64)
 
 
 def find_quantiles(out: Array, inputs: Sequence[Array], params: tuple[QuantileRequest], arg: Any) -> None:
     """Finds the quantiles from the counts and elements of all chunks."""
-    (asked,) = params
-    *told, ranges = inputs
+    (request,) = params
+    *counted, ranges = inputs
     bounds = ranges.reshape(-1, 2)
     size = 8 * (1 + 4 * len(bounds))
-    headers = [np.frombuffer(one, np.int64, size // 8) for one in told]
+    headers = [np.frombuffer(one, np.int64, size // 8) for one in counted]
     all_of = np.sum(headers, axis=0)
     numbers, counts = int(all_of[0]), all_of[1:].reshape(-1, 4)
-    first, second, part = asked.positions(max(numbers, 1))
+    first, second, part = request.positions(max(numbers, 1))
     pairs = np.zeros((2, len(bounds)), ranges.dtype)
-    within = [np.frombuffer(one, ranges.dtype, -1, size) for one in told]
-    starts = [0] * len(told)
-    met = numbers > 0
+    within = [np.frombuffer(one, ranges.dtype, -1, size) for one in counted]
+    starts = [0] * len(counted)
+    complete = numbers > 0
     for k, (row, (low, high)) in enumerate(zip(counts, bounds)):
         # if low == high, more elements are <= high than < high, and no element lies between
         lengths = [max(int(header[4 * k + 3] - header[4 * k + 2]), 0) for header in headers]
         line = np.concatenate([one[at : at + n] for one, at, n in zip(within, starts, lengths)])
         starts = [at + n for at, n in zip(starts, lengths)]
         ranks = [int(first[k]), int(second[k])]
-        met = met and all(row[0] <= rank < row[3] for rank in ranks)
-        if not met:
+        complete = complete and all(row[0] <= rank < row[3] for rank in ranks)
+        if not complete:
             break
         inner = sorted({rank - int(row[1]) for rank in ranks if row[1] <= rank < row[2]})
         if inner:
             line = np.partition(line, inner)
         for pair, rank in zip(pairs, ranks):
             pair[k] = low if rank < row[1] else high if rank >= row[2] else line[rank - row[1]]
-    values = asked.between(pairs[0], pairs[1], part) if met else np.zeros(len(bounds), asked.dtype)
-    out[:16] = np.array([met, numbers], np.int64).view(_BYTES)
+    values = request.between(pairs[0], pairs[1], part) if complete else np.zeros(len(bounds), request.dtype)
+    out[:16] = np.array([complete, numbers], np.int64).view(_BYTES)
     out[16:] = values.view(_BYTES)
 
 
@@ -247,7 +247,7 @@ class SelectedQuantiles(Dynamic):
     """Becomes the quantiles once they are known, or a sort if one lies outside its range."""
 
     called: str
-    asked: QuantileRequest
+    request: QuantileRequest
     name: ClassVar[str] = "quantile"
 
     @property
@@ -261,29 +261,29 @@ class SelectedQuantiles(Dynamic):
 
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
         """Becomes the values, or a sort of the whole array."""
-        met, numbers = values[0][:16].view(np.int64).tolist()
-        k = len(self.asked.fractions)
+        complete, numbers = values[0][:16].view(np.int64).tolist()
+        k = len(self.request.fractions)
         size = math.prod(inputs[1].shape)
-        if not numbers or (numbers < size and not self.asked.skips_nan):
-            found = np.full(k, np.nan, self.asked.dtype)
-        elif met:
-            found = values[0][16:].view(self.asked.dtype)
+        if not numbers or (numbers < size and not self.request.skips_nan):
+            found = np.full(k, np.nan, self.request.dtype)
+        elif complete:
+            found = values[0][16:].view(self.request.dtype)
         else:
             x = Tensor(placeholders(inputs)[1])
-            return fragment([_by_sorting(self.called, x, self.asked, numbers).data])
+            return fragment([_by_sorting(self.called, x, self.request, numbers).data])
         return fragment([TensorData(Literal(array=found), (k,), found.dtype, ((k,),))])
 
 
-def _by_sorting(name: str, x: Tensor, asked: QuantileRequest, numbers: int) -> Tensor:
+def _by_sorting(name: str, x: Tensor, request: QuantileRequest, numbers: int) -> Tensor:
     """Quantiles of the first `numbers` elements of the sorted array."""
-    below, above, part = asked.positions(numbers)
+    below, above, part = request.positions(numbers)
     pairs = sort_long_axis(ravel(x))[np.concatenate([below, above, [numbers - 1]])].rechunk(-1)
-    return blockwise(name, interpolate_pairs, [pairs], ((len(part),),), asked.dtype, (asked, tuple(part.tolist())))
+    return blockwise(name, interpolate_pairs, [pairs], ((len(part),),), request.dtype, (request, tuple(part.tolist())))
 
 
-def interpolate_pairs(pairs: Array, asked: QuantileRequest, part: tuple[float, ...]) -> Array:
+def interpolate_pairs(pairs: Array, request: QuantileRequest, part: tuple[float, ...]) -> Array:
     """Interpolates between pairs of sorted elements; the last element of `pairs` is the maximum, or NaN."""
     k = len(part)
     if pairs.dtype.kind == "f" and np.isnan(pairs[-1]):
-        return np.full(k, np.nan, asked.dtype)
-    return asked.between(pairs[:k], pairs[k:-1], np.array(part, asked.kind))
+        return np.full(k, np.nan, request.dtype)
+    return request.between(pairs[:k], pairs[k:-1], np.array(part, request.kind))

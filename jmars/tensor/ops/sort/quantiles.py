@@ -63,7 +63,7 @@ def _quantiles_of_all(name: str, x: Tensor, q: Any) -> Tensor:
     """Median or quantiles of the flattened array, for arrays too large for one chunk."""
     median = name.endswith("median")
     fractions = np.asarray(0.5 if median else np.true_divide(q, 100) if name.endswith("percentile") else q)
-    asked = QuantileRequest(
+    request = QuantileRequest(
         tuple(fractions.reshape(-1).tolist()),
         fractions.dtype,
         isinstance(q, int | float),  # a Python number does not widen the dtype
@@ -71,7 +71,7 @@ def _quantiles_of_all(name: str, x: Tensor, q: Any) -> Tensor:
         name.startswith("nan"),
         getattr(np, name)(np.ones(2, x.dtype), *([] if median else [q])).dtype,
     )
-    return Tensor(reshape(quantiles(name, x, asked), fractions.shape).data)
+    return Tensor(reshape(quantiles(name, x, request), fractions.shape).data)
 
 
 @offers("median")

@@ -33,7 +33,7 @@ MOST_COUNTS = 2**18  # counts of all runs, about; with more chunks there are few
 
 
 def sort_long_axis(x: Tensor) -> Tensor:
-    """Sorts a 1-d array, NaN last, and keeps its chunks; not stable."""
+    """Sorts a 1-d array, NaN last, and keeps its chunks; equal elements are interchangeable."""
     chunks = x.chunks
     filled = tuple(n for n in chunks[0] if n)
     if filled and filled != chunks[0]:  # an empty chunk has no samples
