@@ -32,6 +32,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
 
     Examples
     --------
+    >>> from jmars.tensor.ops.create.ranges import arange
     >>> convolve(arange(5, chunk_size=2), [1, 1], "valid").fetch().tolist()
     [1, 3, 5, 7]
     """
