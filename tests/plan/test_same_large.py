@@ -28,7 +28,7 @@ def uneven(rng: np.random.Generator) -> PlanGraph:
     return PlanGraph.build(dag, cost, size, work=rng.integers(0, 5, n), result=result)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 8))])
 def test_every_kernel(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph, p = uneven(rng), int(rng.choice([1, 3, 16, 64, 100] if seed % 3 == 0 else [1, 4]))
