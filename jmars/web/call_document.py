@@ -115,7 +115,7 @@ class _Builder:
         self._seen: set[TensorData] = set()
 
     def add(self, number: int, name: Any, node: Any) -> None:
-        """Calls the function of a node and stores the value."""
+        """Calls the function of a node and stores the result."""
         self._line = SourceLine("graph", number, _shown(name, node))
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise self._error(f"{str(name)[:100]!r} is no name of a node", "use letters, digits, _ - and .")

@@ -43,7 +43,7 @@ class ClusterConnection:
         await self.ask("session", "call_me", "web")  # a fixed name: the next gateway gets this gateway's tensors
 
     async def ask(self, actor: str, method: str, *args: Any, patience: float = PATIENCE) -> Any:
-        """Calls `actor.method(*args)` on the cluster and returns its answer.
+        """Calls `actor.method(*args)` on the cluster and returns the answer.
 
         Raises
         ------
@@ -71,7 +71,7 @@ class ClusterConnection:
 
 
 class _Jobs:
-    """The actor "jobs", which the cluster calls when a job ends."""
+    """The actor "jobs"; the cluster calls it when a job ends."""
 
     def __init__(self, ended: Callable[[dict[str, Any]], None]) -> None:
         self._told = ended
@@ -81,7 +81,7 @@ class _Jobs:
         self._told(report)
 
     def stalled(self, told: dict[str, Any]) -> None:
-        """Does nothing: a stall is in the job's events."""
+        """Ignores stalls: the job's events contain them."""
 
     def broken(self, why: str) -> None:
-        """Does nothing: the control process ends, and the channel with it."""
+        """Ignores the end of the control process: the channel ends too."""

@@ -84,7 +84,7 @@ class Gateway:
 
     # -- graphs
     async def submit(self, session: WebSession, document: Mapping[str, Any]) -> SubmittedGraph:
-        """Builds the graph of a document and starts computing it.
+        """Builds the graph of a document and starts the computation.
 
         Raises
         ------
@@ -166,12 +166,12 @@ class Gateway:
         }
 
     async def cancel(self, graph: SubmittedGraph) -> None:
-        """Requests cancellation of a graph; no effect when it has ended."""
+        """Requests cancellation of a graph; no effect on an ended graph."""
         if not graph.ended:
             await self.cluster.ask("session", "cancel", graph.id)
 
     async def result(self, session: WebSession, graph: SubmittedGraph, name: str) -> GraphResult:
-        """Looks up a result that can be read now; raises Problem with the reason if it cannot."""
+        """Looks up a result that can be read now; raises Problem with the reason otherwise."""
         found = graph.results.get(name)
         if found is None:
             known = ", ".join(list(graph.results)[:20])
@@ -333,7 +333,7 @@ class Gateway:
                 del self._early_reports[old]
 
     async def _abandon_job(self, job: str, keys: Sequence[str]) -> None:
-        """Cancels a job that no session records, and releases its tensors."""
+        """Cancels a job that no session records, and releases the tensors."""
         if self._early_reports.pop(job, None) is None:
             self._abandoned_jobs.add(job)  # its results are released at its end
         self.drop(keys)

@@ -116,12 +116,12 @@ class BaseHandler(web.RequestHandler):
 
     @property
     def announced(self) -> int:
-        """Bytes of the body by its Content-Length header; 0 without the header."""
+        """Bytes of the body by the Content-Length header; 0 without the header."""
         text = self.request.headers.get("Content-Length", "")
         return int(text) if text.isdecimal() else 0
 
     def drains(self) -> bool:
-        """Whether to read a refused body to its end, so that the client gets the answer."""
+        """Whether to read a refused body to the end, so that the client gets the answer."""
         if self.announced > DRAIN_LIMIT:
             return False
         self.request.connection.set_max_body_size(DRAIN_LIMIT)  # type: ignore[union-attr]
@@ -151,13 +151,13 @@ _SAID = {
 
 
 def _own(kind: type[BaseHandler]) -> set[str]:
-    """Methods that a handler or its jmars base classes define."""
+    """Methods defined by a handler or by base classes of jmars."""
     return {name for one in kind.__mro__ if one.__module__.startswith("jmars.") for name in vars(one)}
 
 
 @web.stream_request_body
 class JsonHandler(BaseHandler):
-    """A handler whose body is a JSON object of bounded size."""
+    """A handler with a JSON object of bounded size as body."""
 
     allows_empty: ClassVar[bool] = False
 

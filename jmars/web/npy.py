@@ -49,7 +49,7 @@ def _descr(name: Any) -> Any:
 
 
 def header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """The .npy header of an array whose elements follow in C order.
+    """The .npy header of an array; its elements follow in C order.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 def row_splits(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[tuple[int, ...], ...]:
-    """Chunk lengths of whole rows, so that chunks follow one another in C order.
+    """Chunk lengths of whole rows, so that chunks are consecutive in C order.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class NpyReceiver:
         return data
 
     def _begin(self) -> bool:
-        """Reads the header once all of it has arrived."""
+        """Reads the header once complete."""
         held = self._held
         if not MAGIC.startswith(held[: len(MAGIC)]):
             raise _bad("the body is no .npy file")

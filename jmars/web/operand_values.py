@@ -164,7 +164,7 @@ def decode(value: Any, depth: int = 0) -> Any:
 
 
 def decode_fields(kind: Any, given: Any, depth: int = 0, **more: Any) -> Any:
-    """Makes a dataclass or NamedTuple from its encoded fields: all of them, and no others."""
+    """Makes a dataclass or NamedTuple from encoded fields: all fields, and no others."""
     names = _names(kind)
     if type(given) is not dict or given.keys() != set(names):
         raise ValueError(f"{kind.__name__} has the fields {', '.join(names)}")
@@ -265,7 +265,7 @@ def _dtype(name: Any) -> np.dtype[Any]:
 
 
 def _text(value: str, error: type[Exception] = UnsupportedError) -> str:
-    """Checks a text: it may not name a NumPy function that graphs may not call."""
+    """Refuses a text that names a NumPy function that graphs may not call."""
     if not _WORD.fullmatch(value):
         raise error(f"the text {value[:60]!r} does not travel: other characters than letters and signs")
     if value and _holds_objects(value):

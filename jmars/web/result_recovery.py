@@ -45,7 +45,7 @@ class GraphRunner(Protocol):
     async def build(
         self, session: WebSession, document: Mapping[str, Any], reads: Mapping[str, str]
     ) -> dict[str, TensorData]:
-        """Builds the nodes of a document, which may read only the tensors in `reads`."""
+        """Builds the nodes of a document, by name; only the tensors in `reads` may be read."""
 
     async def run(self, graph: TensorGraph, name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Runs a graph to the end; returns the report."""

@@ -123,7 +123,7 @@ class ArrayHandler(BaseHandler):
             self._refused = error
 
     async def put(self, session: str, name: str) -> None:
-        """Keeps the complete array under its name."""
+        """Keeps the complete array under the name."""
         receiver = self._receiver
         if self._refused is not None:
             raise self._refused
@@ -152,7 +152,7 @@ class ArrayHandler(BaseHandler):
         await self.answer(self.gateway.sessions.find(session).array(name).described(name))
 
     def delete(self, session: str, name: str) -> None:
-        """Releases the array; graphs that already read it go on."""
+        """Releases the array; running graphs that read the array go on."""
         found = self.gateway.sessions.find(session)
         key = found.array(name).key
         self.gateway.sessions.remove_array(found, name)
@@ -160,7 +160,7 @@ class ArrayHandler(BaseHandler):
         self.set_status(204)
 
     def on_connection_close(self) -> None:
-        """Removes the chunks of an upload whose client has disconnected."""
+        """Removes the chunks of an upload after a disconnection."""
         if self._task is not None:
             self._task.cancel()
 

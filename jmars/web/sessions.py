@@ -76,7 +76,7 @@ class GraphResult:
 
 @dataclass
 class SubmittedGraph:
-    """A submitted graph, which is a job of the cluster.
+    """A submitted graph: a job of the cluster.
 
     Attributes
     ----------
@@ -139,13 +139,13 @@ class WebSession:
         return found
 
     def check_graph_count(self) -> None:
-        """Raises Problem if the session has as many graphs as it may have."""
+        """Raises Problem if the session has the most graphs allowed."""
         if len(self.graphs) >= GRAPHS:
             hint = "DELETE results that are done, or the session"
             raise Problem(429, "TooManyGraphs", f"session {self.id} has {GRAPHS} graphs", hint)
 
     def forget_empty_graphs(self) -> list[str]:
-        """Forgets the oldest ended graphs without results; the last ones stay, so that clients can read their state.
+        """Forgets the oldest ended graphs without results; the last 50 stay, so that clients can read their state.
 
         Returns the ids of the forgotten graphs.
         """
@@ -200,7 +200,7 @@ class SessionStore:
         return found
 
     def graph_of_job(self, job: str) -> tuple[WebSession, SubmittedGraph] | None:
-        """The graph of a job, and its session."""
+        """The graph of a job, and the session."""
         return next(((one, one.graphs[job]) for one in self.known.values() if job in one.graphs), None)
 
     def graph_of_result(self, key: str) -> tuple[WebSession, SubmittedGraph] | None:
@@ -266,7 +266,7 @@ class SessionStore:
 
 
 def new_file(path: Path, text: str) -> None:
-    """Writes a file of mode 0600, which appears with its whole text at once."""
+    """Writes a file of mode 0600 that appears with the whole text at once."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(fd, "w") as file:

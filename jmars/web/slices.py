@@ -22,7 +22,7 @@ Splits = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Selection:
-    """Elements selected along each axis, and the axes that an integer index removed."""
+    """Elements selected along the axes, and the axes that an integer index removed."""
 
     ranges: tuple[range, ...]
     dropped: tuple[bool, ...]
@@ -97,7 +97,7 @@ def chunk_selection(text: str, splits: Splits) -> Selection:
 
 
 def pieces(ranges: Sequence[range], itemsize: int, most: int = PIECE) -> Iterator[tuple[range, ...]]:
-    """Splits a selection into boxes in C order, each of at most `most` bytes unless one element is larger.
+    """Splits a selection into boxes in C order, of at most `most` bytes unless an element is larger.
 
     Examples
     --------
@@ -144,7 +144,7 @@ class ChunkRead:
 
 
 def chunk_reads(box: Sequence[range], splits: Splits, itemsize: int) -> Iterator[ChunkRead]:
-    """The chunks that overlap a box, and the bytes to read of each chunk."""
+    """The chunks that overlap a box, with the bytes to read."""
     axes = [list(_met(cut, lengths)) for cut, lengths in zip(box, splits)]
     grid = [len(lengths) for lengths in splits]
     for place in product(*axes):

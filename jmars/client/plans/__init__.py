@@ -1,4 +1,4 @@
-"""Plans before a run: what the run will cost, what would cost less, and why.
+"""Plans before a run: predicts its cost, and finds changes that would cost less.
 
 - plan_request.py     the request of a plan: tensors and settings, and the graph that would run
 - rechunk_sources.py  makes the same tensors from larger or smaller chunks
@@ -14,8 +14,8 @@
 - plan_svg.py         pictures of a plan
 - plan_html.py        a plan as HTML
 
-This folder imports the compiler and the planners, which take longer to import than all the rest of the client, so it is
-imported only when a plan is requested.
+This folder imports the compiler and the planners, which take longer to import than all the rest of the client, so
+clients import it only for a plan.
 """
 
 from typing import TYPE_CHECKING, Any

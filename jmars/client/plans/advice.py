@@ -125,7 +125,7 @@ def _how(change: dict[str, Any]) -> str:
 
 
 def _different(advice: list[Advice]) -> list[Advice]:
-    """Keeps only the best change of each kind: chunk sizes exclude each other, and so do policies."""
+    """Keeps only the best change of a kind: only one chunk size can be used, and only one policy."""
     seen: set[str] = set()
     kept = []
     for one in advice:

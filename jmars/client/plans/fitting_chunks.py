@@ -39,8 +39,8 @@ NAMED = 3  # arrays that are named at most
 
 
 def suggest_chunk_sizes(error: MemoryLimitError, data: Sequence[TensorData], held: Container[str], workers: int) -> str:
-    """Suggests what to do, to replace `error.proposed` in the error's text; returns that text if it finds nothing
-    better.
+    """Suggests chunk sizes, to replace `error.proposed` in the error's text; returns that text without a better
+    suggestion.
     """
     larger = f"raise memory_limit by {format_bytes(error.need - error.room)}"
     whole = single_chunk_axes(data, held, error.room)

@@ -41,7 +41,7 @@ def plan_html(plan: PlannedRun) -> str:
 
 
 def _against(plan: PlannedRun, base: PlannedRun) -> str:
-    """A table of the plan beside the plan it was made from."""
+    """A table of the plan beside its base plan."""
     rows = [
         ("time", *map(format_seconds, (base.makespan, plan.makespan)), percent(plan.makespan, base.makespan)),
         ("peak memory", *map(format_bytes, (peak_of(base), peak_of(plan))), percent(peak_of(plan), peak_of(base))),

@@ -60,7 +60,7 @@ class PlanRequest:
 
     @property
     def unfolds(self) -> bool:
-        """Whether the run has further stages, which cannot be planned before the first stage has run."""
+        """Whether the run has further stages; they cannot be planned before the first stage has run."""
         return any(isinstance(op, Dynamic) for op in TensorGraph.of(self.data, self.held).operands)
 
     def costs(self, compiled: Compiled) -> PlanGraph:

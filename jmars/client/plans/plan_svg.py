@@ -71,7 +71,7 @@ def _kinds(graph: ChunkGraph) -> NDArray[np.int64]:
 
 
 def _boxes(graph: ChunkGraph, hue: NDArray[Any], group: NDArray[Any]) -> _Boxes:
-    """Makes a box for each operand, or for each group if there are many operands."""
+    """Makes a box for each operand, or for a group of operands if there are many."""
     users = np.repeat(np.arange(graph.n), np.diff(graph.input_ptr))
     names = [program.name for program in graph.programs] + ["stored"]
     if graph.n <= _DRAWN:
@@ -136,7 +136,7 @@ def _graph(parts: list[str], boxes: _Boxes, left: float, top: float, width: floa
 
 
 def timeline_svg(plan: PlannedRun) -> str:
-    """Draws the operands of each core over time, with the critical path, and bytes in memory of each machine below."""
+    """Draws the operands of the cores over time, with the critical path; below, bytes in memory of each machine."""
     end = max(plan.makespan, 1e-9)
     layers, picture = _layers(plan), plan.picture
     critical = {link["operand"] for link in picture["critical"]}
@@ -198,7 +198,7 @@ def _memory(parts: list[str], plan: PlannedRun, y: float, x: Any) -> float:
 
 
 def _layers(plan: PlannedRun) -> list[int]:
-    """The layer of each operand, which chooses the colour."""
+    """The layer of each operand, to choose colours."""
     if plan.compiled is not None:
         layers: list[int] = plan.compiled.after.layer.tolist()
         return layers

@@ -91,7 +91,7 @@ def comparison(plan: PlannedRun, base: PlannedRun) -> str:
 
 
 def change_text(change: Mapping[str, Any]) -> str:
-    """The change as a user writes it.
+    """The change in the user's notation.
 
     Examples
     --------

@@ -383,7 +383,7 @@ def plan_for(
 
 
 def _name(asked: str | None, request: PlanRequest | None, machines: Workers) -> str:
-    """The policy to use: the requested policy, or the policy in the settings, which hold for a single machine."""
+    """The policy to use: the requested policy, else the policy in the settings (for a single machine)."""
     if asked is not None:
         return asked
     settings = request.settings if request is not None else {}

@@ -40,7 +40,7 @@ def largest_source(data: Sequence[TensorData], held: Container[str]) -> int:
 
 
 def rechunkable_sources(data: Sequence[TensorData], held: Container[str]) -> list[TensorData]:
-    """Sources that can be rechunked, those with the largest chunks first."""
+    """Sources that can be rechunked, largest chunks first."""
     sources = [node for node in ordered(data, held) if _is_source(node)]
     return sorted(sources, key=_chunk_bytes, reverse=True)
 
@@ -125,7 +125,7 @@ def _chunk_bytes(node: TensorData) -> int:
 
 
 def _scaled(node: TensorData, factor: float) -> Splits:
-    """Splits with chunks of `factor` times the elements; whole axes stay whole while others can be split."""
+    """Splits with chunks of `factor` times the elements; whole axes stay whole while further axes can be split."""
     cut = [axis for axis, lengths in enumerate(node.chunks) if len(lengths) > 1]
     if not cut and factor < 1:
         cut = [axis for axis, length in enumerate(node.shape) if length > 1]
@@ -210,7 +210,7 @@ def _contraction(op: Operand, node: TensorData, inputs: Sequence[TensorData]) ->
 
 
 def _before_aligning(factor: TensorData, product: Operand) -> TensorData:
-    """A factor before the product's own rechunk, which the rebuilt product makes anew."""
+    """A factor before the product's own rechunk; the rebuilt product rechunks anew."""
     made_there = isinstance(factor.op, Rechunk) and factor.op.line == product.line
     return factor.op.inputs[0] if made_there else factor
 

@@ -27,7 +27,7 @@ DEVICES = ("any", "cpu", "gpu")
 
 @dataclass(frozen=True)
 class TaskInput:
-    """An input of a task: another task's value, or one of its outputs."""
+    """An input of a task: the value, or a named output, of another task."""
 
     task: str
     output: str | None = None

@@ -14,7 +14,7 @@ __all__ = ["read_document"]
 
 
 def read_document(source: Any) -> Any:
-    """Reads a document from a path or text; a dict or list is returned as it is.
+    """Reads a document from a path or text; returns a dict or list unchanged.
 
     Raises
     ------

@@ -144,7 +144,7 @@ class TaskGraph(Mapping[str, Spawned]):
         memory: int | str | None = None,
         quota: float | None = None,
     ) -> dict[str, int]:
-        """Partitions the tasks; returns the part of each task, numbered in the order in which parts are opened.
+        """Partitions the tasks; returns the part of each task, numbered in the order of opening.
 
         Parameters
         ----------
