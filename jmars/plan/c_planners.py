@@ -1,7 +1,7 @@
-"""One function for each C kernel, on arrays; the Python function of the same task says what it gives.
+"""Calls the planners' C kernels on arrays; the Python function of the same task documents the result.
 
-Each checks what C cannot: types, lengths, that all numbers fit into 64 bits. Only graphs that `serves` accepts may be
-given. What a kernel refuses is None here, and its Python twin then says why.
+The functions check types, lengths and that all numbers fit into 64 bits, which C cannot. Only graphs that `serves`
+accepts may be given. None means that the kernel refused the input; the Python implementation then raises the error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _NO_MEMORY, _REFUSED = -1, -2
-_MOST_WORKERS = 512  # a matrix of lines between them is kept
+_MOST_WORKERS = 512  # the kernels keep a matrix of links between workers
 _LEVEL = np.dtype([("time", np.float64), ("worker", np.int64), ("used", np.int64)])
 
 # i and n: numbers; I, F, B: arrays of int64, float64 and bytes; A: written by C
@@ -66,7 +66,7 @@ _fits: weakref.WeakKeyDictionary[PlanGraph, bool] = weakref.WeakKeyDictionary()
 
 
 def serves(graph: PlanGraph, workers: Workers | None = None) -> bool:
-    """Whether C may do the work: it is there, and every sum of bytes that can come up fits into 64 bits."""
+    """Whether the C kernels can plan a graph: the library is loaded, and all sums of bytes fit into 64 bits."""
     if library() is None or (workers is not None and len(workers) > _MOST_WORKERS):
         return False
     if graph not in _fits:
@@ -77,7 +77,7 @@ def serves(graph: PlanGraph, workers: Workers | None = None) -> bool:
 
 
 def levels(dag: Dag) -> tuple[Ints, Ints] | None:
-    """Level of each vertex, and the vertices by level and then by index; None as well where there are no kernels."""
+    """Level of each vertex, and the vertices by level and then index; None for a cycle or without the library."""
     if library() is None:
         return None
     level, order = np.empty(dag.n, np.int64), np.empty(dag.n, np.int64)
@@ -86,35 +86,35 @@ def levels(dag: Dag) -> tuple[Ints, Ints] | None:
 
 
 def b_level(graph: PlanGraph, order: Ints, edge: Floats) -> Floats:
-    """Longest way to the end; `edge` is what each operand's bytes take."""
+    """Longest path to an end of the graph, in seconds; `edge` holds the seconds to move each operand's chunk."""
     level, dag = graph.cost.copy(), graph.dag
     _call("jm_b_level", dag.n, dag.succ_ptr, dag.succ_idx, order, edge, level)
     return level
 
 
 def t_level(graph: PlanGraph, order: Ints, done: Floats) -> Floats:
-    """Longest way from the start; `done` is what each operand and its bytes take."""
+    """Longest path from a source, in seconds; `done` holds the seconds to run each operand and move its chunk."""
     level, dag = np.empty(graph.n), graph.dag
     _call("jm_t_level", dag.n, dag.pred_ptr, dag.pred_idx, order, done, level)
     return level
 
 
 def liu(graph: PlanGraph, order: Ints) -> Ints:
-    """Liu's key."""
+    """Liu's key of each operand, in bytes; see `order.ranks.liu_key`."""
     peak, dag = np.empty(graph.n, np.int64), graph.dag
     _call("jm_liu", dag.n, dag.pred_ptr, dag.pred_idx, dag.succ_ptr, order, graph.nbytes, peak)
     return peak
 
 
 def shares(graph: PlanGraph, order: Ints) -> Floats:
-    """What each operand leads to, its own cost included."""
+    """Work that each operand leads to, its own cost included; see `assign.contiguous`."""
     weight, dag = graph.cost.copy(), graph.dag
     _call("jm_shares", dag.n, dag.pred_ptr, dag.pred_idx, order, weight)
     return weight
 
 
 def sequential_peak(graph: PlanGraph, order: Ints) -> int:
-    """Bytes held at most when one core runs all operands in `order`."""
+    """Most bytes held when a single core runs all operands in `order`."""
     dag, peak = graph.dag, np.zeros(1, np.int64)
     left, keep = dag.out_degree, graph.result.view(np.uint8)
     _call("jm_sequential_peak", dag.n, dag.pred_ptr, dag.pred_idx, order, graph.nbytes, keep, left, peak)
@@ -122,7 +122,7 @@ def sequential_peak(graph: PlanGraph, order: Ints) -> int:
 
 
 def depth_first(graph: PlanGraph, gain: Ints, sinks: Ints) -> Ints:
-    """The depth-first rank; `sinks` come in the order in which they are visited."""
+    """The depth-first rank; `sinks` are visited in the order given."""
     rank, dag = np.empty(graph.n, np.int64), graph.dag
     edges = dag.pred_ptr, dag.pred_idx, dag.succ_ptr, dag.succ_idx
     _call("jm_depth_first", dag.n, *edges, graph.nbytes, gain, len(sinks), sinks, rank)
@@ -130,7 +130,7 @@ def depth_first(graph: PlanGraph, gain: Ints, sinks: Ints) -> Ints:
 
 
 def backwards(graph: PlanGraph, late: Floats) -> Ints:
-    """The rank that is found from the outputs back; `late` is `t_level`."""
+    """The rank of `order.min_memory.rank_backwards`; `late` is `t_level`."""
     rank, dag = np.empty(graph.n, np.int64), graph.dag
     edges = dag.pred_ptr, dag.pred_idx, dag.succ_ptr, dag.succ_idx
     _call("jm_backwards", dag.n, *edges, graph.nbytes, late, rank)
@@ -147,7 +147,7 @@ def eft(
     pull: float,
     few: int,
 ) -> Ints | None:
-    """Worker of each operand, by earliest finish time; `where` comes with those of chunks that are there."""
+    """Worker of each operand, by earliest finish time; `where` holds the workers of stored chunks, else -1."""
     n, p, dag = graph.n, len(workers), graph.dag
     if len(order) != n or len(wish) != n or len(where) != n or few < 1 or _above(p, wish, where):
         return None
@@ -166,7 +166,7 @@ def eft(
 
 
 def bisect(graph: PlanGraph, order: Ints, cost: Floats, rate: Floats) -> Ints | None:
-    """Worker of each operand, by halves of halves."""
+    """Worker of each operand, by recursive bisection."""
     if len(order) != graph.n:
         return None
     assigned, dag = np.empty(graph.n, np.int64), graph.dag
@@ -175,7 +175,7 @@ def bisect(graph: PlanGraph, order: Ints, cost: Floats, rate: Floats) -> Ints | 
 
 
 def search(dag: Dag, sources: Ints, quota: list[int], depth_first: bool) -> Ints | None:
-    """First worker of each of `sources`, by the seeds' searches; None as well where there are no kernels."""
+    """Initial worker of each of `sources`, breadth or depth first; None without the library."""
     if library() is None:
         return None
     if len(sources) and (sources.min() < 0 or sources.max() >= dag.n):
@@ -188,7 +188,7 @@ def search(dag: Dag, sources: Ints, quota: list[int], depth_first: bool) -> Ints
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What `jm_simulate` gives: either `misfit` (operand, worker, bytes), or the numbers of the run."""
+    """Result of `jm_simulate`: either `misfit` (operand, worker, bytes), or the numbers of the run."""
 
     misfit: tuple[int, int, int] | None
     makespan: float
@@ -214,7 +214,7 @@ def simulate(
     by_plan: bool,
     memory: bool,
 ) -> Run | None:
-    """One simulated run without a policy; `memory` asks for the bytes over time."""
+    """Simulates a run without a policy; `memory` asks for the bytes over time."""
     n, p, dag = graph.n, len(workers), graph.dag
     if not len(rank) == len(assign) == len(home) == n or _above(p, assign, home):
         return None
@@ -239,7 +239,7 @@ def simulate(
 
 
 def in_order(rank: Ints) -> Ints:
-    """The operands by rank, of equals by index; quick where each rank of 0..n-1 is there once, as is usual."""
+    """Operands sorted by rank, then by index; fast if the ranks are a permutation of 0..n-1, as usual."""
     n = len(rank)
     if n and rank.min() >= 0 and rank.max() < n:
         order = np.full(n, -1)
@@ -250,7 +250,7 @@ def in_order(rank: Ints) -> Ints:
 
 
 def _above(p: int, *assignments: Ints) -> bool:
-    """Whether one names a worker that there is not."""
+    """Whether an assignment names a worker beyond the last, p - 1."""
     return any(int(workers.max(initial=-1)) >= p for workers in assignments)
 
 
@@ -262,7 +262,7 @@ def _free(array: ctypes.c_void_p) -> None:
 
 
 def _call(name: str, *given: Any) -> int:
-    """Call a kernel; arrays must have its types, and those that are written lie in one piece."""
+    """Calls a kernel; arrays must have the kernel's types, and output arrays must be contiguous."""
     loaded = library()
     assert loaded is not None
     kernel = getattr(loaded, name)

@@ -1,8 +1,9 @@
-"""Numbers of a graph that the old Mars scheduler looked at: depth, readers, and how much hangs on an operand.
+"""Statistics of operands that Mars 0.1 scheduled by: depth, number of readers, number of descendants.
 
-`bfs_v1` starts at the source on which most hangs. A descendant counts once for each path that leads to it, so on
-anything but a tree `descendant_size` is an estimate; and it grows like the number of paths, so it is a float.
-Source: seed 001; Mars v0.1 `scheduler/graph.py`, `scan_node`.
+`bfs_v1` starts at the source with most descendants. A descendant counts once for each path to the descendant, so
+`descendant_size` is exact for trees and an overestimate for other graphs. It is a float, since the number of paths
+grows exponentially.
+Source: docs/explanation/seeds.md, "Initial worker assignment"; Mars v0.1 `scheduler/graph.py`, `scan_node`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ __all__ = ["GraphStatistics", "neighbours", "statistics"]
 
 @dataclass(frozen=True, eq=False)
 class GraphStatistics:
-    """Of each operand, shape (n,): longest way from a source in operands, operands that read it, and itself with all
-    that follows.
+    """Depth (operands on the longest path from a source), readers, and descendants with the operand itself, of each
+    operand; shape (n,).
     """
 
     depth: NDArray[np.int64]
@@ -33,7 +34,7 @@ class GraphStatistics:
 def statistics(dag: Dag) -> GraphStatistics:
     """Depth, successors and descendants of each operand.
 
-    An operand that reads a chunk twice counts once.
+    An operand that reads the same chunk twice counts as one reader.
 
     Raises
     ------

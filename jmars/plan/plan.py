@@ -1,7 +1,7 @@
-"""What is decided before a graph runs, frozen: where its first operands start, and which ready operand goes first.
+"""`Plan`: workers of initial operands and ranks of all operands, decided before a graph runs.
 
-The scheduler makes a `Plan` of each compiled graph and passes it by value; nothing in it changes during the run.
-Source: seed 000, "Initial Worker Assignment"; seed 003, "调度策略".
+The scheduler makes a frozen `Plan` of each compiled graph and passes the plan by value.
+Source: docs/explanation/seeds.md, "Initial worker assignment", "Scheduling policy".
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["Plan", "make_plan"]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """One graph's plan.
+    """The plan of a graph: a worker and a rank for each operand.
 
     Attributes
     ----------
     dag
-        The operands and who reads whose chunk.
+        The operands; an edge leads from an operand to a reader of its chunk.
     assign
-        First worker of each operand, shape (n,); -1 where it follows its inputs.
+        First worker of each operand, shape (n,); -1 for operands that follow their inputs.
     rank
-        Order of preference, shape (n,), each of 0..n-1 once: of two ready operands the lower one runs first.
+        Order of preference, shape (n,), a permutation of 0..n-1: of two ready operands the lower rank runs first.
 
     The arrays are read-only.
     """
@@ -54,7 +54,7 @@ def make_plan(
     search: str = "bfs",
     seed: int = 0,
 ) -> Plan:
-    """The plan of a graph on some workers.
+    """Makes the plan of a graph on some workers.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def make_plan(
     workers
         Slots of each worker.
     stored
-        Which operands' chunks are held already, shape (n,); they run nowhere and get no worker. None: none.
+        Whether each operand's chunk is stored already, shape (n,); such operands get no worker. None: no chunk is.
     search, seed
         See `assign_initial`.
 

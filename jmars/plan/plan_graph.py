@@ -1,8 +1,7 @@
-"""What a planner sees of a graph: who reads whom, and what each operand costs, writes and needs.
+"""`PlanGraph`: the planners' input, a graph of operands with seconds, output bytes, scratch bytes, devices and pins.
 
-Costs are seconds on a core of speed 1, sizes are bytes. `order`, `eft`, `merge`, `depth_first`, `simulate` and `choose`
-take a `PlanGraph` and change nothing in it.
-Source: PLANNING 7, `graph.py`; seed 004, "Graph Thoughts": a graph of tasks (with cost) with edges (with cost).
+Costs are seconds on a core of speed 1, sizes are bytes. No planner changes a `PlanGraph`.
+Source: docs/explanation/seeds.md, "Graph thoughts".
 """
 
 from __future__ import annotations
@@ -24,28 +23,28 @@ ANY, CPU, GPU = 0, 1, 2  # devices
 
 @dataclass(frozen=True, eq=False)
 class PlanGraph:
-    """Operands 0..n-1 with what it takes to run them; the arrays have shape (n,) and are read-only.
+    """Operands 0..n-1 with costs, sizes and placement constraints; the arrays have shape (n,) and are read-only.
 
     Attributes
     ----------
     dag
-        The operands; an edge is a chunk that is read.
+        The operands; an edge leads from an operand to a reader of its chunk.
     cost
         Seconds on a core of speed 1.
     nbytes
         Bytes of the output chunk.
     work
-        Bytes of scratch while it runs.
+        Bytes of scratch while the operand runs.
     result
-        Whether its chunk is kept after the run.
+        Whether the chunk is kept after the run.
     device
         `ANY`, `CPU` or `GPU`.
     pin
-        The one worker that may run it, or -1.
+        The only worker that may run the operand, or -1.
     op
-        Row in the caller's table of operations, or -1; operands of one row cost alike.
+        Row in the caller's table of operations, or -1; operands of the same row cost the same.
 
-    Make one with `build`.
+    `PlanGraph.build` makes a graph from numbers or arrays.
     """
 
     dag: Dag
@@ -81,7 +80,7 @@ class PlanGraph:
         pin: ArrayLike = -1,
         op: ArrayLike = -1,
     ) -> PlanGraph:
-        """A graph from numbers or arrays; a number holds for every operand. `result` None: the sinks.
+        """Makes a graph from numbers or arrays; a number holds for every operand. `result` None: the sinks.
 
         Raises
         ------
@@ -112,7 +111,7 @@ class PlanGraph:
         return self.dag.n
 
     def digest(self) -> bytes:
-        """16 bytes, equal for graphs that may share a plan: all but the costs, which are learnt anew with each run."""
+        """16 bytes, equal for graphs that may share a plan: a hash of all fields but the costs, which every run changes."""
         state = xxhash.xxh3_128()
         structure: tuple[NDArray[Any], ...] = (self.dag.pred_ptr, self.dag.pred_idx)
         for array in (*structure, self.nbytes, self.work, self.result, self.device, self.pin, self.op):
@@ -121,7 +120,7 @@ class PlanGraph:
 
 
 def contract(graph: PlanGraph, label: ArrayLike) -> PlanGraph:
-    """The graph whose operands are groups of `graph`'s operands.
+    """Contracts groups of operands: the graph whose operands are groups of `graph`'s operands.
 
     Parameters
     ----------
@@ -133,13 +132,14 @@ def contract(graph: PlanGraph, label: ArrayLike) -> PlanGraph:
     Returns
     -------
     PlanGraph
-        A group costs what its members cost and writes what leaves it or is a result; what stays inside is scratch.
+        A group costs the sum of its members' costs and writes the chunks that leave the group or are results; chunks
+        that stay inside count as scratch.
 
     Raises
     ------
     GraphError
-        If a group's members want different workers or devices. Groups that wait for each other are found by
-        `graph.order.levels`, as any cycle.
+        If a group's members are pinned to different workers or devices. A cycle of groups is not detected here but by
+        `graph.order.levels`.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def contract(graph: PlanGraph, label: ArrayLike) -> PlanGraph:
 
 
 def volume(graph: PlanGraph, assign: ArrayLike) -> int:
-    """Bytes moved when each chunk goes once to every other worker that reads it.
+    """Bytes moved between workers when every chunk goes once to each other worker with a reader.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def volume(graph: PlanGraph, assign: ArrayLike) -> int:
 
 
 def filled(given: ArrayLike, dtype: type[np.generic], *shape: int) -> NDArray[Any]:
-    """A copy of `given`, or an array of `shape` that holds this number everywhere."""
+    """A copy of `given`, or an array of `shape` filled with the number `given`."""
     array: NDArray[Any] = np.array(given, dtype)
     return np.full(shape, array) if array.ndim == 0 else array
 
@@ -198,7 +198,7 @@ def _sum(group: NDArray[np.int64], values: NDArray[np.int64], k: int) -> NDArray
 
 
 def _common(group: NDArray[np.int64], wish: NDArray[Any], free: int, k: int, what: str) -> NDArray[np.int64]:
-    """The one wish of each group's members, `free` where nobody has one."""
+    """The common constraint of each group's members; `free` for groups without constraint."""
     some = wish != free
     wished = np.full(k, free, np.int64)
     wished[group[some]] = wish[some]

@@ -1,8 +1,7 @@
-"""The machines that a plan is made for: cores, speed, memory, links and disks as numbers.
+"""`Workers`: the machines that a plan is made for, as numbers: cores, speed, memory, links and disks.
 
-The planners and the simulator read a `Workers`; the scheduler, or a user who asks "what if", writes one.
-Source: PLANNING 7, `cluster.py`; seed 004, "Graph Thoughts": a graph of processing contexts (with capacity/speed) and
-edges (communication speeds).
+The scheduler describes its cluster by a `Workers`; a user describes other machines for a what-if plan.
+Source: docs/explanation/seeds.md, "Graph thoughts".
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from jmars.plan.plan_graph import ANY, CPU, PlanGraph, filled
 
 __all__ = ["UNLIMITED", "Workers", "allowed"]
 
-UNLIMITED = int(np.iinfo(np.int64).max)  # bytes of memory that no plan fills
+UNLIMITED = int(np.iinfo(np.int64).max)  # bytes; no plan fills so much memory
 
 
 @dataclass(frozen=True, eq=False)
 class Workers:
-    """P workers; the arrays have shape (P,) unless said otherwise and are read-only.
+    """P workers; the arrays have shape (P,) unless stated otherwise and are read-only.
 
     Attributes
     ----------
     cores
         Operands that run at once, 1 or more.
     speed
-        1 is the core that `PlanGraph.cost` was measured on; 0.5 takes twice as long.
+        Relative to the core that `PlanGraph.cost` was measured on; 0.5 takes twice as long.
     memory
-        Bytes for chunks and scratch; `UNLIMITED` where nothing is ever spilled.
+        Bytes for chunks and scratch; with `UNLIMITED` no chunk is spilled.
     device
         `CPU` or `GPU`.
     bandwidth
@@ -75,9 +74,9 @@ class Workers:
         latency: float = 5e-4,
         disk: ArrayLike = 1e9,
     ) -> Workers:
-        """`n` workers from numbers or arrays; a number holds for every worker, or every pair of them.
+        """Makes `n` workers from numbers or arrays; a number holds for every worker, or every pair of workers.
 
-        The links are 10 Gbit Ethernet and the disks write 1 GB/s unless said otherwise.
+        Default links are 10 Gbit Ethernet and default disks write 1 GB/s.
 
         Raises
         ------
@@ -105,7 +104,7 @@ class Workers:
 
     @property
     def rate(self) -> float:
-        """Seconds of `PlanGraph.cost` done in a second when all cores are busy."""
+        """Seconds of `PlanGraph.cost` computed per second by all cores together."""
         return float((self.cores * self.speed).sum())
 
     @property
@@ -115,18 +114,18 @@ class Workers:
         return float((1 / self.bandwidth[apart]).mean()) if len(self) > 1 else 0.0
 
     def able(self, graph: PlanGraph) -> list[tuple[int, ...]]:
-        """Workers that may run each operand, by its pin and device; operands that may run alike share a tuple.
+        """Workers that may run each operand, by pin and device; operands with equal constraints share a tuple.
 
         Raises
         ------
         GraphError
-            If an operand is pinned to no worker of these, or no worker has its device.
+            If an operand is pinned to a worker that is not here, or no worker has its device.
         """
         team_of, teams = self.teams(graph)
         return [teams[k] for k in team_of.tolist()]
 
     def teams(self, graph: PlanGraph) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
-        """`able` as a table: a row of workers, ascending, for each way to wish, and each operand's row, shape (n,).
+        """`able` as a table: each operand's row, shape (n,), and per row the workers, ascending.
 
         Raises
         ------
@@ -141,7 +140,7 @@ class Workers:
             if not fit:
                 raise GraphError(
                     f"an operand wants worker {pin} and device {device} (-1 and {ANY}: any) and none of "
-                    f"{len(self)} workers is that; add such a worker or lift the wish"
+                    f"{len(self)} workers is that; add such a worker or remove the pin or device"
                 )
             teams.append(fit)
         return np.searchsorted(rows, wish), teams
@@ -150,7 +149,7 @@ class Workers:
 def allowed(
     graph: PlanGraph, workers: Workers, assigned: NDArray[np.int16], operands: NDArray[np.int64]
 ) -> NDArray[np.int16]:
-    """`assigned`, with the first worker that may run an operand of `operands` where this one may not."""
+    """Replaces, for `operands`, workers that may not run them by the first worker that may; returns `assigned`."""
     if np.any(graph.pin >= 0) or np.any(graph.device):
         team_of, teams = workers.teams(graph)
         for row, team in enumerate(teams):

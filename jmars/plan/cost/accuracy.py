@@ -1,7 +1,6 @@
-"""How far predictions were off on this machine: what was predicted of past runs beside what was measured.
+"""Errors of past predictions on this machine: predicted makespan and peak memory beside the measured numbers.
 
-A `Profile` holds one and keeps it between sessions, so that a prediction can be told with the error seen so far.
-Source: the issue's "Advice from simulation, each with the error seen so far"; PLANNING 3.4 (robustness to noise).
+A `Profile` keeps an `Accuracy` between sessions, so that each prediction can be shown with the error seen so far.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ import numpy as np
 __all__ = ["KEPT", "Accuracy"]
 
 KEPT = 50  # newest runs
-_SHORT = 0.02  # seconds; a run that took less says little of a prediction
-_ENOUGH = 3  # runs before anything is said
-_SPREAD = 0.3  # of costs where nothing is known
+_SHORT = 0.02  # seconds; shorter runs say little about a prediction
+_ENOUGH = 3  # runs before an error is reported
+_SPREAD = 0.3  # of costs, below that number of runs
 _NAMES = ("makespan", "peak")
 
 Row = list[float]  # predicted makespan, measured makespan, predicted peak, measured peak; seconds and bytes
@@ -42,7 +41,7 @@ class Accuracy:
     fresh: int = 0  # rows at the end that no file holds yet
 
     def observe(self, predicted: Mapping[str, Any] | None, measured: Mapping[str, Any] | None) -> None:
-        """Take in one run that succeeded: seconds of `makespan`, and bytes of `peak` or both ends of its interval."""
+        """Adds a successful run: seconds of `makespan`, and bytes of `peak` or both ends of the interval of `peak`."""
         if not predicted or not measured:
             return
         peak = predicted.get("peak", 0)
@@ -53,7 +52,7 @@ class Accuracy:
             self.fresh = min(KEPT, self.fresh + 1)
 
     def errors(self) -> dict[str, Any]:
-        """Median of |predicted - measured| / measured of "makespan" and "peak", None below 3 runs; "runs": how many."""
+        """Median of |predicted - measured| / measured of "makespan" and "peak" (None below 3), and number of "runs"."""
         found: dict[str, Any] = {"runs": len(self.rows)}
         for k, name in enumerate(_NAMES):
             pairs = [(row[2 * k], row[2 * k + 1]) for row in self.rows if row[2 * k] > 0 and row[2 * k + 1] > 0]
@@ -70,11 +69,11 @@ class Accuracy:
         return min(1.0, max(0.1, math.sqrt(sum(x * x for x in logs) / len(logs))))
 
     def take(self, rows: Any) -> None:
-        """Take in what a file holds, before what is new here; what is no row of four numbers is passed over."""
+        """Adds the rows of a file before the unsaved rows; skips entries that are not four numbers."""
         self.rows = [*_good(list(rows) if isinstance(rows, list | tuple) else []), *self._new()][-KEPT:]
 
     def join(self, rows: Any) -> None:
-        """As `take`, and what is new here counts as saved."""
+        """Adds the rows of a file as `take` does and marks the unsaved rows as saved."""
         self.take(rows)
         self.fresh = 0
 

@@ -1,8 +1,8 @@
-"""From a compiled graph to what a planner sees: each operand's seconds, its bytes and its host.
+"""Builds the planners' input from a compiled graph: seconds and bytes of each operand, and the host's workers.
 
-`annotate` asks the profile, and the roofline for what that does not know; `one_host` gives the workers to plan for.
-Called by the scheduler and by `Tensor.plan()`.
-Source: PLANNING 7, `cost.py`; seed 004, "Graph Thoughts": a graph of tasks with cost, a graph of processing contexts.
+`annotate` asks the profile for seconds, and the roofline for programs that the profile does not know; `one_host`
+describes the workers to plan for.
+Source: docs/explanation/seeds.md, "Graph thoughts".
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ __all__ = ["annotate", "one_host", "program_seconds"]
 
 
 def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
-    """What a planner sees of a compiled graph.
+    """Builds the `PlanGraph` of a compiled graph.
 
     Parameters
     ----------
     graph, dag
         `Compiled.after` and `Compiled.dag`.
     profile
-        What is known of its programs.
+        Measured costs of programs.
 
     Returns
     -------
     PlanGraph
-        Chunks that are stored already cost nothing; give the planner their worker as `placed`. What an operand that
-        `gathers` reads is its scratch: none of its inputs has to lie in memory for it, so there are no edges to it.
+        Chunks that are stored already cost nothing; give the planner their worker as `placed`. Inputs of an operand
+        that `gathers` count as scratch: they need not lie in memory, so the graph has no edges to that operand.
     """
     seconds = [program_seconds(program, profile) * profile.busy + profile.dispatch for program in graph.programs]
     kept = np.zeros(graph.n, np.bool_)
@@ -53,8 +53,8 @@ def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
 
 
 def program_seconds(program: Program, profile: Profile) -> float:
-    """Seconds that one operand of a program computes: as learnt, or as learnt of its namesakes, as its user says, or by
-    roofline.
+    """Seconds that one operand of a program computes: measured, or measured of functions of the same name, or given
+    by the user, or from the roofline.
     """
     known = signature(program)
     for key in (known.key, known.family):
@@ -66,7 +66,7 @@ def program_seconds(program: Program, profile: Profile) -> float:
 
 
 def one_host(profile: Profile, executors: int, memory: int) -> Workers:
-    """This host as planners see it: executors share one memory, so they are the cores of one worker.
+    """Describes this host as one worker: its executors share one memory, so they are the cores of that worker.
 
     Parameters
     ----------

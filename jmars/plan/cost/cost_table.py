@@ -1,7 +1,7 @@
-"""Seconds of operands by key and size class; what a file tells of a key is read when somebody asks for that key.
+"""Measured seconds of operands by key and size class; keys of a cost file are parsed on first use.
 
-A file tells of thousands of keys and a session needs some dozens: a cluster starts without waiting for the rest. A
-key's sizes are a text, `"size seconds when first, …"`; older files have lists of those four numbers. Used by `profile`.
+A cost file has thousands of keys and a session needs some dozens, so a cluster starts without parsing the rest. The
+sizes of a key are a text, `"size seconds when first, …"`; older files have lists of these four numbers.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ STEPS = 4  # size classes to a doubling
 
 @dataclass
 class KnownCost:
-    """What is known of one program at one size class."""
+    """Measured cost of a program at a size class."""
 
     size: float  # bytes
     seconds: float
-    when: int  # seconds since 1970, of the last job that had it
+    when: int  # seconds since 1970, of the last job that measured this cost
     first: bool = True  # seen in one job only, or only on memory that was touched for the first time
 
 
 class CostTable:
-    """What is known of each key, by size class.
+    """Measured costs by key and size class.
 
     Attributes
     ----------
     known
-        The keys that somebody asked for, or that were seen here.
+        The keys that were looked up or measured in this session.
     stored
-        The others, as the file has them.
+        The other keys, unparsed.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class CostTable:
         self.stored: dict[str, Any] = {}
 
     def of(self, key: str) -> dict[int, KnownCost]:
-        """What is known of a key; empty where that is nothing."""
+        """Measured costs of a key by size class; empty for an unknown key."""
         found, rows = self.known.get(key), self.stored.get(key)
         if found is None and rows is not None:
             found = self.known.setdefault(key, _read(rows))  # another thread may ask as well
@@ -59,11 +59,11 @@ class CostTable:
         return {} if found is None else found
 
     def made(self, key: str) -> dict[int, KnownCost]:
-        """The same, where more can be put in."""
+        """Measured costs of a key as a mutable mapping, made if missing."""
         return self.known.setdefault(key, self.of(key))
 
     def take(self, data: Any) -> None:
-        """Take in what a file holds; it counts more than what is known here. What is damaged is passed over."""
+        """Adds the costs of a file, which replace those in memory; skips damaged rows."""
         for key, rows in data.items() if isinstance(data, dict) else ():
             if key in self.known:
                 self.known[key] |= _read(rows)
@@ -71,7 +71,7 @@ class CostTable:
                 self.stored[key] = rows
 
     def as_data(self, keys: Iterable[str] | None = None) -> dict[str, Any]:
-        """These keys, or all, as a file holds them; others may be observed meanwhile, in another thread."""
+        """Given keys, or all keys, in the file's form; safe while another thread observes costs."""
         found = {}
         for key in list(self) if keys is None else keys:
             if key in self.known:
@@ -81,7 +81,7 @@ class CostTable:
         return found
 
     def forget_oldest(self, most: int) -> list[str]:
-        """Keep so many keys, those that were seen last; returns those that are forgotten."""
+        """Drops the keys that were measured longest ago, beyond `most` keys; returns the dropped keys."""
         if len(self) <= most:
             return []
         stored = [(key, list(_read(rows).values())) for key, rows in list(self.stored.items())]
@@ -110,7 +110,7 @@ class CostTable:
 
 
 def newest(data: dict[str, Any], most: int) -> dict[str, Any]:
-    """What a file holds of the keys that were seen last, so many."""
+    """The `most` keys of a file that were measured last."""
     if len(data) <= most:
         return data
 
@@ -126,7 +126,7 @@ def size_class(nbytes: float) -> int:
 
 
 def is_positive(value: Any) -> TypeGuard[float]:
-    """Whether it is a finite number above 0."""
+    """Whether `value` is a finite number above 0."""
     return isinstance(value, int | float) and 0 < value < math.inf
 
 
@@ -140,7 +140,7 @@ def _text(classes: dict[int, KnownCost]) -> str:
 
 
 def _read(rows: Any) -> dict[int, KnownCost]:
-    """What a file holds of one key."""
+    """Parses the costs of one key of a file."""
     found: dict[int, KnownCost] = {}
     for row in _rows(rows):
         if len(row) == 4 and all(map(is_positive, row[:2])):

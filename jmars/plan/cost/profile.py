@@ -1,8 +1,8 @@
-"""What operands cost on this machine, learnt from runs and kept between sessions.
+"""Cost profile: seconds and bytes of operands on this machine, measured in runs and kept between sessions.
 
-`Profile` decides what to believe; `profile_file` reads and writes it. The control process of a host owns the one that
-its jobs teach; `cost.annotate` asks it.
-Source: PLANNING 7, `cost.py`; seed 004, "Graph Thoughts": costs come from measurements.
+`Profile` smooths the measurements; `profile_file` reads and writes the file. The control process of a host owns the
+profile that its jobs update; `annotate` reads costs from a profile.
+Source: docs/explanation/seeds.md, "Graph thoughts".
 """
 
 from __future__ import annotations
@@ -21,38 +21,39 @@ from jmars.plan.cost.profile_file import costs_file, read, update
 
 __all__ = ["KnownCost", "Profile"]
 
-NEWEST = 0.3  # share of the newest job in what is known
-_HOST = ("dispatch", "disk", "touch", "scale", "busy")  # what is known of the host itself
-SOON = 0.5  # share of the newest job in what changes by the minute
-JUMP = 4.0  # times that one job may differ from what is known and be believed
-FAR = 64.0  # times larger than what was seen, from where on the seconds of a call are not taken for those of its bytes
-CALL = 100e-6  # seconds that a call may take for no byte at all
-MEMORY = 1e-10  # seconds a byte takes at least, passing through memory
-REMEMBERED = 4000  # keys; those that were seen longest ago are forgotten
+NEWEST = 0.3  # weight of the newest job in the moving average
+_HOST = ("dispatch", "disk", "touch", "scale", "busy")  # costs of the host itself
+SOON = 0.5  # weight of the newest job in averages that change by the minute
+JUMP = 4.0  # a measurement counts as at most so many times the average, or as so small a part of the average
+FAR = 64.0  # ratio to the largest measured size beyond which the fixed cost of a call is not scaled with the bytes
+CALL = 100e-6  # seconds that a call may take whatever its size
+MEMORY = 1e-10  # least seconds a byte takes to pass through memory
+REMEMBERED = 4000  # keys; the keys that were measured longest ago are dropped
 
 
 @dataclass
 class Profile:
-    """Seconds of operands by key and size, and what the host itself takes.
+    """Seconds of operands by key and size, and the costs of the host itself.
 
     Attributes
     ----------
     costs
-        By key, then by size class; what earlier sessions learnt of a key is read when it is asked for.
+        By key, then by size class; costs of earlier sessions are parsed on first use of their key.
     dispatch
-        Seconds of an executor between two operands: until the report is taken and the next one is there.
+        Seconds of an executor between two operands: until the report is taken and the next operand is there.
     disk
         Bytes a second, written and read back.
     touch
-        Seconds a byte of memory that is used for the first time.
+        Seconds a byte for the first write to a page of memory.
     scale
-        How many times longer operands take than `roofline.prior` says.
+        Ratio of measured seconds to `roofline.prior`.
     accuracy
-        What was predicted of past runs beside what was measured.
+        Errors of past predictions.
     busy
-        How many times longer operands take than they compute, since others use the cores; of the newest jobs.
+        Ratio of wall time to computing time of operands, above 1 where other processes use the cores; of the newest
+        jobs.
     changed
-        Keys that were observed since the last save.
+        Keys that were measured since the last save.
 
     Examples
     --------
@@ -72,9 +73,9 @@ class Profile:
     changed: set[str] = field(default_factory=set)
 
     def observe(self, key: str, nbytes: float, seconds: float, *, when: int = 0, fresh: float = 0.0) -> None:
-        """Take in what operands of one program and size took in one job, on average.
+        """Adds the mean seconds that operands of a program and size took in a job.
 
-        The first job pays for what happens once (modules imported, kernels compiled), so the second one replaces it.
+        The first job pays for imports and compilation, so the second job's measurement replaces the first.
 
         Parameters
         ----------
@@ -85,8 +86,8 @@ class Profile:
         when
             Seconds since 1970.
         fresh
-            Bytes of memory that each was the first to touch; what takes longer for that is believed only until the
-            program is seen on memory that was used before, and from then on tells what touching costs.
+            Bytes of memory that each operand was the first to touch. Such a measurement counts only until the program
+            is measured on memory used before; from then on the difference is the cost of touching memory.
         """
         if not (seconds > 0 and math.isfinite(seconds)):
             return
@@ -106,32 +107,33 @@ class Profile:
         known.size += NEWEST * (nbytes - known.size)
 
     def observe_dispatch(self, seconds: float) -> None:
-        """Take in for how long executors had nothing to do, for each operand of a job of many short ones."""
+        """Adds the idle seconds of executors per operand of a job of many short operands."""
         self.dispatch = _mixed(self.dispatch, min(max(seconds, 1e-6), 1e-3))
 
     def observe_disk(self, nbytes: int, seconds: float) -> None:
-        """Take in how long chunks were written or read."""
+        """Adds a measurement of the disk: bytes written or read, and seconds."""
         if seconds > 0:
             self.disk = _mixed(self.disk, min(max(nbytes / seconds, 1e6), 1e11))
 
     def observe_busy(self, ratio: float) -> None:
-        """Take in how many times longer a job's operands took than they computed."""
+        """Adds the ratio of wall time to computing time of a job's operands."""
         self.busy += SOON * (min(max(ratio, 1.0), 50.0) - self.busy)
 
     def observe_touch(self, nbytes: float, seconds: float) -> None:
-        """Take in how much longer operands took that touched fresh memory."""
+        """Adds the extra seconds of operands that were the first to touch `nbytes` of memory."""
         if nbytes > 0 and seconds > 0:
             self.touch = _mixed(self.touch, min(seconds / nbytes, 5e-9))
 
     def observe_scale(self, ratio: float) -> None:
-        """Take in how far the prior was off, as measured seconds over predicted ones."""
+        """Adds a ratio of measured seconds to seconds by the roofline."""
         self.scale = math.exp(_mixed(math.log(self.scale), math.log(min(max(ratio, 0.05), 20.0))))
 
     def seconds(self, key: str, nbytes: float) -> float | None:
-        """What an operand of this key and size should take; None when nobody has seen the key.
+        """Predicted seconds of an operand of this key and size; None for an unknown key.
 
-        Between two sizes that were seen the cost grows by a power that fits both, beyond them with the bytes; what took
-        no longer than a call takes tells nothing of the bytes, so much larger ones are said to go at memory's speed.
+        Between two measured sizes the cost follows the power law through both; beyond them it grows with the bytes.
+        A measurement no longer than a call's fixed cost says nothing about bytes, so sizes far beyond the largest
+        measured size are predicted at the speed of memory.
         """
         classes = self.costs.of(key)
         if not classes:
@@ -143,14 +145,14 @@ class Profile:
         place = bisect_left(numbers, size_class(nbytes))
         if 0 < place < len(numbers):
             low, high = classes[numbers[place - 1]], classes[numbers[place]]
-            if not low.size:  # nobody knew its size
+            if not low.size:  # its size was not known
                 return low.seconds + (high.seconds - low.seconds) * nbytes / high.size
             share = math.log(nbytes / low.size) / math.log(high.size / low.size)
             return math.exp((1 - share) * math.log(low.seconds) + share * math.log(high.seconds))
         near = classes[numbers[min(place, len(numbers) - 1)]]
         if not near.size:
             return near.seconds
-        if nbytes < near.size:  # a call costs something, however small its chunk
+        if nbytes < near.size:  # a call has a fixed cost, however small its chunk
             return max(near.seconds * nbytes / near.size, min(self.dispatch, near.seconds))
         if nbytes <= FAR * near.size:
             return near.seconds * nbytes / near.size
@@ -158,36 +160,36 @@ class Profile:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Profile:
-        """What earlier sessions learnt; an empty profile where there is no file.
+        """Reads the profile of earlier sessions; an empty profile if there is no file.
 
-        A file that is damaged, or a folder that cannot be used, is warned of and counts as none.
+        A damaged file or an unusable folder gives a warning and an empty profile.
         """
         profile = cls()
         try:
             profile.refresh(path)
         except (OSError, ClusterError) as error:
-            warnings.warn(f"what earlier sessions learnt of costs cannot be used: {error}", stacklevel=2)
+            warnings.warn(f"the costs measured in earlier sessions cannot be used: {error}", stacklevel=2)
         return profile
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Profile:
-        """The profile that `as_data` told."""
+        """Builds a profile from the result of `as_data`."""
         profile = cls()
         profile._take(data)
         return profile
 
     def refresh(self, path: Path | None = None) -> None:
-        """Take in what earlier sessions learnt.
+        """Adds the costs measured in earlier sessions.
 
         Raises
         ------
         OSError, ClusterError
-            If no `path` is given and the folder cannot be made, or others may enter it.
+            If no `path` is given and the folder cannot be made, or other users may enter it.
         """
         self._take(read(path if path is not None else costs_file()))
 
     def save(self, path: Path | None = None) -> None:
-        """Keep what was learnt for later sessions; what others saved since about other keys stays.
+        """Writes the measured costs for later sessions; keys that other processes saved meanwhile stay.
 
         Raises
         ------
@@ -195,7 +197,7 @@ class Profile:
             If the file cannot be written; the old one stays.
         """
 
-        changed, self.changed = self.changed, set()  # what is observed while a thread saves counts for the next time
+        changed, self.changed = self.changed, set()  # costs observed during the save belong to the next save
 
         def joined(stands: dict[str, Any]) -> dict[str, Any]:
             theirs = stands.get("costs")
@@ -203,24 +205,24 @@ class Profile:
             rows = {**(theirs if isinstance(theirs, dict) else {}), **own}
             self.forget_oldest()
             self.accuracy.join(stands.get("runs"))
-            return self._as_data(newest(rows, REMEMBERED))  # theirs as they stand: most are of no use here
+            return self._as_data(newest(rows, REMEMBERED))  # unparsed: this session uses few of them
 
         try:
             update(path if path is not None else costs_file(), joined)
         except BaseException:
             self.changed |= changed
-            self.forget_oldest()  # where nothing can be saved, too, what a long-lived cluster learns is bounded
+            self.forget_oldest()  # bounds a long-lived cluster's memory where saving fails
             raise
 
     def as_data(self) -> dict[str, Any]:
-        """As a file holds it, and as it travels."""
+        """The profile as JSON data, for the file and for other processes."""
         return self._as_data(self.costs.as_data())
 
     def _as_data(self, costs: dict[str, Any]) -> dict[str, Any]:
         return {**{name: getattr(self, name) for name in _HOST}, "costs": costs, "runs": self.accuracy.rows}
 
     def _take(self, data: dict[str, Any]) -> None:
-        """Take in what a file holds; what is no number above 0 is passed over."""
+        """Adds the data of a file; skips values that are not numbers above 0."""
         for name in _HOST:
             value = data.get(name)
             if is_positive(value):
@@ -229,7 +231,7 @@ class Profile:
         self.costs.take(data.get("costs"))
 
     def forget_oldest(self) -> None:
-        """Keep the keys that were seen last; others may be observed meanwhile, in another thread."""
+        """Drops the keys measured longest ago; safe while another thread observes costs."""
         self.changed.difference_update(self.costs.forget_oldest(REMEMBERED))
 
 

@@ -1,9 +1,9 @@
-"""The file that keeps what operands cost, on this machine and for this user alone.
+"""The cost file: measured costs of operands on this machine, readable by this user alone.
 
-`<cache_dir>/costs-<machine>.json`, mode 0600, where the machine is its processor, cores and operating system, so that a
-home folder may be shared by several. It holds names of functions and seconds, nothing of arrays. Written beside and
-renamed, under a lock, so that a reader sees the old or the new one; a damaged file counts as none.
-Used by `profile`.
+`<cache_dir>/costs-<machine>.json`, mode 0600. The machine is its processor, cores and operating system, so several
+machines may share a home folder. The file holds names of functions, sizes and seconds, no values of arrays. A save
+writes a new file under a lock and renames the new file over the old file, so a reader sees either; a damaged file
+counts as missing.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from jmars.config import cache_dir
 __all__ = ["costs_file", "read", "update"]
 
 VERSION = 1
-LARGEST = 64 * 2**20  # bytes; a larger file is none of ours
+LARGEST = 64 * 2**20  # bytes; jmars writes no larger file
 
 
 def costs_file() -> Path:
-    """Where this machine's costs lie.
+    """Path of this machine's cost file.
 
     Raises
     ------
     OSError, ClusterError
-        If the folder cannot be made, or others may enter it.
+        If the folder cannot be made, or other users may enter it.
     """
     return cache_dir() / f"costs-{_machine()}.json"
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What the file holds; empty where there is none, or (with a warning) where it cannot be understood."""
+    """Contents of the cost file; empty if the file is missing or, with a warning, damaged."""
     try:
         if path.stat().st_size > LARGEST:
             raise ValueError(f"it has more than {LARGEST} bytes")
@@ -51,14 +51,14 @@ def read(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         warnings.warn(
-            f"{path}, where jmars keeps what operands cost, cannot be read ({error}); costs are learnt anew",
+            f"{path}, where jmars keeps the costs of operands, cannot be read ({error}); costs are measured anew",
             stacklevel=2,
         )
         return {}
 
 
 def update(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Replace what the file holds by what `change` makes of it; one writer at a time.
+    """Replaces the contents of the file by `change(contents)`, one writer at a time.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def update(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> No
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         text = json.dumps({**change(read(path)), "version": VERSION}, separators=(",", ":"))
-        name = path.with_suffix(".new")  # one that a killed writer left is written over
+        name = path.with_suffix(".new")  # overwrites the file of a killed writer
         fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             with os.fdopen(fd, "w") as file:
@@ -84,7 +84,7 @@ def update(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> No
 
 
 def _machine() -> str:
-    """Eight letters for this kind of machine."""
+    """Eight characters that name this kind of machine."""
     model = ""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:

@@ -1,8 +1,7 @@
-"""What makes operands cost alike: a program's steps without its shapes, and how much of it there is to do.
+"""Cost signature of a program: a key of its steps without shapes, and the size of its work.
 
-`signature` gives each program a key under which `profile` keeps what it cost, the same in every session, and a size by
-which the cost grows. A key names functions and dtypes, never values, so nothing of an array is in it.
-Source: PLANNING 7, `cost.py`: "EWMA per (op, dtype, device) from runs".
+A `Profile` keeps costs under the key, which is the same in every session, and scales them with the size. A key names
+functions and dtypes and never values, so no data of an array is in a key.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _PRODUCTS = "sum_products"  # tensor.ops.linalg.contraction: its work grows with
 
 @dataclass(frozen=True)
 class Signature:
-    """Under what a program's cost is known.
+    """Key and size of a program's cost.
 
     Attributes
     ----------
@@ -35,8 +34,7 @@ class Signature:
     family
         Equal also for functions of one name, as when a cell was edited.
     size
-        Bytes of what it reads and of each step's value, fused or not; for sums of products 8 bytes for each product. A
-        cost is known by key and size.
+        Bytes of the inputs and of each step's value, fused or not; for sums of products 8 bytes for each product.
     """
 
     key: str
@@ -76,7 +74,7 @@ def signature(program: Program) -> Signature:
 
 
 def _text(step: Step) -> str:
-    """A step without shapes and values."""
+    """Text of a step without shapes and values."""
     reads = f"{step.inputs}{step.output.dtype}{len(step.output.shape)}"
     if isinstance(step, Elementwise):
         nodes = [f"{node.op}{node.args}{node.dtype}" for node in step.expression.nodes if node.op != CONSTANT]
@@ -97,7 +95,7 @@ def _named(function: Callable[..., Any]) -> str:
 
 
 def _words(params: Any) -> list[str]:
-    """What of a step's parameters names a function; numbers are positions and values."""
+    """Parameters of a step that name a function; numbers are positions and values, and left out."""
     found = []
     for one in params if isinstance(params, tuple) else ():
         if isinstance(one, str):
