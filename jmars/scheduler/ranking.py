@@ -18,7 +18,7 @@ from jmars.optimize import Compiled
 from jmars.plan import Choice, PlanGraph, Profile, annotate, one_host
 from jmars.plan.choice.one_host import HOST_ORDERS, choose_order, seconds_to_plan
 from jmars.plan.order.ranks import rank_by
-from jmars.plan.simulation.predict import foretell
+from jmars.plan.simulation.predict import predict_from_simulation
 from jmars.switches import TASK_DEFAULTS
 
 __all__ = ["Machine", "Ranked", "rank_operands"]
@@ -78,7 +78,7 @@ def rank_operands(
     try:
         choice = choose_order(graph, workers, prefer=prefer, budget=budget, placed=placed, names=names)
         rank = choice.plan.rank
-        told = foretell(graph, workers, rank, choice.predicted, machine.profile, placed, machine.fresh)
+        told = predict_from_simulation(graph, workers, rank, choice.predicted, machine.profile, placed, machine.fresh)
     except MemoryLimitError:  # told when that operand's turn comes, with its name and line
         return Ranked(compiled.rank)
     predicted = {

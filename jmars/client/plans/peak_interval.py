@@ -17,7 +17,7 @@ from jmars.client.plans.named_policies import PolicyPlan
 from jmars.plan.cost.accuracy import Accuracy
 from jmars.plan.cost.profile import Profile
 from jmars.plan.plan_graph import PlanGraph
-from jmars.plan.simulation.predict import foretell
+from jmars.plan.simulation.predict import predict_from_simulation
 from jmars.plan.simulation.sim_result import SimResult
 from jmars.plan.workers import Workers
 
@@ -49,7 +49,9 @@ def peak_interval(
     seen = profile.accuracy if profile is not None else Accuracy()
     peaks = [predicted.peak]
     if len(workers) == 1 and profile is not None and (planned.placed < 0).any():
-        told = foretell(graph, workers, planned.rank, predicted, profile, planned.placed.astype(np.int64))
+        told = predict_from_simulation(
+            graph, workers, planned.rank, predicted, profile, planned.placed.astype(np.int64)
+        )
         peaks.append(np.array([told.peak[1]]))
     until = time.perf_counter() + _SECONDS
     for seed in range(1, _DRAWS + 1) if planned.follow is None or graph.n <= _SLOW else ():

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from jmars.errors import GraphError, MemoryLimitError
 from jmars.plan.order.ranks import rows
 from jmars.plan.plan_graph import PlanGraph
-from jmars.plan.simulation.sim_memory import Store
-from jmars.plan.simulation.sim_network import Ports
+from jmars.plan.simulation.sim_memory import SimMemory
+from jmars.plan.simulation.sim_network import SimNetwork
 from jmars.plan.simulation.sim_result import SimResult, Trace
 from jmars.plan.workers import Workers
 
@@ -81,7 +81,7 @@ class Simulation:
         self._used = [0]  # bytes in all memories
         capacity, disk = workers.memory.tolist(), workers.disk.tolist()
         self.stores = [
-            Store(
+            SimMemory(
                 capacity[w],
                 disk[w],
                 self.nbytes,
@@ -92,7 +92,7 @@ class Simulation:
             for w in range(p)
         ]
         self._woken: set[int] = set()  # workers that may have something to start
-        self._ports = Ports(p)
+        self._ports = SimNetwork(p)
         self._events: list[tuple[float, int, int, int, int, int]] = []
         self._policy, self._busy, self._moved, self._count, self._done = policy, [0.0] * p, 0, 0, 0
         self._peak_total, self._finish_time = 0, 0.0
@@ -236,8 +236,8 @@ class Simulation:
         self._origin[operand] = w
         if self._work[operand]:
             store.scratch(-self._work[operand])
-        store.let_go((operand,))
-        store.let_go(self.inputs[operand])
+        store.release((operand,))
+        store.release(self.inputs[operand])
         for chunk in self.inputs[operand]:
             self._unread[chunk] -= 1
             key = chunk * p + w

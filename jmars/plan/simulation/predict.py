@@ -25,7 +25,7 @@ from jmars.plan.simulation.simulate import simulate
 from jmars.plan.workers import Workers
 from jmars.tensor.chunk import ChunkGraph
 
-__all__ = ["AHEAD", "Prediction", "foretell", "predict", "slots"]
+__all__ = ["AHEAD", "Prediction", "predict", "predict_from_simulation", "slots"]
 
 AHEAD = 2  # batches that an executor has at once: one that it runs, one that waits beside it
 _PAGE = 4096  # bytes; slots are whole pages, and powers of two from 64 bytes to half a page
@@ -79,10 +79,10 @@ def predict(
     placed = np.where(graph.program < 0, 0, -1)
     workers = one_host(profile, executors, memory)
     result = simulate(seen, workers, np.where(placed < 0, 0, -1), rank, placed=placed)
-    return foretell(seen, workers, rank, result, profile, placed)
+    return predict_from_simulation(seen, workers, rank, result, profile, placed)
 
 
-def foretell(
+def predict_from_simulation(
     graph: PlanGraph,
     workers: Workers,
     rank: NDArray[np.int64],

@@ -1,6 +1,6 @@
 """The memory and disk of one simulated worker.
 
-`Store` counts bytes: chunks that lie in memory, those that running operands hold fast, and those on disk. The disk does
+`SimMemory` counts bytes: chunks that lie in memory, those that running operands hold fast, and those on disk. The disk does
 one thing after another, so who makes room is told when the room is there. `simulate` has one for each worker.
 Source: PLANNING 3.1 and 3.3 (Belady 1966: throw out what is used last); seed 003, the worker's four states.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 
-__all__ = ["Store"]
+__all__ = ["SimMemory"]
 
 
-class Store:
+class SimMemory:
     """Chunks of one worker by number, in virtual time; `used` never exceeds `capacity`.
 
     Parameters
@@ -81,14 +81,14 @@ class Store:
         return more + sum([self._nbytes[c] for c in chunks if c not in self.fast])
 
     def hold(self, chunks: Sequence[int]) -> None:
-        """Keep these chunks in memory until `let_go`."""
+        """Keep these chunks in memory until `release`."""
         for chunk in chunks:
             holders = self.fast.get(chunk, 0)
             self.fast[chunk] = holders + 1
             if not holders:
                 self.fast_bytes += self._nbytes[chunk]
 
-    def let_go(self, chunks: Sequence[int]) -> None:
+    def release(self, chunks: Sequence[int]) -> None:
         """One running operand needs these chunks no more."""
         for chunk in chunks:
             holders = self.fast[chunk] - 1

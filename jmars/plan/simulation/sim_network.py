@@ -1,6 +1,6 @@
 """The network of simulated workers: one transfer out and one in at a time, for each worker.
 
-`Ports` queues transfers and starts one whenever its two ends are free, the most urgent first. Ports that were reserved
+`SimNetwork` queues transfers and starts one whenever its two ends are free, the most urgent first. SimNetwork that were reserved
 when a transfer is asked for made communication up to 3.4 times too slow, so they are matched when they become free.
 `simulate` has one.
 Source: PLANNING 3.1, "Lesson".
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import heapq
 
-__all__ = ["Ports"]
+__all__ = ["SimNetwork"]
 
 
-class Ports:
+class SimNetwork:
     """Which transfers wait and which ends are busy, for `p` workers."""
 
     def __init__(self, p: int) -> None:

@@ -11,7 +11,7 @@ from jmars.dispatch.estimate import BATCH_OPERANDS, BATCH_SECONDS
 from jmars.graph import Dag
 from jmars.optimize import Compiled, compile_graph
 from jmars.plan import PlanGraph, Prediction, Profile, Workers, predict, simulate
-from jmars.plan.simulation.predict import _BATCH, _BATCH_SECONDS, AHEAD, foretell, slots
+from jmars.plan.simulation.predict import _BATCH, _BATCH_SECONDS, AHEAD, predict_from_simulation, slots
 from jmars.storage.arena import Allocator
 from jmars.tensor.tensor_graph import TensorGraph
 from jmars.worker.dispatcher import WINDOW
@@ -32,7 +32,7 @@ def of_line(n: int, cost: float, fresh: int = 0, profile: Profile | None = None)
     graph = PlanGraph.build(Dag.from_edges(n + 1, range(n), [n] * n), [cost] * n + [0.0], [MB] * n + [8])
     workers, placed, rank = Workers.build(1, cores=2), np.full(n + 1, -1), np.arange(n + 1)
     result = simulate(graph, workers, np.zeros(n + 1), rank)
-    return foretell(graph, workers, rank, result, profile or Profile(), placed, fresh)
+    return predict_from_simulation(graph, workers, rank, result, profile or Profile(), placed, fresh)
 
 
 def test_what_is_assumed_of_batches_is_what_workers_do():
