@@ -111,7 +111,7 @@ class PlanGraph:
         return self.dag.n
 
     def digest(self) -> bytes:
-        """16 bytes, equal for graphs that may share a plan: a hash of all fields but the costs, which every run changes."""
+        """16 bytes, equal for graphs that may share a plan: a hash of all fields but the costs."""
         state = xxhash.xxh3_128()
         structure: tuple[NDArray[Any], ...] = (self.dag.pred_ptr, self.dag.pred_idx)
         for array in (*structure, self.nbytes, self.work, self.result, self.device, self.pin, self.op):

@@ -49,10 +49,10 @@ def peak_interval(
     seen = profile.accuracy if profile is not None else Accuracy()
     peaks = [predicted.peak]
     if len(workers) == 1 and profile is not None and (planned.placed < 0).any():
-        told = predict_from_simulation(
+        corrected = predict_from_simulation(
             graph, workers, planned.rank, predicted, profile, planned.placed.astype(np.int64)
         )
-        peaks.append(np.array([told.peak[1]]))
+        peaks.append(np.array([corrected.peak[1]]))
     until = time.perf_counter() + _SECONDS
     for seed in range(1, _DRAWS + 1) if planned.follow is None or graph.n <= _SLOW else ():
         peaks.append(planned.run(graph, workers, noise=seen.spread, seed=seed).peak)

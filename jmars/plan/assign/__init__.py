@@ -1,4 +1,4 @@
-"""Workers for operands.
+"""Assigns workers to operands.
 
 bfs_v1           initial operands as the first Mars placed them
 initial          initial operands, by a search of the graph

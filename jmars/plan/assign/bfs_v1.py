@@ -1,9 +1,9 @@
-"""First workers as the first Mars placed them: the heaviest source first, and leftovers to their neighbours' majority.
+"""Initial workers as Mars 0.1 assigned them: the source with most descendants first, leftovers by majority vote.
 
-Beside seed 000's five steps it has two rules: an operand that reads only shuffles is initial too, and what the search
-has not placed is voted on. `assign_initial` offers it as "bfs-v1", to compare with.
-Source: seed 001; Mars v0.1 `scheduler/graph.py`, `place_initial_chunks`, which runs out of candidates, or of neighbours
-that have a worker, and then fails; here the search ends, and the worker with the largest share left takes the rest.
+Two rules extend `assign_initial`: an operand that reads only shuffles is initial too, and operands that the search has
+not placed take the worker of most of their neighbours. `assign_initial` offers this search as "bfs-v1". Mars failed
+when candidates or placed neighbours ran out; here the worker with the largest share left takes the rest.
+Source: docs/explanation/seeds.md, "Initial worker assignment"; Mars v0.1 `scheduler/graph.py`, `place_initial_chunks`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["assign_bfs_v1", "initial_v1"]
 
 
 def initial_v1(dag: Dag, shuffles: ArrayLike | None = None) -> NDArray[np.int64]:
-    """Operands that read nothing, or nothing but shuffles; `shuffles` are the operands that only pass pieces on."""
+    """Operands without inputs or with shuffles as only inputs; `shuffles` are operands that only pass pieces on."""
     if shuffles is None:
         return dag.sources()
     src, dst = dag.edges()
@@ -32,20 +32,20 @@ def initial_v1(dag: Dag, shuffles: ArrayLike | None = None) -> NDArray[np.int64]
 def assign_bfs_v1(
     dag: Dag, initial: ArrayLike, quota: Sequence[int], *, shuffles: ArrayLike | None = None, seed: int = 0
 ) -> NDArray[np.int16]:
-    """A worker for each of `initial`.
+    """Assigns a worker to each of `initial`.
 
     Parameters
     ----------
     dag
         The operands.
     initial
-        The operands to place, none twice.
+        The operands to place, without repetition.
     quota
-        Share of each worker; they sum to the number of `initial`.
+        Share of each worker; the shares sum to the number of `initial`.
     shuffles
         Operands that the search does not pass.
     seed
-        For the order of operands on which equally much hangs, and for votes that end equal.
+        For the order of operands with equally many descendants, and for tied votes.
 
     Returns
     -------
@@ -55,9 +55,9 @@ def assign_bfs_v1(
     Notes
     -----
     The worker with the largest share left takes the open operand with most descendants and searches breadth first
-    from there, without regard to direction. What it meets counts unless it has a worker; what reads nothing goes to
-    that worker. It stops, when it has just placed one, if it counted n / workers or its share is full. Then all other
-    operands take, breadth first from the initial ones, the worker that most of their neighbours have.
+    the undirected graph from there. Visited operands without a worker count, and those without inputs go to the
+    worker. The search stops after a placement if n / workers operands were counted or the share is full. Then all
+    other operands take, breadth first from the initial operands, the worker of most of their neighbours.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def assign_bfs_v1(
 
 
 def _walk(starts: list[int], around: list[tuple[int, ...]], passed: list[bool]) -> list[int]:
-    """Operands breadth first from `starts`, shuffles left out."""
+    """Operands in breadth-first order from `starts`, without shuffles."""
     met, order, queue = set(starts), [], deque(starts)
     while queue:
         v = queue.popleft()
@@ -122,7 +122,7 @@ def _vote(
     left: list[int],
     rng: np.random.Generator,
 ) -> None:
-    """Give every operand that the search left its neighbours' worker, again while that helps, then the emptiest."""
+    """Gives unplaced operands the worker of most neighbours, repeatedly, then the worker with most share left."""
     order = _walk(initial, around, passed)
     wanted = set(initial)
     changed = True

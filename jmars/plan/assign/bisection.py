@@ -1,11 +1,11 @@
-"""Halves of halves: operands split so that few bytes go between workers, each with its share of the work.
+"""Recursive bisection: splits operands between workers so that few bytes move and every worker gets its share of work.
 
-A chunk with its readers is one net, and a net that lies on k workers costs k - 1 times its bytes: exactly what moves.
-A half grows from its first operand by the one that adds least to the cut, then single operands change sides while that
-helps. It knows no time, so the halves may wait for each other; the simulator judges that. About 20 µs an operand for
-8 workers, 1 in C.
-Source: PLANNING 0.2 (KM1); Fiduccia and Mattheyses 1982; Karypis and Kumar 1998 (greedy growing); seed 004, "Maybe use
-METIS/merging to coarsen graph into chunks".
+For clusters of several hosts. A chunk with its readers is a net, and a net on k workers costs k - 1 times its bytes,
+the bytes that move. A half grows greedily by the operand that adds least to the cut, then single operands change sides
+while the cut shrinks. Bisection ignores time, so operands of one half may wait for the other half; simulation measures
+these waits. About 20 µs an operand for 8 workers, 1 in C.
+Source: Fiduccia and Mattheyses 1982; Karypis and Kumar 1998 (greedy growing); docs/explanation/seeds.md, "Multilevel
+partitioning".
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from jmars.plan.workers import Workers, allowed
 
 __all__ = ["assign_bisect"]
 
-_SLACK = 0.02  # a half may have this much more or less than its share of the work
+_SLACK = 0.02  # part by which a half may miss its share of the work
 _PASSES = 3
 _PATIENCE = 60  # moves without a better cut before a pass gives up
 
 
 def assign_bisect(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> NDArray[np.int16]:
-    """A worker for each operand, by halving the workers and the operands with them; `rank` breaks ties.
+    """Assigns a worker to each operand by halving workers and operands recursively; `rank` breaks ties.
 
-    Pins and devices are kept: an operand that may not run where it falls takes the first worker that may.
+    Pins and devices are kept: an operand that may not run on its worker takes the first worker that may run it.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def assign_bisect(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -
 def _split(
     graph: PlanGraph, order: NDArray[np.int64], costs: NDArray[np.float64], rates: NDArray[np.float64]
 ) -> NDArray[np.int16]:
-    """Workers by the halving alone."""
+    """Workers by bisection, pins and devices ignored."""
     cost, rate = costs.tolist(), rates.tolist()
     readers = rows(graph.dag.succ_ptr, graph.dag.succ_idx)
     nets = [[v, *readers[v]] for v in range(graph.n) if readers[v]]
@@ -79,7 +79,7 @@ def _split(
 
 
 def _sum(numbers: list[float]) -> float:
-    """One after another, as C adds them; `sum` rounds otherwise from Python 3.12 on."""
+    """Adds from left to right as the C kernel does; `sum` rounds differently from Python 3.12 on."""
     total = 0.0
     for number in numbers:
         total += number
@@ -87,7 +87,7 @@ def _sum(numbers: list[float]) -> float:
 
 
 class _Halves:
-    """Operands on side 0 or 1, how many pins each net has on each, and what each operand's change of side saves."""
+    """A bisection in progress: each operand's side, the nets' pins on each side, and the gain of each move."""
 
     def __init__(self, operands: list[int], nets: list[list[int]], weights: list[int], cost: list[float]) -> None:
         self.operands, self.nets, self.weights, self.cost = operands, nets, weights, cost
@@ -97,13 +97,13 @@ class _Halves:
             for v in net:
                 self.of[v].append(e)
         self.count = [[len(net), 0] for net in nets]
-        # on side 0 with all its neighbours, leaving cuts every net of an operand
+        # all operands are on side 0, so leaving cuts every net of an operand
         self.gain = {v: -sum([weights[e] for e in self.of[v]]) for v in operands}
         self.place = {v: k for k, v in enumerate(operands)}
         self.load = [_sum([cost[v] for v in operands]), 0.0]
 
     def move(self, v: int) -> list[int]:
-        """Change the side of `v`; returns operands whose gain changed."""
+        """Moves `v` to the other side; returns operands whose gain changed."""
         a, b = self.side[v], 1 - self.side[v]
         changed = []
         gain, side = self.gain, self.side
@@ -139,7 +139,7 @@ class _Halves:
         return changed
 
     def grow(self, share: float) -> None:
-        """Fill side 1 up to its share, by the operand that adds least to the cut."""
+        """Fills side 1 up to its share of the work, by the operand that adds least to the cut."""
         target = share * (self.load[0] + self.load[1])
         starts = iter(self.operands)
         heap: list[tuple[int, int, int]] = []
@@ -151,7 +151,7 @@ class _Halves:
             else:
                 v = next((u for u in starts if not self.side[u]), -1)
                 if v < 0:
-                    break  # all are there; rounding
+                    break  # all operands are on side 1; rounding
             if self.load[1] + self.cost[v] / 2 > target:
                 break
             for u in set(self.move(v)):
@@ -159,7 +159,7 @@ class _Halves:
                     heapq.heappush(heap, (-self.gain[u], self.place[u], u))
 
     def improve(self, share: float) -> bool:
-        """One pass: each operand changes sides at most once, the best first; what made it worse is undone."""
+        """A Fiduccia-Mattheyses pass: moves operands at most once, best gain first; undoes moves after the best cut."""
         total = self.load[0] + self.load[1]
         slack = total * _SLACK
         most = [total * (1 - share) + slack, total * share + slack]
@@ -188,5 +188,5 @@ class _Halves:
         return best > 0
 
     def _on_the_edge(self, v: int) -> bool:
-        """Whether some net of `v` is cut."""
+        """Whether a net of `v` is cut."""
         return any(self.count[e][0] and self.count[e][1] for e in self.of[v])

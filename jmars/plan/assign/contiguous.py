@@ -1,10 +1,9 @@
-"""A depth-first order cut into runs, one for each worker: neighbours in the order are neighbours in memory.
+"""Cuts an order into contiguous runs, one run for each worker, so that neighbours in the order share a worker.
 
-`assign_runs` cuts all operands; it has no notion of time, but moves little and holds little on trees and products.
-`source_runs` cuts only the operands that read nothing, each weighed with its share of what follows, for
-`eft.assign_eft` to place the rest after them.
-Source: PLANNING 3.2 and 4.2, prototype `dfs_blocks`; seed 004, "Maybe we can optimise starting with a depth-first
-partition/ordering".
+For clusters of several hosts. `assign_runs` cuts all operands; the cut ignores time, but moves and holds few bytes on
+trees and matrix products. `source_runs` cuts only the operands without inputs, weighted with their share of the work
+that follows; `assign_eft` then places the rest.
+Source: docs/explanation/seeds.md, "Graph partitioning for scheduling".
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ __all__ = ["assign_runs", "source_runs"]
 
 
 def assign_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> NDArray[np.int16]:
-    """A worker for each operand: runs of `rank` with equal work for equal workers.
+    """Assigns a worker to each operand: runs of `rank` with equal work for equal workers.
 
-    Pins and devices are kept: an operand that may not run where its run goes takes the first worker that may.
+    Pins and devices are kept: an operand that may not run on its worker takes the first worker that may run it.
 
     Examples
     --------
@@ -40,7 +39,7 @@ def assign_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> 
 
 
 def source_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> NDArray[np.int16]:
-    """A worker for each operand that reads nothing, -1 for the others: runs of `rank` that lead to equal work."""
+    """Assigns a worker to each operand without inputs, else -1: runs of `rank` that lead to equal work."""
     weight = _shares(graph)
     sources = graph.dag.sources()
     sources = sources[np.argsort(rank[sources])]
@@ -50,7 +49,7 @@ def source_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> 
 
 
 def _shares(graph: PlanGraph) -> NDArray[np.float64]:
-    """What each operand leads to: its own cost, and of each reader's share as much as of any other of its inputs."""
+    """Work that each operand leads to: its own cost and an equal share of each reader's work."""
     order = topological(graph.dag)
     if serves(graph):
         return c_planners.shares(graph, order)
@@ -65,7 +64,7 @@ def _shares(graph: PlanGraph) -> NDArray[np.float64]:
 
 
 def _cut(cost: NDArray[np.float64], workers: Workers) -> NDArray[np.int64]:
-    """Which worker's run each of a line of operands falls in, by the middle of its cost; zero costs count a little."""
+    """Worker of each operand of a sequence, by the middle of the operand's cost; zero costs count a little."""
     cost = cost + (cost.max(initial=0.0) or 1.0) * 1e-9
     ends = np.cumsum(cost)
     rate = np.cumsum(workers.cores * workers.speed)

@@ -1,8 +1,8 @@
-"""Each operand to the worker where it ends first, with a price on bytes moved.
+"""Assigns operands to the worker of earliest finish time (HEFT), with a price on bytes moved.
 
-`assign_eft` goes through the operands in a rank's order and keeps a clock for every core and every network port. With
-`price` 0 it is HEFT; 3 gives up a few per cent of time to move several times fewer bytes.
-Source: PLANNING 7 and 3.2 ("HEFT + λ=3·transfer"); Topcuoglu, Hariri and Wu 2002.
+For clusters of several hosts. `assign_eft` visits operands by rank and keeps a clock for every core and network port.
+A `price` of 0 is HEFT; 3 gives up a few per cent of time to move several times fewer bytes.
+Source: Topcuoglu, Hariri and Wu 2002.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ def assign_eft(
     placed: ArrayLike | None = None,
     few: int = 4,
 ) -> NDArray[np.int16]:
-    """A worker for each operand, by earliest finish time.
+    """Assigns a worker to each operand by earliest finish time.
 
     Parameters
     ----------
     graph, workers
-        What is run where.
+        The operands and the workers.
     rank
         Order in which operands are placed, topological, shape (n,).
     price
-        What one second of transfer costs beside the delay that it causes, in seconds.
+        Cost of a second of transfer beside the delay that the transfer causes, in seconds.
     affinity, pull
-        Preferred worker of each operand, shape (n,), -1: none; and the seconds it costs to leave it.
+        Preferred worker of each operand, shape (n,), -1: none; and the cost of any other worker, in seconds.
     placed
         Worker that holds an operand's chunk already, shape (n,), -1: none.
     few
-        Beside the workers that hold an input, this many more are tried, the least busy first.
+        Number of workers to try beside those that hold an input, the least busy first.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def _place(
     pull: float,
     few: int,
 ) -> NDArray[np.int64]:
-    """Where each operand runs, or lies already."""
+    """Worker that runs each operand or stores its chunk already."""
     n, p = graph.n, len(workers)
     cost, size = graph.cost.tolist(), graph.nbytes.tolist()
     inputs = rows(graph.dag.pred_ptr, graph.dag.pred_idx)
@@ -98,11 +98,11 @@ def _place(
     cores = [[0.0] * c for c in workers.cores.tolist()]  # heaps: when each core is free
     port_in, port_out = [0.0] * p, [0.0] * p
     end, where = [0.0] * n, list(there)
-    copies: list[dict[int, float]] = [{} for _ in range(n)]  # of each chunk: worker, and when it is there
+    copies: list[dict[int, float]] = [{} for _ in range(n)]  # per chunk: worker, and the time of the chunk's arrival
     for v, w in enumerate(there):
         if w >= 0:
             copies[v][w] = 0.0
-    everyone, busy = range(p), [0.0] * p  # until when its cores or its port are
+    everyone, busy = range(p), [0.0] * p  # time until which the worker's cores or port are busy
     for v in order.tolist():
         if where[v] >= 0:
             continue
@@ -112,7 +112,7 @@ def _place(
         tried: list[int] | tuple[int, ...] = able[v]
         if len(tried) > few + 4:
             owners = {w for i in needs for w in copies[i]}
-            if len(owners) > few + 4:  # a chunk that lies everywhere says nothing; the largest input does
+            if len(owners) > few + 4:  # holders of the largest input only: some inputs are on most workers
                 owners = set(copies[max(needs, key=size.__getitem__)])
             idle = sorted(everyone if len(tried) == p else tried, key=busy.__getitem__)[:few]
             owners.update(idle)

@@ -1,8 +1,8 @@
-"""First workers: where the operands that read nothing start.
+"""Assigns workers to initial operands, the operands without inputs.
 
-The others follow their inputs when they become ready (the scheduler's worker choice), so only initial operands are
-placed before a run. `assign_initial` gives every worker its share and keeps neighbours together; `make_plan` uses it.
-Source: seeds 000 and 001, "Initial Worker Assignment" (breadth first); seed 003, "初始 Worker 分配" (depth first).
+Other operands follow their inputs when they become ready, so only initial operands are placed before a run.
+`assign_initial` gives every worker its share of the initial operands and keeps neighbours together.
+Source: docs/explanation/seeds.md, "Initial worker assignment", "Preparing the graph".
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ __all__ = ["SEARCHES", "assign_initial", "shares"]
 
 SEARCHES = ("bfs", "dfs", "random", "bfs-v1", "ncd")
 
-_PASSES = 8  # times that one operand may be walked through after it was counted; keeps the search linear
+_PASSES = 8  # times that an operand may be visited after it was counted; keeps the search linear
 
 
 def assign_initial(
     dag: Dag, sources: ArrayLike, workers: Sequence[int], search: str = "bfs", seed: int = 0
 ) -> NDArray[np.int16]:
-    """A worker for each of `sources`.
+    """Assigns a worker to each of `sources`.
 
     Parameters
     ----------
     dag
         The operands.
     sources
-        The operands to place, none twice: the initial ones, less those that are pinned or whose chunk is there already.
+        The operands to place, without repetition: initial operands that are not pinned and not stored.
     workers
         Slots of each worker, 0 or more; a worker's share of `sources` is proportional.
     search
         "bfs", "dfs", "random", "bfs-v1" (see `bfs_v1`) or "ncd" (see `partition.ncd`, which gives no equal shares).
     seed
-        For "random", and for "bfs-v1" among equals; the others choose nothing by chance.
+        For "random", and for ties of "bfs-v1"; the other searches are deterministic.
 
     Returns
     -------
@@ -57,13 +57,12 @@ def assign_initial(
 
     Notes
     -----
-    The seeds' five steps, with what their text leaves open. (1) The worker is the one with the largest share left,
-    the first of equals; it starts at the first operand of `sources` without a worker. (2, 3) From there the graph
-    is searched without regard to direction; an operand counts when it is met for the first time in all, and if it
-    is one of `sources` it goes to that worker. (4) The worker is done for this time when more operands were counted
-    than a worker's average, or when its share is full; a search that ends before starts again at the next operand
-    of `sources`. (5) So on until all shares are full. Depth first takes predecessors before successors, so siblings
-    stay together.
+    The five steps of the documents, made precise. (1) The worker with the largest share left, the first of equals,
+    starts at the first operand of `sources` without a worker. (2, 3) From there the undirected graph is searched;
+    an operand counts at its first visit by any search, and a visited operand of `sources` goes to the worker. (4)
+    The worker's turn ends when more operands were counted than a worker's average, or when its share is full; a
+    search that ends before restarts at the next operand of `sources`. (5) Turns go on until all shares are full.
+    Depth first takes predecessors before successors, so siblings stay together.
 
     Examples
     --------
@@ -92,7 +91,7 @@ def assign_initial(
 
 
 def shares(count: int, workers: Sequence[int]) -> list[int]:
-    """`count` operands shared out in proportion to slots; what is left over goes one each to the largest shares.
+    """Divides `count` operands in proportion to slots; the largest shares get one of the remaining operands each.
 
     Examples
     --------
@@ -110,7 +109,7 @@ def shares(count: int, workers: Sequence[int]) -> list[int]:
 
 
 def _search(dag: Dag, sources: list[int], quota: list[int], assigned: NDArray[np.int16], depth_first: bool) -> None:
-    """The seeds' five steps; writes `assigned` and uses up `quota`."""
+    """Runs the five steps; writes `assigned` and uses up `quota`."""
     near_by = neighbours(dag)
     limit = dag.n / len(quota)
     worker_of = [-1] * dag.n
@@ -118,7 +117,7 @@ def _search(dag: Dag, sources: list[int], quota: list[int], assigned: NDArray[np
     for source in sources:
         is_open[source] = 1
     passes = bytearray(dag.n)  # 0: not counted yet
-    stamp = [0] * dag.n  # the last search that met it
+    stamp = [0] * dag.n  # the last search that visited the operand
     searches = 0
     starts = iter(sources)
     while any(quota):

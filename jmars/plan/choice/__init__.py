@@ -1,4 +1,4 @@
-"""The best of several plans, by simulation; and plans revised during a run.
+"""Chooses the best of several plans by simulation, explains the choice, and revises plans during a run.
 
 candidates  assignments and orders to try, cheap ones first
 choose      the best plan for several workers

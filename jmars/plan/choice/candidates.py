@@ -1,10 +1,9 @@
-"""The plans that `choose` tries: assignments and the orders to run them in, those first that add most to those before.
+"""Candidate plans for `choose`: assignments and orders, sorted so that early candidates gain most.
 
-So a short budget loses little: over 57 graphs and clusters the first plan's score is 25 % above the best of all, that
-of the best of the first four 3 %, of the first eight 1 %. METIS and mt-KaHyPar come last, where they are installed and
-there is time for them. On one worker only the order matters, so only orders are tried. Where much must move over slow
-links a few workers, or one alone, are faster than all; the other ways do not see that.
-Source: PLANNING 4.2, "Candidate set, by size".
+A short budget so loses little: over 57 graphs and clusters the first plan's score is 25 % above the best score, the
+best of the first four 3 %, of the first eight 1 %. METIS and mt-KaHyPar come last, if they are installed and time
+allows. On a single worker only orders are tried. Plans for a few workers or a single worker are candidates too: they
+win where many bytes must move over slow links.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from jmars.plan.workers import Workers, allowed
 
 __all__ = ["candidates"]
 
-_LARGE = 20_000  # operands above which METIS and mt-KaHyPar take too long beside the others
-_METIS, _KM1 = 20e-6, 500e-6  # seconds an operand that they may take
+_LARGE = 20_000  # operands above which METIS and mt-KaHyPar take too long
+_METIS, _KM1 = 20e-6, 500e-6  # seconds per operand
 _BANDS = 4  # of time, for METIS
-_SLOW = 3  # times as long as all work takes to send all chunks once: then few workers are tried early
+_SLOW = 3  # ratio of sending all chunks once to all work, above which few workers are tried early
 _PAIRS = (
     ("eft 3", "blevel"),
     ("eft 5 by wave", "dfs"),
@@ -55,7 +54,7 @@ _PAIRS = (
     ("eft 3 by dfs", "blevel"),
     ("eft 3 by dfs", "dfs"),
 )
-_TIGHT = (  # where not all chunks fit at one time: of the first three the best is 3 % above the best of all
+_TIGHT = (  # if memory cannot hold all chunks at a time: the best of the first three is 3 % above the best
     ("halves by wave", "dfs"),
     ("eft 5 by wave", "backwards"),
     ("eft 3 by dfs", "dfs"),
@@ -63,7 +62,7 @@ _TIGHT = (  # where not all chunks fit at one time: of the first three the best 
     ("halves", "dfs"),
     ("runs", "dfs"),
 )
-_ONE = ("dfs", "blevel", "wave", "mars", "level")  # orders for one worker
+_ONE = ("dfs", "blevel", "wave", "mars", "level")  # orders for a single worker
 
 Named = tuple[str, str, NDArray[np.int16], NDArray[np.int64]]
 
@@ -76,15 +75,15 @@ def candidates(
     prefer: str = "lean",
     seconds: float | None = None,
 ) -> Iterator[Named]:
-    """Name of the assignment, name of the order, assignment and rank of each plan to try.
+    """Yields candidate plans: name of the assignment, name of the order, assignment, rank.
 
     Parameters
     ----------
     graph, workers, placed, prefer
-        As for `choose`; with "memory", and where not all chunks fit at one time, an order that is found backwards from
-        the outputs is tried too.
+        As for `choose`; for "memory", and if memory cannot hold all chunks at a time, `rank_backwards` is tried
+        too.
     seconds
-        What there is for all of them; what would take longer alone is left out. None: nothing is.
+        Time for all candidates; candidates that would take longer alone are left out. None: no limit.
     """
     there = np.zeros(graph.n, np.bool_) if placed is None else np.asarray(placed) >= 0
 
@@ -97,7 +96,7 @@ def candidates(
     is_tight = float(workers.memory.astype(np.float64).sum()) < float(graph.nbytes.sum())
     backwards = ("backwards",) if prefer == "memory" or is_tight else ()
     if len(workers) == 1:
-        workers.able(graph)  # raises where it may not run something
+        workers.able(graph)  # raises if the worker may not run an operand
         here = np.where(there, np.int16(-1), np.int16(0))
         for ranked_by in (*_ONE, *backwards):
             yield "one worker", ranked_by, here, rank(ranked_by)
@@ -114,7 +113,7 @@ def candidates(
         return np.where(there, np.int16(-1), assign)
 
     def few(k: int) -> NDArray[np.int16]:
-        """On the k fastest workers; what they may not run goes to the first that may."""
+        """Assignment to the k fastest workers; operands that these may not run go to the first worker that may."""
         best = np.argsort(-workers.cores * workers.speed, kind="stable")[:k]
         free = replace(graph, device=np.zeros(graph.n, np.uint8), pin=np.full(graph.n, -1, np.int16))
         part = assign_eft(free, _only(workers, best), rank("blevel")) if k > 1 else np.zeros(graph.n, np.int64)
@@ -157,7 +156,7 @@ def candidates(
 
 
 def _only(workers: Workers, some: NDArray[np.int64]) -> Workers:
-    """Some of the workers."""
+    """The workers with numbers `some`."""
     return Workers.build(
         len(some),
         cores=workers.cores[some],

@@ -1,8 +1,8 @@
-"""The plan: of several assignments and orders the one that is simulated best.
+"""Chooses a plan for several workers: simulates candidate assignments and orders and takes the best.
 
-No single way of planning wins everywhere, so `choose` tries several under the real memory limit, the cheapest to make
-first, until its time is up; it keeps what each would have cost, for the notebook to show.
-Source: PLANNING 0.1 and 4.2; seed 004, "Something to tweak, something to measure".
+For clusters of several hosts. No planner wins everywhere, so `choose` simulates several plans under the real memory
+limit, the cheapest planners first, until its time is up. It keeps the results of all candidates for the notebook.
+Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ __all__ = ["PREFERENCES", "Candidate", "Choice", "choose"]
 
 PREFERENCES = ("fast", "lean", "memory")
 
-_MOVED, _HELD = 0.3, 0.05  # "lean": what moving or spilling all bytes, and holding twice as many, is worth
-_JUSTIFIED = 3  # plans whose order is tried again, learnt from their run
-_PACE = {"c": 12e-6, "python": 150e-6}  # "auto": seconds an operand
+_MOVED, _HELD = 0.3, 0.05  # "lean": score of moving or spilling all bytes, and of holding twice as many
+_JUSTIFIED = 3  # best plans to try again with justified ranks
+_PACE = {"c": 12e-6, "python": 150e-6}  # "auto": seconds per operand
 _SHORTEST, _LEAST = 0.15, 3  # "auto": seconds, and plans
-_SLACK = 1.1  # "memory": how much longer than the fastest it may take
+_SLACK = 1.1  # "memory": most seconds, as a multiple of the fastest plan
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One plan that was tried: how it was made, and what it would cost."""
+    """A simulated plan: the names of its assignment and order, and its result."""
 
     assigned_by: str
     ranked_by: str
@@ -54,7 +54,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The best plan, what it is predicted to cost, what was tried beside it, and the seconds that no plan beats."""
+    """The best plan, its simulated result, all candidates, and a lower bound of the makespan."""
 
     plan: Plan
     predicted: SimResult
@@ -77,33 +77,33 @@ def choose(
     placed: ArrayLike | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Choice:
-    """Make several plans, simulate each, and take the best.
+    """Makes several plans, simulates each plan, and returns the best.
 
     Parameters
     ----------
     graph, workers
-        What is run where.
+        The operands and the workers.
     prefer
         "fast": the shortest time; "lean": also few bytes moved and held; "memory": fewest bytes held among plans
         within a tenth of the fastest.
     budget
-        Seconds; nothing more is tried when there would be no time left for as long a step as there was. One plan is
-        always made. None: everything is tried. "auto": 12 µs an operand, or 150 where plans are made in Python, but at
-        least 150 ms, and three plans.
+        Seconds; no further plan is tried when the remaining time is less than the longest step so far. At least a
+        single plan is made. None: all candidates are tried. "auto": 12 µs an operand, or 150 without the C kernels, but
+        at least 150 ms, and three plans.
     improve
-        Seconds spent beyond that to better the best plan, from coarse to fine and then by annealing; for plans that
-        will be used again. Not for "memory".
+        Further seconds to improve the best plan, by multilevel refinement and then by annealing; for plans that will
+        be reused. Not for "memory".
     placed
-        Worker that holds an operand's chunk already, shape (n,), -1: none.
+        Worker that stores an operand's chunk already, shape (n,), -1: none.
     clock
-        What tells the seconds.
+        Returns the time in seconds.
 
     Raises
     ------
     GraphError
-        If there is no such preference, the graph has a cycle, or no worker may run an operand.
+        If the preference is unknown, the graph has a cycle, or no worker may run an operand.
     MemoryLimitError
-        If one operand alone does not fit in any plan tried.
+        If an operand alone does not fit in any plan tried.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def choose(
         attempt(one.assigned_by, f"{one.ranked_by}, justified", one.assign, rank)
     if improve > 0 and prefer != "memory":
         one = min(tried, key=lambda one: one.score)
-        price = 0.0  # of a second of transfer, so that a second means to both what it means to the score
+        price = 0.0  # of a second of transfer, such that its weight is the same as in the score
         if prefer == "lean" and workers.seconds_per_byte:
             price = _MOVED * bound / (max(total, 1) * workers.seconds_per_byte)
         for name, assign, rank in _improved(graph, workers, one, price, improve, placed, clock):
@@ -170,12 +170,12 @@ def choose(
 
 
 def _auto(n: int) -> tuple[float, int]:
-    """Seconds for a graph of n operands, and how many plans are made at least."""
+    """Seconds to plan a graph of n operands, and least number of plans."""
     return max(_SHORTEST, n * _PACE[backend()]), _LEAST
 
 
 def _score(prefer: str, result: SimResult, bound: float, total: int, lean: int) -> float:
-    """What a plan is worth, lower is better."""
+    """Score of a plan, lower is better."""
     if prefer == "memory":
         return float(result.peak_total + result.spilled)
     time_ = result.makespan / bound if bound else result.makespan
@@ -194,7 +194,7 @@ def _improved(
     placed: ArrayLike | None,
     clock: Callable[[], float],
 ) -> Iterator[tuple[str, NDArray[np.int16], NDArray[np.int64]]]:
-    """The plan refined, and then annealed, each in half of the time; copies of operands are left out."""
+    """Yields the plan refined, then annealed, in half of the time each; without copies of operands."""
     start, assign = clock(), one.assign
     if len(workers) > 1:
         assign = refine(

@@ -1,8 +1,8 @@
-"""Whether a run goes as its plan said: how fast each worker really is, and whether that is worth planning anew.
+"""Detects drift between a run and its plan: the measured speed of workers, and whether to plan anew.
 
-`drift` compares what ended with what it should have taken. A worker is off when it differs from the others, after some
-operands and beyond chance; when all are slower alike the plan is as good as before. `replan` takes the speeds found.
-Source: PLANNING 0.5 and 3.4 ("replan once when observed/model speed differs >25 % after 4 tasks").
+`drift` compares measured seconds of ended operands with planned seconds. A worker has drifted if its speed differs from
+the other workers' by more than the tolerance and beyond chance, after some operands; if all workers are slower alike
+the plan stays good. `replan` takes the measured speeds.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from jmars.plan.workers import Workers
 
 __all__ = ["DriftReport", "Observed", "drift", "with_speed"]
 
-_SURE = 3.0  # standard errors that a worker must be off, beside the tolerance
+_SURE = 3.0  # standard errors of a drift, beside the tolerance
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What ended: operands, the workers that ran them and the seconds that each took there, arrays of shape (k,)."""
+    """Ended operands, the workers that ran them, and their seconds; arrays of shape (k,)."""
 
     operand: NDArray[np.int64]
     worker: NDArray[np.int64]
@@ -31,19 +31,19 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class DriftReport:
-    """How a run goes.
+    """Measured speeds of workers against the plan.
 
     Attributes
     ----------
     speed
-        Speed of each worker as observed, shape (P,), as `Workers.speed`: relative to the others, so that workers that
-        are all slow alike keep theirs. What ran too little keeps the speed that the plan knew.
+        Measured speed of each worker, shape (P,), as `Workers.speed`: relative to the median worker, so that equally
+        slow workers keep their speed. Workers with too few ended operands keep the planned speed.
     scale
-        Observed seconds over planned ones, of all workers; 2.0: everything takes twice as long.
+        Measured seconds over planned seconds of all workers; 2.0: operands take twice as long.
     ran
-        Operands that ended on each worker and count, shape (P,).
+        Number of ended operands of each worker that count, shape (P,).
     workers
-        Those that are off.
+        Workers that drifted.
     """
 
     speed: NDArray[np.float64]
@@ -53,12 +53,12 @@ class DriftReport:
 
     @property
     def off(self) -> bool:
-        """Whether planning anew is worth it."""
+        """Whether a worker drifted, so that planning anew is worth its time."""
         return bool(self.workers)
 
     @property
     def why(self) -> str:
-        """A sentence for the log and the view."""
+        """The speeds of drifted workers in a sentence, for the log and the view."""
         if not self.workers:
             return "every worker is about as fast as planned"
         found = [f"worker {w} runs at {self.speed[w]:.2f} (after {self.ran[w]} operands)" for w in self.workers]
@@ -68,18 +68,18 @@ class DriftReport:
 def drift(
     graph: PlanGraph, workers: Workers, observed: Observed, *, tolerance: float = 0.25, after: int = 4
 ) -> DriftReport:
-    """Compare a run with its plan.
+    """Compares a run with its plan.
 
     Parameters
     ----------
     graph, workers
-        What the plan was made for.
+        The arguments of the plan.
     observed
-        What ended until now; operands that cost nothing say nothing and are left out.
+        Operands ended so far; operands without cost are left out.
     tolerance
-        How far a worker's speed may be from what was planned, as a part of it.
+        Part by which a worker's speed may differ from the planned speed.
     after
-        Operands that must have ended on a worker before it is judged.
+        Least number of ended operands of a worker to be judged.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def drift(
     if not len(judged):
         return DriftReport(workers.speed.copy(), 1.0, ran, ())
     ratio = np.bincount(worker, took, p) / np.maximum(np.bincount(worker, planned, p), 1e-300)
-    # what most cores do is normal: the median of the workers, each with its cores
+    # the reference is the median worker, weighted by cores
     order = judged[np.argsort(ratio[judged], kind="stable")]
     share = np.cumsum(workers.cores[order])
     middle = int(order[np.searchsorted(share, share[-1] / 2)])

@@ -1,8 +1,8 @@
-"""A plan explained, as data that a notebook draws: who runs what when, what holds it up, what moves, and why it won.
+"""Explains a plan as data for the notebook: timeline per worker, critical path, transfers, reason of the choice.
 
-`picture` is of one simulated run, `explain` of a choice, with what was tried beside it. All of it goes into JSON and is
-bounded: bars, points and edges beyond the limits are joined or left out, and the counts say so.
-Source: PLANNING 7, `explain.py`; seed 004, "need to consider the timeline of the whole execution".
+`picture` describes a simulated run, `explain` a choice with its candidates. The data is JSON and bounded: bars, points
+and edges beyond the limits are merged or left out, and counts tell how many.
+Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _EPS = 1e-9
 def explain(
     graph: PlanGraph, workers: Workers, choice: Choice, *, placed: ArrayLike | None = None, most: int = 2000
 ) -> dict[str, Any]:
-    """What `picture` says of the chosen plan, and why it was chosen.
+    """Describes the chosen plan as `picture` does, with the candidates and the reason of the choice.
 
     Parameters
     ----------
     graph, workers, choice, placed
-        What was given to `choose`, and what it gave.
+        Arguments and result of `choose`.
     most
         Bars, and points of all memory curves together, at most.
 
@@ -74,14 +74,14 @@ def explain(
 
 
 def picture(graph: PlanGraph, workers: Workers, result: SimResult, *, most: int = 2000) -> dict[str, Any]:
-    """One simulated run as data.
+    """Describes a simulated run as JSON data.
 
     Parameters
     ----------
     graph, workers
-        What ran where.
+        The operands and the workers.
     result
-        What `simulate(..., trace=True)` gave.
+        Result of `simulate(..., trace=True)`.
     most
         Bars, and points of all memory curves together, at most.
 
@@ -90,15 +90,15 @@ def picture(graph: PlanGraph, workers: Workers, result: SimResult, *, most: int 
     dict
         In seconds and bytes:
 
-        - "makespan", "moved", "spilled", "reloaded", "peak" (of all workers at one time), "operands" (that ran);
-        - "workers": of each "cores", "speed", "memory" (None: unlimited), "busy", "idle" (core seconds), "peak",
-          "waiting" (byte-seconds that its outputs waited for other workers), "lanes": for each core the bars
+        - "makespan", "moved", "spilled", "reloaded", "peak" (of all workers at a time), "operands" (that ran);
+        - "workers": per worker "cores", "speed", "memory" (None: unlimited), "busy", "idle" (core seconds), "peak",
+          "waiting" (byte-seconds that outputs waited for other workers), "lanes": for each core the bars
           [first operand, start, end, operands in the bar], and "curve": [seconds, bytes from then on];
-        - "critical": the chain of operands that held up the end, from the start on, each {"operand", "start", "end",
-          "why", "after"}: it started when "after" (an operand, or -1) let it: "start" nothing did, "input" made what it
-          reads, "transfer" made it elsewhere and it had to come, "core" ran where it then ran, "disk" memory was made;
+        - "critical": the critical chain of operands from the start to the end, each {"operand", "start", "end", "why",
+          "after"}. "why" tells how operand "after" (or -1) delayed the start: "start": no delay; "input": computed an
+          input; "transfer": computed an input on another worker; "core": occupied the core; "disk": memory was full;
         - "cut": {"bytes", "chunks", "pairs": [from, to, bytes, chunks], "largest": [operand, from, to, bytes] of 20 at
-          most}, each chunk counted once for each worker that it goes to.
+          most}, each chunk counted once per receiving worker.
 
     Raises
     ------
@@ -148,13 +148,13 @@ def _name(candidate: Candidate) -> str:
 
 
 def _why(choice: Choice, tried: list[Candidate]) -> str:
-    """The choice beside the best plan that was assigned otherwise, in a sentence."""
+    """Compares the chosen plan with the best plan of a different assignment, in a sentence."""
     best = choice.best
     others = [c for c in tried if c.assigned_by != best.assigned_by]
     bound = best.result.makespan / choice.lower_bound if choice.lower_bound else 1.0
     text = f"{_name(best)}: {bound:.2f} times the lower bound"
     if not others:
-        return f"{text}; nothing else was tried"
+        return f"{text}; no other plan was tried"
     other = others[0]
     mine, its = best.result, other.result
     found = []
@@ -172,7 +172,7 @@ def _why(choice: Choice, tried: list[Candidate]) -> str:
 
 
 def _lanes(mine: NDArray[np.int64], trace: Trace, cores: int, tick: float) -> list[list[list[float]]]:
-    """Bars of one worker by core; neighbours in a lane that start in the same tick are joined."""
+    """Bars of a worker by core; neighbours in a lane that start in the same tick are merged."""
     lanes: list[list[list[float]]] = [[] for _ in range(cores)]
     free = [0.0] * cores
     for v in mine[np.lexsort((mine, trace.end[mine], trace.start[mine]))].tolist():
@@ -190,7 +190,7 @@ def _lanes(mine: NDArray[np.int64], trace: Trace, cores: int, tick: float) -> li
 
 
 def _curves(memory: list[tuple[float, int, int]], p: int, most: int, makespan: float) -> list[list[list[float]]]:
-    """Bytes in memory over time of each worker: changes only, and the highest of each tick where they are too many."""
+    """Bytes in memory over time per worker: all changes, or the maximum of each tick if there are too many."""
     curves: list[list[list[float]]] = [[] for _ in range(p)]
     held: float
     for time, w, held in memory:
@@ -213,7 +213,7 @@ def _curves(memory: list[tuple[float, int, int]], p: int, most: int, makespan: f
 def _critical(
     graph: PlanGraph, workers: Workers, where: NDArray[np.int64], trace: Trace, most: int
 ) -> list[dict[str, Any]]:
-    """Back from the operand that ended last: who let each start when it did."""
+    """Critical chain, walked back from the operand that ended last to the cause of each start."""
     ran = np.flatnonzero(where >= 0)
     if not len(ran):
         return []
@@ -234,7 +234,7 @@ def _critical(
         w, began = home[v], start[v]
         near = [i for i in inputs[v] if home[i] == w]
         far = [i for i in inputs[v] if home[i] not in (w, -1)]
-        here = ended[w][: int(np.searchsorted(times[w], began + _EPS))]  # who had ended on this worker
+        here = ended[w][: int(np.searchsorted(times[w], began + _EPS))]  # operands that had ended on this worker
         just = [u for _, u in here[int(np.searchsorted(times[w], began - _EPS)) :] if u not in seen]
         why, after = "start", -1
         if any(abs(end[i] - began) <= _EPS for i in near):
@@ -252,7 +252,7 @@ def _critical(
 
 
 def _cut(graph: PlanGraph, where: NDArray[np.int64]) -> dict[str, Any]:
-    """Chunks that go from worker to worker, each once for each receiver."""
+    """Chunks that move between workers, counted once per receiver."""
     src, dst = graph.dag.edges()
     apart = (where[src] != where[dst]) & (where[src] >= 0) & (where[dst] >= 0)
     width = int(where.max(initial=0)) + 1

@@ -1,9 +1,9 @@
-"""Which order runs best on one host: a few are simulated under its memory limit, as long as that pays.
+"""Chooses the order of a run on a single host: simulates a few orders under the memory limit.
 
-The executors of a host share one memory, so nothing moves between them and a plan is an order. Seed 003's is right for
-one graph and spills twice as much as a depth-first one on the next; `choose_order` simulates both, and two more. It may
-take a small share of the seconds that the run itself takes at least, so small graphs are not planned at all.
-Used by scheduler/prepare.py and by `Tensor.plan()`. Source: PLANNING 0.1 and 4.3; seed 003, "Operand 选择策略".
+The executors of a host share a memory, so no chunk moves between them and a plan is an order. Mars's order suits some
+graphs and spills twice as much as depth first on others; `choose_order` simulates both, and two more. Planning may take
+a small share of the run's least seconds, so small graphs are not planned at all.
+Source: docs/explanation/seeds.md, "Choosing operands".
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from jmars.plan.workers import Workers
 
 __all__ = ["HOST_ORDERS", "choose_order", "seconds_to_plan"]
 
-HOST_ORDERS = ("dfs", "mars", "blevel", "level")  # those that won most often first
+HOST_ORDERS = ("dfs", "mars", "blevel", "level")  # the most frequent winners first
 
-SHARE = 0.03  # of the least seconds of a run that planning it may take
+SHARE = 0.03  # of the run's least seconds that planning may take
 _SECONDS = {"c": 2e-6, "python": 40e-6}  # to rank and simulate an operand
-_SPILLED, _HELD = 0.3, 0.05  # "lean": what all bytes spilled, and twice the bytes held, are worth beside the seconds
-_SLACK = 1.1  # "memory": how much longer than the fastest it may take
+_SPILLED, _HELD = 0.3, 0.05  # "lean": score of spilling all bytes, and of holding twice the bytes
+_SLACK = 1.1  # "memory": most seconds, as a multiple of the fastest order
 
 
 def seconds_to_plan(graph: PlanGraph, workers: Workers) -> float:
-    """Seconds that planning a run may take: a share of what it computes and, where memory is short, spills at least.
+    """Seconds that planning a run may take: a share of the least seconds of computing and spilling.
 
-    0 where they do not suffice for one candidate.
+    0 if these do not suffice for a single candidate.
 
     Examples
     --------
@@ -65,32 +65,32 @@ def choose_order(
     names: Sequence[str] = HOST_ORDERS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Choice:
-    """Simulate a run in several orders and take the best.
+    """Simulates a run in several orders and returns the best.
 
     Parameters
     ----------
     graph
-        What is run.
+        The operands.
     workers
-        The host: one row, see `one_host`.
+        The host, a single worker, see `one_host`.
     prefer
         "fast": the shortest time; "lean": also few bytes spilled and held; "memory": fewest bytes held and spilled
         among orders within a tenth of the fastest.
     budget
-        Seconds after which nothing more is tried; None: all are. One always is.
+        Seconds after which no further order is tried; None: all are tried. At least a single order is tried.
     placed
-        0 where a chunk is held already, -1 elsewhere, shape (n,); None: none is.
+        0 for chunks that are stored already, else -1, shape (n,); None: no chunk is stored.
     names
-        Orders to try (`plan.order.RANKS`); of equally good ones the first is taken.
+        Orders to try, keys of `plan.order.ranks.RANKS`; among equals the first wins.
     clock
-        What tells the seconds.
+        Returns the time in seconds.
 
     Raises
     ------
     GraphError
-        If there is no such preference or order, there are several workers, or the graph has a cycle.
+        If a preference or order is unknown, there are several workers, or the graph has a cycle.
     MemoryLimitError
-        If one operand alone does not fit.
+        If an operand alone does not fit.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def choose_order(
         now = clock()
         took, last = now - last, now
         if budget is not None and now + took > start + budget:
-            break  # another one like this would not be done in time
+            break  # the next order would end too late
     fastest = min(one.result.makespan for one in tried)
     allowed = [one for one in tried if prefer != "memory" or one.result.makespan <= fastest * _SLACK]
     best = min(allowed, key=lambda one: one.score)
@@ -128,7 +128,7 @@ def choose_order(
 
 
 def _score(prefer: str, result: SimResult, bound: float, total: int, lean: int) -> float:
-    """What an order is worth, lower is better."""
+    """Score of an order, lower is better."""
     if prefer == "memory":
         return float(result.peak_total + result.spilled)
     seconds = result.makespan / bound if bound else result.makespan

@@ -1,10 +1,8 @@
-"""A plan for what is left of a run: when a worker is slower than planned, is lost, or has come.
+"""Replans the rest of a run when a worker is slower than planned, is lost, or has joined.
 
-`remaining` cuts out the operands that are still to run; those that run stay where they are, chunks that are there are
-used where they lie. `replan` tries to keep the owners, to keep them at a price, and to forget them, and takes what is
-simulated best.
-Source: PLANNING 0.5 and 3.4: "Replan traffic is high because the prototype reassigns by pure EFT; keep current owners
-as affinity".
+`remaining` extracts the operands still to run; running operands stay on their workers, and stored chunks are read from
+their holders. `replan` simulates plans that keep each operand's worker, keep it at a price, or ignore it, and takes the
+best. Plans that ignore the current workers cause many transfers.
 """
 
 from __future__ import annotations
@@ -31,13 +29,13 @@ __all__ = ["DONE", "READY", "RUNNING", "WAITS", "Remaining", "remaining", "repla
 
 WAITS, READY, RUNNING, DONE = range(4)  # as `Simulation.state`
 
-_MOVED = 0.3  # what all bytes moved are worth beside the lower bound, as in `choose`
+_MOVED = 0.3  # score of moving all bytes, as in `choose`
 
 
 @dataclass(frozen=True, eq=False)
 class Remaining:
-    """What is left of a graph: `graph` with the operands `operands` of the whole, of which `placed` (shape (k,), worker
-    or -1) are chunks that are there; `fixed` (worker or -1) are those that run.
+    """The rest of a graph: `graph` has the operands with numbers `operands` of the whole graph. Stored chunks have
+    their worker in `placed`, running operands in `fixed`; -1 elsewhere, shape (k,).
     """
 
     graph: PlanGraph
@@ -54,7 +52,7 @@ def remaining(
     *,
     elapsed: ArrayLike | None = None,
 ) -> Remaining:
-    """The part of a graph that is still to run.
+    """Extracts the part of a graph that is still to run.
 
     Parameters
     ----------
@@ -63,10 +61,10 @@ def remaining(
     state
         `WAITS`, `READY`, `RUNNING` or `DONE`, shape (n,).
     placed
-        Worker that holds an operand's chunk now, -1: nobody, shape (n,). An operand that is done and whose chunk
-        nobody holds is run again if somebody left reads it.
+        Worker that stores an operand's chunk now, -1: none, shape (n,). A finished operand without stored chunk runs
+        again if a remaining operand reads the chunk.
     running
-        Worker of each operand that runs, shape (n,); None: nothing runs. Its inputs are taken to be there.
+        Worker of each running operand, shape (n,); None: no operand runs. Their inputs count as present.
     elapsed
         Seconds that each running operand has run, on a core of speed 1, shape (n,); None: 0.
 
@@ -79,11 +77,11 @@ def remaining(
     at = np.full(graph.n, -1) if running is None else np.asarray(running, np.int64)
     runs = now == RUNNING
     if np.any(at[runs] < 0):
-        raise GraphError(f"operand {np.flatnonzero(runs & (at < 0))[0]} runs on no worker; say which in `running`")
+        raise GraphError(f"operand {np.flatnonzero(runs & (at < 0))[0]} runs on no worker; give one in `running`")
     src, dst = graph.dag.edges()
     left = now != DONE
     reads = left & ~runs
-    while True:  # lost chunks that are read again are made again, and what they read, back to what is there
+    while True:  # lost chunks with readers are computed again, and so are their lost inputs
         lost = np.zeros(graph.n, np.bool_)
         lost[src[reads[dst]]] = True
         lost &= ~left & (holder < 0)
@@ -128,42 +126,42 @@ def replan(
     budget: float | None = 1.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Choice:
-    """A new plan for the operands that are left.
+    """Makes a new plan for the remaining operands.
 
     Parameters
     ----------
     graph
         All operands.
     workers
-        The workers as they are now: those of the old plan in its order, with the speeds that `drift` found, then those
-        that have come.
+        The workers now: workers of the old plan in the same order, with the speeds found by `drift`, then workers that
+        have joined.
     plan
-        The plan until now; operands keep its worker where that is as good.
+        The old plan; operands keep their worker where that is as good.
     state, placed, running, elapsed
-        See `remaining`; `running` None: operands run where `plan` has them.
+        See `remaining`; `running` None: operands run on their worker in `plan`.
     available
-        Which workers may be used, shape (P,); False: it is lost, and so is what it held and ran. None: all.
+        Whether each worker may be used, shape (P,); False: the worker is lost with its chunks. None: all may.
     budget
-        Seconds after which nothing more is tried; None: everything is. One plan is always made.
+        Seconds after which no further plan is tried; None: all are tried. At least a single plan is made.
     clock
-        What tells the seconds.
+        Returns the time in seconds.
 
     Returns
     -------
     Choice
-        `plan` is for the whole graph: `assign` is -1 where nothing is to run, those that run keep their worker, and
-        their rank is lowest. `predicted`, `tried` and `lower_bound` are of the rest of the run only.
+        `plan` is for the whole graph: `assign` is -1 for finished operands; running operands keep their worker and
+        have the lowest ranks. `predicted`, `tried` and `lower_bound` are of the rest of the run only.
 
     Raises
     ------
     GraphError
-        If no worker is left, or none may run an operand.
+        If no worker is left, or no worker may run an operand.
     MemoryLimitError
-        If one operand alone does not fit.
+        If an operand alone does not fit.
 
     Examples
     --------
-    Worker 1 turned out to be four times slower, so it keeps one of the two operands that it was to run:
+    Worker 1 turned out to be four times slower, so worker 0 takes over its operands:
 
     >>> graph = PlanGraph.build(Dag.from_edges(6, [], []), cost=1.0, nbytes=8)
     >>> old = Plan(graph.dag, np.array([0, 0, 0, 1, 1, 1], np.int16), np.arange(6))
@@ -181,7 +179,7 @@ def replan(
     holder = np.where((holder >= 0) & usable[holder], holder, -1)
     rest = remaining(graph, state, holder, np.where(state == RUNNING, at, -1), elapsed=elapsed)
     part, here = _only(rest.graph, workers, usable)
-    number = np.cumsum(usable) - 1  # of each usable worker among them
+    number = np.cumsum(usable) - 1  # number of each usable worker among the usable workers
     home = np.where(rest.placed >= 0, number[rest.placed], -1).astype(np.int16)
     owner = np.where(rest.fixed >= 0, rest.fixed, np.asarray(plan.assign, np.int64)[rest.operands])
     owner = np.where((owner >= 0) & usable[owner], number[owner], -1)
@@ -207,7 +205,7 @@ def replan(
     back = np.flatnonzero(usable)
     runs = best.assign >= 0
     whole[rest.operands[runs]] = back[best.assign[runs]]
-    # what is over goes before what is left, in the order that it had
+    # finished operands rank before remaining operands, in their old order
     order = np.argsort(plan.rank, kind="stable")
     gone = np.ones(graph.n, np.bool_)
     gone[rest.operands] = False
@@ -218,7 +216,7 @@ def replan(
 
 
 def _only(part: PlanGraph, workers: Workers, usable: NDArray[np.bool_]) -> tuple[PlanGraph, Workers]:
-    """The usable workers, and the graph with its pins numbered as they are now."""
+    """The graph with pins renumbered, and the usable workers."""
     if usable.all():
         return part, workers
     here = Workers.build(
@@ -231,7 +229,7 @@ def _only(part: PlanGraph, workers: Workers, usable: NDArray[np.bool_]) -> tuple
         latency=workers.latency,
         disk=workers.disk[usable],
     )
-    number = np.where(usable, np.cumsum(usable) - 1, -2)  # -2: nobody, so that `Workers.able` says so
+    number = np.where(usable, np.cumsum(usable) - 1, -2)  # -2: no worker, for which `Workers.able` raises
     pin = np.where(part.pin >= 0, number[part.pin], -1)
     same = (part.cost, part.nbytes)
     given = {"work": part.work, "result": part.result, "device": part.device, "op": part.op}
@@ -246,7 +244,7 @@ def _candidates(
     kept: NDArray[np.int64],
     runs: NDArray[np.bool_],
 ) -> Iterator[tuple[str, str, NDArray[np.int16], NDArray[np.int64]]]:
-    """Names, assignment and rank of plans to try: nothing changed, then owners kept at a price, and forgotten."""
+    """Yields candidate plans: the old plan, plans that keep workers at a price, plans that ignore old workers."""
     kept = _first(kept, runs)
     if not np.any((owner < 0) & (home < 0)):
         yield "as it was", "as it was", np.where(home >= 0, -1, owner).astype(np.int16), kept
@@ -272,7 +270,7 @@ def _candidates(
 
 
 def _first(rank: NDArray[np.int64], runs: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The rank with those that run before all others."""
+    """The rank with running operands first."""
     found = np.empty(len(rank), np.int64)
     found[np.lexsort((rank, ~runs))] = np.arange(len(rank))
     return found

@@ -1,7 +1,7 @@
 """Roofline estimate of an operand that was never measured: bytes over memory bandwidth plus operations over core speed.
 
 `annotate` multiplies the estimate by `Profile.scale`, the error of the estimate for programs that were measured.
-Source: Williams, Waterman and Patterson 2009 (roofline); seconds per element measured on an AMD EPYC.
+The seconds per element were measured on an AMD EPYC. Source: Williams, Waterman and Patterson 2009 (roofline).
 """
 
 from __future__ import annotations

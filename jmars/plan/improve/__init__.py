@@ -1,10 +1,10 @@
-"""Plans made better, each against the timeline of the whole run; for plans that are used again.
+"""Improves plans by simulation, for plans that are reused.
 
-justify      an order learnt from a run
-duplication  work duplicated instead of sent
-stealing     idle workers take what hangs together from busy ones
-anneal       small changes by chance, the best plan kept
-multilevel   large groups change workers first, then smaller ones
+justify      ranks from the slack of a simulated run
+duplication  copies of cheap operands in place of transfers
+stealing     moves connected operands from busy to idle workers
+anneal       simulated annealing
+multilevel   moves large groups first, then smaller groups
 """
 
 from jmars.plan.improve.anneal import MOVES, Annealed, anneal

@@ -1,10 +1,10 @@
-"""Simulated annealing of a plan: small changes, kept when they help and now and then when they do not.
+"""Simulated annealing of a plan: random small changes, kept if the plan improves and sometimes if it does not.
 
-Cascade's old scheduler knows one move, the swap of two tasks; here are four, and a plan's cost is its whole simulated
-run. It takes thousands of simulations, so it is for plans that are used again. The best plan found is never lost, the
-curve of the best is kept for a picture, and `stop` is a button's.
+Cascade's old scheduler has a single move, the swap of two tasks; this file has four, and the cost of a plan is its
+simulated run. Annealing takes thousands of simulations, so it is for plans that are reused. The best plan and the curve
+of best costs are kept, and `stop` serves a stop button.
 Source: Kirkpatrick, Gelatt and Vecchi 1983; ECMWF earthkit-workflows, `schedulers/anneal.py` of 2023 (100 levels of
-100 tries, T 0.5 falling by 0.9); PLANNING 1.6.
+100 tries, T 0.5 falling by 0.9); docs/explanation/seeds.md, "Graph optimization".
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ MOVES = ("move", "swap", "reorder", "duplicate")
 
 _COOL = 0.9
 _LEVELS = 40  # temperatures
-_NEIGHBOURS = 0.5  # chance that one more neighbour goes along with an operand that moves
+_NEIGHBOURS = 0.5  # chance that a further neighbour moves along with an operand
 
 
 @dataclass(frozen=True, eq=False)
 class Annealed:
-    """What annealing found: the plan, with its copies, its cost, and how it came about.
+    """Result of annealing: the plan with its copies, its cost, and the curve of best costs.
 
     Attributes
     ----------
     assign, rank
         The plan without the copies, shape (n,).
     copies
-        (operand, worker) of operands that run again.
+        Pairs (operand, worker) of operands that run again.
     plan
-        The same with the copies as operands of their own.
+        The plan with the copies as operands.
     cost
-        Of that plan, in seconds; never above the cost of the plan that was given.
+        Seconds of `plan`; never above the cost of the given plan.
     curve
-        (try, best cost until then) where it fell, the first and the last try.
+        Pairs (try, best cost) at the first try, each improvement, and the last try.
     tries
-        Plans that were simulated.
+        Number of plans simulated.
     """
 
     assign: NDArray[np.int16]
@@ -77,34 +77,34 @@ def anneal(
     stop: Callable[[], bool] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Annealed:
-    """Improve a plan by chance, the same way for the same seed.
+    """Improves a plan by random changes, deterministically for a given seed.
 
     Parameters
     ----------
     graph, workers, assign, rank
         The plan; every operand must have a worker, and `rank` be topological.
     tries, seconds
-        Plans that are simulated at most, and when to end even so.
+        Most plans to simulate, and most seconds to spend.
     temperature
-        At the start, as a part of the cost: a plan that is this much worse is kept once in e tries. It falls 40 times
-        by a tenth.
+        Initial temperature, as a part of the cost: a plan worse by this part is kept once in e tries. The temperature
+        falls 40 times by a tenth.
     moves
-        Of `MOVES`: an operand and some neighbours go to another worker; two operands on different workers change
-        places; an operand runs earlier or later, as far as those that it reads and that read it allow; an operand that
-        reads nothing runs on one more worker, or on one less.
+        Of `MOVES`: "move" sends an operand and some neighbours to a different worker; "swap" exchanges two operands on
+        different workers; "reorder" runs an operand earlier or later, between its inputs and its readers; "duplicate"
+        adds or removes a copy of an operand without inputs.
     price
-        What a second of transfer costs beside the makespan, in seconds.
+        Cost of a second of transfer beside the makespan, in seconds.
     seed
-        For everything that is left to chance.
+        Of the random generator.
     stop
-        Asked after every try; True ends it with the best plan until then.
+        Called after every try; True ends the search with the best plan so far.
     clock
-        What tells the seconds.
+        Returns the time in seconds.
 
     Raises
     ------
     GraphError
-        If there is no such move, or an operand has no worker.
+        If a move does not exist, or an operand has no worker.
     """
     if unknown := set(moves) - set(MOVES):
         raise GraphError(f"no move {sorted(unknown)[0]!r}; choose of {', '.join(MOVES)}")
@@ -129,7 +129,7 @@ def anneal(
     heat = temperature
     while done < tries and able and clock() - start < seconds and not (stop is not None and stop()):
         if not state.change(able[int(state.rng.integers(len(able)))]):
-            done += 1  # it counts, so that this ends where nothing can change
+            done += 1  # counts as a try, so that the loop ends if no change is possible
             continue
         tried = state.plan()
         found = cost_of(tried)
@@ -157,7 +157,7 @@ _Snapshot = tuple[list[int], list[int], frozenset[tuple[int, int]]]
 
 
 class _State:
-    """A plan that changes: a worker for each operand, an order, and copies."""
+    """A mutable plan: a worker for each operand, an order, and copies."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class _State:
         self._place: list[int] | None = None
 
     def can(self, move: str) -> bool:
-        """Whether there is anything to change so."""
+        """Whether the graph has operands for a kind of move."""
         needs = {"move": len(self._free), "swap": len(self._free) - 1, "duplicate": len(self._sources)}
         return needs.get(move, self.graph.n - 1) > 0
 
@@ -199,7 +199,7 @@ class _State:
         return with_copies(self.graph, *self.arrays(), sorted(self.copies))
 
     def change(self, move: str) -> bool:
-        """Change one thing; whether anything changed."""
+        """Applies a random move of this kind; returns whether the plan changed."""
         changes = {"move": self._move, "swap": self._swap, "reorder": self._reorder, "duplicate": self._duplicate}
         return changes[move]()
 

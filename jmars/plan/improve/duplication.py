@@ -1,9 +1,8 @@
-"""Work duplicated instead of sent: an operand that reads nothing runs again where its chunk is read.
+"""Duplicates cheap operands without inputs on the workers of their readers, in place of a transfer.
 
-A plan with copies is a plan of a larger graph, in which each copy is an operand of its own; so whatever reads plans,
-the simulator first, needs to know nothing of copies. `duplicate` adds those that pay.
-Source: seed 004, "Optimise/brute force with work duplication. Does it reduce TTS?"; PLANNING 3.4 ("Do it as a post-pass
-for generators/constants only").
+For clusters of several hosts. A plan with copies is a plan of a larger graph in which each copy is an operand, so the
+simulator and other readers of plans need no notion of copies. `duplicate` adds the copies that pay.
+Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from jmars.plan.workers import Workers
 
 __all__ = ["Copied", "cheap_copies", "duplicate", "with_copies"]
 
-_SHARE = 0.5  # an operand is cheap if it runs in this part of the time that sending its chunk takes
+_SHARE = 0.5  # largest ratio of an operand's cost to its chunk's transfer time for a copy
 
 
 @dataclass(frozen=True, eq=False)
 class Copied:
-    """A plan with copies: `graph` has all operands of the first one, and then the copies; `assign` and `rank` are of
-    all of them. `origin` is the operand that each is a copy of, or itself, shape (k,).
+    """A plan with copies: `graph` has all operands of the original graph, then the copies, and `assign` and `rank`
+    cover both. `origin` is the original operand of each copy, and each other operand itself, shape (k,).
     """
 
     graph: PlanGraph
@@ -38,7 +37,7 @@ class Copied:
 
     @property
     def copies(self) -> list[tuple[int, int]]:
-        """(operand, worker) of each copy."""
+        """Pairs (operand, worker), a pair for each copy."""
         extra = np.flatnonzero(self.origin != np.arange(len(self.origin)))
         return list(zip(self.origin[extra].tolist(), self.assign[extra].tolist(), strict=True))
 
@@ -46,22 +45,22 @@ class Copied:
 def with_copies(
     graph: PlanGraph, assign: NDArray[np.int16], rank: NDArray[np.int64], copies: Iterable[tuple[int, int]]
 ) -> Copied:
-    """The plan in which these operands run again on these workers.
+    """Builds the plan in which operands run again on other workers.
 
-    A copy's readers are those of the operand on that worker. Where an operand would be left with no reader of its own,
-    and is no result, it goes to its first copy's worker instead, and there is one copy less.
+    Readers on the copy's worker read the copy. An operand that is no result and would keep no readers moves to the
+    worker of its first copy, in place of that copy.
 
     Parameters
     ----------
     graph, assign, rank
         The plan.
     copies
-        (operand, worker); an operand must read nothing, and pairs that have no reader there are left out.
+        Pairs (operand, worker); operands must have no inputs, and pairs without a reader on the worker are ignored.
 
     Raises
     ------
     GraphError
-        If an operand reads something.
+        If an operand has inputs.
 
     Examples
     --------
@@ -80,12 +79,12 @@ def with_copies(
     read_at = set(zip(src.tolist(), where[dst].tolist(), strict=True))
     wanted = [(v, w) for v, w in copies if where[v] not in (w, -1) and (v, w) in read_at]
     if reads := [v for v, _ in wanted if degree[v]]:
-        raise GraphError(f"operand {reads[0]} reads other chunks; only what reads nothing can run again anywhere")
+        raise GraphError(f"operand {reads[0]} reads other chunks; only operands without inputs can run again anywhere")
     serves = {v: {w for u, w in read_at if u == v} for v in {v for v, _ in wanted}}
     kept = []
     for v, w in wanted:
         if not graph.result[v] and int(where[v]) not in serves[v]:
-            where[v] = w  # nobody reads it where it was
+            where[v] = w  # no reader is left on its worker
         else:
             kept.append((v, w))
     kept = [(v, w) for v, w in kept if where[v] != w]
@@ -114,10 +113,10 @@ def with_copies(
 def cheap_copies(
     graph: PlanGraph, workers: Workers, assign: NDArray[np.int16], *, share: float = _SHARE
 ) -> list[tuple[int, int]]:
-    """(operand, worker) where running again takes less than `share` of the time of sending, most bytes first.
+    """Pairs (operand, worker) whose copy costs less than `share` of the transfer, most bytes first.
 
-    Of operands that read nothing, may run there and are read there. An operand that is pinned, or whose chunk lies
-    somewhere already (`assign` -1), is never copied.
+    Candidates are operands without inputs on workers that may run them and have readers. Operands that are pinned or
+    whose chunk is stored already (`assign` -1) are never copied.
     """
     src, dst = graph.dag.edges()
     where = np.asarray(assign, np.int64)
@@ -143,16 +142,16 @@ def duplicate(
     share: float = _SHARE,
     tries: int = 16,
 ) -> Copied:
-    """The plan with those copies of cheap operands that make it shorter, or move less and no longer.
+    """Adds copies of cheap operands that shorten the plan, or move fewer bytes in the same time.
 
     Parameters
     ----------
     graph, workers, assign, rank
-        What is run where, and when.
+        The plan.
     share
         See `cheap_copies`.
     tries
-        Plans that are simulated at most.
+        Most plans to simulate.
 
     Examples
     --------
@@ -174,6 +173,6 @@ def duplicate(
         now = (run.makespan, run.moved + run.spilled)
         if now[0] <= score[0] * (1 + 1e-12) and now < score or now[0] <= score[0] and now[1] < score[1]:
             chosen, best, score = [*chosen, *group], found, now
-        elif len(group) > 1:  # some of them may still pay
+        elif len(group) > 1:  # a half of them may still pay
             todo += [group[len(group) // 2 :], group[: len(group) // 2]]
     return best

@@ -1,9 +1,9 @@
-"""A rank learnt from a run: what somebody waited for goes first.
+"""Ranks operands by latest start times of a simulated run: urgent operands go first (justification).
 
-`choose` simulates its best plans, asks how late each chunk could have come without delaying its readers as they ran,
-and tries the order of those times. It helps where many small operands feed few large ones, as in a rechunk.
-Source: Li and Willis 1992 (backward scheduling from the times of a forward one); seed 004, "move to minimise wait/idle
-times".
+`choose` simulates its best plans, computes how late each operand could have started without delaying its readers, and
+tries the order of these times. It helps where many small operands feed few large operands, as in a rechunk.
+Source: Li and Willis 1992 (backward scheduling from a forward schedule); docs/explanation/seeds.md, "Graph
+optimization".
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["rank_justified"]
 def rank_justified(
     graph: PlanGraph, assign: NDArray[np.int16], trace: Trace, seconds_per_byte: float
 ) -> NDArray[np.int64]:
-    """The operands by the time at which each had to start, of equals by when it did; topological.
+    """Ranks operands by latest start, then by actual start; topological.
 
     Parameters
     ----------
     graph, assign
-        What ran where, shape (n,).
+        Worker of each operand, shape (n,).
     trace
-        When it did.
+        Start and end of each operand.
     seconds_per_byte
         Of a transfer between workers.
 

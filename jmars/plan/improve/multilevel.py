@@ -1,10 +1,9 @@
-"""A plan refined from coarse to fine: large chunks of the graph change workers first, then smaller ones.
+"""Multilevel refinement of a plan: moves large groups of operands between workers first, then smaller groups.
 
-Like a multigrid solver: the coarsest level, of at most eight groups, is solved exactly in a model of two terms (the
-busiest worker's seconds, and the seconds of all transfers); on every level a group changes workers only where the
-simulated run gets shorter, so the cost never rises from level to level. For plans that are used again.
-Source: seed 004, "READ THIS": METIS to coarsen, "moving large chunks first, move to minimise wait/idle times. Then
-smaller chunks", "on very coarse level we could do a direct solve"; PLANNING 3.2 ("Local search on top").
+For clusters of several hosts, and plans that are reused. The coarsest level of at most eight groups is solved exactly
+in a model of two terms, the busiest worker's seconds and the seconds of all transfers. On every level a group moves
+only if the simulated run gets shorter, so the cost never rises from level to level.
+Source: docs/explanation/seeds.md, "Multilevel partitioning".
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ __all__ = ["Refined", "groups_of", "refine", "solve_exactly"]
 
 _COARSEST = 8  # groups
 _FINER = 4  # times as many groups on the next level
-_LEAVES = 50_000  # assignments that the exact solution may look at
-_TARGETS = 3  # workers that a group is tried on
+_LEAVES = 50_000  # most assignments that the exact solution may examine
+_TARGETS = 3  # workers to try a group on
 
 Grouping = Callable[[PlanGraph, int], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """The assignment, its cost in seconds, (groups, cost) after each level, the coarsest first, and plans simulated."""
+    """Refined assignment, cost in seconds, (groups, cost) of each level from the coarsest, and simulations made."""
 
     assign: NDArray[np.int16]
     cost: float
@@ -59,20 +58,20 @@ def refine(
     placed: ArrayLike | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Refined:
-    """Improve a plan's assignment; its order stays.
+    """Improves a plan's assignment; the order stays.
 
     Parameters
     ----------
     graph, workers, assign, rank, placed
         The plan, as for `simulate`.
     tries, seconds
-        Plans that are simulated at most, and when to end even so.
+        Most plans to simulate, and most seconds to spend.
     price
-        What a second of transfer costs beside the makespan, in seconds.
+        Cost of a second of transfer beside the makespan, in seconds.
     grouping
-        What coarsens; None: `groups_of`.
+        Function that groups operands; None: `groups_of`.
     clock
-        What tells the seconds.
+        Returns the time in seconds.
     """
     make, start = grouping or groups_of, clock()
     best = np.array(assign, np.int16)
@@ -103,7 +102,7 @@ def refine(
             now, ran = run(found)
             if now < cost:
                 best, cost, result = found, now, ran
-        group = label * len(workers) + np.maximum(best, 0)  # what of a group is on one worker
+        group = label * len(workers) + np.maximum(best, 0)  # members of a group on the same worker
         order = np.argsort(-np.bincount(group, graph.cost), kind="stable")
         for members in (np.flatnonzero((group == g) & ~fixed) for g in order.tolist()):
             if not len(members) or over():
@@ -123,7 +122,7 @@ def refine(
 
 
 def groups_of(graph: PlanGraph, k: int) -> NDArray[np.int64]:
-    """Up to k groups of like work and bytes that share few bytes: by METIS where it suits, else by halving."""
+    """Up to k groups of similar work and bytes with few bytes between them, by METIS if possible, else by bisection."""
     if suits_metis(graph, k, memory=True):
         return metis_groups(graph, k, memory=True, slack=1.1)
     free = replace(graph, device=np.zeros(graph.n, np.uint8), pin=np.full(graph.n, -1, np.int16))
@@ -131,15 +130,14 @@ def groups_of(graph: PlanGraph, k: int) -> NDArray[np.int64]:
 
 
 def solve_exactly(graph: PlanGraph, workers: Workers, label: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The worker of each group that makes the sum of the busiest worker's seconds and of all transfers least.
+    """Worker of each group such that the busiest worker's seconds plus all transfers are least, by branch and bound.
 
     Parameters
     ----------
     graph, workers
-        What is run where.
+        The operands and the workers.
     label
-        Group of each operand, from 0 on, shape (n,); few groups, since all ways to place them are looked at, except
-        those that cannot be best.
+        Group of each operand, from 0 on, shape (n,); few groups, since the time grows exponentially.
 
     Returns
     -------
@@ -162,7 +160,7 @@ def solve_exactly(graph: PlanGraph, workers: Workers, label: NDArray[np.int64]) 
     best: tuple[float, list[int]] = (math.inf, [0] * k)
 
     def transfers() -> float:
-        """Seconds of all transfers between groups that are placed."""
+        """Seconds of all transfers between placed groups."""
         total = 0.0
         for takes, sender, readers in sent:
             if placed[sender] >= 0:
@@ -180,7 +178,7 @@ def solve_exactly(graph: PlanGraph, workers: Workers, label: NDArray[np.int64]) 
             return
         g, empty = order[depth], set[float]()
         for w in sorted(range(p), key=lambda w: (load[w] / rate[w], w)):
-            if not guests[w]:  # of empty workers that are alike one is enough
+            if not guests[w]:  # try a single empty worker of each speed
                 if rate[w] in empty:
                     continue
                 empty.add(rate[w])
@@ -197,7 +195,7 @@ def solve_exactly(graph: PlanGraph, workers: Workers, label: NDArray[np.int64]) 
 
 
 def _sent(graph: PlanGraph, label: NDArray[np.int64], per_byte: float) -> list[tuple[float, int, tuple[int, ...]]]:
-    """(seconds, group that makes, other groups that read) of all chunks that leave their group, equal ones together."""
+    """Transfers (seconds, sending group, receiving groups) of chunks that leave their group, summed by groups."""
     src, dst = graph.dag.edges()
     out = label[src] != label[dst]
     readers: dict[int, set[int]] = {}
@@ -211,7 +209,7 @@ def _sent(graph: PlanGraph, label: NDArray[np.int64], per_byte: float) -> list[t
 
 
 def _levels(graph: PlanGraph, workers: Workers, make: Grouping) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Number of groups and the group of each operand, from the coarsest level to about one operand a group."""
+    """Number of groups and group of each operand per level, from the coarsest level to single operands."""
     p = len(workers)
     alike = len(set((workers.cores * workers.speed).tolist())) == 1
     k = _COARSEST if alike or p == 1 else max(2, min(_COARSEST, int(math.log(_LEAVES) / math.log(p))))
@@ -222,7 +220,7 @@ def _levels(graph: PlanGraph, workers: Workers, make: Grouping) -> Iterator[tupl
 
 
 def _may(able: list[tuple[int, ...]], assign: NDArray[np.int16]) -> NDArray[np.bool_]:
-    """Which operands may run where they are."""
+    """Whether each operand may run on its worker."""
     return np.array([w in team for w, team in zip(assign.tolist(), able, strict=True)], np.bool_)
 
 
@@ -234,7 +232,7 @@ def _targets(
     result: SimResult | None,
     home: int,
 ) -> list[int]:
-    """Workers to try a group on: those that hold most of what it reads and is read by, and those that wait most."""
+    """Workers to try a group on: the most idle workers, and workers that share most bytes with the group."""
     p = len(workers)
     inside = np.zeros(graph.n, np.bool_)
     inside[members] = True

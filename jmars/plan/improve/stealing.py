@@ -1,9 +1,8 @@
-"""Work stealing as a post-pass: a worker that has nothing to do takes operands, or a whole subgraph, from the last.
+"""Work stealing on a plan: idle workers take operands or whole subgraphs from busy workers, before the run.
 
-Stealing while the graph runs destroys good plans, so it is done before, against the timeline of the whole run: what
-does not make that shorter is given back. The result is never worse than the start.
-Source: seed 004, "Where there is a wait, try to steal from the other process? May need to steal a whole subgraph to
-make it worth it. To evaluate the overall cost, need to consider the timeline of the whole execution"; PLANNING 0.5.
+For clusters of several hosts. Stealing during a run destroys good plans, so the plan is changed beforehand: a theft
+that does not shorten the simulated run is undone. The result is never worse than the given plan.
+Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ def steal(
     tries: int = 200,
     placed: ArrayLike | None = None,
 ) -> NDArray[np.int16]:
-    """The assignment after all stealing that makes the run shorter.
+    """Improves an assignment by all thefts that shorten the simulated run.
 
-    The worker that computes longest is stolen from by the one that waits most. What is stolen was not started when the
-    thief fell idle: all of it that hangs together, a part of that, or one operand; about half of the difference first.
+    The most idle worker steals from the busiest worker operands that had not started when the thief fell idle: a
+    connected subgraph, a part of a subgraph, or an operand; first about half of the difference in load.
 
     Parameters
     ----------
     graph, workers, assign, rank, placed
         The plan, as for `simulate`.
     tries
-        Plans that are simulated at most.
+        Most plans to simulate.
 
     Returns
     -------
     ndarray of int16, shape (n,)
-        A run of it takes no longer than one of `assign`.
+        An assignment whose simulated run is no longer than the run of `assign`.
 
     Examples
     --------
@@ -85,7 +84,7 @@ def steal(
 
 
 def _pair(run: SimResult, workers: Workers, failed: set[tuple[int, int]]) -> tuple[int, int] | None:
-    """The thief with most idle time and the victim with least, not tried in vain yet."""
+    """The thief with most idle time and the victim with least, among pairs that have not failed."""
     idle = run.makespan - run.busy / workers.cores
     pairs = [(t, v) for t in range(len(workers)) for v in range(len(workers)) if (t, v) not in failed]
     pairs = [(t, v) for t, v in pairs if idle[t] > idle[v] + 1e-9 * run.makespan]
@@ -101,7 +100,7 @@ def _loot(
     thief: int,
     victim: int,
 ) -> Iterator[list[int]]:
-    """What could be stolen: from whole subgraphs to single operands; `near`: a depth-first rank."""
+    """Sets of operands to steal, from whole subgraphs to single operands; `near`: a depth-first rank."""
     assert run.trace is not None
     busy = run.busy[[thief, victim]] / workers.cores[[thief, victim]]
     fair = (busy[1] - busy[0]) * float(workers.cores[thief] * workers.speed[thief]) / 2  # seconds of cost
@@ -121,7 +120,7 @@ def _loot(
         if part != whole:
             yield part
         ends = np.cumsum(cost[part])
-        for share in (fair, fair / 2, fair / 4, fair / 8):  # pieces of it, from its end, its start and between
+        for share in (fair, fair / 2, fair / 4, fair / 8):  # pieces from its end, its start and its middle
             for since in (ends[-1] - share, 0.0, (ends[-1] - share) / 2):
                 a = int(np.searchsorted(ends, since + 1e-12))
                 yield part[a : max(a + 1, int(np.searchsorted(ends, since + share, side="right")))]
@@ -130,7 +129,7 @@ def _loot(
 
 
 def _subgraphs(graph: PlanGraph, assign: NDArray[np.int16], trace: Trace, thief: int, victim: int) -> list[list[int]]:
-    """The victim's operands that start after the thief fell idle the first time, by what hangs together."""
+    """Connected groups of the victim's operands that start after the thief first fell idle."""
     theirs = np.flatnonzero(assign == thief)
     since = _first_gap(trace.start[theirs], trace.end[theirs])
     mine = np.flatnonzero((assign == victim) & (trace.start >= since - 1e-12))
@@ -152,7 +151,7 @@ def _subgraphs(graph: PlanGraph, assign: NDArray[np.int16], trace: Trace, thief:
 
 
 def _first_gap(start: NDArray[np.float64], end: NDArray[np.float64]) -> float:
-    """When nothing runs for the first time."""
+    """First time at which a worker with these operands is idle."""
     if not len(start) or start.min() > 1e-12:
         return 0.0
     order = np.argsort(start, kind="stable")

@@ -1,8 +1,8 @@
-"""The order that holds fewest bytes: found backwards from the outputs, and compared with the others.
+"""Ranks that hold few bytes: a greedy search backwards from the outputs, and the best of three ranks.
 
-`rank_depth_first` is good for trees; where operands share inputs, going backwards and undoing each time what frees most
-can be better. `choose` tries it where memory is preferred.
-Source: seed 004, "Start from longest critical path output, work backwards minimizing memory cost".
+`rank_depth_first` is good for trees; the backward search can be better where operands share inputs. `choose` tries the
+backward rank for the preference "memory".
+Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["rank_backwards", "rank_min_memory"]
 
 
 def rank_min_memory(graph: PlanGraph) -> Rank:
-    """Of the depth-first, the backward and the breadth-first order the one that one core runs with fewest bytes.
+    """The rank with the lowest peak on a single core: depth first, backward, or breadth first.
 
     Examples
     --------
@@ -34,8 +34,10 @@ def rank_min_memory(graph: PlanGraph) -> Rank:
 
 
 def rank_backwards(graph: PlanGraph) -> Rank:
-    """From the outputs back: of the operands whose readers are all placed that one is placed before them whose inputs
-    add fewest bytes beyond its own, of equals the one with the longest path behind it. Topological; O(m log n).
+    """Greedy rank from the outputs back to the sources; topological.
+
+    Places, among operands whose readers are all placed, the operand whose unplaced inputs exceed its output by fewest
+    bytes, then the operand with the longest path from a source. O(m log n).
     """
     late = t_level(graph)
     if serves(graph):
@@ -43,7 +45,7 @@ def rank_backwards(graph: PlanGraph) -> Rank:
     size: list[int] = graph.nbytes.tolist()
     inputs, readers = rows(graph.dag.pred_ptr, graph.dag.pred_idx), rows(graph.dag.succ_ptr, graph.dag.succ_idx)
     left = [len(set(read)) for read in readers]
-    held = bytearray(graph.n)  # a reader is placed, so the chunk lies in memory at this time
+    held = bytearray(graph.n)  # a reader is placed, so the chunk is in memory at this time
 
     def price(v: int) -> int:
         return sum([size[p] for p in set(inputs[v]) if not held[p]]) - size[v]

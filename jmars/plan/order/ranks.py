@@ -1,10 +1,9 @@
-"""Orders to run a graph in, and the paths through it that they are made of.
+"""Ranks of operands by several orders, and the longest paths and memory peaks that they are computed from.
 
-A rank has shape (n,), each of 0..n-1 once; of two ready operands the lower one runs first. `eft` also goes through the
-operands in a rank's order, so it needs a topological one: all but `rank_mars` are. Where `native` serves, C gives the
-same.
-Source: PLANNING 4.3 and `order.py` in 7; Liu 1987 (the key); seed 003, "Operand 选择策略"; seed 004, "Depth-first
-favours minimal memory consumption … Breadth-first favours speed".
+A rank has shape (n,) and is a permutation of 0..n-1; of two ready operands the lower rank runs first. `assign_eft` also
+visits operands by rank, so it needs a topological rank: all but `rank_mars` are topological. The C kernels give the
+same ranks.
+Source: docs/explanation/seeds.md, "Choosing operands", "Graph partitioning for scheduling"; Liu 1987 (the key).
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ Floats = NDArray[np.float64]
 
 
 def rank_by(name: str, graph: PlanGraph, seconds_per_byte: float = 0.0) -> Rank:
-    """The rank of one of `RANKS`: "dfs", "blevel", "level", "wave" or "mars".
+    """Computes the rank named `name`, a key of `RANKS`: "dfs", "blevel", "level", "wave" or "mars".
 
     Raises
     ------
@@ -58,11 +57,11 @@ def rank_by(name: str, graph: PlanGraph, seconds_per_byte: float = 0.0) -> Rank:
 
 
 def rank_depth_first(graph: PlanGraph) -> Rank:
-    """What was made is used up at once: the order that keeps few chunks.
+    """Depth-first rank: chunks are read soon after they are computed, so few chunks are held.
 
-    From the sink behind the longest path back: inputs in ascending (own bytes - Liu's key), so the one that needs most
-    room beside what it leaves goes first; after each operand at once the readers that it made ready, the smallest
-    output first. O(n log d + m), about 10 µs an operand, 0.5 in C.
+    Walks back from the sink of the longest path, visiting inputs in ascending (own bytes - Liu's key), so that the
+    input with the largest peak beyond its output comes first. Readers that an operand makes ready follow at once,
+    smallest output first. O(n log d + m), about 10 µs an operand, 0.5 in C.
     """
     sinks = graph.dag.sinks()
     sinks = sinks[np.argsort(-_t_level(graph)[sinks], kind="stable")]
@@ -100,23 +99,23 @@ def rank_depth_first(graph: PlanGraph) -> Rank:
 
 
 def rank_b_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> Rank:
-    """The longest way to the end first: the order that finishes early."""
+    """Critical-path rank: operands with the longest path to an end run first."""
     order = topological(graph.dag)
     return _positions(order[np.argsort(-_b_level(graph, seconds_per_byte)[order], kind="stable")])
 
 
 def rank_level(graph: PlanGraph) -> Rank:
-    """By distance from the sources, then by index: breadth first."""
+    """Breadth-first rank: by distance from the sources, then by index."""
     return _positions(topological(graph.dag))
 
 
 def rank_wave(graph: PlanGraph, seconds_per_byte: float = 0.0) -> Rank:
-    """Level by level, in each the longest way to the end first."""
+    """Rank by level; within a level, operands with the longest path to an end run first."""
     return _positions(np.lexsort((-_b_level(graph, seconds_per_byte), levels(graph.dag))))
 
 
 def rank_mars(graph: PlanGraph) -> Rank:
-    """Seed 003's three rules; no topological order."""
+    """Mars's rank by depth, readers and output size; not a topological order."""
     return mars(graph.dag, graph.nbytes)
 
 
@@ -130,7 +129,7 @@ RANKS: dict[str, Callable[[PlanGraph, float], Rank]] = {
 
 
 def b_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> list[float]:
-    """Seconds from each operand's start to the end along the longest path; each edge on it takes its bytes' time.
+    """Seconds on the longest path from each operand's start to an end; edges cost their bytes' transfer time.
 
     Examples
     --------
@@ -144,22 +143,22 @@ def b_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> list[float]:
 
 
 def t_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> list[float]:
-    """Seconds until each operand can start, were there a core for everyone."""
+    """Seconds until each operand can start if cores were unlimited."""
     found: list[float] = _t_level(graph, seconds_per_byte).tolist()
     return found
 
 
 def liu_key(graph: PlanGraph) -> list[int]:
-    """Bytes held at most while each operand is made from what only it needs; a shared input counts as its own bytes.
+    """Liu's key: most bytes held while an operand and its unshared ancestors are computed; shared inputs are stored.
 
-    Inputs are made in descending (peak - what stays), which is best for a tree.
+    Inputs are computed in descending (peak - output bytes), which is optimal for a tree.
     """
     found: list[int] = _liu_key(graph).tolist()
     return found
 
 
 def sequential_peak(graph: PlanGraph, rank: Rank) -> int:
-    """Bytes held at most when one core runs all operands by a topological rank; results stay."""
+    """Most bytes held when a single core runs all operands by a topological rank; results stay."""
     if serves(graph):
         return c_planners.sequential_peak(graph, c_planners.in_order(rank))
     size: list[int] = graph.nbytes.tolist()
@@ -185,13 +184,13 @@ def rows(ptr: NDArray[np.int64], idx: NDArray[np.int64]) -> list[list[int]]:
 
 
 def levels(dag: Dag) -> NDArray[np.int64]:
-    """Longest distance of each operand from a source: `graph.order.levels`."""
+    """Longest distance of each operand from a source, in edges; `graph.order.levels` in C if possible."""
     found = c_planners.levels(dag)
     return sweeps.levels(dag) if found is None else found[0]
 
 
 def topological(dag: Dag) -> NDArray[np.int64]:
-    """The operands by level and then by index: `graph.order.topological`."""
+    """Operands by level and then by index; `graph.order.topological` in C if possible."""
     found = c_planners.levels(dag)
     return sweeps.topological(dag) if found is None else found[1]
 
@@ -231,7 +230,7 @@ def _liu_key(graph: PlanGraph) -> NDArray[np.int64]:
     for v in order.tolist():
         held = highest = 0
         if len(inputs[v]) > 1:
-            # what a shared input leaves is all that it needs here, so it comes last
+            # a shared input has no peak beyond its own bytes, so it comes last
             for gain, p in sorted([(size[p] - (size[p] if shared[p] else peak[p]), p) for p in inputs[v]]):
                 highest = max(highest, held + size[p] - gain)
                 held += size[p]
@@ -243,7 +242,7 @@ def _liu_key(graph: PlanGraph) -> NDArray[np.int64]:
 
 
 def _positions(order: NDArray[np.int64]) -> Rank:
-    """Where each operand stands in `order`."""
+    """Position of each operand in `order`."""
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank

@@ -1,4 +1,4 @@
-"""Partitions by other programs, and cascade's distances: assignments beside `bisect`, `merge` and `runs`.
+"""Partitions of a graph between the workers of several hosts: METIS, mt-KaHyPar, and the rules of document 004.
 
 parts        subgraphs that one worker runs
 atomic       subgraphs that can run as one process each
@@ -6,7 +6,7 @@ merging      cascade's partition by merging
 depth_first  cascade's partition depth first, then expansion
 metis        METIS: k parts by edge cut, balanced in time and memory, or in each band of time
 km1          mt-KaHyPar: k parts that move fewest bytes
-ncd          cascade's scheduler of today: near are operands with a near common descendant
+ncd          cascade's scheduler: operands with a near common descendant share a worker
 """
 
 from jmars.plan.partition.km1 import assign_km1, has_km1

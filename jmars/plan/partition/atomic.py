@@ -1,8 +1,8 @@
-"""Subgraphs that can run as one process each: parts split where two of them would wait for each other.
+"""Splits parts into atomic parts: parts without cyclic waits, so that each part can run as a single process.
 
-Seed 004 runs a subgraph as one process that reads all its inputs first, so its parts must not form a cycle. `merge`
-grows only such parts; those of `depth_first`, or of any partition, are split here, as late as possible.
-Source: PLANNING 1.1, C10: "the quotient is cyclic → deadlock; need convexity or non-atomic execution".
+A process reads all inputs of its subgraph before it starts, so parts that wait for each other would deadlock. `merge`
+grows only atomic parts; parts of `depth_first` or any other partition are split here, as late as possible.
+Source: docs/explanation/seeds.md, "Basic design", "Graphs".
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _LARGEST = 30_000  # operands; sets of all ancestors may take n² / 8 bytes
 
 
 def atomic_labels(graph: PlanGraph, label: ArrayLike) -> NDArray[np.int64]:
-    """A group of each operand, from 0 on without a gap: `label`'s groups, split so that none waits for itself.
+    """Splits the groups of `label` so that no cycle of groups remains; returns groups numbered 0..k-1.
 
-    Operands come depth first. One joins what there is of its group, unless something that it reads waits for that; then
-    a new group begins. Two groups of the result that belong to one of `label` are in that order.
+    Operands are visited depth first. An operand joins the current group of its label, unless an input waits for that
+    group; then a new group begins. Groups of the same label are numbered in order of execution.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def atomic_labels(graph: PlanGraph, label: ArrayLike) -> NDArray[np.int64]:
 
     Examples
     --------
-    0 -> 1 -> 2 with 0 and 2 in one group: they would wait for 1, which waits for them.
+    0 -> 1 -> 2 with 0 and 2 in the same group: the group would wait for 1, and 1 for the group.
 
     >>> from jmars.graph import Dag
     >>> line = PlanGraph.build(Dag.from_edges(3, [0, 1], [1, 2]), cost=1.0, nbytes=8)
@@ -55,8 +55,8 @@ def atomic_labels(graph: PlanGraph, label: ArrayLike) -> NDArray[np.int64]:
         )
     wanted = np.asarray(label).tolist()
     found = [-1] * graph.n
-    current: dict[int, int] = {}  # of each wanted group, the one that still grows
-    before: list[int] = []  # sets as bits: the groups that each waits for
+    current: dict[int, int] = {}  # per label: the group that still grows
+    before: list[int] = []  # sets as bits: the groups that a group waits for
     for v in np.argsort(rank_depth_first(graph)).tolist():
         inputs = {found[p] for p in graph.dag.preds(v).tolist()}
         here = current.get(wanted[v], -1)
@@ -78,7 +78,7 @@ def atomic_labels(graph: PlanGraph, label: ArrayLike) -> NDArray[np.int64]:
 
 
 def atomic_parts(graph: PlanGraph, parts: Sequence[Part]) -> list[Part]:
-    """The parts, split so that they can run as one process each."""
+    """Splits parts so that each part can run as a single process."""
     label = atomic_labels(graph, as_labels(parts, graph.n))
     worker = {v: part.worker for part in parts for v in part.operands}
     rate = {v: part.seconds / cost for part in parts for v in part.operands if (cost := _cost(graph, part))}

@@ -1,8 +1,8 @@
-"""Partition depth first, then expansion: from the last output backwards, along the critical path, until full.
+"""Partition depth first, then expansion: fills workers backwards from the outputs along the critical path.
 
-The seed breaks off at "When an input node is reached ???"; here the operands that were passed by on the way are taken
-up then, the deepest first, in the same subgraph, and when none is left the next output.
-Source: seed 004, "Graph Partitioning by Depth First then Expansion"; PLANNING 1.6.
+For clusters of several hosts. The document leaves open how to go on at an operand without inputs; here the search
+returns to the deepest operand passed on the way, in the same subgraph, and finally to the next output.
+Source: docs/explanation/seeds.md, "Graph partitioning by depth first then expansion".
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ __all__ = ["depth_first"]
 
 
 def depth_first(graph: PlanGraph, workers: Workers, *, convex: bool = False, quota: float = math.inf) -> list[Part]:
-    """Subgraphs by the seed's rules, in the order in which they are opened.
+    """Partitions a graph depth first; returns subgraphs in the order in which they were opened.
 
     Parameters
     ----------
     graph, workers
-        What is run where.
+        The operands and the workers.
     convex
-        Whether no two subgraphs may wait for each other; they are split then, see `atomic`. False is the seed.
+        Whether to split subgraphs that wait for each other, see `atomic`; False follows the document.
     quota
         Seconds of cost that fill a subgraph, beside the worker's memory.
 
     Raises
     ------
     GraphError
-        If no worker may run an operand, or one alone does not fit.
+        If no worker may run an operand, or an operand alone does not fit.
 
     Notes
     -----
-    Outputs come by the longest path that ends there. From each the search goes back: of an operand's inputs the one
-    with the longest path is next, then the one with most bytes, then the highest index. What does not fit the
-    subgraph's memory or quota, or may not run on its worker, opens a new one on the worker with least total assigned
-    time, of equals the fastest. Without `convex` two subgraphs may wait for each other, so they must not be run as one
-    process each.
+    Outputs are visited by the longest path that ends there, and the search goes back from each output: of an operand's
+    inputs the input with the longest path is next, then with most bytes, then with the highest index. An operand that
+    exceeds the subgraph's memory or quota, or may not run on its worker, opens a new subgraph on the worker with least
+    total assigned time, of equals the fastest. Without `convex` subgraphs may wait for each other, so they must not run
+    as single processes.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""mt-KaHyPar: k parts that move fewest bytes.
+"""Hypergraph partition by mt-KaHyPar: k balanced parts that move fewest bytes.
 
-A chunk with its readers is one net, and a net that lies on k workers costs k - 1 times its bytes, which is what moves.
-It moves about half of what `plan.bisect` does and 2 to 15 times less than METIS; 30 to 150 µs an operand. The preset is
-the deterministic one, so the same graph gives the same plan.
-Source: Gottesbüren, Heuer, Maas, Sanders and Schlag 2024 (mt-KaHyPar, MIT); PLANNING 0.2.
+For clusters of several hosts. A chunk with its readers is a net, and a net on k workers costs k - 1 times its bytes,
+the bytes that move. The parts move about half the bytes of `assign_bisect`'s and 2 to 15 times fewer than METIS's, for
+30 to 150 µs an operand. The preset is deterministic: the same graph gives the same plan.
+Source: Gottesbüren, Heuer, Maas, Sanders and Schlag 2024 (mt-KaHyPar, MIT).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jmars.plan.workers import Workers, allowed
 
 __all__ = ["assign_km1", "has_km1"]
 
-_FINE = 1000  # weights are whole numbers up to this for the heaviest operand
+_FINE = 1000  # weight of the heaviest operand; weights are whole numbers
 
 
 def has_km1() -> bool:
@@ -33,20 +33,20 @@ def has_km1() -> bool:
 def assign_km1(
     graph: PlanGraph, workers: Workers, *, slack: float = 0.03, seed: int = 1, cycles: int = 0
 ) -> NDArray[np.int16]:
-    """A worker for each operand: parts with their share of the work that cut fewest bytes.
+    """Assigns a worker to each operand: parts with their share of the work that cut fewest bytes.
 
-    Pins and devices are kept: an operand that may not run where it falls takes the first worker that may.
+    Pins and devices are kept: an operand that may not run on its worker takes the first worker that may run it.
 
     Parameters
     ----------
     graph, workers
-        What is run where.
+        The operands and the workers.
     slack
-        How much more than its share a worker may get, as a part of it.
+        Part by which a worker may exceed its share.
     seed
         For mt-KaHyPar; the same seed gives the same parts.
     cycles
-        V-cycles that improve the parts afterwards, for plans that are used again.
+        V-cycles that improve the parts afterwards, for plans that are reused.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def assign_km1(
 
 @cache
 def _package() -> tuple[Any, Any]:
-    """mtkahypar, started once with one thread."""
+    """Imports mtkahypar and starts it with a single thread."""
     try:
         import mtkahypar
     except ImportError as error:

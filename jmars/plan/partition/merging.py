@@ -1,9 +1,9 @@
-"""Partition by merging: subgraphs that grow from the root of the critical path by the neighbour that saves most.
+"""Partition by merging: subgraphs grow from the root of the critical path by the neighbour that saves most transfers.
 
-The seed runs a subgraph as one process that reads all its inputs first, and its rules can make two that wait for each
-other. With `convex` an operand joins only if no path leaves the subgraph and comes back through it, other subgraphs
-counted as one operand each; then the subgraphs can always be run one after another.
-Source: seed 004, "Graph Partitioning by Merging"; PLANNING 1.5.
+For clusters of several hosts that run a subgraph as a single process. The document's rules can make subgraphs that wait
+for each other. With `convex` an operand joins only if no path leaves the subgraph and returns to it, finished subgraphs
+counted as single operands; then the subgraphs can always run one after the other.
+Source: docs/explanation/seeds.md, "Graph partitioning by merging".
 """
 
 from __future__ import annotations
@@ -23,33 +23,34 @@ _LARGEST = 30_000  # operands; sets of all ancestors take n² / 8 bytes
 
 
 def merge(graph: PlanGraph, workers: Workers, *, convex: bool = True, quota: float = math.inf) -> list[Part]:
-    """Subgraphs by the seed's rules, in the order in which they are stored.
+    """Partitions a graph by merging neighbours; returns subgraphs in the order in which they were completed.
 
     Parameters
     ----------
     graph, workers
-        What is run where; a worker is the seed's processing context, with its device, speed and memory.
+        The operands and the workers; a worker is the document's processing context, with device, speed and memory.
     convex
-        Whether no two subgraphs may wait for each other; False is the seed to the letter.
+        Whether to exclude subgraphs that wait for each other; False follows the document to the letter.
     quota
-        Seconds of cost after which a subgraph grows no more, beside the worker's memory.
+        Seconds of cost at which a subgraph stops growing, beside the worker's memory.
 
     Raises
     ------
     GraphError
-        If no worker may run an operand, or one alone does not fit, or the graph is too large for `convex`.
+        If no worker may run an operand, or an operand alone does not fit, or the graph is too large for `convex`.
 
     Notes
     -----
-    The fastest unused worker is taken, when all are used the one with least total assigned time. Its subgraph starts
-    at the root, among operands whose inputs are all stored in subgraphs, of the longest remaining path; a worker that
-    may run no root is passed over. Of the neighbours that it may run and that fit its memory joins the one with
+    The fastest unused worker is next; when all are used, the worker with least total assigned time. Its subgraph starts
+    at the root of the longest remaining path, among operands whose inputs are all in finished subgraphs; a worker that
+    may run no root is skipped. Of the neighbours that the worker may run and that fit its memory, the neighbour joins
+    with
 
-    1. most bytes shared with the subgraph, divided by the worker's inefficiency for it: the speed of the fastest worker
-       that may run it over this one's (the seed asks for communication cost and does not know where the others will
-       run; bytes that stay inside are known to be saved);
-    2. the longest remaining path through it;
-    3. most bytes; 4. highest cost; 5. the lowest index, the seed's name.
+    1. most bytes shared with the subgraph, divided by the worker's inefficiency: the speed of the fastest worker that
+       may run the neighbour over the worker's speed (the document asks for communication cost, which depends on workers
+       not assigned yet; bytes that stay inside the subgraph are saved for sure);
+    2. the longest remaining path through the neighbour;
+    3. most bytes; 4. highest cost; 5. the lowest index, in place of the document's name.
 
     Examples
     --------
@@ -60,7 +61,7 @@ def merge(graph: PlanGraph, workers: Workers, *, convex: bool = True, quota: flo
     """
     if convex and graph.n > _LARGEST:
         raise GraphError(
-            f"a convex merge of {graph.n} operands needs {graph.n**2 // 4_000_000} MB to know their ancestors; "
+            f"a convex merge of {graph.n} operands needs {graph.n**2 // 4_000_000} MB for sets of ancestors; "
             "contract the graph first, or give convex=False"
         )
     growth = _Growth(graph, workers, convex)
@@ -79,7 +80,7 @@ def merge(graph: PlanGraph, workers: Workers, *, convex: bool = True, quota: flo
 
 
 class _Growth:
-    """What is stored in subgraphs already, and the rules by which the next one grows."""
+    """State of a partition by merging: open operands, finished subgraphs, and the rules of growth."""
 
     def __init__(self, graph: PlanGraph, workers: Workers, convex: bool) -> None:
         self.cost: list[float] = graph.cost.tolist()
@@ -95,7 +96,7 @@ class _Growth:
         self.missing: list[int] = graph.dag.in_degree.tolist()  # inputs that are in no subgraph
         self.roots = set(graph.dag.sources().tolist())
         self.convex = convex
-        self.before = [0] * graph.n  # sets as bits: who leads here, and who follows, subgraphs counted as one
+        self.before = [0] * graph.n  # sets as bits: ancestors and descendants, subgraphs as single operands
         self.after = [0] * graph.n
         if convex:
             for v in self.order:
@@ -106,7 +107,7 @@ class _Growth:
                     self.after[v] |= self.after[r] | 1 << r
 
     def paths(self) -> tuple[list[float], list[float]]:
-        """Longest paths from each open operand's start to the end, and to its start, through open ones only."""
+        """Longest paths of open operands from their start to an end, and from a source to their start."""
         to_end, to_start = [0.0] * len(self.open), [0.0] * len(self.open)
         todo = [v for v in self.order if self.open[v]]
         for v in reversed(todo):
@@ -117,7 +118,7 @@ class _Growth:
         return to_end, to_start
 
     def start(self, roots: list[int], workers: list[int]) -> tuple[int, int]:
-        """The first worker that may run a root, and its first such root."""
+        """The first worker that may run a root, and the first root that it may run."""
         for worker in workers + [w for w in range(len(self.speed)) if w not in workers]:
             for root in roots:
                 if worker in self.able[root] and self.size[root] <= self.memory[worker]:
@@ -128,11 +129,11 @@ class _Growth:
         )
 
     def grow(self, worker: int, root: int, through: list[float], quota: float) -> list[int]:
-        """Members of the subgraph that starts at `root`; stores them."""
+        """Grows a subgraph from `root` and completes it; returns its members."""
         members: list[int] = []
         held, spent, inside = 0, 0.0, 0
         before = after = 0
-        shared: dict[int, int] = {}  # neighbour: bytes that it shares with the members
+        shared: dict[int, int] = {}  # neighbour: bytes shared with the members
         joins = root
         while joins >= 0:
             members.append(joins)
@@ -161,12 +162,12 @@ class _Growth:
         return members
 
     def _preference(self, y: int, worker: int, shared: int, through: float) -> tuple[float, float, int, float, int]:
-        """The seed's rules as a key, smallest first."""
+        """The rules for joining as a sort key, smallest first."""
         inefficiency = max([self.speed[w] for w in self.able[y]]) / self.speed[worker]
         return -shared / inefficiency, -through, -self.size[y], -self.cost[y], y
 
     def _store(self, members: list[int], inside: int, before: int, after: int) -> None:
-        """Close a subgraph: from now on it is one operand, so what leads to a part of it leads to all that follows."""
+        """Completes a subgraph: paths now count it as a single operand."""
         self.left -= len(members)
         for v in members:
             self.roots.discard(v)

@@ -1,9 +1,10 @@
-"""METIS: k parts by edge cut, balanced in time and memory, or in each band of time.
+"""Graph partition by METIS: k parts with a small edge cut, balanced in seconds, bytes and bands of time.
 
-A partition has no notion of time, so parts may wait for each other; with `bands` each part gets its share of every
-stretch of the run, which METIS calls several constraints. pymetis offers one only, so METIS's own function in pymetis's
-library is called. An edge weighs its chunk's bytes shared among the readers, since a chunk is sent once.
-Source: Karypis and Kumar 1998; PLANNING 0.2 and 4.2 (time bands); seed 004, "Maybe use METIS/merging to coarsen graph".
+For clusters of several hosts. A partition ignores time, so parts may wait for each other; with `bands` each part gets
+its share of every stretch of the run, by METIS's multiple constraints. pymetis's Python API has a single constraint, so
+this file calls the C function in pymetis's library. An edge weighs its chunk's bytes divided by the number of readers,
+since a chunk is sent once.
+Source: Karypis and Kumar 1998; docs/explanation/seeds.md, "Multilevel partitioning".
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from jmars.plan.workers import Workers, allowed
 
 __all__ = ["assign_metis", "has_metis", "metis_groups", "suits_metis"]
 
-_FINE = 1000  # weights are whole numbers up to this for the heaviest operand
+_FINE = 1000  # weight of the heaviest operand; weights are whole numbers
 _FINE_EDGE = 10_000
-_EACH = 8  # operands that a part should have at least
+_EACH = 8  # least operands per part
 _SEED = 8  # index of METIS_OPTION_SEED
 
 
@@ -35,8 +36,8 @@ def has_metis() -> bool:
 
 
 def suits_metis(graph: PlanGraph, k: int, *, bands: int = 1, memory: bool = False) -> bool:
-    """Whether METIS is installed and can balance k parts; where an operand outweighs a part it cannot, and says so on
-    the standard output.
+    """Whether METIS is installed and can balance k parts. Where an operand outweighs a part METIS cannot, and prints
+    a message to standard output.
     """
     if not has_metis() or graph.n < _EACH * k * bands:
         return False
@@ -47,20 +48,20 @@ def suits_metis(graph: PlanGraph, k: int, *, bands: int = 1, memory: bool = Fals
 def assign_metis(
     graph: PlanGraph, workers: Workers, *, bands: int = 1, memory: bool = False, slack: float = 1.03, seed: int = 1
 ) -> NDArray[np.int16]:
-    """A worker for each operand: a part for each worker with its share of the work.
+    """Assigns a worker to each operand: a part for each worker with its share of the work.
 
-    Pins and devices are kept: an operand that may not run where it falls takes the first worker that may.
+    Pins and devices are kept: an operand that may not run on its worker takes the first worker that may run it.
 
     Parameters
     ----------
     graph, workers
-        What is run where.
+        The operands and the workers.
     bands
-        Stretches of the run, equal in work, in each of which every worker has its share.
+        Stretches of the run, equal in work; every worker gets its share of each stretch.
     memory
-        Whether each worker also has its share of the bytes written.
+        Whether to balance the bytes written as well.
     slack
-        How many times its share a part may have, above 1.
+        Factor by which a part may exceed its share, above 1.
     seed
         For METIS; the same seed gives the same parts.
 
@@ -84,7 +85,7 @@ def metis_groups(
     seed: int = 1,
     share: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
-    """Part of each operand, 0..k-1, shape (n,); a part may be empty. `share`: of each part, shape (k,), None: equal.
+    """Part of each operand, 0..k-1, shape (n,); parts may be empty. `share`: weights of parts, shape (k,), None: equal.
 
     Raises
     ------
@@ -134,7 +135,7 @@ def metis_groups(
 
 
 def _loads(graph: PlanGraph, bands: int, memory: bool) -> NDArray[np.int64]:
-    """What is balanced: seconds in each band of time, and bytes; shape (n, bands + memory)."""
+    """Loads to balance: seconds in each band of time, and bytes; shape (n, bands + memory)."""
     loads = np.zeros((graph.n, bands + memory), np.int64)
     order = np.argsort(t_level(graph), kind="stable")
     cost = graph.cost[order] + (graph.cost.max() or 1.0) * 1e-9
@@ -148,14 +149,14 @@ def _loads(graph: PlanGraph, bands: int, memory: bool) -> NDArray[np.int64]:
 
 
 def _whole(values: NDArray[Any], fine: int) -> NDArray[np.int64]:
-    """Whole numbers from 1 on, in proportion."""
+    """Scales values to whole numbers from 1 to `fine`."""
     most = float(values.max(initial=0)) or 1.0
     return np.maximum(1, np.rint(values / most * fine)).astype(np.int64)
 
 
 @cache
 def _library() -> tuple[ctypes.CDLL, np.dtype[Any]]:
-    """METIS's own functions in pymetis's library, and its integers."""
+    """METIS's C functions in pymetis's library, and METIS's integer type."""
     try:
         import pymetis
         import pymetis._internal

@@ -1,8 +1,10 @@
-"""Cascade's scheduler of today: near are operands with a near common descendant, and near operands share a worker.
+"""Cascade's scheduler: operands with a near common descendant share a worker.
 
-It knows neither costs nor bytes, only the graph. `NearestCommonDescendant` is its rule as a policy of the simulator,
-`assign_ncd` what that gives. Distances are between all pairs, so graphs are limited in size; cascade takes O(n³) too.
-Source: ECMWF earthkit-workflows, `cascade/scheduler/graph.py` and `assign.py`; seed 004 is the design that led there.
+The rule reads the graph only, no costs and no bytes. `NearestCommonDescendant` is the rule as a policy of the
+simulator, `assign_ncd` the resulting assignment. Distances are between all pairs of operands, so graphs are limited in
+size; cascade takes O(n³) too.
+Source: ECMWF earthkit-workflows, `cascade/scheduler/graph.py` and `assign.py`; docs/explanation/seeds.md, "Cost-driven
+graph partitioning".
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from jmars.plan.workers import Workers
 __all__ = ["NearestCommonDescendant", "assign_ncd", "components", "distances", "values"]
 
 _LARGEST = 4000  # operands; the distances take 2 n² bytes, and n³ steps in the worst case
-_ABSENT = 100  # what an input that is not at the worker costs beside one on its way there (1)
+_ABSENT = 100  # cost of an input that is not at the worker; an input on its way costs 1 in cascade
 
 
 def assign_ncd(dag: Dag, slots: Sequence[int]) -> NDArray[np.int16]:
-    """A worker for each operand, as cascade gives them out when all take equally long.
+    """Assigns a worker to each operand as cascade does, with operands of equal cost.
 
     Parameters
     ----------
@@ -41,7 +43,7 @@ def assign_ncd(dag: Dag, slots: Sequence[int]) -> NDArray[np.int16]:
     Raises
     ------
     GraphError
-        If there is no slot, or the graph is too large for distances between all pairs.
+        If no worker has a slot, or the graph is too large for distances between all pairs.
 
     Examples
     --------
@@ -58,23 +60,23 @@ def assign_ncd(dag: Dag, slots: Sequence[int]) -> NDArray[np.int16]:
 
 
 class NearestCommonDescendant:
-    """A `Policy`: each worker serves one component, and takes from it what is nearest to what it has.
+    """A `Policy`: each worker serves a component of the graph and takes the ready operand nearest to its chunks.
 
-    Of the operands that are ready a free worker takes the first to which it is as near as any worker is; else the one
-    that misses fewest inputs there, of equals the one farthest from a sink. A worker whose component has nothing ready
-    goes to the heaviest one that has.
+    A free worker takes the first ready operand to which no other worker is nearer; else the operand with fewest inputs
+    missing on the worker, of equals the operand farthest from a sink. A worker whose component has no ready operand
+    moves to the heaviest component with ready operands.
     """
 
     def __init__(self, dag: Dag) -> None:
         self.component, self.value = components(dag), values(dag).tolist()
         self._between = distances(dag)
-        self._weight = np.bincount(self.component, minlength=1).tolist()  # operands that are not placed
-        self._open: list[dict[int, None]] = [{} for _ in self._weight]  # ready ones, the first to become so first
+        self._weight = np.bincount(self.component, minlength=1).tolist()  # operands not placed yet
+        self._open: list[dict[int, None]] = [{} for _ in self._weight]  # ready operands, oldest first
         self._near: NDArray[np.int32] | None = None  # from each worker to each operand
         self._serves: list[int] = []
 
     def ready(self, run: Simulation, operands: list[int]) -> None:
-        """Put them where workers look."""
+        """Adds ready operands to the queues of their components."""
         if self._near is None:
             self._near = np.full((run.p, run.n), np.iinfo(np.int32).max, np.int32)
             heaviest = np.argsort([-weight for weight in self._weight], kind="stable")
@@ -83,7 +85,7 @@ class NearestCommonDescendant:
             self._open[self.component[operand]][operand] = None
 
     def idle(self, run: Simulation, worker: int) -> bool:
-        """Take one operand, if there is any."""
+        """Places a ready operand on `worker`, if there is any."""
         assert self._near is not None
         here = self._open[self._serves[worker]]
         if not here:
@@ -103,13 +105,13 @@ class NearestCommonDescendant:
         return run.state[operand] == 1
 
     def _overhead(self, run: Simulation, operand: int, worker: int) -> tuple[int, int, int]:
-        """What it costs to have the inputs here, then the value, then the index."""
+        """Sort key: cost of missing inputs, then value, then index."""
         missing = sum([_ABSENT for chunk in run.inputs[operand] if not run.held[chunk] >> worker & 1])
         return missing, self.value[operand], operand
 
 
 def components(dag: Dag) -> NDArray[np.int64]:
-    """Number of the component of each operand, shape (n,): who is joined by edges in any direction."""
+    """Number of each operand's connected component, shape (n,)."""
     around, found, count = neighbours(dag), np.full(dag.n, -1, np.int64), 0
     for start in range(dag.n):
         if found[start] >= 0:
@@ -125,7 +127,7 @@ def components(dag: Dag) -> NDArray[np.int64]:
 
 
 def values(dag: Dag) -> NDArray[np.int64]:
-    """Layers of the operand's component, less the shortest way to a sink: sinks are worth most, shape (n,)."""
+    """Value of each operand, shape (n,): layers of its component minus the shortest path to a sink."""
     depth, near = _layers(dag), np.full(dag.n, np.iinfo(np.int64).max // 2)
     readers = rows(dag.succ_ptr, dag.succ_idx)
     for v in reversed(topological(dag).tolist()):
@@ -136,7 +138,8 @@ def values(dag: Dag) -> NDArray[np.int64]:
 def distances(dag: Dag) -> NDArray[np.int16]:
     """Steps from the farther one of two operands to their nearest common descendant, shape (n, n).
 
-    An operand is its own descendant; two without a common one are as far apart as their component has layers.
+    An operand is its own descendant; the distance of operands without common descendant is the number of layers of
+    their component.
 
     Raises
     ------

@@ -1,8 +1,7 @@
-"""Subgraphs that one worker runs: what cascade's two ways to partition give.
+"""`Part`: a subgraph that a single worker runs, the result of `merge` and `depth_first`.
 
-`merge` and `depth_first` make lists of `Part`; `as_assignment` turns them into what the simulator and the scheduler
-take, `as_labels` into groups for `graph.contract`.
-Source: seed 004, "It should split this graph into optimal subgraphs to be scheduled as single processes".
+`as_assignment` turns a list of parts into an assignment, `as_labels` into groups for `contract`.
+Source: docs/explanation/seeds.md, "Graphs".
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ __all__ = ["Part", "as_assignment", "as_labels", "next_worker"]
 
 @dataclass(frozen=True)
 class Part:
-    """One subgraph: its worker, its operands in the order in which they joined, their output bytes, and how many
-    seconds one core of the worker runs them.
+    """A subgraph: its worker, operands in the order in which they joined, output bytes, and seconds on a core of the
+    worker.
     """
 
     worker: int
@@ -31,7 +30,7 @@ class Part:
 
 
 def as_assignment(parts: Sequence[Part], n: int) -> NDArray[np.int16]:
-    """Worker of each operand, shape (n,); -1 where no part holds it."""
+    """Worker of each operand, shape (n,); -1 for operands outside all parts."""
     assigned = np.full(n, -1, np.int16)
     for part in parts:
         assigned[list(part.operands)] = part.worker
@@ -39,7 +38,7 @@ def as_assignment(parts: Sequence[Part], n: int) -> NDArray[np.int16]:
 
 
 def as_labels(parts: Sequence[Part], n: int) -> NDArray[np.int64]:
-    """Part of each operand, shape (n,); -1 where no part holds it."""
+    """Number of each operand's part, shape (n,); -1 for operands outside all parts."""
     labels = np.full(n, -1, np.int64)
     for label, part in enumerate(parts):
         labels[list(part.operands)] = label
@@ -47,8 +46,8 @@ def as_labels(parts: Sequence[Part], n: int) -> NDArray[np.int64]:
 
 
 def next_worker(workers: Workers, total: Sequence[float], used: Sequence[bool]) -> list[int]:
-    """The workers in the order in which they are asked: unused ones, the fastest first; when all are used, those with
-    least total assigned time first, of equals the fastest.
+    """Workers in order of preference: unused workers, the fastest first; when all are used, all workers by least
+    assigned time, then by speed.
     """
     speed = workers.speed.tolist()
     if not all(used):

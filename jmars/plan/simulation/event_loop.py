@@ -1,7 +1,7 @@
-"""One simulated run: a deterministic loop over events, and what happens at each.
+"""Discrete-event simulation of a run: a deterministic loop over the ends of operands and transfers.
 
-`simulate` makes one and runs it. A `Policy` places operands while it runs, as a scheduler without a plan does.
-Source: PLANNING 3.1.
+`simulate` runs a `Simulation`. A `Policy` places operands during the run, as a scheduler without a plan does. The C
+kernel `native/simulate.c` computes the same result for runs without a policy.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from jmars.plan.workers import Workers
 
 __all__ = ["Policy", "Simulation", "misfit", "never_ran"]
 
-_DONE, _FREE, _ARRIVED = range(3)  # events, in the order in which those of one moment happen
+_DONE, _FREE, _ARRIVED = range(3)  # kinds of events; events of the same time happen in this order
 
 
 class Policy(Protocol):
-    """Who places the operands that the plan leaves open; each order is `Simulation.place`."""
+    """Places operands that the plan leaves open, by calling `Simulation.place`."""
 
     def ready(self, run: Simulation, operands: list[int]) -> None:
-        """These have all their inputs now and no worker yet."""
+        """Called with operands that have all their inputs and no worker yet."""
 
     def idle(self, run: Simulation, worker: int) -> bool:
-        """`worker` has a free core and nothing to run; whether it has something now."""
+        """Called when `worker` has a free core and no ready operand; returns whether an operand is ready now."""
 
 
 class Simulation:
-    """One run; what a `Policy` sees of it are the attributes without underscore, all by operand or by worker."""
+    """A simulated run. A `Policy` may read the public attributes, lists indexed by operand or by worker."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class Simulation:
         self.now = 0.0
         self.worker = [-1] * n
         self.state = bytearray(n)  # 0 waits, 1 ready, 2 running, 3 done
-        self._origin = [-1] * n  # where the chunk was first
+        self._origin = [-1] * n  # worker that made the chunk
         self.held = [0] * n  # bit w: worker w has the chunk, in memory or on disk
-        self.missing: list[int] = dag.in_degree.tolist()  # inputs that nobody computed yet
-        self.away = [0] * n  # inputs that are not at its worker, once it has one
+        self.missing: list[int] = dag.in_degree.tolist()  # inputs that are not computed yet
+        self.away = [0] * n  # inputs that are not at the operand's worker, once assigned
         self.ready: list[list[tuple[int, int]]] = [[] for _ in range(p)]  # heaps of (rank, operand), some stale
         self.free: list[int] = workers.cores.tolist()
         self.cores: list[int] = workers.cores.tolist()
@@ -75,7 +75,7 @@ class Simulation:
         self._unread: list[int] = dag.out_degree.tolist()  # readers that are not done
         self._open: list[int] = dag.out_degree.tolist()  # readers without a worker
         self._local: dict[int, int] = {}  # chunk * p + worker: readers there that are not done
-        self._coming: set[int] = set()  # chunk * p + worker: asked for, not there yet
+        self._coming: set[int] = set()  # chunk * p + worker: requested, not received yet
         self._sending: dict[int, int] = {}  # chunk * p + worker: transfers from there that are not done
         self._sent = [0] * p  # bytes that a worker is to send
         self._used = [0]  # bytes in all memories
@@ -99,10 +99,10 @@ class Simulation:
         self._start = [0.0] * n if times else None
         self._end = [0.0] * n
         self._memory: list[tuple[float, int, int]] | None = [] if memory else None
-        self._shown = [-1] * p  # bytes of each worker, as they were noted last
+        self._shown = [-1] * p  # last recorded bytes of each worker
 
     def place(self, operand: int, worker: int) -> None:
-        """Give an operand that has no worker a worker."""
+        """Assigns a worker to an operand without worker."""
         p = self.p
         self.worker[operand] = worker
         self.load[worker] += self.cost[operand]
@@ -122,7 +122,7 @@ class Simulation:
                     self._ask(chunk, worker)
 
     def take_back(self, operand: int) -> None:
-        """Take an operand that does not run yet from its worker."""
+        """Takes an operand that has not started from its worker."""
         worker = self.worker[operand]
         self.load[worker] -= self.cost[operand]
         for chunk in self.inputs[operand]:
@@ -132,7 +132,7 @@ class Simulation:
         self.state[operand] = 0
 
     def run(self, assign: list[int], home: list[int]) -> SimResult:
-        """Run to the end."""
+        """Runs all operands; returns the result."""
         if len(assign) != self.n or len(self.rank) != self.n or max(assign, default=0) >= self.p:
             raise GraphError(f"give a worker below {self.p} and a rank for each of {self.n} operands")
         self._begin(assign, home)
@@ -165,7 +165,7 @@ class Simulation:
         return self._result()
 
     def _begin(self, assign: list[int], home: list[int]) -> None:
-        """Put the chunks that are there where they are, and the operands where the plan wants them."""
+        """Places the stored chunks of `home` and the operands of `assign`."""
         for operand, w in enumerate(home):
             if w >= 0:
                 self.state[operand] = 3
@@ -190,7 +190,7 @@ class Simulation:
             self._policy.ready(self, open_)
 
     def _launch(self, w: int) -> None:
-        """Start operands of worker `w` while it has a core and they fit."""
+        """Starts ready operands of worker `w` while a core is free and memory suffices."""
         line, store = self.ready[w], self.stores[w]
         while self.free[w]:
             while line and (self.state[line[0][1]] != 1 or self.worker[line[0][1]] != w):
@@ -204,7 +204,7 @@ class Simulation:
             if store.fast_bytes + (need := store.missing(inputs, size + work)) > store.capacity:
                 if self.free[w] == self.cores[w]:
                     raise misfit(operand, need, w, store.capacity)
-                return  # what runs now will let go
+                return  # running operands will release memory
             heapq.heappop(line)
             self.state[operand] = 2
             self.free[w] -= 1
@@ -224,7 +224,7 @@ class Simulation:
             self._event(start + seconds, _DONE, operand, w)
 
     def _finish(self, operand: int, w: int) -> None:
-        """An operand ended: free what nobody reads any more, send its chunk, and wake its readers."""
+        """Ends an operand: frees chunks without readers left, sends the operand's chunk, and wakes its readers."""
         store, p = self.stores[w], self.p
         self.state[operand] = 3
         self._end[operand] = self._finish_time = self.now
@@ -246,7 +246,7 @@ class Simulation:
                 if not self._keep[chunk]:
                     self._free_everywhere(chunk)
             elif self._origin[chunk] != w and not (here or self._open[chunk] or self._sending.get(key)):
-                store.drop(chunk)  # a copy that nobody here reads any more; where it was made it stays
+                store.drop(chunk)  # a copy without readers left on this worker; the original stays
                 self.held[chunk] &= ~(1 << w)
         if not self._unread[operand] and not self._keep[operand]:
             self._free_everywhere(operand)
@@ -277,12 +277,12 @@ class Simulation:
         heapq.heappush(self.ready[w], (self.rank[operand], operand))
 
     def _next_use(self, w: int, chunk: int) -> float:
-        """Rank of the next operand here that reads a chunk; what nobody here reads is read last."""
+        """Rank of the next operand on worker `w` that reads a chunk; infinite for a chunk without readers on `w`."""
         found = [self.rank[r] for r in self.readers[chunk] if self.worker[r] == w and self.state[r] < 2]
         return min(found) if found else math.inf
 
     def _ask(self, chunk: int, target: int) -> None:
-        """Have a chunk sent, by the holder with least to send."""
+        """Requests a chunk for worker `target` from the holder with fewest bytes to send."""
         key = chunk * self.p + target
         if key in self._coming:
             return
@@ -296,7 +296,7 @@ class Simulation:
             self._send(source, target)
 
     def _send(self, source: int, target: int) -> None:
-        """Start the most urgent transfer between two free ends."""
+        """Starts the most urgent transfer between two workers with free ports."""
         chunk = self._ports.start(source, target)
         store, start = self.stores[source], self.now
         if chunk in store.on_disk:
@@ -310,7 +310,7 @@ class Simulation:
         self._event(over + latency, _ARRIVED, chunk, target, source)
 
     def _arrive(self, chunk: int, w: int, source: int) -> None:
-        """A chunk is there; whoever waits only for it is ready."""
+        """Receives a chunk on worker `w`; operands that waited for this chunk only become ready."""
         self._coming.discard(chunk * self.p + w)
         self._sending[chunk * self.p + source] -= 1
         self._sent[source] -= self.nbytes[chunk]
@@ -325,7 +325,7 @@ class Simulation:
                     self._make_ready(reader, w)
 
     def _note(self, memory: list[tuple[float, int, int]]) -> None:
-        """Keep which workers' bytes changed."""
+        """Records the bytes in memory of workers whose bytes changed."""
         for w, store in enumerate(self.stores):
             if store.used != self._shown[w]:
                 self._shown[w] = store.used
@@ -354,7 +354,7 @@ class Simulation:
 
 
 def _bits(mask: int) -> list[int]:
-    """Which bits are set, ascending."""
+    """Numbers of the set bits, ascending."""
     found = []
     while mask:
         lowest = mask & -mask
@@ -364,7 +364,7 @@ def _bits(mask: int) -> list[int]:
 
 
 def misfit(operand: int, need: int, worker: int, capacity: int) -> MemoryLimitError:
-    """What to raise where one operand alone does not fit."""
+    """The error for an operand that does not fit into an empty worker."""
     return MemoryLimitError(
         f"operand {operand} needs {need} bytes at once and worker {worker} has {capacity}; "
         "use a smaller chunk_size or a worker with more memory"
@@ -372,5 +372,5 @@ def misfit(operand: int, need: int, worker: int, capacity: int) -> MemoryLimitEr
 
 
 def never_ran(left: int, n: int) -> GraphError:
-    """What to raise where a run ends before its operands."""
+    """The error for a run that ends before all operands ran."""
     return GraphError(f"{left} of {n} operands never ran: they have no worker, or wait for each other")

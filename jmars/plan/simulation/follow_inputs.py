@@ -1,8 +1,8 @@
-"""Placing operands while the graph runs: seed 003's way, to compare plans with.
+"""Placement of operands during the run, as Mars does: a baseline for plans.
 
-`FollowInputs` is what a scheduler does that plans only the initial operands. Its weak side is in its rule: most bytes
-held says nothing of load, so one worker may draw everything to it (`tests/benchmarks/plans.py` shows it).
-Source: seed 003, "Worker 选择策略"; PLANNING 1.4.
+`FollowInputs` is the rule of a scheduler that plans only the initial operands. The rule ignores load, so a single
+worker may attract all operands (`tests/benchmarks/plans.py` measures this).
+Source: docs/explanation/seeds.md, "Choosing workers".
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ __all__ = ["FollowInputs"]
 
 
 class FollowInputs:
-    """A `Policy`: an operand goes where most bytes of its inputs lie, of equals to the least occupied worker."""
+    """A `Policy`: an operand goes to the worker with most bytes of its inputs, among equals the least loaded."""
 
     def ready(self, run: Simulation, operands: list[int]) -> None:
-        """Place each, in order of rank."""
+        """Places ready operands in order of rank."""
         for operand in sorted(operands, key=run.rank.__getitem__):
             held = [0] * run.p
             for chunk in run.inputs[operand]:
@@ -26,5 +26,5 @@ class FollowInputs:
             run.place(operand, min(range(run.p), key=lambda w: (-held[w], run.load[w] / run.cores[w], w)))
 
     def idle(self, run: Simulation, worker: int) -> bool:
-        """It never moves what has a place."""
+        """Returns False: placed operands are never moved."""
         return False

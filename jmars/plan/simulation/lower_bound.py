@@ -1,4 +1,4 @@
-"""Seconds that no plan of a graph beats on given workers."""
+"""A lower bound of the makespan of any plan of a graph on given workers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["lower_bound"]
 
 
 def lower_bound(graph: PlanGraph, workers: Workers, placed: ArrayLike | None = None) -> float:
-    """Seconds that no plan beats: the longest path on the fastest core, or all work on all cores; moving is free, and
-    so are operands whose chunks are there (`placed`, see `choose`).
+    """Seconds that no plan beats: the longest path on the fastest core, or all work on all cores. Transfers are free,
+    and so are operands whose chunks are stored (`placed`, see `choose`).
     """
     if not graph.n:
         return 0.0

@@ -1,9 +1,9 @@
-"""What a run on this host should take: seconds, bytes held, bytes spilled; told before it starts.
+"""Predicts a run on this host before it starts: seconds, peak bytes, bytes spilled.
 
-The costs are the profile's, the run is the simulator's. What the simulator does not know is added here: executors are
-sent work ahead, so outputs take memory before they are computed, in slots that are larger than small chunks; and memory
-that nobody has used yet must be touched.
-Source: PLANNING 7, step 6; seed 004, "To evaluate the overall cost, need to consider the timeline".
+The costs come from the profile and the run from the simulator. Three effects that the simulator does not model are
+added here: batches are sent to executors ahead, so outputs take memory before their operands run; slots are larger than
+small chunks; and the first write to a page of memory costs time.
+Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from jmars.tensor.chunk import ChunkGraph
 
 __all__ = ["AHEAD", "Prediction", "predict", "predict_from_simulation", "slots"]
 
-AHEAD = 2  # batches that an executor has at once: one that it runs, one that waits beside it
+AHEAD = 2  # batches that an executor has at a time: one runs, the next waits
 _PAGE = 4096  # bytes; slots are whole pages, and powers of two from 64 bytes to half a page
 _BATCH, _BATCH_SECONDS = 100, 0.005  # operands of a batch, and the time that it should take (dispatch/estimate.py)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a run should take.
+    """Predicted cost of a run.
 
     Attributes
     ----------
     makespan
-        Seconds from the first operand's start to the last one's end.
+        Seconds from the start of the first operand to the end of the last operand.
     peak
-        Bytes of chunks and scratch at most: when nothing is sent ahead, and when every executor has work waiting.
+        Most bytes of chunks and scratch: if no batch is sent ahead, and if every executor has batches waiting.
     spilled
         Bytes written to disk.
     lower_bound
@@ -57,16 +57,16 @@ class Prediction:
 def predict(
     graph: ChunkGraph, dag: Dag, rank: NDArray[np.int64], profile: Profile, executors: int, memory: int
 ) -> Prediction:
-    """What a compiled graph should take when its operands run in the order of `rank` on this host.
+    """Predicts a run of a compiled graph on this host, with operands in the order of `rank`.
 
     Parameters
     ----------
     graph, dag
         `Compiled.after` and `Compiled.dag`.
     rank
-        The plan's.
+        Rank of each operand by the plan.
     profile
-        What is known of costs.
+        Measured costs.
     executors, memory
         Processes that compute, and bytes for chunks and scratch.
 
@@ -91,38 +91,38 @@ def predict_from_simulation(
     placed: NDArray[np.int64],
     fresh: int = 0,
 ) -> Prediction:
-    """What a simulated plan of one host will really take.
+    """Corrects a simulation of this host for batches sent ahead, slot sizes and untouched memory.
 
     Parameters
     ----------
     graph, workers, rank, placed
-        What was simulated.
+        Arguments of the simulation.
     result
-        What it gave.
+        Result of the simulation.
     fresh
-        Bytes of the memory that no job has touched yet.
+        Bytes of the arena that no job has written yet.
     """
     executors, count = int(workers.cores.sum()), int((placed < 0).sum())
     mean = float(graph.cost.sum()) / max(count, 1)
-    batch = min(math.ceil(_BATCH_SECONDS * profile.busy / mean), _BATCH) if mean else 1  # filled by what they compute
+    batch = min(math.ceil(_BATCH_SECONDS * profile.busy / mean), _BATCH) if mean else 1  # operands in 5 ms
     sent = AHEAD * min(batch, max(1, count // (AHEAD * executors)))
-    # as many operands hold memory as are sent ahead; each waits for those before it, so that all take as long as ever
+    # operands sent ahead hold memory while they wait for the operands before them; the total time stays
     ahead = Workers.build(1, cores=workers.cores * sent, speed=workers.speed, memory=workers.memory, disk=workers.disk)
     cost = np.where(placed < 0, graph.cost + (sent - 1) * mean, 0.0)
     in_slots = PlanGraph.build(graph.dag, cost, slots(graph.nbytes), work=graph.work, result=graph.result)
     try:
         waiting = simulate(in_slots, ahead, np.where(placed < 0, 0, -1), rank, placed=placed)
-        held, spilled = waiting.peak_total, (result.spilled + max(result.spilled, waiting.spilled)) // 2  # between both
-    except MemoryLimitError:  # what fits to the byte does not fit in slots: it will be tight
+        held, spilled = waiting.peak_total, (result.spilled + max(result.spilled, waiting.spilled)) // 2  # the mean
+    except MemoryLimitError:  # fits to the byte but not in slots: memory will be full
         held, spilled = int(workers.memory[0]), result.spilled
     low, high = sorted((result.peak_total, held))
-    late = (spilled - result.spilled) / float(workers.disk[0])  # written and read again, half of it beside other work
+    late = (spilled - result.spilled) / float(workers.disk[0])  # written and read, half of it beside other work
     touched = min(fresh, high) * profile.touch / executors
     return Prediction(result.makespan + late + touched, (low, high), spilled, lower_bound(graph, workers))
 
 
 def slots(nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bytes of memory that chunks of these sizes take, as `storage.arena` gives them out.
+    """Sizes of the arena slots of chunks of these sizes, as `storage.arena` allocates them.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""The memory and disk of one simulated worker.
+"""Memory and disk of a simulated worker.
 
-`SimMemory` counts bytes: chunks that lie in memory, those that running operands hold fast, and those on disk. The disk does
-one thing after another, so who makes room is told when the room is there. `simulate` has one for each worker.
-Source: PLANNING 3.1 and 3.3 (Belady 1966: throw out what is used last); seed 003, the worker's four states.
+`SimMemory` counts bytes of chunks in memory, chunks pinned by running operands, and chunks on disk. The disk serves its
+requests one after the other, so `make_room` returns the time at which the room is free.
+Source: Belady 1966 (evicts the chunk whose next use is last); docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["SimMemory"]
 
 
 class SimMemory:
-    """Chunks of one worker by number, in virtual time; `used` never exceeds `capacity`.
+    """Chunks of a simulated worker in virtual time; `used` never exceeds `capacity`.
 
     Parameters
     ----------
@@ -25,13 +25,13 @@ class SimMemory:
     nbytes
         Bytes of every chunk of the graph.
     next_use
-        When a chunk is read here next, larger is later; the latest goes to disk first. None: the one that was used
-        longest ago does.
+        Next use of a chunk on this worker, larger is later; the chunk with the latest next use is spilled first. None:
+        the least recently used chunk is spilled first.
     together
-        One number, the bytes in the memories of all workers; each store adds its own.
+        A list of a single number, the bytes in the memories of all workers, shared by their `SimMemory` objects.
     is_planned
-        Whether a chunk's `next_use` changes only when it is used, as in a run without a policy: then the order in which
-        chunks go is kept in a heap, from the first time that one must go.
+        Whether a chunk's `next_use` changes only when the chunk is used, as in a run without a policy: then candidates
+        for spilling are kept in a heap, made at the first spill.
     """
 
     __slots__ = (
@@ -66,7 +66,7 @@ class SimMemory:
     ) -> None:
         self.together, self._is_planned = together, is_planned
         self._victims: list[tuple[float, int, int]] | None = None  # heap of (-next use, used at, chunk), some stale
-        self._used_at: dict[int, int] = {}  # chunk in memory: count of uses, once there is a heap
+        self._used_at: dict[int, int] = {}  # chunk in memory: count of uses, once the heap exists
         self._uses = 0
         self.capacity, self._disk, self._nbytes, self._next_use = capacity, disk, nbytes, next_use
         self.resident: dict[int, None] = {}  # longest unused first
@@ -74,14 +74,14 @@ class SimMemory:
         self.fast: dict[int, int] = {}  # chunk: running operands that need it in memory
         self.fast_bytes = 0  # of `fast`, and scratch
         self.used = self.peak = self.spilled = self.reloaded = 0  # bytes
-        self._disk_free = 0.0  # when the disk has done all that it was told
+        self._disk_free = 0.0  # when the disk has served all requests
 
     def missing(self, chunks: Sequence[int], more: int) -> int:
-        """Bytes that an operand would hold fast beyond what is held already: its inputs, and `more`."""
+        """Bytes that an operand would pin beyond the chunks already pinned: its inputs, and `more`."""
         return more + sum([self._nbytes[c] for c in chunks if c not in self.fast])
 
     def hold(self, chunks: Sequence[int]) -> None:
-        """Keep these chunks in memory until `release`."""
+        """Pins chunks in memory for a running operand, until `release`."""
         for chunk in chunks:
             holders = self.fast.get(chunk, 0)
             self.fast[chunk] = holders + 1
@@ -89,7 +89,7 @@ class SimMemory:
                 self.fast_bytes += self._nbytes[chunk]
 
     def release(self, chunks: Sequence[int]) -> None:
-        """One running operand needs these chunks no more."""
+        """Unpins chunks for a running operand."""
         for chunk in chunks:
             holders = self.fast[chunk] - 1
             if holders:
@@ -101,19 +101,19 @@ class SimMemory:
                     self._may_leave(chunk)
 
     def scratch(self, nbytes: int) -> None:
-        """Take scratch, room for which was made; give it back with a negative number."""
+        """Takes scratch, for which room was made; a negative number gives scratch back."""
         self.fast_bytes += nbytes
         self._grow(nbytes)
 
     def add(self, chunk: int) -> None:
-        """Put a chunk in memory, room for which was made."""
+        """Puts a chunk in memory, for which room was made."""
         self.resident[chunk] = None
         if self._victims is not None:
             self._use(chunk)
         self._grow(self._nbytes[chunk])
 
     def arrive(self, chunk: int, now: float) -> None:
-        """Put a chunk that was sent here where there is room for it: in memory, or on disk."""
+        """Stores a received chunk in memory, or on disk if pinned chunks leave too little room."""
         size = self._nbytes[chunk]
         if self.fast_bytes + size > self.capacity:
             self._write(chunk, now)
@@ -124,7 +124,7 @@ class SimMemory:
                 self._may_leave(chunk)
 
     def drop(self, chunk: int) -> None:
-        """Forget a chunk, wherever it lies."""
+        """Frees a chunk in memory or on disk."""
         if chunk in self.resident:
             del self.resident[chunk]
             self.used -= self._nbytes[chunk]
@@ -133,7 +133,7 @@ class SimMemory:
             self.on_disk.discard(chunk)
 
     def touch(self, chunk: int, now: float) -> float:
-        """Use a chunk; one that is on disk comes back. Returns when it is in memory."""
+        """Marks a chunk as used, reloading it from disk if needed; returns the time at which the chunk is in memory."""
         if chunk not in self.on_disk:
             del self.resident[chunk]
             self.resident[chunk] = None
@@ -146,13 +146,13 @@ class SimMemory:
         return max(start, self.read(chunk, now))
 
     def read(self, chunk: int, now: float) -> float:
-        """Read a chunk from disk, without keeping it; returns when that is done."""
+        """Reads a chunk from disk without keeping it in memory; returns the end time of the read."""
         self._disk_free = max(self._disk_free, now) + self._nbytes[chunk] / self._disk
         self.reloaded += self._nbytes[chunk]
         return self._disk_free
 
     def make_room(self, size: int, now: float) -> float:
-        """Send chunks to disk until `size` bytes are free; returns when they are."""
+        """Spills chunks until `size` bytes are free; returns the time at which the bytes are free."""
         if self.used + size <= self.capacity:
             return now
         if self._is_planned:
@@ -169,11 +169,11 @@ class SimMemory:
         return self._disk_free
 
     def forget(self) -> None:
-        """When chunks are read next has changed for all."""
+        """Discards the heap, since the next use of all chunks changed."""
         self._victims = None
 
     def _send_victims(self, size: int, now: float) -> None:
-        """`make_room` by the heap: the same chunks in the same order."""
+        """Spills chunks by the heap: the same chunks in the same order as `make_room` without the heap."""
         if self._victims is None:
             self._victims = []
             for chunk in self.resident:
@@ -190,14 +190,14 @@ class SimMemory:
         self._used_at[chunk] = self._uses
 
     def _may_leave(self, chunk: int) -> None:
-        """Put a chunk in its place among those that may go to disk, if it may."""
+        """Adds an unpinned chunk to the heap of candidates for spilling."""
         if chunk in self.resident and chunk not in self.fast:
             next_use = 0.0 if self._next_use is None else self._next_use(chunk)
             assert self._victims is not None
             heapq.heappush(self._victims, (-next_use, self._used_at[chunk], chunk))
 
     def _write(self, chunk: int, now: float) -> None:
-        """Spill one chunk, behind all that the disk does already."""
+        """Spills a chunk, after all earlier disk requests."""
         self.on_disk.add(chunk)
         self.spilled += self._nbytes[chunk]
         self._disk_free = max(self._disk_free, now) + self._nbytes[chunk] / self._disk

@@ -1,7 +1,7 @@
-"""What a run costs: the numbers by which plans are compared, and the times of a run for those who draw it.
+"""`SimResult`: makespan, bytes moved and spilled, and peak memory of a simulated run; `Trace`: its times.
 
-`simulate` makes them of a plan, `choose` compares them.
-Source: PLANNING 7, `SimResult`; seed 004, "Something to measure".
+`simulate` returns a `SimResult`, `choose` compares results, and the view draws a `Trace`.
+Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ __all__ = ["SimResult", "Trace"]
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """When things happened: `start` and `end` of each operand in seconds, shape (n,), and `memory`, a list of
-    (seconds, worker, bytes in memory from then on), an entry for each change.
+    """Times of a run: `start` and `end` of each operand in seconds, shape (n,), and `memory`, a list of changes
+    (seconds, worker, bytes in memory from then on).
     """
 
     start: NDArray[np.float64]
@@ -27,22 +27,22 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class SimResult:
-    """What a run cost.
+    """Result of a simulated run.
 
     Attributes
     ----------
     makespan
-        Seconds from the first operand's start to the last one's end.
+        Seconds from the start of the first operand to the end of the last operand.
     moved, spilled, reloaded
         Bytes between workers, to disk, and from disk.
     peak
-        Bytes in memory at most, of each worker, shape (P,).
+        Most bytes in the memory of each worker, shape (P,).
     peak_total
-        Bytes in memory at most, of all workers at one time.
+        Most bytes in the memories of all workers at a time.
     busy
         Seconds that the cores of each worker computed, shape (P,).
     assign
-        Who ran each operand, shape (n,); -1 where its chunk was there before.
+        Worker that ran each operand, shape (n,); -1 for chunks stored before the run.
     trace
         None unless asked for.
     """

@@ -1,7 +1,8 @@
-"""What a plan would cost, found by running it in virtual time.
+"""Simulates a plan in virtual time to predict its cost.
 
-`simulate` is a pure function: the same plan gives the same result to the last bit. `choose` scores candidates with it.
-Source: PLANNING 3.1; seed 004, "To evaluate the overall cost, need to consider the timeline of the whole execution".
+`simulate` is a pure function: the same plan gives the same result to the last bit. `choose` scores candidate plans by
+simulation.
+Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
 from __future__ import annotations
@@ -35,35 +36,36 @@ def simulate(
     policy: Policy | None = None,
     trace: bool | Literal["times"] = False,
 ) -> SimResult:
-    """Run a plan in virtual time.
+    """Runs a plan in virtual time.
 
-    A worker runs the ready operand of lowest rank as soon as a core is free and its inputs, output and scratch fit
-    beside what other running operands hold. A chunk is sent to each worker that reads it as soon as it exists and
-    both ends are free; it is dropped when nobody reads it any more. What does not fit goes to disk.
+    A worker runs the ready operand of lowest rank as soon as a core is free and the operand's inputs, output and
+    scratch fit beside the chunks that running operands hold. A chunk is sent to each worker with a reader as soon as
+    the chunk exists and both ends of the link are free; the chunk is freed after its last reader. Chunks that do not
+    fit are spilled to disk.
 
     Parameters
     ----------
     graph, workers
-        What is run where.
+        The operands and the workers.
     assign
         Worker of each operand, shape (n,); -1 leaves it to `policy`.
     rank
-        Lower runs first, shape (n,), no two alike.
+        Lower ranks run first, shape (n,), all different.
     evict
-        "plan": to disk goes first what the plan reads last; "lru": what was used longest ago.
+        "plan": the chunk that the plan reads last is spilled first; "lru": the least recently used chunk.
     noise
-        Spread of the costs: each is multiplied with a lognormal number of mean 1 and this sigma, drawn with `seed`.
+        Spread of the costs: every cost is multiplied by a lognormal number of mean 1 and this sigma, drawn with `seed`.
     placed
-        Worker that holds an operand's chunk before the run, so that it is not run; -1: none. Shape (n,).
+        Worker that stores an operand's chunk before the run, so that the operand does not run; -1: none. Shape (n,).
     policy
-        For operands without a worker.
+        Places operands without a worker during the run.
     trace
         Whether to keep the times of all operands and the bytes over time; "times": only the former.
 
     Raises
     ------
     GraphError
-        If an operand has no worker and nobody places it, or the worker is none of these, or the graph has a cycle.
+        If an operand has no worker and no policy places it, or a worker does not exist, or the graph has a cycle.
     MemoryLimitError
         If one operand alone does not fit in its worker's memory.
 
@@ -91,7 +93,7 @@ def simulate(
 
 
 def _result(ran: c_planners.Run, workers: Workers, assign: NDArray[np.int64], trace: bool) -> SimResult:
-    """What the kernel gave, as `Simulation.run` gives it."""
+    """Converts the C kernel's result to a `SimResult`; raises the kernel's errors."""
     if ran.misfit is not None:
         operand, worker, nbytes = ran.misfit
         raise misfit(operand, nbytes, worker, int(workers.memory[worker]))

@@ -1,9 +1,7 @@
-"""Outputs that wait: bytes times seconds that chunks lie at their producer until somebody elsewhere has read them.
+"""Waiting outputs: bytes times seconds that chunks stay at their producer until readers on other workers start.
 
-Seed 004 knows that its partitions do not penalise them; here they are a number beside a plan's makespan, so that the
-price is seen. `explain` shows it.
-Source: seed 004, "Limitations": "No penalisation for outputs hanging around waiting for another context to receive
-them".
+The partitions of document 004 do not penalise waiting outputs; `explain` shows the number beside a plan's makespan.
+Source: docs/explanation/seeds.md, "Limitations".
 """
 
 from __future__ import annotations
@@ -20,17 +18,17 @@ __all__ = ["waiting"]
 def waiting(graph: PlanGraph, assign: ArrayLike, trace: Trace, workers: int) -> NDArray[np.float64]:
     """Byte-seconds that outputs waited on each worker for the other workers, shape (workers,).
 
-    An output waits from its end until the last operand on another worker that reads it has started. What is read only
-    where it was made waits for nobody.
+    An output waits from the end of its operand until the last reader on a different worker has started. An output with
+    readers on its own worker only does not wait.
 
     Parameters
     ----------
     graph, assign
-        What ran where, shape (n,); -1: its chunk was there before, and it counts as waiting for nobody.
+        Worker of each operand, shape (n,); -1: the chunk was stored before the run and does not wait.
     trace
-        When it ran.
+        Start and end of each operand.
     workers
-        How many there are.
+        Number of workers.
 
     Examples
     --------
