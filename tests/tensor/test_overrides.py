@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.notebook.numpy_names import lazy_names, meaning
+from jmars.notebook.numpy_names import lazy_names, resolve
 from jmars.tensor.tensor import Tensor
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed (extra jmars[test])")
@@ -101,7 +101,7 @@ def test_numpys_outcome_type_and_labels(name, kind):
     expected = outcome(FUNCTIONS[name], np, OBJECTS[kind])
     same(outcome(FUNCTIONS[name], mt, OBJECTS[kind]), expected)
     with lazy_names():
-        same(outcome(FUNCTIONS[name], meaning("numpy"), OBJECTS[kind]), expected)
+        same(outcome(FUNCTIONS[name], resolve("numpy"), OBJECTS[kind]), expected)
 
 
 def test_labels_are_aligned_and_nan_is_skipped():

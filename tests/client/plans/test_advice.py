@@ -4,7 +4,7 @@ from itertools import count
 
 import jmars.tensor as mt
 from jmars.client.plans import plan_for
-from jmars.client.plans import planned as module
+from jmars.client.plans import planned_run as module
 from jmars.client.plans.advice import Advice, advise
 from jmars.plan import Profile
 
