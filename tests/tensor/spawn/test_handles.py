@@ -64,7 +64,7 @@ def test_what_makes_no_sense_is_refused_at_the_call(wrong, error, text):
 
 def test_a_handle_in_a_closure_is_refused_with_what_to_do():
     task = spawn(len, ("abc",))
-    with pytest.raises(UnsupportedError, match="hand it on as an argument"):
+    with pytest.raises(UnsupportedError, match="as an argument to spawn"):
         spawn(lambda: task)
     with pytest.raises(UnsupportedError):
         cloudpickle.dumps(task)
