@@ -122,7 +122,7 @@ def test_an_array_changed_before_it_was_sent_is_a_clear_error():
     with Cluster(n_workers=1) as cluster:
         lazy = mt.asarray(array) + 1
         array[5] = 7
-        with pytest.raises(ArrayChangedError, match="changed since"):
+        with pytest.raises(ArrayChangedError, match="changed before its values"):
             cluster.submit(lazy)
         small = mt.asarray(array[:10]) + 1
         array[:] = 0

@@ -87,7 +87,7 @@ KILLED = """
 import os, signal, sys
 from jmars.tensor import atomic_file as atomic_module
 if sys.argv[2] == "named":
-    unfinished_file.TMPFILE = 0
+    atomic_module.TMPFILE = 0
 from jmars.tensor.atomic_file import atomic_file
 with atomic_file(sys.argv[1]) as part:
     open(part, "w").write("half")

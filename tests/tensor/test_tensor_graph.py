@@ -81,7 +81,7 @@ def test_a_large_array_that_was_changed_is_a_clear_error(monkeypatch, shape):
     ((index, _, _),) = graph.arrays()
     graph.check_array(index)
     a[...] = 2
-    with pytest.raises(ArrayChangedError, match=r"changed since.* x\.copy\(\)"):
+    with pytest.raises(ArrayChangedError, match=r"changed before its values.* x\.copy\(\)"):
         graph.check_array(index)
 
 
