@@ -106,7 +106,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _place(item: pytest.Item) -> int:
     folders = {part: place for place, part in enumerate(FIRST)}
-    return min((folders[part] for part in item.path.parts if part in folders), default=len(FIRST))
+    inside = item.nodeid.split("::")[0].split("/")[:-1]
+    return min((folders[part] for part in inside if part in folders), default=len(FIRST))
 
 
 def _settings_of(item: pytest.Item) -> Iterator[tuple[Any, str]]:
