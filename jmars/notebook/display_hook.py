@@ -13,9 +13,9 @@ import numpy as np
 
 from jmars.notebook.namespace import tensors_in
 from jmars.tensor.composite import Composite
-from jmars.tensor.display import summary
 from jmars.tensor.engine import get_engine
 from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor_format import summary
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -16,7 +16,7 @@ In reading order:
 - infer.py: dtypes by NumPy's rules
 - overrides.py: overrides of NumPy's functions by arguments of other libraries
 - protocols.py: the table of functions
-- display.py: formats tensors as NumPy prints arrays
+- tensor_format.py: formats tensors as NumPy prints arrays
 - temporaries.py: values that only the running statement refers to
 - aliases.py: Dask's and Mars's names of methods
 - methods.py, tensor.py: `Tensor`, the handle

@@ -16,7 +16,6 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError, ViewWriteError
-from jmars.tensor.display import summary
 from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.engine import current_engine, get_engine
 from jmars.tensor.from_array import FromArray, plain_array
@@ -28,6 +27,7 @@ from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.source_line import SourceLine, stores_subscript
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.temporaries import CHANGED, TEMPORARY, in_use
+from jmars.tensor.tensor_format import summary
 
 __all__ = ["Tensor", "as_tensor"]
 

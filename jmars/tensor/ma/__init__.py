@@ -6,11 +6,11 @@ In reading order:
 
 - masked_methods.py: operators and methods of `MaskedTensor`
 - handle.py: `MaskedTensor`, the handle
-- ufuncs.py: elementwise functions
+- masked_ufuncs.py: elementwise functions
 - construction.py: making masked arrays, and access to masks and fill values
 - reductions.py: sums, means, medians, sorting
 - shaping.py: reshaping, joining, selection, products
-- put.py: `put` and `putmask`
+- masked_put.py: `put` and `putmask`
 - extras.py: covariances, fits, convolutions, distinct elements (NumPy: numpy/ma/extras.py)
 - mask_dispatch.py: NumPy's functions called with masked arrays
 - classes.py: the class of masked arrays
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as _np
 
-from jmars.tensor.ma import classes, construction, extras, mask_dispatch, put, reductions, shaping, ufuncs
+from jmars.tensor.ma import classes, construction, extras, mask_dispatch, masked_put, masked_ufuncs, reductions, shaping
 from jmars.tensor.ma.handle import MaskedTensor
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 
@@ -30,10 +30,10 @@ __all__ = [
     "construction",
     "extras",
     "mask_dispatch",
-    "put",
+    "masked_put",
+    "masked_ufuncs",
     "reductions",
     "shaping",
-    "ufuncs",
 ]
 
 # names taken over from numpy.ma

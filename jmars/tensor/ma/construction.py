@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
-from jmars.tensor.ma.ufuncs import combined_mask, masked_like
+from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize

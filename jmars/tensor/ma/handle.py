@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
-from jmars.tensor.display import corners
 from jmars.tensor.engine import current_engine, get_engine
 from jmars.tensor.ma.masked_methods import REDUCES, MaskedMethods
 from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor_format import corners
 
 __all__ = ["MaskedTensor", "data_of", "fill_of", "mask_of", "whole_mask"]
 

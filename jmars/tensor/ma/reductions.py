@@ -13,7 +13,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ma.construction import asarray, filled
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
-from jmars.tensor.ma.ufuncs import combined_mask, masked_like
+from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.ops.shape.reshape import ravel, reshape

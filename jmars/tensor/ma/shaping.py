@@ -10,7 +10,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ma.construction import asarray, filled
 from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
-from jmars.tensor.ma.ufuncs import combined_mask, masked_like
+from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.elementwise.ufuncs import where as choose_by
 from jmars.tensor.protocols import FUNCTIONS, call, offers
