@@ -22,7 +22,7 @@ from jmars.model.states import TERMINAL, JobState
 from jmars.switches import with_extra
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
-from jmars.web.npy import dtype_of
+from jmars.web.npy_stream import dtype_of
 from jmars.web.operand_document import document_of
 
 __all__ = ["WebResult", "WebTaskAPI"]

@@ -25,7 +25,7 @@ How a run is shown:
 - series.py         memory over time, bounded
 - plan_state.py     predicted costs of a job beside the measured costs
 - lane_state.py     the time line of each worker, bounded
-- worker_state.py   state, bytes and operands of each worker
+- worker_rows.py   state, bytes and operands of each worker
 - run_state.py      folds events to the view's data
 - sampler.py        sends frames, at most ten a second
 - widget.py         the live view as a widget

@@ -33,7 +33,7 @@ from jmars.notebook.operand_table import OperandTable
 from jmars.notebook.plan_state import PlanState
 from jmars.notebook.series import BoundedSeries
 from jmars.notebook.view import TRAITS, JobPart, Picture, Series, Snap, WorkerRow, plain_text
-from jmars.notebook.worker_state import WorkerState
+from jmars.notebook.worker_rows import WorkerState
 
 __all__ = ["JobRun", "RunState"]
 

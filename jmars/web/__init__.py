@@ -11,7 +11,7 @@ building_engine.py      the engine of the gateway's process: builds graphs, comp
 guard.py                checks token, Host and Origin of requests
 problems.py             errors as HTTP status and JSON
 slices.py               chunks and byte ranges that a slice reads
-npy.py                  .npy headers, and .npy files that arrive in pieces
+npy_stream.py                  .npy headers, and .npy files that arrive in pieces
 metrics.py              metrics for Prometheus
 session_file.py         sessions, arrays and graphs in SQLite
 sessions.py             records of sessions, arrays and graphs

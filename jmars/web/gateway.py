@@ -32,7 +32,7 @@ from jmars.tensor.unknown import is_known
 from jmars.web.call_document import build
 from jmars.web.cluster_connection import PATIENCE, ClusterConnection
 from jmars.web.guard import Guard
-from jmars.web.npy import dtype_of, named_dtype
+from jmars.web.npy_stream import dtype_of, named_dtype
 from jmars.web.operand_document import OPERANDS, graph_of
 from jmars.web.problems import Problem, problem_from_report
 from jmars.web.result_reader import MOVING, ResultReader

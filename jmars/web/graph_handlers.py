@@ -11,7 +11,7 @@ from contextlib import aclosing
 from tornado.iostream import StreamClosedError
 
 from jmars.web.handlers import BaseHandler, JsonHandler
-from jmars.web.npy import dtype_of, header
+from jmars.web.npy_stream import dtype_of, header
 from jmars.web.problems import Problem
 from jmars.web.sessions import SubmittedGraph, WebSession
 from jmars.web.slices import chunk_selection, count_chunks, parse_slice

@@ -32,7 +32,7 @@ from jmars.tensor.ops.random.streams import Stream
 from jmars.tensor.unknown import Origin, Unknown
 from jmars.web.allowed_functions import MODULES, find_function
 from jmars.web.field_types import are_lengths, field_types, has_type
-from jmars.web.npy import dtype_of, named_dtype
+from jmars.web.npy_stream import dtype_of, named_dtype
 
 __all__ = ["VALUE_CLASSES", "decode", "decode_fields", "encode", "encode_fields"]
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from tornado import web
 
 from jmars.web.handlers import DRAIN_LIMIT, BaseHandler, JsonHandler
-from jmars.web.npy import NpyReceiver, named_dtype, row_splits
+from jmars.web.npy_stream import NpyReceiver, named_dtype, row_splits
 from jmars.web.problems import Problem
 from jmars.web.sessions import UploadedArray
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from jmars.model.states import TERMINAL, JobState
-from jmars.web.npy import dtype_of
+from jmars.web.npy_stream import dtype_of
 from jmars.web.problems import Problem
 from jmars.web.session_file import SessionFile
 
