@@ -8,10 +8,9 @@ run_time    Graph instances, closures, executors, channels, pools of instances
 The same dependency counting without processors, for graphs of operands; the scheduler runs on it:
 
 flow_graph  the frozen part that all runs of a graph share
-counters    one run: missing inputs and remaining readers
-lending     lends instances to one run at a time
+counters    counters of a run: missing inputs and remaining readers
+lending     lends an instance to a run at a time
 pool        a pool of counters
-
 Source: docs/explanation/seeds.md, "A dataflow engine".
 """
 

@@ -1,13 +1,13 @@
-"""The running half of an execution: which inputs are missing, which readers are left.
+"""Counters of a run: missing inputs and remaining readers of every operand.
 
-A `Counters` is one instance of a `FlowGraph`. It is owned by one thread (a scheduler shard); everybody else sends that
-thread messages. Its counters are plain ints in plain lists: the fastest thing Python has, about 0.5 µs an operand.
-They only go down as operands finish, so reports may come in any order, in any batches, and twice.
+A `Counters` is an instance of a `FlowGraph`. A single thread (a scheduler shard) owns it; other threads send that
+thread messages. Counters are plain ints in plain lists, the fastest structure in Python: about 0.5 µs an operand. They
+only fall as operands finish, so reports may come in any order, in any batches, and twice.
 
-An unconditional dependency of seed 002 counts +1 when activated and -1 when ready and fires at 0. Here all of a run is
-activated before its first operand finishes, so the sum over an operand's dependencies is one count, `waiting`, that
-fires as it falls to 0. Conditional dependencies (+2; -1 or -2) will fire by the same crossing from above 0.
-Source: seed 002, "Dependency Counting"; PLANNING 6.1 and 6.3.
+An unconditional dependency counts +1 when activated and -1 when ready and fires at 0. Here a whole run is activated
+before its first operand finishes, so the sum over an operand's dependencies is a single count, `waiting`, that fires as
+it falls to 0.
+Source: docs/explanation/seeds.md, "Dependency counting".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Counters"]
 
 
 class Counters:
-    """One run of a graph: what each operand waits for and who still needs its chunk.
+    """Counters of a run: the inputs each operand waits for, and the readers each chunk still has.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class Counters:
         return self.done == self.graph.to_run
 
     def finish(self, ids: Iterable[int]) -> tuple[list[int], list[int]]:
-        """Operands have finished.
+        """Mark operands as finished.
 
-        An operand that is finished already is passed over, so a report that comes twice changes nothing.
+        Operands that are finished already are skipped, so a report that comes twice changes nothing.
 
         Parameters
         ----------
@@ -108,11 +108,11 @@ class Counters:
         return ready, released
 
     def lost(self, ids: Iterable[int]) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Chunks of finished operands are gone; what somebody still needs must be computed again.
+        """Withdraw finished operands whose chunks are gone, if a reader still needs them.
 
-        What a lost operand reads may have been released long ago; then that goes back too, and so on towards the
-        sources. A chunk that nobody needs any more is not computed again. What runs now goes on: the caller decides
-        about running operands among those withdrawn.
+        Inputs of a withdrawn operand may have been released long ago; then their operands are withdrawn too, and so on
+        towards the sources. A chunk without remaining readers is not computed again. Running operands go on: the caller
+        decides about running operands among the withdrawn operands.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class Counters:
         return again, ready, withdrawn, given
 
     def drop(self, ids: Iterable[int]) -> list[int]:
-        """Kept chunks need not outlive their readers any more; returns those that nobody needs from now on.
+        """Let kept chunks end with their readers; returns the chunks without remaining readers.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class Counters:
         return released
 
     def hold(self, ids: Iterable[int]) -> None:
-        """Chunks must outlive their readers from now on: what `drop` takes back.
+        """Keep chunks beyond their readers, until `drop`.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class Counters:
             self.consumers[operand] += 1
 
     def reset(self) -> None:
-        """Back to the start of a run, without building anything. No report of the last run may still be under way."""
+        """Go back to the start of a run, building nothing. No report of the last run may still be under way."""
         graph = self.graph
         self.waiting[:] = graph.waiting
         self.consumers[:] = graph.consumers
@@ -215,5 +215,5 @@ class Counters:
 
 
 def _not_lent() -> GraphError:
-    """Somebody kept an instance that went back to its pool."""
+    """Raise: a caller kept an instance that went back to its pool."""
     return GraphError("this instance went back to its pool and may be another run's by now; acquire one for each run")

@@ -1,9 +1,9 @@
-"""The static half of an execution: what every run of one graph has in common.
+"""The static part of an execution, shared by all runs of a graph.
 
-`FlowGraph` is built once and frozen; `counters.Counters` are its running instances and `pool.Pool` lends them out.
-The scheduler's operand rows are such an instance. An operand is seed 002's compute node together with the one data node
-that it outputs; an edge is an unconditional dependency.
-Source: seed 002, "GraphBuilder & Graph"; PLANNING 6.2.
+`FlowGraph` is built once and frozen; `counters.Counters` are its running instances and `pool.Pool` lends them out. The
+scheduler's operand rows are such an instance. An operand is a compute node together with its only data node; an edge is
+an unconditional dependency.
+Source: docs/explanation/seeds.md, "GraphBuilder and Graph".
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Rows = list[tuple[int, ...]]
 
 
 class FlowGraph:
-    """A graph ready to run: neighbours as plain tuples, and the counters that every run starts from.
+    """A graph ready to run: neighbours as plain tuples, and the counters at the start of every run.
 
     Parameters
     ----------
     dag
         The operands and who reads whose chunk.
     given
-        Operands whose chunk is there before the run: seed 002's data "injected from external sources". One that
+        Operands whose chunk is there before the run: data "injected from external sources". One that
         somebody outside holds on to is `kept` as well.
     kept
         Operands whose chunk outlives its readers (results): it counts one reader more, until `Counters.drop`.
@@ -59,17 +59,17 @@ class FlowGraph:
 
     @cached_property
     def preds(self) -> Rows:
-        """Operands that each operand reads, in input order."""
+        """Inputs of every operand, in input order."""
         return _rows(self.dag.pred_ptr, self.dag.pred_idx)
 
     @cached_property
     def succs(self) -> Rows:
-        """Operands that read each operand, ascending."""
+        """Readers of every operand, ascending."""
         return _rows(self.dag.succ_ptr, self.dag.succ_idx)
 
     @cached_property
     def waiting(self) -> Sequence[int]:
-        """Inputs that each operand misses when a run starts."""
+        """Missing inputs of every operand at the start of a run."""
         missing = self.dag.in_degree
         fed = gather_rows(self.dag.succ_ptr, self.dag.succ_idx, self.given)
         counts: list[int] = (missing - np.bincount(fed, minlength=self.n)).tolist()
@@ -77,7 +77,7 @@ class FlowGraph:
 
     @cached_property
     def consumers(self) -> Sequence[int]:
-        """Readers that each chunk has when a run starts; one more if it is kept."""
+        """Readers of every chunk at the start of a run, plus 1 for a kept chunk."""
         readers = self.dag.out_degree
         readers[self.kept] += 1
         counts: list[int] = readers.tolist()
@@ -85,12 +85,12 @@ class FlowGraph:
 
     @cached_property
     def finished(self) -> bytes:
-        """1 for each operand that is given, 0 for the others."""
+        """1 for every given operand, 0 for the others."""
         return _flags(self.given, self.n)
 
     @cached_property
     def held(self) -> bytes:
-        """1 for each operand that is kept, 0 for the others."""
+        """1 for every kept operand, 0 for the others."""
         return _flags(self.kept, self.n)
 
     @cached_property
@@ -108,7 +108,7 @@ def _rows(ptr: NDArray[np.int64], idx: NDArray[np.int64]) -> Rows:
 
 
 def _flags(ids: NDArray[np.int64], n: int) -> bytes:
-    """A byte for each operand, 1 for those named."""
+    """A byte for each operand, 1 for the given operands."""
     flags = np.zeros(n, np.uint8)
     flags[ids] = 1
     return flags.tobytes()

@@ -1,10 +1,9 @@
-"""Instances lent to one run at a time and used again: what both pools of this folder are.
+"""Lends instances, each to a single run at a time, and reuses them: the base of both pools of this folder.
 
-Building an instance costs a tuple or an object per vertex; resetting one is a copy of lists. `Lending` builds at most
-`limit` of them and lends them first come, first served: by `acquire` to threads, by `request` (a future) to event
-loops.
-Used by `pool.Pool` (bare counters) and `run_time.graph_pool.GraphPool` (graphs with processors).
-Source: seed 002, "Execution Lifecycle": instances are used exclusively, reset, reused and pooled.
+Building an instance costs a tuple or an object per vertex; resetting an instance is a copy of lists. `Lending` builds
+at most `limit` instances and lends them first come, first served: by `acquire` to threads, by `request` (a future) to
+event loops.
+Source: docs/explanation/seeds.md, "Execution lifecycle".
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ __all__ = ["Lendable", "Lending"]
 
 
 class Lendable(Protocol):
-    """What can be lent: it knows whether it is out, and goes back to its start."""
+    """An instance that can be lent: knows whether it is lent, and can be reset."""
 
     lent: bool
 
     def reset(self) -> None:
-        """Back to the start of a run, without building anything."""
+        """Go back to the start of a run, without building anything."""
 
 
 Instance = TypeVar("Instance", bound=Lendable)
 
 
 class Lending(ABC, Generic[Instance]):
-    """At most `limit` instances, `keep` (None: all) of which stay when nobody needs them; for many threads.
+    """A pool of at most `limit` instances, `keep` (None: all) of which stay while unused; for many threads.
 
     Raises
     ------
@@ -64,7 +63,8 @@ class Lending(ABC, Generic[Instance]):
     def request(self) -> Future[Instance]:
         """A future of an instance, in the order of requests.
 
-        Cancel it to leave the line; where `cancel()` answers False the instance has come, and must be released.
+        Cancel the future to leave the queue; where `cancel()` answers False the instance has come, and must be
+        released.
         """
         future: Future[Instance] = Future()
         with self._lock:
@@ -81,7 +81,7 @@ class Lending(ABC, Generic[Instance]):
         return future
 
     def acquire(self, timeout: float | None = None) -> Instance:
-        """An instance for one run, reset; waits until one comes back.
+        """Wait for an instance; returns it reset.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class Lending(ABC, Generic[Instance]):
             raise
 
     def release(self, instance: Instance) -> None:
-        """Give an instance back; it is reset and goes to the first in line.
+        """Give an instance back; it is reset and goes to the first request in the queue.
 
         Raises
         ------

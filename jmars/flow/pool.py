@@ -1,8 +1,8 @@
-"""Counters of one graph, lent to one run at a time and used again.
+"""A pool of a graph's counters, lent to a run at a time and reused.
 
-Building the rows of a graph costs a tuple per vertex; resetting an instance is a copy. How instances are lent is in
-`lending`. The scheduler holds one pool for each structure of a graph.
-Source: seed 002, "Execution Lifecycle": instances are used exclusively, reset, reused and pooled.
+Building the rows of a graph costs a tuple per vertex; resetting an instance is a copy. The scheduler holds a pool for
+each structure of a graph.
+Source: docs/explanation/seeds.md, "Execution lifecycle".
 """
 
 from __future__ import annotations

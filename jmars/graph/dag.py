@@ -1,8 +1,7 @@
-"""A directed acyclic graph as data: who depends on whom, and nothing else.
+"""A directed acyclic graph as data: the edges between vertices, without their meaning.
 
 `Dag` numbers its vertices 0 to n-1 and holds both directions as compressed sparse rows, so passes over 10⁶ vertices are
-NumPy calls. `optimize`, `plan`, `flow` and the live view use it; what a vertex means is theirs to say.
-Source: PLANNING 7, `PlanGraph`.
+NumPy calls. `optimize`, `plan`, `flow` and the live view give the vertices their meaning.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class Dag:
 
     @classmethod
     def from_inputs(cls, input_ptr: Ints, input_idx: Ints) -> Dag:
-        """The graph whose vertex v has predecessors ``input_idx[input_ptr[v]:input_ptr[v + 1]]``, none twice.
+        """The graph whose vertex v has predecessors ``input_idx[input_ptr[v]:input_ptr[v + 1]]``, without repetition.
 
         Raises
         ------
@@ -107,11 +106,11 @@ class Dag:
         return Dag(self.n, self.succ_ptr, self.succ_idx, self.pred_ptr, self.pred_idx)
 
     def preds(self, vertex: int) -> Ints:
-        """Predecessors of one vertex, in input order."""
+        """Predecessors of a vertex, in input order."""
         return self.pred_idx[self.pred_ptr[vertex] : self.pred_ptr[vertex + 1]]
 
     def succs(self, vertex: int) -> Ints:
-        """Successors of one vertex, ascending."""
+        """Successors of a vertex, ascending."""
         return self.succ_idx[self.succ_ptr[vertex] : self.succ_ptr[vertex + 1]]
 
     def sources(self) -> Ints:
@@ -145,7 +144,7 @@ def group_by(keys: Ints, values: Ints, n: int) -> tuple[Ints, Ints]:
 
 
 def _pointers(keys: Ints, n: int) -> Ints:
-    """Where each key's row starts, shape (n + 1,)."""
+    """Start of every key's row, shape (n + 1,)."""
     ptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(keys, minlength=n), out=ptr[1:])
     return ptr

@@ -1,8 +1,8 @@
-"""Orders of a graph's vertices: levels, a topological order, what is reached from where.
+"""Orders of a graph's vertices: levels, a topological order, reachable vertices.
 
 Wide graphs are swept level by level with NumPy; a graph that turns out long and narrow (a chain of 10⁵ operands) is
-finished one vertex at a time over plain lists, which is faster there. Either way about 0.5 µs a vertex or less.
-`optimize` and `plan` use them. Source: Kahn 1962; PLANNING 3.5.
+finished vertex by vertex over plain lists, which is faster there. Both ways take about 0.5 µs a vertex or less.
+Source: Kahn 1962.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PATIENCE = 32  # narrow levels swept before giving up on NumPy
 
 
 def levels(dag: Dag) -> NDArray[np.int64]:
-    """Longest distance of every vertex from a source, in edges, shape (n,): seed 003's depth.
+    """Longest distance of every vertex from a source, in edges, shape (n,): the depth of the vertex.
 
     Raises
     ------
@@ -56,12 +56,12 @@ def levels(dag: Dag) -> NDArray[np.int64]:
 
 
 def topological(dag: Dag) -> NDArray[np.int64]:
-    """The vertices so that each stands behind its predecessors, by level and then by index, shape (n,)."""
+    """The vertices in topological order, by level and then by index, shape (n,)."""
     return np.argsort(levels(dag), kind="stable")
 
 
 def ancestors(dag: Dag, targets: ArrayLike) -> NDArray[np.bool_]:
-    """Which vertices are a target or lead to one, shape (n,)."""
+    """Flags of the targets and their ancestors, shape (n,)."""
     reached = np.zeros(dag.n, np.bool_)
     front = np.unique(np.asarray(targets, np.int64))
     reached[front] = True
@@ -77,7 +77,7 @@ def ancestors(dag: Dag, targets: ArrayLike) -> NDArray[np.bool_]:
 
 
 def _count(vertices: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Distinct vertices, ascending, and how often each occurs."""
+    """Distinct vertices, ascending, with their counts."""
     if len(vertices) * 8 > n:  # counting all is cheaper than sorting some
         times = np.bincount(vertices, minlength=n)
         met = np.flatnonzero(times)
@@ -89,7 +89,7 @@ def _count(vertices: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDAr
 def _finish_levels(
     dag: Dag, level: NDArray[np.int64], waiting: NDArray[np.int64], front: NDArray[np.int64], depth: int
 ) -> int:
-    """`levels` from `front` on, over lists; writes `level` and returns how many vertices it reached."""
+    """`levels` from `front` on, over lists; writes `level` and returns the number of vertices reached."""
     ptr, idx, left, result = dag.succ_ptr.tolist(), dag.succ_idx.tolist(), waiting.tolist(), level.tolist()
     now, seen = front.tolist(), 0
     while now:

@@ -1,4 +1,4 @@
-"""`python -m jmars.native`: build the library, where the package lies, and say whether it is used."""
+"""`python -m jmars.native`: build the library inside the package, and report whether jmars uses it."""
 
 import sys
 

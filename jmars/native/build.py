@@ -1,9 +1,9 @@
-"""The C files to one shared library, with the compiler that there is: `python -m jmars.native`.
+"""Compiles the C files to a shared library with the installed compiler: `python -m jmars.native`.
 
-The wheel's build hook (`hatch_build.py`) runs this file alone, before jmars can be imported, so only the standard
-library is used here. The library knows no Python: one build serves every version of it. It carries a digest of the
-sources it was made from, by which `loader` knows one that is out of date.
-Source: decision 0013.
+The wheel's build hook (`hatch_build.py`) runs this file alone, before jmars can be imported, so it imports only the
+standard library. The library uses no Python API: a single build serves every version. It carries a digest of its
+sources, by which `loader` recognises an outdated build.
+Source: docs/decisions/0013-c-kernels-by-ctypes.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLAGS = ["-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-co
 
 
 def digest(folder: Path = FOLDER) -> str:
-    """What the C files in a folder hold, as 16 hexadecimal digits."""
+    """Digest of the C files of a folder, 16 hexadecimal digits."""
     state = hashlib.sha256()
     for path in sorted((*folder.glob("*.c"), *folder.glob("*.h"))):
         state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -42,10 +42,10 @@ def compiler() -> list[str] | None:
 
 
 def build(target: Path = LIBRARY) -> str:
-    """Make the library; returns "" or, in one line, why there is none.
+    """Make the library; returns "" or, in a line, the reason for failure.
 
-    A library that was there is replaced at once, so programs that run keep theirs; it is removed where the new one
-    cannot be made.
+    An existing library is replaced atomically, so running programs keep theirs; it is removed if the new library cannot
+    be made.
     """
     command = compiler()
     made = target.with_name(f".{target.name}.{os.getpid()}")

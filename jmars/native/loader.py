@@ -1,8 +1,7 @@
-"""Whether the C kernels are used: "c" or "python", decided once in a process, when it is first asked.
+"""Chooses the planners' back end, "c" or "python", once in a process, at the first question.
 
-A wheel made without a compiler has no library: plans are made in Python. JMARS_NATIVE=0 asks for that;
-JMARS_NATIVE=1 asks for C, and it is an error where that cannot be had. A library that is there and cannot be used gives
-one warning.
+A wheel made without a compiler has no library: plans are made in Python. JMARS_NATIVE=0 asks for Python; JMARS_NATIVE=1
+asks for C, and a missing library is an error then. A library that cannot be loaded gives a warning.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ _REBUILD = "python -m jmars.native"
 
 
 class _State:
-    """The library once it was looked for, and what tests ask for instead."""
+    """The loaded library, and the back end that tests ask for instead."""
 
     asked = False
     library: ctypes.CDLL | None = None
 
 
 def backend() -> str:
-    """What runs the inner loops: "c" or "python".
+    """The back end of the inner loops: "c" or "python".
 
     Raises
     ------
@@ -69,7 +68,7 @@ def forced(name: str) -> Iterator[None]:
 
 
 def _choose(wish: str, path: Path) -> ctypes.CDLL | None:
-    """The library at `path`, if it is wished, there, and made from the sources beside it."""
+    """Load the library at `path`, if wanted, present, and built from the sources beside it."""
     if wish not in ("", "0", "1"):
         raise SettingError(f"JMARS_NATIVE is {wish!r}; set it to 0 (Python), 1 (C, or an error) or not at all")
     if wish == "0":

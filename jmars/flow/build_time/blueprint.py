@@ -1,7 +1,7 @@
-"""What a finished builder leaves: the frozen structure, and how each vertex is made in an instance.
+"""The result of a finished builder: the frozen structure, and how each vertex is made in an instance.
 
 Instances refer to the plan and not to the builder, so the builder may be dropped.
-Source: seed 002, "GraphBuilder & Graph".
+Source: docs/explanation/seeds.md, "GraphBuilder and Graph".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["GraphPlan", "VertexPlan"]
 
 @dataclass(frozen=True)
 class VertexPlan:
-    """One vertex: its processor, and what its names mean."""
+    """A vertex: its processor, and the data behind its names."""
 
     name: str
     factory: Callable[[], GraphProcessor]  # called once for each instance

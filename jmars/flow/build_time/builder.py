@@ -1,6 +1,5 @@
-"""A graph under construction: add vertices, say what they read and write, finish, build instances.
-
-Source: seed 002, "GraphBuilder & Graph"; baidu/babylon, anyflow/builder.h.
+"""Builds graphs: add vertices, declare their inputs and outputs, finish, build instances.
+Source: docs/explanation/seeds.md, "GraphBuilder and Graph"; baidu/babylon `anyflow/builder.h`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["GraphBuilder"]
 
 
 class GraphBuilder:
-    """Mutable until `finish()`; from then on it builds any number of equal, independent instances.
+    """A graph under construction: mutable until `finish()`, then a source of equal, independent instances.
 
     Parameters
     ----------
@@ -52,7 +51,7 @@ class GraphBuilder:
     # Declaring.
 
     def input(self, *names: str, type: type = object) -> None:
-        """Declare data that come from outside; each run is given those it needs."""
+        """Declare data that come from outside; a run must be given the inputs that it needs."""
         self._check_open()
         for name in names:
             if name in self._inputs:
@@ -60,12 +59,12 @@ class GraphBuilder:
             self._inputs[name] = type
 
     def exclusive(self, data: str) -> None:
-        """Let several vertices emit a data, of which in each run one at most does; empty if none does."""
+        """Let several vertices emit a data, at most one of them in a run; the data is empty if no vertex emits."""
         self._check_open()
         self._exclusive.add(data)
 
     def vertex(self, factory: Callable[[], GraphProcessor], name: str | None = None) -> VertexBuilder:
-        """Add a vertex; say what it reads and writes by the methods of what comes back.
+        """Add a vertex; the methods of the returned builder declare its inputs and outputs.
 
         Parameters
         ----------
@@ -132,11 +131,11 @@ class GraphBuilder:
         return library.const(self, data, value)
 
     def alias(self, data: str, source: str) -> VertexBuilder:
-        """Another name for a data."""
+        """Give a data another name."""
         return library.alias(self, data, source)
 
     def select(self, data: str, condition: str, yes: str, no: str) -> VertexBuilder:
-        """One of two data; the other one is not computed on its account."""
+        """Select a data of two by a condition; the other data is not computed for it."""
         return library.select(self, data, condition, yes, no)
 
     def expression(self, text: str, output: str) -> None:
@@ -164,7 +163,7 @@ class GraphBuilder:
         return self
 
     def build(self) -> Graph:
-        """A new instance, with processors of its own; it does not need the builder any more.
+        """Build a new instance with processors of its own, independent of the builder.
 
         Raises
         ------
@@ -175,7 +174,7 @@ class GraphBuilder:
 
     @property
     def structure(self) -> Structure:
-        """What all instances share, once the graph is finished."""
+        """The structure that all instances share, once the graph is finished."""
         return self._finished().structure
 
     def _finished(self) -> GraphPlan:
@@ -189,7 +188,7 @@ class GraphBuilder:
             raise GraphError(f"graph {self.name!r} is finished and cannot change; make a new GraphBuilder")
 
     def _free(self, stem: str) -> str:
-        """A vertex name that nobody has."""
+        """An unused vertex name."""
         names = (f"{stem}_{k}" if k else stem for k in range(len(self._vertices) + 1))
         return next(name for name in names if name not in self._vertices)
 

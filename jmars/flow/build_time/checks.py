@@ -1,6 +1,5 @@
-"""What is refused as a graph is finished, so that a run does not hang on it.
-
-Source: seed 002, "Data Nodes: each data node can only have one compute node that outputs to it".
+"""Refuses wrong graphs when they are finished, so that no run hangs on them.
+Source: docs/explanation/seeds.md, "Data nodes and compute nodes".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a vertex of a graph under construction declares: its dependencies and its outputs.
+"""Declarations of a vertex under construction: its dependencies and its outputs.
 
-Made by `builder.GraphBuilder.vertex`; read once, as the graph is finished. Frozen from then on.
-Source: seed 002, "Build Time"; baidu/babylon, anyflow/builder.h.
+`builder.GraphBuilder.vertex` makes a declaration; finishing the graph reads and freezes it.
+Source: docs/explanation/seeds.md, "Build time and run time"; baidu/babylon `anyflow/builder.h`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["DependencyBuilder", "EmitBuilder", "VertexBuilder"]
 
 
 class DependencyBuilder:
-    """One dependency; every method returns it, so that they can be chained."""
+    """A dependency under construction; every method returns the builder, for chained calls."""
 
     def __init__(self, vertex: VertexBuilder, data: str, name: str | None, type: type) -> None:
         self._vertex = vertex
@@ -29,7 +29,7 @@ class DependencyBuilder:
         self.is_mutable = False
 
     def on(self, condition: str) -> Self:
-        """Read the data only if this other data is true; an empty one is not."""
+        """Read the data only if the condition data is true; an empty condition counts as false."""
         return self._under(condition, True)
 
     def unless(self, condition: str) -> Self:
@@ -37,7 +37,7 @@ class DependencyBuilder:
         return self._under(condition, False)
 
     def essential(self, when_taken: bool = False) -> Self:
-        """Skip the vertex if this input is empty: it does not run, and what it emits is empty.
+        """Skip the vertex if this input is empty: the vertex does not run, and its outputs are empty.
 
         With `when_taken` an input that is empty because its condition did not hold skips nothing.
         """
@@ -46,7 +46,7 @@ class DependencyBuilder:
         return self
 
     def mutable(self) -> Self:
-        """The vertex writes into the value, so in a run nobody else may read it."""
+        """Let the vertex write into the value, so that no other vertex may read it in the run."""
         self._vertex._check_open()
         self.is_mutable = True
         return self
@@ -64,7 +64,7 @@ class DependencyBuilder:
 
 @dataclass(frozen=True)
 class EmitBuilder:
-    """One output."""
+    """An output under construction."""
 
     data: str
     name: str | None
@@ -73,7 +73,7 @@ class EmitBuilder:
 
 
 class VertexBuilder:
-    """One vertex of a graph under construction."""
+    """A vertex under construction."""
 
     def __init__(self, name: str, factory: Callable[[], GraphProcessor], check_open: Callable[[], None]) -> None:
         self.name, self.factory = name, factory
@@ -102,7 +102,7 @@ class VertexBuilder:
         return dependency
 
     def dependency(self, which: str | int) -> DependencyBuilder:
-        """One that was declared, by its name, or an anonymous one by its place."""
+        """A declared dependency by name, or an anonymous dependency by place."""
         if isinstance(which, str):
             found = [dependency for dependency in self.dependencies if dependency.name == which]
         else:
@@ -134,7 +134,7 @@ class VertexBuilder:
         return self
 
     def trivial(self) -> Self:
-        """So small that whoever finds it ready runs it at once, without an executor."""
+        """Mark the vertex as so small that the thread that finds it ready runs it at once, without an executor."""
         self._check_open()
         self.is_trivial = True
         return self

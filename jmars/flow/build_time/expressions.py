@@ -1,8 +1,9 @@
-"""Formulas: `B > C ? D + 4 : E * 5` becomes vertices, of which a run computes the taken branch only.
+"""Compiles formulas: `B > C ? D + 4 : E * 5` becomes vertices, of which a run computes only the taken branch.
 
-`parse` reads the text into a tree; `add_expression` turns a tree into vertices. A part without `? :`, `&&` or `||` is
-one vertex; those three are conditional dependencies. Equal parts of a builder's formulas are computed once.
-Source: baidu/babylon, anyflow/builtin/expression.h.
+`parse` reads the text into a tree; `add_expression` turns a tree into vertices. A part without `? :`, `&&` or `||` is a
+single vertex; these three operators become conditional dependencies. Equal parts of a builder's formulas are computed
+once.
+Source: baidu/babylon `anyflow/builtin/expression.h`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def parse(text: str) -> Tree:
 
 
 class _Parser:
-    """Recursive descent, one method for each way of binding."""
+    """Recursive descent, with a method for each precedence level."""
 
     def __init__(self, text: str) -> None:
         self.text, self.tokens, self.place = text, list[tuple[str, str, int]](), 0
@@ -166,7 +167,7 @@ def add_expression(builder: GraphBuilder, known: dict[Hashable, str], text: str,
 
 
 def _add(builder: GraphBuilder, known: dict[Hashable, str], tree: Tree, output: str | None = None) -> str:
-    """The data that holds a tree, its vertices added if they are not there yet."""
+    """The data that holds a tree's value; adds missing vertices."""
     if tree[0] == "name":
         return str(tree[1])
     if tree in known:
@@ -187,7 +188,7 @@ def _add(builder: GraphBuilder, known: dict[Hashable, str], tree: Tree, output: 
 
 
 def _compile(tree: Tree, leaves: dict[Tree, int]) -> Callable[[tuple[Any, ...]], Any]:
-    """A function of the values of the leaves, which are names and branches."""
+    """Compile a function of the leaves' values: names and branches."""
     if tree[0] == "const":
         return lambda values: tree[2]
     if tree[0] in ("name", "?"):
@@ -202,7 +203,7 @@ def _compile(tree: Tree, leaves: dict[Tree, int]) -> Callable[[tuple[Any, ...]],
 
 
 def _text(tree: Tree) -> str:
-    """A tree as text again, every part in parentheses: the name of its data."""
+    """A tree as text with all parentheses: the name of its data."""
     if tree[0] in ("name", "const"):
         return str(tree[1]) if tree[0] == "name" else repr(tree[2])
     if tree[0] == "?":

@@ -1,8 +1,8 @@
 """The frozen structure of a graph: every row that its instances share.
 
-`builder.GraphBuilder.finish` makes one; `run_time.activation.Activation` walks it. Data, vertices and dependencies are
-numbers here; a row is a tuple, so an instance holds nothing but its own counters and values.
-Source: seed 002, "GraphBuilder & Graph": "the runtime graph references some static information from the GraphBuilder".
+`builder.GraphBuilder.finish` makes the structure; `run_time.activation.Activation` walks it. Data, vertices and
+dependencies are numbers here; a row is a tuple, so that an instance holds only its own counters and values.
+Source: docs/explanation/seeds.md, "GraphBuilder and Graph".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Rows = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Edge:
-    """One dependency: `vertex` reads `target`, if `condition` comes out as expected."""
+    """A dependency: `vertex` reads `target`, if `condition` comes out as expected."""
 
     vertex: int
     target: int
@@ -31,7 +31,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Structure:
-    """Who reads and who writes what.
+    """Readers and writers of all data.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Structure:
 
 
 def _rows(n: int, pairs: Iterable[tuple[int, int]]) -> Rows:
-    """(row, value) pairs as `n` rows, in the order in which they come."""
+    """Collect (row, value) pairs into `n` rows, in order of appearance."""
     rows: Sequence[list[int]] = [[] for _ in range(n)]
     for row, value in pairs:
         rows[row].append(value)

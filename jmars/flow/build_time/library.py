@@ -1,7 +1,5 @@
-"""Vertices that come ready made: const, alias, select. All are trivial: they hand a value on.
-
-Used by `GraphBuilder.const`, `alias` and `select`, and by expressions.
-Source: baidu/babylon, anyflow/builtin/{const,alias,select}.h.
+"""Ready-made vertices: const, alias, select. All are trivial: they pass a value on.
+Source: baidu/babylon `anyflow/builtin/const.h`, `alias.h`, `select.h`.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ __all__ = ["alias", "const", "select"]
 
 
 class _Select(GraphProcessor):
-    """Hands on the one that was taken."""
+    """Passes on the input whose condition held."""
 
     def process(self, vertex: GraphVertex) -> None:
         """The first dependency if its condition held, else the second."""
@@ -32,14 +30,14 @@ def const(builder: GraphBuilder, data: str, value: Any) -> VertexBuilder:
 
 
 def alias(builder: GraphBuilder, data: str, source: str) -> VertexBuilder:
-    """Emit what `source` holds."""
+    """Emit the value of `source`."""
     vertex = builder.vertex(lambda: FunctionProcessor(lambda value: value), f"alias {data}")
     vertex.depend(source)
     return vertex.emit(data, borrowed=True).trivial()
 
 
 def select(builder: GraphBuilder, data: str, condition: str, yes: str, no: str) -> VertexBuilder:
-    """Emit what `yes` holds if `condition` is true, else what `no` holds."""
+    """Emit the value of `yes` if `condition` is true, else the value of `no`."""
     vertex = builder.vertex(_Select, f"select {data}")
     vertex.depend(yes).on(condition)
     vertex.depend(no).unless(condition)

@@ -1,17 +1,17 @@
-"""What a run has activated, what is ready, and what follows from it: pure, one owner at a time.
+"""The state machine of a run: activated data, ready vertices, and what follows; pure, with one owner at a time.
 
-`Activation` takes what happens (data requested, data released, vertex finished) and gives the vertices that can run
-from then on. It knows no thread, executor or processor; `instance.Graph` sees to it that one thread at a time calls it.
+`Activation` takes events (data requested, data released, vertex finished) and gives the vertices that become ready. It
+knows no thread, executor or processor; `instance.Graph` ensures that a single thread at a time calls it.
 
 An unconditional dependency counts +1 when activated and -1 when its target is released, and is ready at 0. The sum over
-a vertex's dependencies is one count, `waiting`: before activation it only falls below 0, after it it only falls to 0,
-and does so once. A conditional dependency has a counter of its own: +2 when activated; -1 when its target is released;
--1 when its condition comes out as expected, else -2. It fires as the activation leaves it at or below 0, or as another
-step takes it from above 0 to 0 or below (the *edge rule*), and then is one step of `waiting` like any other. Before
-activation all steps go down from 0, so none fires; after it the steps come to 2 or more exactly when the target is
-there and wanted, or known not to be wanted; a value that only falls crosses 0 once. The seed's own words (fires at
-exactly 0) lose the run when a target comes before a false condition: +2 -1 -2.
-Source: seed 002, "Dependency Counting"; PLANNING 6.1; baidu/babylon, anyflow/dependency.cpp.
+a vertex's dependencies is a single count, `waiting`: before activation it only falls below 0, afterwards it only falls
+to 0, and does so once. A conditional dependency has a counter of its own: +2 when activated; -1 when its target is
+released; -1 when its condition comes out as expected, else -2. It fires as the activation leaves it at or below 0, or
+as another step takes it from above 0 to 0 or below (the *edge rule*), and then is a step of `waiting` like any other.
+Before activation all steps go down from 0, so no dependency fires; afterwards the steps sum to 2 or more exactly when
+the target is there and wanted, or known not to be wanted; a value that only falls crosses 0 once. The rule as first
+published (fires at exactly 0) loses the run when a target comes before a false condition: +2 -1 -2.
+Source: docs/explanation/seeds.md, "Conditional dependencies"; baidu/babylon `anyflow/dependency.cpp`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GIVEN = object()  # marks a claim from outside
 
 
 class Activation:
-    """The counters and values of one instance.
+    """The counters and values of an instance.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Activation:
         self.missing = 0
 
     def reset(self) -> None:
-        """Back to the start; what changes are the lists' contents, nothing is built."""
+        """Go back to the start; only the contents of lists change, nothing is built."""
         data, vertices = len(self.values), len(self.waiting)
         self.waiting[:] = [0] * vertices
         self.count[:] = [0] * len(self.count)
@@ -104,7 +104,7 @@ class Activation:
     # What can happen: each gives the vertices that can run from now on, each told once.
 
     def request(self, data: Iterable[int]) -> list[int]:
-        """These data are asked for: activate what leads to them, and only that.
+        """Request data: activate the vertices that lead to them, and no others.
 
         Raises
         ------
@@ -121,9 +121,9 @@ class Activation:
         return self._without_skipped(ready)
 
     def claim(self, data: int, value: Any, given: bool = False) -> bool:
-        """Emit: keep the value and refuse a second one. Any thread may call this; `publish` must follow.
+        """Keep an emitted value and refuse a second value. Any thread may call this; `publish` must follow.
 
-        Returns False, and changes nothing, if the value was given from outside: that one holds.
+        Returns False, and changes nothing, if the value was given from outside: the given value stays.
 
         Raises
         ------
@@ -147,14 +147,14 @@ class Activation:
         return self.publish(data)
 
     def publish(self, data: int) -> list[int]:
-        """A value that was claimed becomes visible to its readers."""
+        """Make a claimed value visible to its readers."""
         ready: list[int] = []
         if not self.released[data]:
             self._publish(data, ready)
         return self._without_skipped(ready)
 
     def finish(self, vertex: int) -> list[int]:
-        """A vertex ended: publish what it emitted, and what it did not emit as empty."""
+        """End a vertex: publish its emitted outputs, and the other outputs as empty."""
         ready: list[int] = []
         self._end(vertex, ready)
         return self._without_skipped(ready)
@@ -162,7 +162,7 @@ class Activation:
     # How one thing leads to the next.
 
     def _activate(self, stack: list[int], ready: list[int]) -> None:
-        """Activate data and, without recursion, what their producers need."""
+        """Activate data and, without recursion, the inputs of their producers."""
         structure, edges = self.structure, self.structure.edges
         waiting, count, active = self.waiting, self.count, self.active
         wanted, released = self.wanted, self.released
@@ -200,7 +200,7 @@ class Activation:
                     ready.append(vertex)
 
     def _publish(self, data: int, ready: list[int]) -> None:
-        """Tell the dependencies that read a data, then those that it is the condition of."""
+        """Step the dependencies that read a data, then the dependencies with the data as condition."""
         structure, count, waiting = self.structure, self.count, self.waiting
         holds = self.truth[data] = bool(structure.gates[data] and self.values[data])
         self.released[data] = 1
@@ -233,7 +233,7 @@ class Activation:
                 ready.append(vertex)
 
     def _end(self, vertex: int, ready: list[int]) -> None:
-        """Publish what a vertex leaves; data that only some of several producers left out are not empty yet."""
+        """Publish the outputs of an ended vertex; exclusive data are empty only when all producers left them out."""
         self.ended[vertex] = 1
         for data in self.structure.outputs[vertex]:
             if self.released[data]:
@@ -246,7 +246,7 @@ class Activation:
             self._publish(data, ready)
 
     def _without_skipped(self, ready: list[int]) -> list[int]:
-        """Vertices that really run; one whose essential input is empty ends here, with empty outputs."""
+        """Vertices that really run; a vertex whose essential input is empty ends here, with empty outputs."""
         if not any(map(self.structure.picky.__getitem__, ready)):
             return ready
         run = []
@@ -268,16 +268,16 @@ class Activation:
     # What a vertex sees.
 
     def taken(self, e: int) -> bool:
-        """Whether a dependency's condition came out as expected; True if it has none."""
+        """Whether a dependency's condition came out as expected; True without a condition."""
         edge = self.structure.edges[e]
         return edge.condition < 0 or bool(self.released[edge.condition] and self.truth[edge.condition] == edge.expects)
 
     def value(self, e: int) -> Any:
-        """What a dependency gives its vertex: None if the target is empty, or there but not asked for."""
+        """The value that a dependency gives its vertex: None if the target is empty, or not asked for."""
         return self.values[self.structure.edges[e].target] if self.taken(e) else None
 
     def _established(self, e: int) -> None:
-        """A dependency fires; if somebody may write into its target, it takes part in that rule."""
+        """Note that a dependency fired, as a loan if some vertex may write into the target."""
         target = self.structure.edges[e].target
         if self.structure.loaned[target] and self.taken(e) and self.values[target] is not None:
             self.loans.take(target, e)

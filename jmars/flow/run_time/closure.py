@@ -1,8 +1,8 @@
-"""What a run gives back: whether its results are there, and whether all its work is over.
+"""The future of a run: whether its results are there, and whether all its work is over.
 
-The two differ. A run is *finished* when the requested data are ready, or at its first error; vertices that were started
-may still be at work. It is *flushed* when the last of those has ended; only then may the instance be reset.
-Source: seed 002's engine (`Closure`: finish, wait, on_finish); PLANNING 6.2.
+The two differ. A run is *finished* when the requested data are ready, or at its first error; vertices may still be
+running. It is *flushed* when the last of them has ended; only then may the instance be reset.
+Source: baidu/babylon `anyflow/closure.h` (finish, wait, on_finish).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Closure:
-    """One run: wait for its results, or for its end. Made by `Graph.run`.
+    """A run: wait for its results, or for its end. `Graph.run` makes it.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Closure:
         self._values: tuple[Any, ...] = ()
 
     def result(self, timeout: float | None = None) -> Any:
-        """The requested value, a tuple of them if not exactly one was requested; None where it is empty.
+        """The requested value, or a tuple for several requested data; None for an empty data.
 
         Raises
         ------
@@ -66,7 +66,7 @@ class Closure:
         return self._await(lambda: self.flushed, timeout)
 
     def on_finish(self, callback: Callable[[Closure], object]) -> None:
-        """Call this when the run finishes, in the thread that finishes it; at once if it has."""
+        """Register a callback for the end of the run, called in the ending thread; at once if the run has ended."""
         with self._changed:
             if not self.finished:
                 self._callbacks.append(callback)
@@ -74,7 +74,7 @@ class Closure:
         callback(self)
 
     def __await__(self) -> Generator[Any, None, Any]:
-        """`await closure` in an event loop: `result()` without blocking it."""
+        """`await closure` in an event loop: `result()` without blocking the loop."""
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         self.on_finish(lambda _: loop.call_soon_threadsafe(ended.set))
@@ -82,7 +82,7 @@ class Closure:
         return self.result(0)
 
     def _finish(self, values: tuple[Any, ...], error: BaseException | None) -> None:
-        """Told by whoever saw it, maybe by two threads; the first one counts."""
+        """Finish the run; of two threads that report the end the first counts."""
         with self._changed:
             if self.finished:
                 return
@@ -105,7 +105,7 @@ class Closure:
             self._changed.notify_all()
 
     def _await(self, happened: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait for one of the two."""
+        """Wait until the run is finished, or flushed."""
         if happened():
             return True
         if timeout != 0 and self._blocks():

@@ -1,8 +1,8 @@
-"""Who runs a vertex: the caller's own thread, a pool of threads, or an event loop.
+"""Executors of vertices: the caller's own thread, a pool of threads, or an event loop.
 
-An executor has `submit(work, vertex)`, as the executors of `concurrent.futures` do, so one of those serves as well;
-`None` is the inline executor. `async def` vertices need `submit_async`. Used by `instance.Graph`.
-Source: seed 002's engine, `InplaceGraphExecutor` and `ThreadPoolGraphExecutor`.
+An executor has `submit(work, vertex)`, as the executors of `concurrent.futures` do, so these serve as well; `None` is
+the inline executor. `async def` vertices need `submit_async`.
+Source: baidu/babylon `anyflow/executor.h` (`InplaceGraphExecutor`, `ThreadPoolGraphExecutor`).
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ __all__ = ["AsyncioExecutor", "Executor", "InlineExecutor", "ThreadPoolExecutor"
 
 @runtime_checkable
 class Executor(Protocol):
-    """Calls `work(vertex)` once, in a thread of its choice, soon; or raises, and the run ends with that error."""
+    """Calls `work(vertex)` once, soon, in a thread of its choice; if `submit` raises, the run ends with that error."""
 
     def submit(self, work: Callable[[int], None], vertex: int, /) -> object:
         """Take the work."""
 
 
 class InlineExecutor:
-    """Runs everything in the thread that calls `Graph.run`, in the order in which vertices become ready.
+    """Runs vertices in the thread that calls `Graph.run`, in the order in which they become ready.
 
-    One vertex ends before the next begins, however deep the graph is, so it nests in no call of another.
+    A vertex ends before the next vertex begins, however deep the graph is, so calls never nest.
     """
 
     def submit(self, work: Callable[[int], None], vertex: int, /) -> None:
-        """Run it now; `Graph` itself keeps the order and does not come here."""
+        """Run the vertex now; `Graph` itself keeps the order and does not come here."""
         work(vertex)
 
 
 class ThreadPoolExecutor:
-    """Runs vertices on threads; share one between all graphs. A context manager.
+    """Runs vertices on threads; share a single pool between all graphs. A context manager.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ class ThreadPoolExecutor:
         self._pool = _Threads(threads, thread_name_prefix="jmars-flow")
 
     def submit(self, work: Callable[[int], None], vertex: int, /) -> None:
-        """Queue it."""
+        """Queue the vertex."""
         self._pool.submit(work, vertex)
 
     def close(self) -> None:
-        """Let what is queued end, then the threads; later submissions are refused and end their runs."""
+        """End the threads after all queued vertices; later submissions are refused and end their runs."""
         self._pool.shutdown()
 
     def __enter__(self) -> Self:
@@ -96,11 +96,11 @@ class AsyncioExecutor:
             return False
 
     def submit(self, work: Callable[[int], None], vertex: int, /) -> None:
-        """Call it in the loop."""
+        """Call the vertex in the loop."""
         self._loop.call_soon_threadsafe(work, vertex)
 
     def submit_async(self, work: Callable[[int], Coroutine[Any, Any, None]], vertex: int, /) -> None:
-        """Make a task of it in the loop."""
+        """Run the vertex as a task of the loop."""
         self._loop.call_soon_threadsafe(self._start, work, vertex)
 
     def _start(self, work: Callable[[int], Coroutine[Any, Any, None]], vertex: int) -> None:

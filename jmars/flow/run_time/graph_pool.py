@@ -1,6 +1,5 @@
-"""Instances of one finished graph for many runs at once.
-
-Source: seed 002, "Execution Lifecycle": "to support concurrent execution, graph instances are typically pooled".
+"""A pool of instances of a finished graph, for concurrent runs.
+Source: docs/explanation/seeds.md, "Execution lifecycle".
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class _Builds(Protocol):
 
     @property
     def structure(self) -> Structure:
-        """What its instances share."""
+        """The structure that all instances share."""
 
 
 class GraphPool(Lending[Graph]):
@@ -67,7 +66,7 @@ class GraphPool(Lending[Graph]):
         return instance.structure is self._structure
 
     def release(self, instance: Graph) -> None:
-        """Give an instance back; it is reset and goes to the first in line.
+        """Give an instance back; it is reset and goes to the first request in the queue.
 
         Raises
         ------
@@ -80,7 +79,7 @@ class GraphPool(Lending[Graph]):
 
     @contextmanager
     def lent(self) -> Iterator[Graph]:
-        """`acquire` for a `with` block, whose end waits for what still runs."""
+        """`acquire` for a `with` block; the end of the block waits for running vertices."""
         instance = self.acquire()
         try:
             yield instance

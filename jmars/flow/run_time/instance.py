@@ -1,12 +1,12 @@
-"""A graph that runs: one instance, used by one run at a time.
+"""A graph instance, used by a single run at a time.
 
-`Graph` is the thin shell around `activation.Activation`. Threads that run vertices never touch counters: they put what
-happened into `_mail` (appending to a deque is one atomic step) and then try the `_baton`, a lock that nobody waits for.
-Who gets it reads all mail and applies it to plain ints and lists; who does not, goes on, for the holder looks into the
-mail again after it let go. So there is no critical section to queue for, one attempt at a lock per finished vertex
-instead of one per dependency, and the same code is right on free-threaded Python, where `x -= 1` (a load, an operation,
-a store) is as little atomic as between two byte codes under the GIL.
-Source: seed 002, "Execution Lifecycle" and "Dependency Counting"; PLANNING 6.3: one owner, others send it messages.
+`Graph` is the thin shell around `activation.Activation`. Threads that run vertices never touch counters: they append
+events to `_mail` (appending to a deque is atomic) and then try the `_baton`, a lock that no thread waits for. The
+thread that gets the baton applies all mail to plain ints and lists; the other threads go on, since the holder reads the
+mail again after releasing the baton. So there is no critical section to queue for, a single attempt at a lock per
+finished vertex instead of per dependency, and the same code is right on free-threaded Python, where `x -= 1` (a load,
+an operation, a store) is not atomic either.
+Source: docs/explanation/seeds.md, "Execution lifecycle"; docs/explanation/seeds.md, "Dependency counting".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Graph"]
 
 
 class _News(NamedTuple):
-    """What follows from the mail that was read, to be acted on without the baton."""
+    """Consequences of the mail, acted on without the baton."""
 
     ready: list[int]  # vertices to start
     finished: bool
@@ -39,7 +39,7 @@ class _News(NamedTuple):
 
 
 class Graph:
-    """One instance: run it, wait until it is flushed, reset it, run it again. Made by `GraphBuilder.build`.
+    """An instance: run it, wait until it is flushed, reset it, run it again. `GraphBuilder.build` makes it.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Graph:
         self._asynchronous = [inspect.iscoroutinefunction(process) for process in self._process]
 
     def run(self, *targets: str, given: Mapping[str, Any] | None = None, executor: Executor | None = None) -> Closure:
-        """Compute these data and what they need, nothing else.
+        """Compute these data and the data that they need, no others.
 
         Parameters
         ----------
@@ -162,29 +162,29 @@ class Graph:
         return closure is not None and not closure.flushed
 
     def flush(self) -> None:
-        """Wait until nothing of the current run is at work."""
+        """Wait until no vertex of the current run is running."""
         if self._closure is not None:
             self._closure.wait()
 
     def data(self, name: str) -> GraphData:
-        """A data and its value in this run."""
+        """A data with its value in this run."""
         return GraphData(self, self._plan.data(name))
 
     def vertex(self, name: str) -> GraphVertex:
-        """A vertex and its processor."""
+        """A vertex with its processor."""
         for vertex in self._vertices:
             if vertex.name == name:
                 return vertex
         raise GraphError(f"graph {self.name!r} has no vertex {name!r}; it has {[v.name for v in self._vertices]}")
 
     def why_not_ready(self, *targets: str) -> str:
-        """What these data wait for, in words; at any time."""
+        """Explain in words why these data are not ready; at any time."""
         return "; ".join(why_not_ready(self.state, self._plan.data(name)) for name in targets)
 
     # What the threads of a run do.
 
     def _emit(self, vertex: int, data: int, value: Any, last: bool = False) -> None:
-        """A running vertex gives an output its value; as its last act, the news travels with that of its end."""
+        """Give an output of a running vertex its value; as its last act, the event travels with the vertex's end."""
         if not self._running[vertex]:
             raise GraphError(f"vertex {self._vertices[vertex].name!r} is not running; emit within process()")
         if self.state.claim(data, value) and not last:
@@ -193,13 +193,13 @@ class Graph:
                 self._advance(self._closure, None)
 
     def _work(self, vertex: int) -> None:
-        """Run a vertex, and what is trivial after it."""
+        """Run a vertex, and the trivial vertices after it."""
         closure = self._closure
         assert closure is not None, "a vertex runs, so a run is under way"
         self._run_all(closure, deque((vertex,)))
 
     def _run_all(self, closure: Closure, todo: deque[int]) -> None:
-        """Run vertices in this thread, those included that become ready meanwhile and are to run here."""
+        """Run vertices in this thread, including vertices that become ready meanwhile and are to run here."""
         while todo:
             number = todo.popleft()
             self._running[number] = 1
@@ -227,7 +227,7 @@ class Graph:
         self._run_all(closure, todo)
 
     def _end(self, number: int, error: BaseException | None = None) -> None:
-        """A vertex emits nothing from here on; what it did goes into the mail."""
+        """End a vertex: no more emissions; its events go into the mail."""
         self._running[number] = 0
         vertex = self._vertices[number]
         if vertex._channels:
@@ -235,7 +235,7 @@ class Graph:
         self._mail.append(number if error is None else (number, error))
 
     def _advance(self, closure: Closure, todo: deque[int] | None) -> None:
-        """Read the mail unless somebody does; vertices to be run in this thread are added to `todo`."""
+        """Read the mail unless another thread does; vertices to be run in this thread are added to `todo`."""
         while self._mail and self._closure is closure:
             if not self._baton.acquire(blocking=False):
                 return  # its holder looks into the mail again after letting go
@@ -250,7 +250,7 @@ class Graph:
     # With the baton.
 
     def _read(self) -> list[int]:
-        """Apply what happened; gives the vertices that can run."""
+        """Apply the mail; returns the vertices that become ready."""
         ready: list[int] = []
         mail, state = self._mail, self.state
         while mail:
@@ -270,7 +270,7 @@ class Graph:
         return ready
 
     def _settle(self, ready: list[int]) -> _News:
-        """Count what is to be started, and see whether the run is finished or flushed."""
+        """Count the vertices to start, and check whether the run is finished or flushed."""
         state = self.state
         if self._error is not None:
             ready = []

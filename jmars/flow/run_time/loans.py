@@ -1,8 +1,8 @@
-"""Who may write into a value: one reader that may, or any number that may not.
+"""Mutable borrowing of values: a single writer, or any number of readers.
 
-`activation.Activation` asks as a dependency fires, in whatever order target and condition came, so what counts is who
-really reads a value in this run: two readers under opposite conditions never meet.
-Source: seed 002 (the engine's `declare_mutable`); PLANNING 6.1, last paragraph: acquire at fire time.
+`activation.Activation` asks as a dependency fires, in whatever order target and condition came, so only the actual
+readers of a run count: two readers under opposite conditions never meet.
+Source: baidu/babylon `anyflow/dependency.h` (`declare_mutable`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Loans:
         self.readers: dict[int, list[int]] = {}  # data: dependencies
 
     def reset(self) -> None:
-        """Nobody reads anything."""
+        """Return all loans."""
         self.readers.clear()
 
     def take(self, data: int, e: int) -> None:
@@ -46,7 +46,7 @@ class Loans:
             )
 
     def _name(self, e: int) -> str:
-        """Who reads through a dependency."""
+        """Name of the vertex that reads through a dependency."""
         if e == CALLER:
             return "the caller of the run"
         return f"vertex {self.structure.vertices[self.structure.edges[e].vertex]!r}"

@@ -1,7 +1,7 @@
-"""What a processor and a user see of one instance: vertices, dependencies and data, by name.
+"""Vertices, dependencies and data of an instance by name, as processors and users see them.
 
-Views: the facts lie in the instance's `Activation`, as rows. A `GraphVertex` is what a processor is handed.
-Source: seed 002, "GraphVertex, GraphDependency, and GraphData".
+Views: the facts lie in the instance's `Activation`, as rows. A processor gets its `GraphVertex`.
+Source: docs/explanation/seeds.md, "GraphVertex, GraphDependency and GraphData".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["GraphData", "GraphDependency", "GraphVertex"]
 
 
 class GraphData:
-    """A data of one instance: what it holds in the current run."""
+    """A data of an instance: its state and value in the current run."""
 
     __slots__ = ("_graph", "_number", "name")
 
@@ -29,27 +29,27 @@ class GraphData:
 
     @property
     def ready(self) -> bool:
-        """Whether it was emitted or given, if only as empty."""
+        """Whether the data was emitted or given, even as empty."""
         return bool(self._graph.state.released[self._number])
 
     @property
     def empty(self) -> bool:
-        """Whether it is ready and holds nothing."""
+        """Whether the data is ready without a value."""
         return self.ready and self.value is None
 
     @property
     def active(self) -> bool:
-        """Whether this run needs it."""
+        """Whether this run needs the data."""
         return bool(self._graph.state.wanted[self._number])
 
     @property
     def value(self) -> Any:
-        """What it holds; None while it is not ready, or empty."""
+        """The value; None while the data is not ready, or empty."""
         return self._graph.state.values[self._number]
 
 
 class GraphDependency:
-    """A dependency of one vertex of one instance."""
+    """A dependency of a vertex of an instance."""
 
     __slots__ = ("_graph", "_number")
 
@@ -58,12 +58,12 @@ class GraphDependency:
 
     @property
     def target(self) -> GraphData:
-        """The data that it reads."""
+        """The data that the dependency reads."""
         return GraphData(self._graph, self._graph.structure.edges[self._number].target)
 
     @property
     def condition(self) -> GraphData | None:
-        """The data that decides whether it is read; None for an unconditional dependency."""
+        """The data that decides whether the target is read; None for an unconditional dependency."""
         number = self._graph.structure.edges[self._number].condition
         return GraphData(self._graph, number) if number >= 0 else None
 
@@ -74,12 +74,12 @@ class GraphDependency:
 
     @property
     def value(self) -> Any:
-        """What the vertex sees: None if it is empty or not taken."""
+        """The value for the vertex: None if the target is empty or not taken."""
         return self._graph.state.value(self._number)
 
 
 class GraphVertex:
-    """A vertex of one instance, as its processor sees it."""
+    """A vertex of an instance, as its processor sees it."""
 
     __slots__ = (
         "_channels",
@@ -105,7 +105,7 @@ class GraphVertex:
 
     @property
     def name(self) -> str:
-        """Its name in the graph."""
+        """The vertex's name in the graph."""
         return self._plan.name
 
     @property
@@ -126,11 +126,11 @@ class GraphVertex:
         return {name: state.values[d] for name, d in self._named.items()}
 
     def value(self, name: str) -> Any:
-        """Value of one named dependency; None if it is empty or not taken."""
+        """Value of a named dependency; None if the target is empty or not taken."""
         return self.dependency(name).value
 
     def dependency(self, which: str | int) -> GraphDependency:
-        """A dependency by its name, or an anonymous one by its place."""
+        """A dependency by name, or an anonymous dependency by place."""
         return GraphDependency(self._graph, self._plan.edge(which))
 
     def emit(self, value: Any, output: str | int = 0) -> None:
@@ -151,13 +151,13 @@ class GraphVertex:
         self._graph._emit(self._number, self._plan.output(output), value)
 
     def _leave(self, value: Any, output: int = 0) -> None:
-        """Emit as the last act of `process`: cheaper, as nobody is told before it ends."""
+        """Emit as the last act of `process`: cheaper, since readers hear of it with the vertex's end."""
         self._graph._emit(self._number, self._plan.output(output), value, last=True)
 
     def open(self, output: str | int = 0) -> Channel:
-        """Emit a channel: its readers start now and see each item as it is published.
+        """Emit a channel: its readers start now and see every item as soon as it is published.
 
-        It is closed when the vertex ends, if not before.
+        The channel is closed when the vertex ends, if not before.
         """
         channel = Channel()
         self._channels.append(channel)
@@ -165,7 +165,7 @@ class GraphVertex:
         return channel
 
     def _close(self, error: BaseException | None = None) -> None:
-        """The vertex has ended, and so have its channels."""
+        """Close the channels of an ended vertex."""
         for channel in self._channels:
             channel.close(error)
         self._channels.clear()

@@ -1,8 +1,8 @@
-"""What a vertex does.
+"""The code of a vertex.
 
-A `GraphProcessor` belongs to one vertex of one graph instance, so it may keep what it likes in its attributes; a plain
-function is wrapped in a `FunctionProcessor`.
-Source: seed 002, "GraphProcessor"; baidu/babylon, anyflow/vertex.h.
+A `GraphProcessor` belongs to a single vertex of a single graph instance, so it may keep state in its attributes; a
+plain function is wrapped in a `FunctionProcessor`.
+Source: docs/explanation/seeds.md, "GraphProcessor"; baidu/babylon `anyflow/vertex.h`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["FunctionProcessor", "GraphProcessor", "processor_of"]
 
 
 class GraphProcessor:
-    """The work of one vertex; override what is needed.
+    """The work of a vertex; override the methods that matter.
 
     `config` is called once, on an example, as the graph is finished; `setup` once for each instance; `process` once for
     each run that needs the vertex, never twice at a time; `reset` after it. `process` may be an `async def`, and the
@@ -44,7 +44,7 @@ class GraphProcessor:
     """
 
     def config(self, vertex: VertexBuilder) -> None:
-        """Check or complete the vertex's declaration; an exception here is one of `finish()`."""
+        """Check or complete the vertex's declaration; `finish()` raises the exceptions of this method."""
 
     def setup(self, vertex: GraphVertex) -> None:
         """Make ready for many runs."""
@@ -54,22 +54,22 @@ class GraphProcessor:
         raise NotImplementedError(f"{type(self).__name__} has no process(); define it")
 
     def reset(self) -> None:
-        """Forget what belongs to one run."""
+        """Forget the state of the last run."""
 
 
 class FunctionProcessor(GraphProcessor):
-    """Calls a function with the inputs, anonymous ones by place and named ones by keyword, and emits what it gives."""
+    """Calls a function with the inputs, anonymous by place and named by keyword, and emits the results."""
 
     def __init__(self, function: Callable[..., Any], several: bool = False) -> None:
         self.function = function
         self.several = several  # the function gives one value for each output
 
     def process(self, vertex: GraphVertex) -> None:
-        """Call it."""
+        """Call the function."""
         self._emit(vertex, self.function(*vertex.inputs, **vertex.named))
 
     def _emit(self, vertex: GraphVertex, value: Any) -> None:
-        """One output, or as many as the vertex has."""
+        """Emit the result, or a result for each of several outputs."""
         if not self.several:
             if vertex.outputs:
                 vertex._leave(value)

@@ -1,8 +1,7 @@
-"""Why a data is not ready, in words that name what blocks it.
+"""Explains why a data is not ready, naming the vertex or input that blocks it.
 
-Used by the errors of `activation` and `instance`, and by whoever debugs a run: `Graph.why_not_ready`. Reads an
-`Activation` and changes nothing, so it may be asked while a run goes on.
-Source: seed 002's engine, which logs unfinished data when a run ends without them.
+Errors of runs and `Graph.why_not_ready` use the text. Reads an `Activation` and changes nothing, so it may be asked
+while a run goes on.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["path_to", "why_not_ready"]
 
 
 def why_not_ready(run: Activation, data: int) -> str:
-    """What leads from a data to what it waits for, nearest first."""
+    """The path from a data to the missing inputs, nearest first."""
     structure, lines = run.structure, []
     stack, seen = [data], {data}
     while stack:
@@ -42,7 +41,7 @@ def why_not_ready(run: Activation, data: int) -> str:
 
 
 def path_to(run: Activation, data: int) -> str:
-    """Which vertex wants a data, and so on up to what was requested."""
+    """The path from a data up to the requested data, by the vertices that read it."""
     structure, seen = run.structure, set[int]()
     words: list[str] = []
     while data not in run.requested and data not in seen:

@@ -1,8 +1,8 @@
 """A value that comes in parts: a channel starts its reader when it opens, not when it is complete.
 
-Made by `nodes.GraphVertex.open`. Every reader sees every item from the first on. Nothing is bounded, so a publisher
-never waits; under an inline executor the reader runs after the publisher and finds all items there.
-Source: seed 002's engine, channels on `ConcurrentTransientTopic`.
+`nodes.GraphVertex.open` makes channels. Every reader sees every item from the first on. The number of items is not
+bounded, so a publisher never waits; under an inline executor the reader runs after the publisher and finds all items.
+Source: baidu/babylon `anyflow` (channels on `ConcurrentTransientTopic`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Channel:
             self._wake()
 
     def close(self, error: BaseException | None = None) -> None:
-        """No item follows; with an error, readers raise it after the last item. A second call changes nothing."""
+        """End the channel, or with an error let readers raise it after the last item. A second call changes nothing."""
         with self._changed:
             if not self._closed:
                 self._closed, self._error = True, error
@@ -95,7 +95,7 @@ class Channel:
             raise self._error
 
     def _wake(self) -> None:
-        """Something changed, and the lock is ours."""
+        """Wake waiting readers; the caller holds the lock."""
         self._changed.notify_all()
         for wake in self._wakers:
             wake()
