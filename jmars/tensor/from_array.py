@@ -36,9 +36,9 @@ class FromArray(Operand):
     checksum: int | None = None  # of a large array at the time it was taken; None for others
 
     @classmethod
-    def take(cls, array: np.ndarray[Any, Any], ours: bool, line: SourceLine | None = None) -> FromArray:
-        """Make the operand of an array; `ours`: no other code can write to the array, so it needs no copy."""
-        if ours or (isinstance(array, np.memmap) and not array.flags.writeable):
+    def take(cls, array: np.ndarray[Any, Any], owned: bool, line: SourceLine | None = None) -> FromArray:
+        """Make the operand of an array; `owned`: no other code can write to the array, so it needs no copy."""
+        if owned or (isinstance(array, np.memmap) and not array.flags.writeable):
             return cls(array=array, line=line)
         if array.nbytes <= COPIED:
             return cls(array=array.copy(), line=line)

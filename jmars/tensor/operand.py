@@ -102,7 +102,7 @@ class TensorData:
                 if axis and isinstance(axis[0], Unknown):
                     axis[0].origin.lengths = tuple(lengths)
         if self.has_unknown_lengths:
-            self.chunks = tuple(map(_as_told, self.chunks))
+            self.chunks = tuple(map(_known_lengths, self.chunks))
             self.shape = tuple(map(axis_length, self.chunks))
             self.has_unknown_lengths = not is_known([self.shape])
         return not self.has_unknown_lengths
@@ -116,11 +116,11 @@ class TensorData:
         )
 
 
-def _as_told(axis: tuple[Length, ...]) -> tuple[Length, ...]:
+def _known_lengths(axis: tuple[Length, ...]) -> tuple[Length, ...]:
     """Return the lengths that a run reported for an axis; the axis itself while they are unknown."""
     first = axis[0] if axis else 0
-    told = first.origin.lengths if isinstance(first, Unknown) else None
-    return axis if told is None else told
+    reported = first.origin.lengths if isinstance(first, Unknown) else None
+    return axis if reported is None else reported
 
 
 Self = TypeVar("Self", bound="Operand")

@@ -23,7 +23,7 @@ __all__ = ["FUNCTIONS", "call", "find", "numpy_function", "offers", "set_call_ho
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # by name; "method.<name>": methods only
-_BY_NUMPY: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # NumPy's: (ours, ours without overrides)
+_BY_NUMPY: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # (with, without overrides)
 
 
 def offers(*names: str) -> Callable[[F], F]:

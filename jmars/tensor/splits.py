@@ -138,10 +138,10 @@ def decide_splits(
         raise ChunkSizeError(
             f"{given!r} has {len(given)} entries, but the array has {len(shape)} axes; give one entry per axis"
         )
-    told = kept if kept is not None else [None] * len(shape)
+    present = kept if kept is not None else [None] * len(shape)
     fixed = {
         axis: cut if entry is None and cut is not None else _axis(shape[axis], entry, given)
-        for axis, (entry, cut) in enumerate(zip(given, told))
+        for axis, (entry, cut) in enumerate(zip(given, present))
         if not isinstance(entry, str)
     }
     return _automatic(shape, dtype, min((_limit(one) for one in given if isinstance(one, str)), default=1), fixed)

@@ -180,7 +180,7 @@ def _parameters(kind: type) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
         else:
             values = lambda value: ()  # noqa: E731
         name = f"{kind.__module__}.{kind.__qualname__}"
-        found = _kinds[kind] = (name if _is_ours(kind) else (name, cloudpickle.dumps(kind)), values)
+        found = _kinds[kind] = (name if _is_of_jmars(kind) else (name, cloudpickle.dumps(kind)), values)
     return found
 
 
@@ -236,13 +236,13 @@ def _other(value: Any, known: _Known) -> Any:
         return _dtype(value, known)
     if isinstance(value, np.generic):
         return ("scalar", _dtype_text(value.dtype), value.tobytes())
-    if _is_ours(kind) and is_dataclass(kind):
+    if _is_of_jmars(kind) and is_dataclass(kind):
         name, values = _parameters(kind)
         found = known.get(id(value))
         if found is None:
             found = known[id(value)] = ("data", name, *(_plain(one, known) for one in values(value)))
         return found
-    if _is_ours(kind) and isinstance(value, tuple):
+    if _is_of_jmars(kind) and isinstance(value, tuple):
         return ("tuple", f"{kind.__module__}.{kind.__qualname__}", [_plain(one, known) for one in value])
     return ("pickle", cloudpickle.dumps(value))
 
@@ -253,7 +253,7 @@ def _expression(value: Expression) -> Any:
     return ("expression", _plain(value.inputs, {}), [_plain(node, {}) for node in value.nodes])
 
 
-def _is_ours(kind: type) -> bool:
+def _is_of_jmars(kind: type) -> bool:
     """Whether a class belongs to jmars, so that its fields determine its values."""
     return kind.__module__.startswith("jmars.")
 

@@ -287,24 +287,24 @@ class Tensor(TensorMethods):
         found = call_override(ufunc, method, inputs, kwargs)
         if found is not NotImplemented:
             return found
-        ours = find(ufunc)
-        if ours is None:
+        function = find(ufunc)
+        if function is None:
             raise unsupported(ufunc.__name__)
         if method != "__call__":
             return call(f"method.{method}", ufunc, *inputs, **kwargs)
         out = kwargs.get("out")
         if out is not None:
             kwargs["out"] = out[0] if len(out) == 1 else out
-        return ours(*inputs, **kwargs)
+        return function(*inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if calls_method(function, args):
             return function.__wrapped__(*args, **kwargs)
-        ours = find(function)
-        if ours is None:
+        found = find(function)
+        if found is None:
             module = function.__module__.removeprefix("numpy").lstrip(".")
             raise unsupported(f"{module}.{function.__name__}" if module else function.__name__)
-        return ours(*args, **kwargs)
+        return found(*args, **kwargs)
 
     __add__, __radd__, __iadd__ = _forward("add"), _reflected("add"), _in_place("add")
     __sub__, __rsub__, __isub__ = _forward("subtract"), _reflected("subtract"), _in_place("subtract")
@@ -370,8 +370,8 @@ def as_tensor(
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
-    ours = not np.may_share_memory(array, value) if isinstance(value, np.ndarray) else not hasattr(value, "__array__")
-    return Tensor(new_data(FromArray.take(array, ours, line), array.shape, array.dtype, splits))
+    owned = not np.may_share_memory(array, value) if isinstance(value, np.ndarray) else not hasattr(value, "__array__")
+    return Tensor(new_data(FromArray.take(array, owned, line), array.shape, array.dtype, splits))
 
 
 def _fits_into(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:

@@ -48,7 +48,7 @@ def masked_array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: 
     np.int64(4)
     """
     if isinstance(data, list | tuple):
-        data = call("ma.stack", data) if _holds_ours(data) else np.ma.array(data, dtype=dtype)
+        data = call("ma.stack", data) if _holds_tensors(data) else np.ma.array(data, dtype=dtype)
     own = mask_of(data)
     x = data_of(data)
     x = call("array", x, dtype, copy=copy, ndmin=ndmin, chunk_size=chunk_size, chunks=chunks)
@@ -103,7 +103,7 @@ def _full(x: Tensor, value: bool) -> Tensor:
     return full
 
 
-def _holds_ours(values: Any) -> bool:
+def _holds_tensors(values: Any) -> bool:
     return any(isinstance(one, MaskedTensor | Tensor) for one in values)
 
 

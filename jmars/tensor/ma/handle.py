@@ -309,10 +309,10 @@ class MaskedTensor(MaskedMethods):
         return call("ma.ufunc", ufunc.__name__, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        ours = find(function)
-        if ours is None:
+        found = find(function)
+        if found is None:
             raise unsupported(function.__name__)
-        return ours(*args, **kwargs)
+        return found(*args, **kwargs)
 
     def __copy__(self) -> MaskedTensor:
         copied: MaskedTensor = call("ma.copy", self)

@@ -184,11 +184,11 @@ def array_ufunc(name: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
     UnsupportedError
         For ufuncs that jmars lacks or that are not elementwise, such as matmul.
     """
-    ours = find(getattr(np, name))
-    if ours is None or name not in _KNOWN:
+    found = find(getattr(np, name))
+    if found is None or name not in _KNOWN:
         raise UnsupportedError(f"np.{name} of masked arrays is not in jmars; use it on x.data or x.filled()")
     given = [data_of(one) if hasattr(one, "__array__") or isinstance(one, list | tuple) else one for one in inputs]
-    result = ours(*given, **kwargs)
+    result = found(*given, **kwargs)
     mask = combined_mask(*map(mask_of, inputs))
     if isinstance(result, tuple):
         return tuple(masked_like(one, mask, *inputs) for one in result)
