@@ -63,7 +63,7 @@ def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     masked = isinstance(value, np.ndarray) and type(value) is not np.ndarray and hasattr(value, "mask")
     if masked or isinstance(value, Composite):
         raise UnsupportedError(
-            "a tensor has no mask, and that of a masked array would be lost; make it a masked tensor, "
+            "a tensor has no mask, so the mask of a masked array would be lost; make a masked tensor, "
             "jmars.tensor.ma.asarray(x), or use its values, x.data or x.filled(...)"
         )
     try:

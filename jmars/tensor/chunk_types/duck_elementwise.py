@@ -88,7 +88,7 @@ def elementwise(name: str, function: Callable[..., Any] | None, *args: Any, **kw
         If the library does not support the function for these arrays.
     """
     if kwargs.pop("out", None) is not None:
-        raise UnsupportedError(f"{name}(out=...) of arrays of other libraries is not in jmars; take what it returns")
+        raise UnsupportedError(f"{name}(out=...) of arrays of other libraries is not in jmars; use the returned array")
     arrays, fixed = _split(args)
     called = PartialCall(function or LibraryFunction(name), fixed, kwargs)
     ready, grid, calls = _at_one_place(arrays)

@@ -215,7 +215,7 @@ class Spawned(_Handle):
             found = list(self.output.values())[which]
         if found is None:
             has = f"its outputs are {list(self.output)}" if self.output else "it was spawned with one result"
-            raise LookupError(f"{self.name} has no output {which!r}: {has}; say n_outputs= or outputs= to spawn")
+            raise LookupError(f"{self.name} has no output {which!r}: {has}; pass n_outputs= or outputs= to spawn")
         return found
 
     def __len__(self) -> int:

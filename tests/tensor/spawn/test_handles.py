@@ -38,7 +38,7 @@ def test_outputs_are_handles_of_their_own():
     assert named.output["rest"].number == 1 and named["rest"] is named.output["rest"] and named[1] is named["rest"]
     with pytest.raises(LookupError, match=r"has no output 'other': its outputs are \['quotient', 'rest'\]"):
         named["other"]
-    with pytest.raises(LookupError, match="spawned with one result; say n_outputs="):
+    with pytest.raises(LookupError, match="spawned with one result; pass n_outputs="):
         spawn(len, ("a",))[0]
 
 
