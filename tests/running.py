@@ -97,7 +97,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("long") and item.path not in named]
         if left_out:
             config.hook.pytest_deselected(items=left_out)
-            items[:] = [item for item in items if item not in set(left_out)]
+            gone = set(left_out)
+            items[:] = [item for item in items if item not in gone]
         if not config.getoption("--hypothesis-profile", None):
             for holder, name in {key: None for item in items for key in _settings_of(item)}:
                 setattr(holder, name, _fewer(getattr(holder, name)))
@@ -121,5 +122,7 @@ def _settings_of(item: pytest.Item) -> Iterator[tuple[Any, str]]:
 
 
 def _fewer(stated: settings) -> settings:
-    """A share of the examples that a test states, ten at least; the others have theirs from the profile."""
+    """A share of the examples that a test states, ten at least; a test that states none has the profile's."""
+    if stated is settings.default:
+        return stated
     return settings(stated, max_examples=min(stated.max_examples, max(10, stated.max_examples // SHARE)))
