@@ -7,12 +7,13 @@ frames stay, so that the fault can be reported.
 
 from __future__ import annotations
 
-import dis
+import linecache
 import os
+import re
 import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
-from types import CodeType, TracebackType
+from types import TracebackType
 
 from jmars.errors import JmarsError
 
@@ -20,7 +21,7 @@ __all__ = ["caught_by_us", "filter_links", "is_about_arguments", "traceback_link
 
 _OURS = str(Path(__file__).parents[1]) + os.sep  # the package's folder
 _LIBRARIES = (sysconfig.get_path("stdlib") + os.sep, "<frozen ", "<__array_function__ ")
-_RAISE = dis.opmap["RAISE_VARARGS"]
+_RAISE = re.compile(r"\braise\b")
 # Errors of NumPy's C code about its arguments, also where jmars asks NumPy for a shape or dtype.
 _ABOUT_ARGUMENTS = (JmarsError, ValueError, TypeError, IndexError, ArithmeticError, OSError)
 
@@ -80,9 +81,5 @@ def _is_meant(error: BaseException, last: TracebackType) -> bool:
     """
     if isinstance(error, _ABOUT_ARGUMENTS):
         return True
-    return not isinstance(error, AssertionError) and _opcode(last.tb_frame.f_code, last.tb_lasti) == _RAISE
-
-
-def _opcode(code: CodeType, at: int) -> int | None:
-    """The operation at an offset of byte code."""
-    return next((one.opcode for one in dis.get_instructions(code) if one.offset == at), None)
+    line = linecache.getline(last.tb_frame.f_code.co_filename, last.tb_lineno, last.tb_frame.f_globals)
+    return not isinstance(error, AssertionError) and _RAISE.search(line) is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dis import get_instructions
 from inspect import getattr_static
 from itertools import islice
 from types import CodeType, FunctionType
@@ -81,7 +80,7 @@ def _surroundings(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 def _names(code: CodeType) -> Iterator[str]:
     """Yield the global names that a function and its nested functions load."""
-    yield from dict.fromkeys(one.argval for one in get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    yield from code.co_names  # names of attributes among them
     for one in code.co_consts:
         if isinstance(one, CodeType):
             yield from _names(one)

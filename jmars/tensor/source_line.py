@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dis
 import linecache
 import sys
 from types import FrameType
 from typing import NamedTuple
 
-__all__ = ["SourceLine", "source_line", "stores_subscript"]
+__all__ = ["SourceLine", "source_line"]
 
 _OURS = ("jmars.", "numpy.", "cloudpickle.", "dask.", "xarray.")  # Dask and xarray call jmars on behalf of the user
 
@@ -31,19 +30,3 @@ def source_line() -> SourceLine | None:
             return SourceLine(filename, frame.f_lineno, linecache.getline(filename, frame.f_lineno).strip())
         frame = frame.f_back
     return None
-
-
-def stores_subscript() -> bool:
-    """Whether the user's `x[i] += v` is under way: what follows the in-place operation stores to a subscript.
-
-    Asked only where an in-place operation meets a view; reads the caller's byte code, because Python tells the two
-    operands nothing else.
-    """
-    frame = sys._getframe(2)
-    after = False
-    for instruction in dis.get_instructions(frame.f_code):
-        if instruction.offset == frame.f_lasti:
-            after = instruction.opname == "BINARY_OP"
-        elif after and instruction.opname.startswith(("STORE_", "DELETE_", "CALL", "RETURN")):
-            return instruction.opname in ("STORE_SUBSCR", "STORE_SLICE")
-    return False

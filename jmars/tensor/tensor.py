@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import operator
 import sys
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
-from jmars.errors import UnsupportedError, ViewWriteError
+from jmars.errors import UnsupportedError
 from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.engine import current_engine, get_engine
 from jmars.tensor.from_array import FromArray, plain_array
@@ -24,24 +23,15 @@ from jmars.tensor.methods import TensorMethods
 from jmars.tensor.operand import Splits, TensorData, new_data
 from jmars.tensor.overrides import call_override, calls_method
 from jmars.tensor.protocols import call, find, unsupported
-from jmars.tensor.source_line import SourceLine, stores_subscript
+from jmars.tensor.source_line import SourceLine
 from jmars.tensor.splits import ChunkSize, decide_splits
-from jmars.tensor.temporaries import CHANGED, TEMPORARY, in_use
+from jmars.tensor.temporaries import CHANGED, TEMPORARY
 from jmars.tensor.tensor_format import summary
+from jmars.tensor.views import ViewFamily
 
 __all__ = ["Tensor", "as_tensor"]
 
 Array = np.ndarray[Any, Any]
-
-_SHARED = (
-    "this array and another one still in use are views of each other (a slice, transpose or reshape), so NumPy would "
-    "write to both; jmars arrays are values. "
-)
-_OF_THE_WHOLE = "Let go of the part before writing to the whole (`del part`), or make it a copy, part = x[i].copy()"
-_OF_A_PART = (
-    "Write to the array that it is a part of, in one step (x[i, j] = v for x[i][j] = v, x[i] += v for part += v), or "
-    "make it a copy, part = x[i].copy()"
-)
 
 
 def _forward(name: str) -> Callable[[Tensor, Any], Any]:
@@ -62,9 +52,9 @@ def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
-        # x[i] += v: nobody else holds what x[i] gave, and what follows is x[i] = ..., which checks for itself
-        if self._sharers() and sys.getrefcount(self) <= CHANGED and stores_subscript():
-            return call(name, self, other, out=Tensor(self.data))
+        family = self._family
+        if family is not None and family.sharers(self) and sys.getrefcount(self) <= CHANGED:
+            return family.leave(call(name, self, other, out=Tensor(self.data)))  # of x[i] += v: x[i] = result follows
         return call(name, self, other, out=self)
 
     return method
@@ -81,15 +71,26 @@ class Tensor(TensorMethods):
     ((4, 6), dtype('float64'), ((2, 2), (3, 3)))
     """
 
-    __slots__ = ("__weakref__", "_family", "data")
+    __slots__ = ("__weakref__", "_family", "_node")
     __array_priority__ = 1000.0
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, data: TensorData) -> None:
-        self.data = data  # the node; replaced at each write
-        self._family: list[weakref.ref[Tensor]] | None = None  # handles that share memory in NumPy
+        self._node = data  # replaced at each write
+        self._family: ViewFamily | None = None  # handles that share memory in NumPy
 
     # Attributes
+
+    @property
+    def data(self) -> TensorData:
+        """Node of the tensor graph."""
+        if self._family is not None and self._family.waits:
+            self._family.refuse()
+        return self._node
+
+    @data.setter
+    def data(self, node: TensorData) -> None:
+        self._node = node
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -224,7 +225,9 @@ class Tensor(TensorMethods):
         return part._view_of(self) if _shares_memory(index, part) else part
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if isinstance(value, Tensor) and value is not self and sys.getrefcount(value) <= TEMPORARY:
+        if self._accept_result(value):  # x[i] += v
+            value._leave_family()
+        elif isinstance(value, Tensor) and value is not self and sys.getrefcount(value) <= TEMPORARY:
             value = value._leave_family()  # x[1:] = x[:-1]: nobody else sees what stands on the right
         self._check_write()
         self._rebind(call("method.setitem", self, index, value))
@@ -232,29 +235,26 @@ class Tensor(TensorMethods):
     def _view_of(self, base: Tensor) -> Tensor:
         """Note that in NumPy this handle would share memory with `base`."""
         if base._family is None:
-            base._family = [weakref.ref(base)]
+            base._family = ViewFamily(base)
         self._family = base._family
-        self._family.append(weakref.ref(self))
+        self._family.add(self)
         return self
 
     def _leave_family(self) -> Tensor:
         """Stop sharing memory with other handles; returns the handle itself."""
         if self._family is not None:
-            self._family[:] = [r for r in self._family if r() is not self]
+            self._family.remove(self)
             self._family = None
         return self
 
-    def _sharers(self) -> list[Tensor]:
-        """List the other handles in use that would share memory with this handle in NumPy."""
-        if self._family is None:
-            return []
-        self._family[:] = [r for r in self._family if r() is not None]
-        return [other for r in self._family if (other := r()) is not None and other is not self and in_use(other)]
-
     def _check_write(self) -> None:
         """Raise ViewWriteError for a write that NumPy would show in other arrays."""
-        if self._sharers() and (family := self._family):
-            raise ViewWriteError(_SHARED + (_OF_THE_WHOLE if family[0]() is self else _OF_A_PART))
+        if self._family is not None:
+            self._family.check_write(self)
+
+    def _accept_result(self, value: object) -> bool:
+        """Whether `value` is the result of an in-place operation on a view of this handle."""
+        return self._family is not None and self._family.accept(value)
 
     def _rebind(self, value: Tensor) -> None:
         """Replace the node by a node of the same shape and dtype."""

@@ -232,6 +232,31 @@ def test_a_view_in_a_list_or_dict_is_refused_and_one_of_the_statement_is_written
     assert x.tolist() == [[1, 1], [0, 0], [0, 0]]
 
 
+@pytest.mark.parametrize(
+    "read", [lambda x, y: x.tolist(), lambda x, y: x + 1, lambda x, y: y.tolist(), lambda x, y: x[1]]
+)
+def test_a_write_to_a_part_that_the_whole_does_not_get_is_an_error_at_the_next_use(read):
+    x = jt.zeros((2, 2))
+    y = operator.iadd(x[0], 1)
+    with pytest.raises(ViewWriteError, match="not assigned to the array"):
+        read(x, y)
+    assert x.tolist() == [[0, 0], [0, 0]]
+    x[1] += 1
+    assert x.tolist() == [[0, 0], [1, 1]]
+
+
+def test_what_is_computed_between_reading_and_writing_a_part_may_use_the_array():
+    x = jt.arange(6.0, chunk_size=4)
+    x[1:] += x[:-1]
+    x[0] -= x.sum()
+    x[2:4] *= x[2:4]
+    theirs = np.arange(6.0)
+    theirs[1:] += theirs[:-1].copy()
+    theirs[0] -= theirs.sum()
+    theirs[2:4] *= theirs[2:4].copy()
+    assert x.tolist() == theirs.tolist()
+
+
 def test_a_view_alone_is_an_array_like_any_other():
     view = jt.zeros(4)[1:3]
     view += 1

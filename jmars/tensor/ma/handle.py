@@ -234,6 +234,8 @@ class MaskedTensor(MaskedMethods):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         index = _plain_index(index)
+        if isinstance(value, MaskedTensor) and self._data._accept_result(value._data):  # x[i] += v
+            value._data._leave_family()
         for part in self.parts():
             part._check_write()
         if value is masked:
@@ -261,7 +263,7 @@ class MaskedTensor(MaskedMethods):
 
     def _is_view(self) -> bool:
         """Whether this handle would share memory with another handle in NumPy."""
-        return any(part._sharers() for part in self.parts())
+        return any(part._family is not None and part._family.sharers(part) for part in self.parts())
 
     def _detached(self) -> MaskedTensor:
         """Copy the handle without its views."""

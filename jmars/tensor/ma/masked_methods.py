@@ -9,7 +9,6 @@ from typing import Any
 from jmars.errors import UnsupportedError
 from jmars.tensor.composite import Composite
 from jmars.tensor.protocols import call
-from jmars.tensor.source_line import stores_subscript
 from jmars.tensor.temporaries import CHANGED
 
 __all__ = ["REDUCES", "MaskedMethods"]
@@ -41,9 +40,11 @@ def _binary(name: str) -> tuple[Any, Any, Any]:
         if not _is_operand(other):
             return NotImplemented
         value = call("ma.operator", name, self, other)
-        # x[i] += v: nobody else holds what x[i] gave, and what follows is x[i] = ..., which checks for itself
-        if self._is_view() and sys.getrefcount(self) <= CHANGED and stores_subscript():
-            return self._detached()._take(value)
+        family = self._data._family
+        if family is not None and self._is_view() and sys.getrefcount(self) <= CHANGED:
+            result = self._detached()._take(value)  # of x[i] += v: x[i] = result follows
+            family.leave(result._data)
+            return result
         return self._take(value)
 
     return forward, reflected, in_place
