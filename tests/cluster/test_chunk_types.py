@@ -215,7 +215,7 @@ class TestSparse:
 
 
 def test_arrays_of_a_gpu_go_the_same_way(cluster):
-    cupy = pytest.importorskip("cupy", reason="CuPy is not installed (extra jmars[gpu])")
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
     if not cupy.is_available():
         pytest.skip("there is no GPU here that CuPy can use")
     x = mt.asarray(A, chunk_size=(5, 4)).map_blocks(cupy.asarray)

@@ -16,7 +16,7 @@ FLOORS: tuple[tuple[str | tuple[str, ...], ...], ...] = (
     ("optimize",),
     ("plan",),
     ("actors",),
-    ("storage", "transport"),
+    ("storage",),
     ("processes", "memory", "dispatch"),
     (("worker", "scheduler"),),
     ("web",),
@@ -26,7 +26,7 @@ FLOORS: tuple[tuple[str | tuple[str, ...], ...], ...] = (
 )
 
 # Thin modules beside the floors: they only name again what stands on one (the package itself is named "").
-DOORS = {"": "client", "__main__": "client", "remote": "client", "array_api": "client", "dask_scheduler": "client"}
+DOORS = {"": "client", "__main__": "client", "remote": "client", "array_api": "client"}
 
 
 def _height() -> dict[str, tuple[int, int]]:
