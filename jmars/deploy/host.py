@@ -16,8 +16,6 @@ import sys
 from collections.abc import Awaitable
 from typing import Any
 
-import numexpr
-
 from jmars.actors import Channel, Mailbox, serve
 from jmars.deploy import memory
 from jmars.deploy.apart import Apart
@@ -376,7 +374,6 @@ def main() -> None:
     os.dup2(2, 1)  # what users print goes to the log
     sys.path[:] = orders["path"]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    numexpr.set_num_threads(1)
     set_engine(NoComputeEngine(orders["limit"], orders["workers"]))  # tensors are built here where a graph unfolds
     folders = Folders(**orders["folders"])
     arena_fd = orders["arena"]

@@ -17,8 +17,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import numexpr
-
 from jmars.actors import Channel, Mailbox
 from jmars.model import events
 from jmars.plan import Profile
@@ -157,7 +155,6 @@ def main() -> None:
     orders = json.loads(sys.stdin.buffer.readline())
     sys.path[:] = orders["path"]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    numexpr.set_num_threads(1)
     set_engine(NoComputeEngine(orders["limit"], orders["workers"]))  # tensors are built here where a graph unfolds
     asyncio.run(_serve(orders))
 

@@ -1,10 +1,10 @@
-"""Compiles expressions to numexpr programs, where numexpr gives exactly NumPy's values, and compares the costs of both.
+"""Expressions as numexpr programs, where numexpr gives exactly what NumPy gives, and what either would cost.
 
-Only operations with NumPy's dtype and NumPy's bits are taken: no reductions, no unsigned or short integers, no float16
-or complex, no powers, no transcendental functions, no integer division. Constants enter as typed 0-d arrays, so that no
-literal promotes a dtype. Names in the text are generated. numexpr is imported when the first expression is compiled,
-and runs on a single thread: parallelism is the scheduler's.
-Source: docs/explanation/seeds.md, "Graph fusion"; costs as measured, docs/decisions/0007-numpy-before-numexpr.md.
+Only operations whose result has NumPy's dtype and NumPy's bits are taken: no reductions, no unsigned or short integers,
+no float16 or complex, no powers, no transcendental functions, no integer division. Constants enter as typed 0-d arrays,
+so nothing is promoted by a literal. Names in the text are generated. numexpr is imported when the first expression is
+compiled, and runs on one thread: parallelism is the scheduler's. Used by compile.py.
+Source: PLANNING "CPU: numexpr vs numpy" (measured differences); RUNTIME "Fused chain".
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CONVERSION = 0.15  # more, where NumPy converts an input on the way
 
 @lru_cache(maxsize=4096)
 def numexpr_text(expression: Expression) -> str | None:
-    """The expression in numexpr's language, or None where numexpr would differ from NumPy or refuse the expression."""
+    """The expression in numexpr's language, or None where it would differ from NumPy or be refused."""
     constants = sum(node.op == CONSTANT for node in expression.nodes)
     if not 1 <= expression.ops <= MAX_OPS or len(expression.inputs) + constants > MAX_INPUTS:
         return None
@@ -59,7 +59,7 @@ def numexpr_text(expression: Expression) -> str | None:
 
 
 def _text(node: Node, args: list[str], dtypes: list[np.dtype[Any]]) -> str | None:
-    """An operation in numexpr's language, or None where numexpr's result is not NumPy's."""
+    """One operation, or None where numexpr's result is not NumPy's."""
     op, kinds = node.op, {dtype.kind for dtype in dtypes}
     widest = max(dtypes, key=_RANK.__getitem__)
     if op in _ARITHMETIC and widest == node.dtype and kinds <= set("if"):
@@ -97,7 +97,7 @@ def cheaper_in_numexpr(expression: Expression) -> bool:
 
 @lru_cache(maxsize=1)
 def numexpr_there() -> bool:
-    """Whether numexpr is installed; without numexpr every expression runs in NumPy."""
+    """Whether numexpr is installed (extra `numexpr`); without it NumPy runs everything."""
     return find_spec("numexpr") is not None
 
 
