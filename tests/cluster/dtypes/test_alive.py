@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,7 +36,7 @@ class Child:
         process = self._process
         assert process.stdin is not None and process.stdout is not None
         try:
-            pickle.dump(asked, process.stdin)
+            process.stdin.write(cloudpickle.dumps(asked))  # functions of rows are lambdas
             process.stdin.flush()
             if not select.select([process.stdout], [], [], SECONDS)[0]:
                 raise AssertionError(f"no answer after {SECONDS} s to {asked}")
