@@ -115,7 +115,7 @@ class Ledger:
                 mean = seen.seconds / seen.warm
                 self.profile.observe(known.key, known.size, mean, when=when)
                 self.profile.observe(known.family, known.size, mean, when=when)
-                if not programs[number].users:  # nobody foretells what users' functions take
+                if not programs[number].runs_user_code:  # nobody foretells what users' functions take
                     measured += seen.seconds
                     expected += seen.warm * prior(programs[number], known.size)
         if measured:

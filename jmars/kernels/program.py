@@ -166,12 +166,12 @@ class Call:
     output: ChunkType
     takes_args: bool = False
     work: int = 0  # bytes of scratch that the function allocates
-    cost: float = 0.0  # seconds that its user expects; 0 where nobody has said
-    alone: bool = False  # never joined with others: its user looks for it by its own name
-    users: bool = False  # the user's code runs in it: nobody knows what memory it takes, nor what else it does
-    retries: int = -1  # how often it is tried again after it raised; -1 where its user has not said
-    gathers: bool = False  # reads a part of each input only: see `Program.gathers`
-    reshapes: bool = False  # gives its one input in another shape: between other steps nothing is copied for that
+    cost: float = 0.0  # seconds that the user expects; 0 if not given
+    alone: bool = False  # never fused, so that the user finds the operand by its name
+    runs_user_code: bool = False  # runs a user's function, which may take any memory and have side effects
+    retries: int = -1  # how often a call that raised is tried again; -1: as the setting says
+    gathers: bool = False  # reads only a part of each input: see `Program.gathers`
+    reshapes: bool = False  # gives its only input in another shape: between other steps that copies nothing
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)
@@ -228,9 +228,9 @@ class Program:
         return any(isinstance(step, Call) for step in self.steps)
 
     @property
-    def users(self) -> bool:
-        """Whether the user's code runs in some step."""
-        return any(isinstance(step, Call) and step.users for step in self.steps)
+    def runs_user_code(self) -> bool:
+        """Whether a step runs a user's function."""
+        return any(isinstance(step, Call) and step.runs_user_code for step in self.steps)
 
     @property
     def is_alone(self) -> bool:
@@ -249,8 +249,8 @@ class Program:
         return any(isinstance(step, Call) and step.gathers for step in self.steps)
 
     @property
-    def is_loose(self) -> bool:
-        """Whether the program reads or gives a chunk of unknown size."""
+    def has_unsized(self) -> bool:
+        """Whether an input or the output has a size that is known only after computing."""
         return not self.output.is_sized or any(not chunk.is_sized for chunk in self.inputs)
 
     def __hash__(self) -> int:

@@ -219,7 +219,7 @@ def _gives_blocks(program: Program) -> bool:
 
 def _gives_whole(program: Program) -> bool:
     """Whether a program is one function, whose chunk can be held while a pass reads it."""
-    return len(program.steps) == 1 and isinstance(program.steps[0], Call) and not program.is_loose
+    return len(program.steps) == 1 and isinstance(program.steps[0], Call) and not program.has_unsized
 
 
 def _is_heavy(program: Program) -> bool:

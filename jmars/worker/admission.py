@@ -101,7 +101,7 @@ class Admission:
             return -1
         size, work = self.sizing.demand(table, operand, program, sum(sizes))
         wish = said = work
-        if table.programs[table.program[operand]].users:
+        if table.programs[table.program[operand]].runs_user_code:
             wish, work = self._grant(table, operand, program, work, sum(map(_pages, [*sizes, size or 0])))
         if not self.storing.blocked and all(one in memory and one not in moving for one in chunks):
             slot = 0 if size is None else self._arena.allocate(size)

@@ -89,7 +89,7 @@ class _Batch:
 
     async def _one(self, program: Program, kernel: Any, out: Any, ins: Any, args: Any) -> None:
         memory = self.executor.arena.memory
-        slot, room = out if program.is_loose else (out, 0)
+        slot, room = out if program.has_unsized else (out, 0)
         views = _views(program, memory, ins)
         if self.executor.stopped(self.flag):
             raise ExecutionInterrupted("the job was told to stop")
@@ -154,7 +154,7 @@ def _views(program: Program, memory: Any, ins: Any) -> list[Any]:
         return [line] + [line[:0]] * (len(program.inputs) - 1)
     views = []
     for one, told in zip(program.inputs, ins, strict=True):
-        at, shape = told if program.is_loose else (told, None)
+        at, shape = told if program.has_unsized else (told, None)
         views.append(np.ndarray(one.shape if shape is None else shape, one.dtype, memory, at))
         views[-1].flags.writeable = False
     return views

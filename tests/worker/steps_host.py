@@ -27,7 +27,7 @@ def program(inputs: int = 0, size: int = 4096, sized: bool = True, work: int = 0
     """A program that reads so many chunks of `size` bytes and gives one."""
     chunk = ChunkType((size,), np.dtype("u1"))
     out = chunk if sized else ChunkType((-1,), np.dtype("u1"))
-    call = Call(_nothing, (), tuple(range(inputs)), out, work=work, users=users)
+    call = Call(_nothing, (), tuple(range(inputs)), out, work=work, runs_user_code=users)
     return single("step", [chunk] * inputs, call)
 
 

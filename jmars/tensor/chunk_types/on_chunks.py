@@ -124,7 +124,7 @@ class OnChunks(Operand):
                 work = made.nbytes + sum(one.nbytes for one in types)
                 step = Call(
                     call_on_chunks, (self.called, self.blob, objects), tuple(range(len(types))), made, True, work,
-                    users=True,
+                    runs_user_code=True,
                 )  # fmt: skip
                 program = programs[types, objects, made] = single(self.called, types, step)
             ids[number] = builder.add(program, read, ((place.shape, place.args),))

@@ -84,7 +84,7 @@ class ToBlocks(Operand):
 
         def program(k: int) -> Program:
             chunk = ChunkType(kinds[k], source.dtype)
-            call = Call(write_block, (self.function, self.blob), (0,), done, True, chunk.nbytes, users=True)
+            call = Call(write_block, (self.function, self.blob), (0,), done, True, chunk.nbytes, runs_user_code=True)
             return single(self.function, (chunk,), call)
 
         args = [(box,) for box in itertools.product(*bounds)]

@@ -90,7 +90,7 @@ class Spawn(Operand):
             self.memory,
             self.cost,
             alone=True,
-            users=True,
+            runs_user_code=True,
             retries=self.retries,
         )
         ids = [int(grid.ids.reshape(-1)[0]) for grid in inputs]

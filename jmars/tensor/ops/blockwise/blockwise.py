@@ -34,7 +34,7 @@ def blockwise(
     dtype: Any,
     params: tuple[Any, ...] = (),
     flat: bool = False,
-    users: bool = False,
+    runs_user_code: bool = False,
     writes: bool = False,
 ) -> Tensor:
     """Makes the tensor whose chunks are `function(*blocks, *params)`, a call per grid position.
@@ -54,14 +54,14 @@ def blockwise(
         Further arguments of the function; they must be hashable.
     flat
         Whether the output is 1-d, its chunks in C order of the grid of the first input.
-    users
+    runs_user_code
         Whether the function calls user code.
     writes
         Whether the function is `function(out, *blocks, *params)` and writes into the output chunk.
     """
     unique = tuple(dict.fromkeys(x.data for x in inputs))
     which = tuple(unique.index(x.data) for x in inputs)
-    op = Blockwise(name, function, params, which, flat, users, writes, inputs=unique)
+    op = Blockwise(name, function, params, which, flat, runs_user_code, writes, inputs=unique)
     return Tensor(new_data(op, tuple(map(axis_length, chunks)), np.dtype(dtype), chunks))
 
 
@@ -74,7 +74,7 @@ class Blockwise(Operand):
     params: tuple[Any, ...]
     which: tuple[int, ...]  # index into `inputs` for each argument
     flat: bool
-    users: bool
+    runs_user_code: bool
     writes: bool
     name: ClassVar[str] = "blockwise"
 
@@ -102,7 +102,7 @@ class Blockwise(Operand):
             work = 2 * (kind.nbytes + sum(one.nbytes for one in types))  # LAPACK works on copies
             params = (self.function, self.params)
             called = write_block if self.writes else call_block
-            step = Call(called, params, tuple(range(len(types))), kind, work=work, users=self.users)
+            step = Call(called, params, tuple(range(len(types))), kind, work=work, runs_user_code=self.runs_user_code)
             return single(self.called, types, step)
 
         ids = [g.ids if g.ids.ndim == len(shape) else g.ids.reshape(()) for g in grids]

@@ -243,7 +243,7 @@ def _map_loop_axes(
         own = (cut if sum(cut) == n else (n,) for cut, n in zip(cuts, x.shape))
         ready.append(Tensor(rechunked(x.data, (*own, *x.chunks[loop:]))))
     out = (*cuts, *((1,),) * (most - len(shape)), *((n,) for n in shape))
-    value = blockwise(name, _gufunc, ready, out, dtype, params, users=True)
+    value = blockwise(name, _gufunc, ready, out, dtype, params, runs_user_code=True)
     extra = range(loop, loop + most - len(shape))
     index = tuple(0 if i in extra else slice(None) for i in range(value.ndim))
     return Tensor(value[index].data) if extra else value

@@ -143,7 +143,7 @@ class MapBlocks(Operand):
             work = out.nbytes + sum(chunk.nbytes for chunk in types)  # result and temporaries
             slots = tuple(range(len(types)))
             return single(
-                self.function, types, Call(call_user, params, slots, out, self.with_block_id, work, users=True)
+                self.function, types, Call(call_user, params, slots, out, self.with_block_id, work, runs_user_code=True)
             )
 
         rows = np.stack([np.broadcast_to(g.ids, shape).reshape(-1) for g in factors], axis=1)

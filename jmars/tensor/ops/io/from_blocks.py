@@ -84,7 +84,7 @@ class FromBlocks(Operand):
 
         def program(k: int) -> Program:
             chunk = ChunkType(kinds[k], output.dtype)
-            step = Call(read_block, (self.function, self.blob), (), chunk, True, chunk.nbytes, users=True)
+            step = Call(read_block, (self.function, self.blob), (), chunk, True, chunk.nbytes, runs_user_code=True)
             return single(self.function, (), step)
 
         args = [(box,) for box in itertools.product(*bounds)]
