@@ -2,8 +2,8 @@
 
 For clusters of several hosts. A partition ignores time, so parts may wait for each other; with `bands` each part gets
 its share of every stretch of the run, by METIS's multiple constraints. pymetis's Python API has a single constraint, so
-this file calls the C function in pymetis's library. An edge weighs its chunk's bytes divided by the number of readers,
-since a chunk is sent once.
+this file calls the C function in pymetis's library; where the library does not export it, METIS is missing. An edge
+weighs its chunk's bytes divided by the number of readers, since a chunk is sent once.
 Source: Karypis and Kumar 1998; docs/explanation/seeds.md, "Multilevel partitioning".
 """
 
@@ -31,8 +31,14 @@ _SEED = 8  # index of METIS_OPTION_SEED
 
 
 def has_metis() -> bool:
-    """Whether pymetis is installed (`pip install jmars[plan]`)."""
-    return importlib.util.find_spec("pymetis") is not None
+    """Whether pymetis is installed (`pip install jmars[plan]`) and its library exports METIS's function."""
+    if importlib.util.find_spec("pymetis") is None:
+        return False
+    try:
+        _library()
+    except SettingError:  # planners do without METIS then
+        return False
+    return True
 
 
 def suits_metis(graph: PlanGraph, k: int, *, bands: int = 1, memory: bool = False) -> bool:
@@ -164,4 +170,9 @@ def _library() -> tuple[ctypes.CDLL, np.dtype[Any]]:
         raise SettingError(
             "a METIS partition needs pymetis, which is not installed; pip install jmars[plan], or choose another"
         ) from error
-    return ctypes.CDLL(pymetis._internal.__file__), np.dtype(pymetis.zero_copy_dtype())
+    library = ctypes.CDLL(pymetis._internal.__file__)
+    if not hasattr(library, "METIS_PartGraphKway"):
+        raise SettingError(
+            "this build of pymetis does not export METIS_PartGraphKway; install another, or choose another assignment"
+        )
+    return library, np.dtype(pymetis.zero_copy_dtype())
