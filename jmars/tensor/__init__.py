@@ -18,6 +18,7 @@ In reading order:
 - protocols.py: the table of functions
 - tensor_format.py: formats tensors as NumPy prints arrays
 - temporaries.py: values that only the running statement refers to
+- views.py: handles that would share memory in NumPy
 - aliases.py: Dask's and Mars's names of methods
 - methods.py, tensor.py: `Tensor`, the handle
 - composite.py: values that consist of several tensors
