@@ -38,7 +38,7 @@ def to_strict(block):
     return strict.asarray(block)
 
 
-def guest(a: Any, chunks: Any = (5, 4), to: Any = to_strict) -> Any:
+def duck_tensor(a: Any, chunks: Any = (5, 4), to: Any = to_strict) -> Any:
     found = mt.asarray(a, chunk_size=chunks).map_blocks(to)
     assert isinstance(found, DuckTensor)
     return found
@@ -80,7 +80,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_value_is_numpys_and_the_type_stays(cluster, name):
-    found = FUNCTIONS[name](guest(A), np)
+    found = FUNCTIONS[name](duck_tensor(A), np)
     expected = FUNCTIONS[name](A, np)
     assert isinstance(found, DuckTensor) and found.shape == expected.shape and found.dtype == expected.dtype
     value = found.fetch()
@@ -93,7 +93,7 @@ def test_the_value_is_numpys_and_the_type_stays(cluster, name):
 def test_functions_of_a_cell_find_the_library_too(cluster, name):
     args: dict[str, Any] = {"where": (A > 0, A, -A), "concatenate": ([A, A],), "matmul": (A, A.T)}
     given = args.get(name, (A,))
-    lazy = [[guest(x) for x in one] if isinstance(one, list) else guest(one) for one in given]
+    lazy = [[duck_tensor(x) for x in one] if isinstance(one, list) else duck_tensor(one) for one in given]
     found = getattr(mt, name)(*lazy)
     assert isinstance(found, DuckTensor)
     np.testing.assert_allclose(np.asarray(found.fetch()), getattr(np, name)(*given), rtol=1e-12)
@@ -107,7 +107,7 @@ cuts = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple)
 def test_chunks_as_they_come(cluster, one, other, data):
     shape = tuple(map(sum, one))
     a = np.arange(np.prod(shape), dtype=float).reshape(shape) - 7
-    x = guest(a, one)
+    x = duck_tensor(a, one)
     entries = st.builds(slice, *[st.none() | st.integers(-25, 25)] * 2, st.sampled_from([None, 1, 2, -1, -3]))
     index = data.draw(st.tuples(entries, entries))
     taken = x[index]
@@ -121,7 +121,7 @@ def test_chunks_as_they_come(cluster, one, other, data):
 
 
 def test_what_the_library_cannot_do_is_refused_by_name_before_it_runs(cluster):
-    x = guest(A)
+    x = duck_tensor(A)
     with pytest.raises(UnsupportedError, match=r"add of array_api_strict\.Array and numpy\.ndarray"):
         x + mt.asarray(A)
     with pytest.raises(UnsupportedError, match="logical_xor"):
@@ -141,7 +141,7 @@ def test_what_the_library_cannot_do_is_refused_by_name_before_it_runs(cluster):
 
 
 def test_names_that_only_numpys_arrays_have_say_what_to_do():
-    x = guest(A)
+    x = duck_tensor(A)
     for name in ("reshape", "argmax", "cumsum", "ravel", "sort", "flat", "tolist", "item"):
         with pytest.raises(UnsupportedError, match=f"{name} for arrays of other libraries.*todense"):
             getattr(x, name)
@@ -157,22 +157,22 @@ def test_names_that_only_numpys_arrays_have_say_what_to_do():
 
 
 def test_methods_of_numpys_arrays_that_are_functions_of_these(cluster):
-    x = guest(A)
+    x = duck_tensor(A)
     for found, wanted in ((x.clip(-1, 1), A.clip(-1, 1)), (x.round(), A.round())):
         assert isinstance(found, DuckTensor)
         np.testing.assert_array_equal(found.todense().fetch(), wanted)
 
 
 def test_what_gives_numpy_arrays_gives_a_tensor(cluster):
-    found = guest(A).map_blocks(lambda block: np.asarray(block) + 1)
+    found = duck_tensor(A).map_blocks(lambda block: np.asarray(block) + 1)
     assert isinstance(found, Tensor)
     np.testing.assert_array_equal(found.fetch(), A + 1)
-    lengths = guest(A).map_blocks(lambda block: block[:, :1], chunks=((5, 5, 2), 1))
+    lengths = duck_tensor(A).map_blocks(lambda block: block[:, :1], chunks=((5, 5, 2), 1))
     np.testing.assert_array_equal(np.asarray(lengths.fetch()), A[:, ::4])
 
 
 def test_it_is_run_kept_and_fetched_like_a_tensor(cluster):
-    x = guest(A)
+    x = duck_tensor(A)
     assert "array_api_strict.Array, shape=(12, 10)" in repr(x) and len(x) == 12 and x.ndim == 2 and x.size == 120
     kept = (x + 1).execute()
     assert cluster.holds(kept.data) and kept.nbytes > A.nbytes
@@ -223,6 +223,6 @@ def test_arrays_of_a_gpu_go_the_same_way(cluster):
 
 
 def test_held_chunks_stand_in_results_as_they_are(cluster):
-    x = (guest(A) * 3).execute()
+    x = (duck_tensor(A) * 3).execute()
     for found, wanted in ((np.concatenate([x, x]), [A, A]), (np.concatenate([x, x + 1]), [A, A + 1 / 3])):
         np.testing.assert_allclose(np.asarray(found.fetch()), np.concatenate(wanted) * 3)
