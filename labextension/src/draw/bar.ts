@@ -1,6 +1,6 @@
 // Draws the bar of states and its legend.
 import { count } from '../model/format';
-import { BAR_ORDER, LETTERS, sentence } from '../model/states';
+import { BAR_ORDER, LETTERS, MEANINGS, sentence } from '../model/states';
 import { STATE_NAMES } from '../model/view';
 import { h, morph } from './dom';
 
@@ -27,7 +27,7 @@ export function drawLegend(el: HTMLElement, counts: number[]): void {
   morph(
     el,
     BAR_ORDER.filter(state => counts[state] || state < FIRST_UNUSUAL).map(state =>
-      h('li', { class: counts[state] ? null : 'jm-0' }, h('i', { class: `jm-chip jm-s${state}`, 'aria-hidden': 'true' }, LETTERS[state]), `${STATE_NAMES[state]} `, h('b', {}, count(counts[state])))
+      h('li', { class: counts[state] ? null : 'jm-0', title: `${STATE_NAMES[state]}: ${MEANINGS[state]}` }, h('i', { class: `jm-chip jm-s${state}`, 'aria-hidden': 'true' }, LETTERS[state]), `${STATE_NAMES[state]} `, h('b', {}, count(counts[state])))
     )
   );
 }

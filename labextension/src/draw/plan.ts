@@ -3,6 +3,14 @@ import { bytes, count, fine, share } from '../model/format';
 import { RunCosts, PlanPart, TriedPlan } from '../model/view';
 import { Child, h, morph } from './dom';
 
+/** What the orders mean, for tooltips; other names are planners of docs/reference/plans.md. */
+const ORDERS: Record<string, string> = {
+  dfs: 'depth first',
+  mars: "Mars's order: deeper operands first",
+  blevel: 'longest path to the end first',
+  level: 'breadth first'
+};
+
 export function drawPlan(el: HTMLElement, plan: PlanPart | null): void {
   if (!plan) {
     morph(el, [h('p', { class: 'jm-note' }, 'There is no plan yet.')]);
@@ -35,7 +43,7 @@ function sentences(plan: PlanPart): string {
     plan.predicted ? '' : 'There is no prediction: planning would take longer than it can gain, so operands run in the order of the graph.',
     plan.stage > 1 && plan.predicted ? `The prediction adds up ${count(plan.stage)} stages, each planned when it began.` : '',
     plan.lower_bound > 0 ? `No plan takes less than ${fine(plan.lower_bound)}.` : '',
-    plan.chosen ? `Chosen: ${plan.chosen}${plan.tried.length > 1 ? `, of ${count(plan.tried.length)} tried` : ''}.` : '',
+    plan.chosen ? `Chosen: ${plan.chosen}${ORDERS[plan.chosen] ? ` (${ORDERS[plan.chosen]})` : ''}${plan.tried.length > 1 ? `, of ${count(plan.tried.length)} tried` : ''}.` : '',
     plan.replans ? `Planned anew ${plan.replans > 1 ? `${count(plan.replans)} times` : 'once'} while it ran${plan.why ? `: ${plan.why}` : ''}.` : ''
   ];
   return texts.filter(Boolean).join(' ') || 'There is no plan.';
@@ -77,7 +85,7 @@ function tried(plans: TriedPlan[]): HTMLElement {
       h(
         'tr',
         {},
-        h('th', { scope: 'row', title: plan.name }, plan.name),
+        h('th', { scope: 'row', title: ORDERS[plan.name] ? `${plan.name}: ${ORDERS[plan.name]}` : plan.name }, plan.name),
         h('td', { class: 'jm-cell' }, h('span', {}, fine(plan.makespan)), h('span', { class: 'jm-meter', 'aria-hidden': 'true' }, h('i', { style: `width:${((100 * plan.makespan) / longest).toFixed(1)}%` }))),
         ...[plan.peak, plan.spilled].map(size => h('td', {}, bytes(size))),
         h('td', { class: 'jm-spare' }, bytes(plan.moved))

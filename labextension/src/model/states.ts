@@ -5,6 +5,19 @@ import { STATE_NAMES } from './view';
 export const N_STATES = STATE_NAMES.length;
 export const LETTERS = ['U', 'R', '▶', 'F', '–', 'S', 'c', 'C', '!'];
 
+/** What each state means, for tooltips. */
+export const MEANINGS = [
+  'waits for its inputs',
+  'all inputs are computed; waits for a worker or for memory',
+  'runs on a worker',
+  'done; its chunk is in memory',
+  'done; its chunk was freed, since no operand or name needs it',
+  'done; its chunk is on disk',
+  'is being stopped',
+  'was not run, or was stopped',
+  'failed, or an input failed'
+];
+
 /** Order in a bar: done, running, waiting, failed. */
 export const BAR_ORDER = [4, 3, 5, 2, 6, 1, 0, 7, 8];
 
