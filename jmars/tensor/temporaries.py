@@ -1,9 +1,10 @@
 """Detects temporary values by their reference counts: values that only the running statement or a cell's backup holds.
 
-`x[1:] = x[:-1]` may write although `x[:-1]` is a view of x, since the program cannot read that view again
-(`TEMPORARY`). `x[0] += 1` may write, but `rows[0] += 1` may not if the list `rows` keeps the view (`CHANGED`). After `a
-= a.reshape(3, 4)` a cell keeps the old `a` to restore names if the cell fails; that backup is not a use (`in_use`). The
-counts are measured at import, since they differ between versions of Python.
+- `TEMPORARY`: `x[1:] = x[:-1]` may write although `x[:-1]` is a view of x, since the program cannot read it again.
+- `CHANGED`: `x[0] += 1` may write, but `rows[0] += 1` may not if the list `rows` keeps the view.
+- `in_use`: after `a = a.reshape(3, 4)` a cell keeps the old `a`, to restore names if the cell fails; that is not a use.
+
+The counts are measured at import, since they differ between versions of Python.
 """
 
 from __future__ import annotations

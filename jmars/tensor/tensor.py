@@ -228,7 +228,7 @@ class Tensor(TensorMethods):
         if self._accept_result(value):  # x[i] += v
             value._leave_family()
         elif isinstance(value, Tensor) and value is not self and sys.getrefcount(value) <= TEMPORARY:
-            value = value._leave_family()  # x[1:] = x[:-1]: nobody else sees what stands on the right
+            value = value._leave_family()  # x[1:] = x[:-1]: the program cannot read the right-hand view again
         self._check_write()
         self._rebind(call("method.setitem", self, index, value))
 
