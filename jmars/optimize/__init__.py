@@ -7,10 +7,10 @@ tensor_fusion          elementwise tensors with equal chunks become one tensor
 tile                   tensors to chunks
 prune                  drops chunks that no result needs
 chains                 fuses operands in a line without branches
-regions                fuses operands that run in one pass over blocks
-colors                 fuses operands of one colour, Mars's rule
-fuse_groups            builds the graph in which each group of operands is one operand
-rematerialise          cheap sources are generated again by each reader
+regions                fuses operands that run in a single pass over blocks
+colors                 fuses operands of the same colour, Mars's rule
+fuse_groups            builds the graph in which groups of operands are operands
+rematerialise          generates cheap sources within their readers
 generation_cost        seconds to generate a chunk
 priority               ranks operands: the lower rank runs first
 rebuild                renumbers the arrays of a chunk graph

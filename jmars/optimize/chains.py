@@ -1,8 +1,8 @@
-"""Operands that stand in a single line become one.
+"""Fuses chains: lines of operands without branches.
 
-Which ones is a matter of shape alone: an edge joins two operands if it is the only one that leaves the first and the
-only one that enters the second. `fuse: chain` is this rule on operands; regions.py uses it on what is left.
-Source: seeds 000 and 001, "Graph fusion" / "Graph Compose"; seed 003, "图压缩"; PLANNING 1.2.
+An edge joins two operands if no other edge leaves the first operand and no other edge enters the second. The setting
+`fuse: chain` applies this rule alone; regions.py applies it after its own.
+Source: docs/explanation/seeds.md, "Graph fusion", "Preparing the graph".
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ from jmars.tensor.chunk import ChunkGraph
 
 __all__ = ["LONGEST", "fuse_chains", "lines"]
 
-LONGEST = 1000  # operands; what a kernel of more saves is less than a thousandth, and it hears of a cancel later
+LONGEST = 1000  # operands; a longer kernel saves less than a thousandth, and notices a cancel later
 
 Ints = NDArray[np.int64]
 
 
 def fuse_chains(graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.integer] | None = None) -> FusedGraph:
-    """The graph with each line of operands as one operand.
+    """Fuses each line of operands into a single operand.
 
-    An operand that is part of a result may end a line and never stands inside one, so its chunk stays. A stored chunk
-    has nothing to compute and joins no line; one whose size is not known yet may end a line, since what reads it waits
-    for the size.
+    An operand of a result may end a line and is never inside, so its chunk stays. A stored chunk joins no line. An
+    operand whose chunk has an unknown size may end a line, since its readers wait for the size.
 
     Parameters
     ----------
     graph
         Any chunk graph.
     longest
-        Operands in one line, 2 or more; longer ones are cut.
+        Most operands in a line, 2 or more; longer lines are cut.
     apart : shape (graph.n,)
-        Rows of different numbers (devices, workers asked for) never join.
+        Rows with different numbers here (devices, requested workers) never join.
     """
     return fuse_groups(graph, lines(graph.n, graph.input_idx, readers(graph), is_open(graph), longest, apart))
 
@@ -48,20 +47,20 @@ def lines(
     longest: int = LONGEST,
     apart: NDArray[np.integer] | None = None,
 ) -> Ints:
-    """The end of the line that each vertex stands in, itself where it stands alone, shape (n,).
+    """Last vertex of each vertex's line, the vertex itself if it is alone, shape (n,).
 
     Parameters
     ----------
     n
-        Vertices, their numbers a topological order.
+        Number of vertices; their numbers are a topological order.
     src, dst
-        Edges, none twice.
+        Edges, without repetition.
     may_lead : shape (n,)
-        Whether something may follow a vertex in its line.
+        Whether a vertex may have a successor in its line.
     longest
-        Vertices in one line.
+        Most vertices in a line.
     apart : shape (n,)
-        Vertices of different numbers stand in different lines.
+        Vertices with different numbers here are in different lines.
     """
     alone = (np.bincount(src, minlength=n)[src] == 1) & (np.bincount(dst, minlength=n)[dst] == 1) & may_lead[src]
     if apart is not None:
@@ -83,7 +82,7 @@ def lines(
 
 
 def resolved(follower: Ints) -> Ints:
-    """Where following leads in the end; each pass doubles the distance."""
+    """Last vertex reached from each vertex by following `follower`; each pass doubles the distance."""
     end = follower[follower]
     while not np.array_equal(end, further := end[end]):
         end = further

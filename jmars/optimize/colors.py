@@ -1,11 +1,11 @@
-"""Mars's colours: operands that one worker should run in one go, and those of one colour made one operand.
+"""Fusion by colours, Mars's newer rule: operands of the same colour become a single operand.
 
-`colors` is the newer fusion of Mars as it stands: first operands in pairs, colours passed on to readers all of whose
-inputs have it, and taken back where a colour would lead out of itself and in again. A class may give several chunks; an
-operand here gives one, so `fuse_colors` joins an operand to its readers if all of them are in one group of its colour.
-What runs in one pass over blocks needs no memory, the rest is held until it has been read.
+`colors` is Mars's algorithm: sources get colours in pairs, a colour passes on to readers whose inputs all have it, and
+is taken back where the colours would form a cycle. A subtask of Mars may have several outputs; an operand here has a
+single output, so `fuse_colors` joins an operand to its readers if all readers are in the same group and colour. Chunks
+passed on block by block need no memory; other chunks inside a group are held until they are read.
 Source: mars-project/mars issue 2435 and pull request 2719, `Coloring` of Mars and Xorbits
-(`services/task/analyzer/fusion.py`), whose pull request 609 halves the pairs where workers would have nothing to do.
+(`services/task/analyzer/fusion.py`); Xorbits pull request 609 halves the pairs where workers would be idle.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from jmars.tensor.chunk import ChunkGraph
 
 __all__ = ["BROADCASTER", "SAME", "colors", "fuse_colors"]
 
-SAME = 2  # first operands of one colour: half of Mars's combine_size
-BROADCASTER = 8  # more readers than this, and each gets a colour of its own: twice Mars's combine_size
+SAME = 2  # sources of the same colour: half of Mars's combine_size
+BROADCASTER = 8  # readers beyond which every reader gets a new colour: twice Mars's combine_size
 
 Ints = NDArray[np.int64]
 
@@ -34,18 +34,18 @@ Ints = NDArray[np.int64]
 def fuse_colors(
     graph: ChunkGraph, limits: FusionLimits | None = None, workers: int = 1, apart: NDArray[np.integer] | None = None
 ) -> FusedGraph:
-    """The graph with operands of one colour as one operand, as far as one chunk comes of it.
+    """Fuses operands of the same colour that have a single output.
 
     Parameters
     ----------
     graph
         Any chunk graph. Results, stored chunks and chunks of unknown size are never inside a group.
     limits
-        Of each group.
+        Limits of a group.
     workers
-        There are to be at least as many colours of first operands.
+        Least number of colours of sources.
     apart : shape (graph.n,)
-        Rows of different numbers (devices, workers asked for) never join.
+        Rows with different numbers here (devices, requested workers) never join.
     """
     dag = Dag.from_inputs(graph.input_ptr, graph.input_idx)
     color = colors(dag, workers=workers, apart=apart)
@@ -56,7 +56,7 @@ def fuse_colors(
     if apart is not None:
         joins &= apart[src] == apart[dst]
     limits = limits or FusionLimits()
-    limits = replace(limits, whole=limits.ops)  # held until it was read, as in a subtask of Mars
+    limits = replace(limits, whole=limits.ops)  # held until read, as in a subtask of Mars
     return fuse_groups(graph, grown(graph, joins, is_open(graph), operations(graph), held, limits))
 
 
@@ -68,24 +68,25 @@ def colors(
     workers: int = 1,
     apart: NDArray[np.integer] | None = None,
 ) -> Ints:
-    """The colour of each vertex, shape (n,); the graph of colours has no cycle.
+    """Colours each vertex, shape (n,); the graph of colours has no cycle.
 
     Parameters
     ----------
     dag
         Vertices whose numbers are a topological order.
     bands
-        Where each source starts, in the order of `dag.sources()`: in two places, it has two colours. None: all in one.
+        Worker of each source, in the order of `dag.sources()`; sources on different workers have different colours.
+        None: all on the same worker.
     same
-        Sources of one colour, at most; halved until there are `workers` colours of them, if there can be.
+        Most sources of a colour; reduced until sources have `workers` colours, if possible.
     broadcaster
-        What has more readers than this gives none of them its colour.
+        A vertex with more readers passes its colour to no reader.
     apart : shape (n,)
-        A vertex has its inputs' colour only if all of them have its number here.
+        A vertex takes its inputs' colour only if all of them have the vertex's number here.
 
     Examples
     --------
-    Two trees of two sources, each one colour:
+    Two trees of two sources, a colour for each tree:
 
     >>> colors(Dag.from_edges(6, [0, 1, 2, 3], [4, 4, 5, 5])).tolist()
     [0, 0, 1, 1, 0, 1]
@@ -95,7 +96,7 @@ def colors(
     label = None if apart is None else apart.tolist()
     color, fresh = _first(dag, succs, bands, same, workers)
 
-    for v in range(dag.n):  # readers take the colour that all their inputs have
+    for v in range(dag.n):  # readers take the common colour of all their inputs
         if color[v] >= 0:
             continue
         above = {color[p] for p in preds[v]}
@@ -103,7 +104,7 @@ def colors(
         lone = len(preds[v]) == 1 and len(succs[preds[v][0]]) > broadcaster
         color[v] = above.pop() if len(above) == 1 and alike and not lone else next(fresh)
 
-    for v in range(dag.n - 1, -1, -1):  # a colour that is left is not entered again
+    for v in range(dag.n - 1, -1, -1):  # a path that leaves a colour must not enter the colour again
         below = {color[s] for s in succs[v]}
         if color[v] not in below or len(below) == 1:
             continue
@@ -125,9 +126,9 @@ def colors(
 def _first(
     dag: Dag, succs: list[list[int]], bands: Sequence[int] | None, same: int, workers: int
 ) -> tuple[list[int], count[int]]:
-    """Colours of the sources, -1 for all else, and the colours that are left.
+    """Colours of the sources, -1 for other vertices, and a counter of unused colours.
 
-    Sources that meet soonest stand together, as in the depth-first order in which Mars has them.
+    Sources with the nearest common reader share a colour, as in Mars's depth-first order.
     """
     sources = dag.sources().tolist()
     band = dict(zip(sources, bands if bands is not None else [0] * len(sources), strict=True))
@@ -136,7 +137,7 @@ def _first(
     while True:
         fresh = count()
         color = [-1] * dag.n
-        last: dict[int, tuple[int, int]] = {}  # by band: the colour in use and how many have it
+        last: dict[int, tuple[int, int]] = {}  # by band: the colour in use and its number of sources
         for v in sources:
             used, size = last.get(band[v], (-1, same))
             used, size = (next(fresh), 0) if size >= same else (used, size)

@@ -1,8 +1,8 @@
-"""Tensors that must be equal are computed once.
+"""Common-subexpression elimination: equal tensors are computed once.
 
-Two operands with equal tokens and the same inputs give equal values: `(x + 1) * (x + 1)` adds once. First pass of
-`pipeline`, on tensors, so its cost does not grow with their chunks.
-Source: hash-consing, Ershov 1958; PLANNING 7, "merge equal".
+Operands with equal tokens and equal inputs give equal values: `(x + 1) * (x + 1)` adds once. The pass works on tensors,
+so its cost does not grow with the number of chunks.
+Source: Ershov 1958 (hash-consing).
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ __all__ = ["merge_equal"]
 
 
 def merge_equal(graph: TensorGraph) -> TensorGraph:
-    """The graph with one operand for each distinct (token, inputs, chunks); `graph` itself if all differ.
+    """Merges operands of equal (token, inputs, chunks); returns `graph` itself if all differ.
 
-    Of equal operands the first stays, with its source line; if one of them is a result, what stays takes its key. Two
-    results stay two, since each is held and dropped on its own, but what reads either reads the first.
+    Of equal operands the first stays, with its source line; if a merged operand is a result, the remaining operand
+    takes the result's key. Two equal results both stay, since clients retain and release them separately, but readers
+    of either read the first.
 
-    Operands whose token is None (random numbers without a seed, user functions) equal nothing.
+    Operands whose token is None (random numbers without a seed, user functions) are never merged.
     """
     results = set(graph.results)
     first: dict[Hashable, int] = {}  # (token, inputs, shape, dtype, chunks): the operand that stays

@@ -1,6 +1,7 @@
-"""Fused operands taken apart again: the inverse of joining.py.
+"""Splits fused operands into their members: the inverse of fuse_groups.py.
 
-For whoever wants the operands behind a fused one. Source: `Fusion.decompose` of Mars 0.1.
+No run needs it; it shows that fusion loses no operand, argument or input, as the documents demand.
+Source: docs/explanation/seeds.md, "Graph fusion"; `Fusion.decompose` of Mars 0.1.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ __all__ = ["decompose"]
 
 
 def decompose(joined: FusedGraph) -> ChunkGraph:
-    """The graph that was joined, row for row; its programs are numbered in the order of their first use."""
+    """Returns the graph before fusion, row for row; programs are numbered in the order of their first use."""
     fused, n = joined.graph, len(joined.group)
     ptr, idx = group_by(joined.group.astype(np.int64), np.arange(n), fused.n)
     members = [idx[a:b].tolist() for a, b in pairwise(ptr.tolist())]
-    last = [own[-1] for own in members]  # the member that gives what the row gives
+    last = [own[-1] for own in members]  # the member that gives the row's output
     programs: list[Program | None] = [None] * n
     inputs: list[list[int]] = [[]] * n
     args: list[tuple[Any, ...]] = [()] * n

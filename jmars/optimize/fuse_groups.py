@@ -1,9 +1,9 @@
-"""Groups of operands made one operand each: new rows, inputs, arguments and programs.
+"""Builds the graph in which groups of operands are operands: new rows, inputs, arguments and programs.
 
-Which operands join is decided elsewhere (chains, regions, colors), as the row that gives each group's output. Equal
-groups share one program, found by comparing flat descriptions of all groups at once, so a hundred thousand of them cost
-a few hundred nanoseconds an operand and one call of `kernels.fusing.compose`.
-Source: seed 000, "Graph fusion"; `Fusion.compose` of Mars 0.1.
+Chains, regions and colors decide the groups, by the last row of each row's group. Equal groups share a program, found
+by comparing flat descriptions of all groups at once, so a hundred thousand equal groups cost a few hundred nanoseconds
+per operand and a single call of `kernels.fusing.compose`.
+Source: docs/explanation/seeds.md, "Graph fusion"; `Fusion.compose` of Mars 0.1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Composition:
-    """What a fused program was made of, as `kernels.fusing.compose` takes it."""
+    """The member programs of a fused program, and what they read: arguments of `kernels.fusing.compose`."""
 
     programs: tuple[Program, ...]
     reads: tuple[tuple[int, ...], ...]
@@ -36,16 +36,16 @@ class Composition:
 
 @dataclass(frozen=True, eq=False)
 class FusedGraph:
-    """A graph whose groups became operands.
+    """A graph after fusion, with the origin of its rows.
 
     Attributes
     ----------
     graph
         The fused graph.
     group
-        New row of each row, shape (rows before,).
+        New row of each original row, shape (original rows,).
     parts
-        What each fused program of `graph` was made of, by its number.
+        Members of each fused program of `graph`, by program number.
     layer
         GraphLayer of each row before.
     """
@@ -57,20 +57,20 @@ class FusedGraph:
 
 
 def fuse_groups(graph: ChunkGraph, root: Ints) -> FusedGraph:
-    """One operand for each group.
+    """Fuses each group into a single operand.
 
     Parameters
     ----------
     graph
         Any chunk graph.
     root : shape (graph.n,)
-        The member of each row's group that gives what the group gives: it has the largest number, and no other member
-        is read outside, is (part of) a result or a stored chunk. A row that joins nothing is its own root.
+        The member of each row's group that gives the group's output: it has the largest number, and no other member is
+        read outside, is (part of) a result or a stored chunk. A row without group is its own root.
 
     Returns
     -------
     FusedGraph
-        `graph` itself if no row joins another. Members of a group stand in their old order, and so do their arguments.
+        `graph` itself if all groups are single rows. Members of a group keep their order, and so do their arguments.
     """
     rows = np.flatnonzero(root == np.arange(graph.n))
     number = np.empty(graph.n, np.int32)
@@ -110,7 +110,7 @@ def fuse_groups(graph: ChunkGraph, root: Ints) -> FusedGraph:
 
 @dataclass(frozen=True, eq=False)
 class _Described:
-    """Each group as a row of numbers: for each member its program and what it reads."""
+    """Flat description of each group: for each member its program and its inputs."""
 
     ptr: Ints  # (groups + 1,)
     token: (
@@ -122,7 +122,7 @@ class _Described:
 def _described(
     graph: ChunkGraph, group: NDArray[np.int32], members: Ints, many: Ints, start: Ints
 ) -> tuple[Ints, Ints, _Described]:
-    """(new rows read from outside, by group; which of `many` reads each; the groups as numbers)."""
+    """Describes groups: new rows read from outside, the index in `many` of their readers, the flat description."""
     n_members = np.diff(start)
     of_member = np.repeat(np.arange(len(many)), n_members)  # which of `many` each member is in
     degree = np.diff(graph.input_ptr)[members]
@@ -131,7 +131,7 @@ def _described(
     source = group[read].astype(np.int64)
     is_inside = source == many[of_edge]
 
-    # what comes from outside, each once for a group, in the order in which members read it
+    # outside inputs, once per group, in the order in which members read them
     out_edges = np.flatnonzero(~is_inside)
     key = of_edge[out_edges] * len(group) + source[out_edges]
     unique, seen, back = np.unique(key, return_index=True, return_inverse=True)
@@ -159,7 +159,7 @@ def _described(
 
 
 def _alike(described: _Described) -> tuple[Ints, Ints]:
-    """The first of each kind of group, and the kind of each group."""
+    """The first group of each kind, and the kind of each group."""
     ptr, token = described.ptr, described.token
     length = np.diff(ptr)
     at = np.arange(len(token)) - np.repeat(ptr[:-1], length)
@@ -174,7 +174,7 @@ def _alike(described: _Described) -> tuple[Ints, Ints]:
 
 
 def _digests(ptr: Ints, token: Ints, at: Ints) -> NDArray[np.uint64]:
-    """One number for each row; `at` is the place of each entry in its row."""
+    """A hash of each row; `at` is the place of each entry in its row."""
     mixed = (token.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= (at.astype(np.uint64) + 1) * np.uint64(0xC2B2AE3D27D4EB4F)
     mixed ^= mixed >> np.uint64(29)
@@ -184,7 +184,7 @@ def _digests(ptr: Ints, token: Ints, at: Ints) -> NDArray[np.uint64]:
 
 
 def _composition(graph: ChunkGraph, described: _Described, k: int, members: Ints) -> Composition:
-    """What the members of group `k` do and read."""
+    """Programs and inputs of the members of group `k`."""
     row = iter(described.token[described.ptr[k] : described.ptr[k + 1]].tolist())
     programs, reads = [], []
     for _ in members:
@@ -198,7 +198,7 @@ def _composition(graph: ChunkGraph, described: _Described, k: int, members: Ints
 def _joined_args(
     args: Sequence[tuple[object, ...]], rows: Ints, many: list[int], start: list[int], members: list[int]
 ) -> list[tuple[object, ...]]:
-    """Arguments of each new row: its members' behind one another."""
+    """Arguments of each new row: the arguments of its members, concatenated."""
     joined = [args[k] for k in rows.tolist()]
     for row, (begin, end) in zip(many, pairwise(start), strict=True):
         if end - begin == 2:

@@ -1,7 +1,7 @@
-"""What drawing costs: seconds in which elements are made from nothing but parameters. Used by redraw.py.
+"""Seconds to generate chunks from parameters alone: random numbers, ranges and constants.
 
-Measured on one thread in cache, AMD EPYC, NumPy 2.4. What is not here is not known to be cheap: files are read, orders
-are computed place by place.
+Measured on a single thread in cache, AMD EPYC, NumPy 2.4. Generators that are missing here are not known to be cheap:
+files are read, permutations are computed place by place.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _METHODS = {
     "random": 1.7, "uniform": 5.7, "standard_normal": 9.0, "normal": 10.5, "standard_exponential": 3.5,
     "exponential": 4.5, "integers": 3.5,
 }  # fmt: skip
-_CELL = 4000.0  # ns to go to a cell's place in the sequence
+_CELL = 4000.0  # ns to jump to a cell's place in the sequence
 _OPENED = 30_000.0  # ns to open a stream of random numbers
-_RUN = {"c": 5.0, "python": 2_000.0}  # ns to go to where a run of doubles begins
+_RUN = {"c": 5.0, "python": 2_000.0}  # ns to jump to the start of a run of doubles
 
 
 @lru_cache(maxsize=4096)
 def generation_seconds(program: Program) -> float | None:
-    """Seconds in which an operand of a program draws its chunk; None where it reads anything, or is not known.
+    """Seconds to generate a chunk by a program; None if the program has inputs or an unknown generator.
 
     Examples
     --------
@@ -58,19 +58,19 @@ def generation_seconds(program: Program) -> float | None:
 
 
 def doubles_seconds(shape: tuple[int, ...], chunks: Splits, whole: tuple[int, ...]) -> float:
-    """Seconds in which an array of doubles, part of one of shape `whole`, is drawn, one chunk after the other."""
-    first = tuple(lengths[0] for lengths in chunks)  # as most of them are
+    """Seconds to generate all chunks of a slice of a random array of shape `whole`."""
+    first = tuple(lengths[0] for lengths in chunks)  # most chunks have this size
     each = _PLACED[open_doubles] + _going(first, whole)
     return (each * math.prod(shape) + _OPENED * math.prod(map(len, chunks))) / 1e9
 
 
 def _going(shape: tuple[int, ...], whole: tuple[int, ...]) -> float:
-    """ns an element to go to where each run of a chunk of doubles begins."""
+    """ns per element to jump to the start of each run of a chunk of doubles."""
     return _RUN[backend()] / max(1, math.prod(shape[run_axis(shape, whole) :]))
 
 
 def _generating(step: Generate) -> float:
-    """ns for a chunk of a generator."""
+    """ns to generate a chunk."""
     if step.open is not open_draws:
         if step.open is not open_doubles:
             return _PLACED.get(step.open, math.inf) * step.output.size
@@ -86,5 +86,5 @@ def _generating(step: Generate) -> float:
 
 
 def _surplus(shape: tuple[int, ...], cells: Cells) -> float:
-    """How many elements are drawn for each that a chunk has, where it begins in the middle of cells."""
+    """Ratio of generated elements to a chunk's elements, above 1 where a chunk begins in the middle of cells."""
     return math.prod(min(1 + side / n, whole / n) for n, side, whole in zip(shape, cells.sides, cells.shape))

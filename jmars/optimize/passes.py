@@ -1,9 +1,8 @@
-"""From tensors to the chunk graph that runs: the passes in order, each a plain function.
+"""`compile_graph`: compiles a tensor graph to the chunk graph that runs, by passes that are plain functions.
 
-merge equal -> draw parts -> fuse tensors -> tile -> prune -> fuse operands -> redraw -> mark for machine code ->
-priority. `compile_graph` is what the scheduler calls; the graph as it would be without pruning and fusing can be had
-from what it gives, for the live view and for errors.
-Source: seed 000, "Graph Preparation" and "Configuration"; seed 003, "准备执行图".
+merge equal tensors -> push down slices -> fuse tensors -> tile -> prune -> fuse operands -> rematerialise -> mark for
+machine code -> rank. The result keeps the graph without pruning and fusion too, for the live view and for errors.
+Source: docs/explanation/seeds.md, "Graph preparation", "Configuration", "Preparing the graph".
 """
 
 from __future__ import annotations
@@ -38,23 +37,23 @@ __all__ = ["Compiled", "compile_graph"]
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A graph before and after optimising.
+    """A compiled graph, with its form before pruning and fusion.
 
     Attributes
     ----------
     tiled
-        As it was tiled: elementwise tensors may have been one by then.
+        The chunk graph after tiling; elementwise tensors may have been fused before.
     after
-        As it runs.
+        The chunk graph that runs.
     dag
         The edges of `after`.
     tiled_group
-        Row of `after` that computes each row of `tiled`, shape (tiled.n,); -1 where it was pruned. What several rows
-        draw is here part of the first of them; `members` knows it of all.
+        Row of `after` that computes each row of `tiled`, shape (tiled.n,); -1 for pruned rows. Of a rematerialised row
+        only the first copy counts here; `members` covers all copies.
     rank
-        Order of preference, shape (after.n,), each of 0..n-1 once: of two ready operands the lower one runs first.
+        Order of preference, shape (after.n,), a permutation of 0..n-1: of two ready operands the lower rank runs first.
     unfused
-        The tensor graph before its tensors were fused.
+        The tensor graph before tensors were fused.
     fused
         Number of the tiled tensor that each tensor of `unfused` is part of.
     """
@@ -66,10 +65,10 @@ class Compiled:
     rank: NDArray[np.int64]
     unfused: TensorGraph
     fused: list[int]
-    _copied: tuple[NDArray[np.int32], Rematerialised] | None = None  # row of each of `tiled` before redrawing, and that
+    _copied: tuple[NDArray[np.int32], Rematerialised] | None = None  # tiled row: row before copies
 
     def members(self, operand: int) -> list[int]:
-        """Rows of `tiled` that a row of `after` is made of, in the order of its program's members."""
+        """Rows of `tiled` that a row of `after` was fused from, in the order of the program's members."""
         if self._copied is None:
             return np.flatnonzero(self.tiled_group == operand).tolist()
         group, redrawn = self._copied
@@ -78,12 +77,12 @@ class Compiled:
 
     @cached_property
     def before(self) -> ChunkGraph:
-        """As it would run if nothing was pruned or fused; made when first asked for."""
+        """The chunk graph without pruning and fusion; made on first use."""
         return self.tiled if self._is_plain else tile(self.unfused)
 
     @cached_property
     def group(self) -> NDArray[np.int32]:
-        """Row of `after` that computes each row of `before`, shape (before.n,); -1 where it was pruned."""
+        """Row of `after` that computes each row of `before`, shape (before.n,); -1 for pruned rows."""
         if self._is_plain:
             return self.tiled_group
         before, tiled = self.before, self.tiled
@@ -107,28 +106,28 @@ def compile_graph(
     workers: int = 1,
     most: int | None = None,
 ) -> Compiled:
-    """Compile a tensor graph.
+    """Compiles a tensor graph.
 
     Parameters
     ----------
     graph
-        What was submitted.
+        The submitted graph.
     config
-        Switches of `jmars.switches`, each at its default if absent; other settings are not looked at. None of them
-        changes a value.
+        Switches of `jmars.switches`, with defaults for absent switches; other settings are ignored. No switch changes
+        a value.
     check
         Called between passes and between tensor operands; may raise to stop (a cancelled job).
     room
-        Bytes that one fused operand may take: inputs, output and what is held between. None: no bound.
+        Most bytes of a fused operand: inputs, output and chunks held between. None: no bound.
     workers
-        Operands that can run at a time: where fewer would be left, less is fused.
+        Operands that can run at a time; fusion stops where fewer operands would be left.
     most
-        Operands on chunks that there may be before they are fused; None: no bound.
+        Most chunk-level operands before fusion; None: no bound.
 
     Raises
     ------
     TooManyOperandsError
-        If there are more.
+        If tiling makes more than `most` operands.
     """
     switch = TASK_DEFAULTS | checked({name: value for name, value in config.items() if name in TASK_DEFAULTS})
     go_on = check or _always
@@ -165,11 +164,11 @@ def compile_graph(
 
 
 def _fused(graph: ChunkGraph, mode: str, limits: FusionLimits, workers: int) -> FusedGraph:
-    """The graph fused by one of the switch's three rules."""
+    """Fuses the graph by the rule that the switch `fuse` names."""
     if mode == "chain":
         return fuse_chains(graph)
     return fuse_regions(graph, limits, workers) if mode == "region" else fuse_colors(graph, limits, workers)
 
 
 def _always() -> None:
-    """Nobody asks to stop."""
+    """Default for `check`: never stops."""

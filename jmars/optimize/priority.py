@@ -1,8 +1,7 @@
-"""Which of two ready operands runs first, so that few chunks are held at a time.
+"""Ranks operands, so that few chunks are held at a time; of two ready operands the lower rank runs first.
 
-`mars` is seed 003's rule; `depth_first` an order in one pass from the results back. Both give a rank, lower first; last
-pass of `pipeline`.
-Source: seed 003, "Operand 选择策略", with PLANNING 1.3's corrections; PLANNING 4.3 (without Liu's keys).
+`mars` is Mars's rule; `depth_first` an order computed in a single pass from the results back.
+Source: docs/explanation/seeds.md, "Choosing operands".
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ ORDERS = ("mars", "dfs")
 
 
 def ranks(dag: Dag, nbytes: NDArray[np.int64], order: str = "mars") -> NDArray[np.int64]:
-    """Rank of each operand by one of `ORDERS`, shape (n,), each of 0..n-1 once.
+    """Ranks operands by the order named `order`, a member of `ORDERS`; shape (n,), a permutation of 0..n-1.
 
     Raises
     ------
     GraphError
-        If there is no such order, or the graph has a cycle.
+        If the order is unknown, or the graph has a cycle.
     """
     if order not in ORDERS:
         raise GraphError(f"no order {order!r} for operands; choose one of {', '.join(ORDERS)}")
@@ -35,7 +34,7 @@ def ranks(dag: Dag, nbytes: NDArray[np.int64], order: str = "mars") -> NDArray[n
 
 
 def mars(dag: Dag, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Seed 003's three rules: deeper first, then those that a deeper operand waits for, then smaller outputs.
+    """Mars's three rules: deeper operands first, then operands with a deeper reader, then smaller outputs.
 
     Parameters
     ----------
@@ -47,12 +46,12 @@ def mars(dag: Dag, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
     Returns
     -------
     ndarray of int64, shape (n,)
-        Rank among operands that are ready at the same time; what is equal by the rules stays in order of creation.
-        It is no topological order: an operand ranks before its inputs.
+        Rank among operands that are ready at the same time; ties stay in order of creation. Not a topological order: an
+        operand ranks before its inputs.
 
     Examples
     --------
-    Of two ready leaves the one that the deeper sum waits for goes first:
+    Of two ready leaves the leaf with the deeper reader goes first:
 
     >>> mars(Dag.from_edges(4, [0, 2, 1], [2, 3, 3]), np.array([8, 8, 8, 8])).tolist()
     [3, 2, 1, 0]
@@ -66,7 +65,7 @@ def mars(dag: Dag, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def depth_first(dag: Dag, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """From the deepest sink back: inputs of the largest output first, and a reader as soon as its last input is there.
+    """Depth-first rank from the deepest sink back: inputs with the largest output first, then ready readers.
 
     Parameters and result as `mars`; this rank is a topological order. A few µs an operand.
     """
@@ -87,7 +86,7 @@ def depth_first(dag: Dag, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
             elif not met[operand] and missing[operand]:
                 met[operand] = 1
                 needed = [p for p in reversed(inputs[operand]) if not placed[p]]
-                stack += sorted(needed, key=size.__getitem__)  # of equals the first stands last and is taken first
+                stack += sorted(needed, key=size.__getitem__)  # ties: the first operand is on top of the stack
             else:
                 stack.pop()
                 ready = [operand]
@@ -107,7 +106,7 @@ def depth_first(dag: Dag, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _positions(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each operand stands in `order`."""
+    """Position of each operand in `order`."""
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank

@@ -1,7 +1,7 @@
-"""Chunks that no result needs are not computed.
+"""Drops operands that no result needs (Dask: cull).
 
-Tiling makes all chunks of every tensor; `x[:10].execute()` needs the first few. Second pass of `pipeline`.
-Source: PLANNING 7, "cull"; seed 002's activation, which runs only what is asked for, does the same at run time.
+Tiling makes all chunks of every tensor; `x[:10].execute()` needs the first few.
+Source: Dask `cull`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ __all__ = ["prune"]
 
 
 def prune(graph: ChunkGraph) -> tuple[ChunkGraph, NDArray[np.int32]]:
-    """The graph without the rows that lead to no result.
+    """Drops rows that lead to no result.
 
     Returns
     -------
     ChunkGraph
-        What is left, in the same order; `graph` itself if nothing goes.
+        The remaining rows, in the same order; `graph` itself if no row is dropped.
     ndarray of int32, shape (graph.n,)
-        New row of each row, -1 where it went.
+        New row of each row, -1 for dropped rows.
     """
     kept = is_result(graph)
     last = np.ones(graph.n, np.bool_)
     last[graph.input_idx] = False
-    if np.all(kept[last]):  # every row leads to a last one
+    if np.all(kept[last]):  # every row leads to a result
         return graph, np.arange(graph.n, dtype=np.int32)
     needed = ancestors(Dag.from_inputs(graph.input_ptr, graph.input_idx), np.flatnonzero(kept))
     rows = np.flatnonzero(needed)

@@ -1,6 +1,4 @@
-"""A chunk graph with rows dropped or joined: what pruning and fusing have in common.
-
-Used by `prune` and `join`, which decide what goes; here the flat arrays are renumbered.
+"""Renumbers the flat arrays of a chunk graph after rows were dropped or fused, for `prune` and `fuse_groups`.
 """
 
 from __future__ import annotations
@@ -26,20 +24,20 @@ def rebuilt(
     program: NDArray[np.int32],
     args: list[tuple[object, ...]] | None,
 ) -> ChunkGraph:
-    """The graph of `len(tails)` rows, each of them some rows of `graph`.
+    """Builds a graph of `len(tails)` rows, each made from a group of rows of `graph`.
 
     Parameters
     ----------
     graph
-        The rows as they are now.
+        The original graph.
     group
-        New row of each row, shape (graph.n,), -1 where it is dropped; ascending along `tails`.
+        New row of each row, shape (graph.n,), -1 for dropped rows; ascending along `tails`.
     tails
         The member of each new row that gives its output and layer, shape (rows,).
     input_ptr, input_idx
-        What each new row reads, as new rows.
+        Inputs of each new row, as new rows.
     programs, program
-        Programs, used or not, and the one of each new row, shape (rows,); -1 for a stored chunk.
+        Programs, used or not, and the program of each new row, shape (rows,); -1 for a stored chunk.
     args
         Arguments of each new row, or None if no row takes any.
     """
@@ -68,7 +66,7 @@ def rebuilt(
 
 
 def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
-    """Which rows are chunks of a result, shape (n,)."""
+    """Whether each row is a chunk of a result, shape (n,)."""
     kept = np.zeros(graph.n, np.bool_)
     for ids in graph.results.values():
         kept[ids.ravel()] = True
@@ -76,7 +74,7 @@ def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
 
 
 def is_open(graph: ChunkGraph) -> NDArray[np.bool_]:
-    """Which rows may stand inside what becomes one operand, shape (n,): computed here, of known size, no result."""
+    """Whether each row may be inside a fused operand, shape (n,): computed, of known size, and no result."""
     found = ~is_result(graph) & (graph.program >= 0) & ~graph.unsized
     alone = np.array([program.is_alone for program in graph.programs] + [False], np.bool_)[graph.program]
     if alone.any():

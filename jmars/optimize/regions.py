@@ -1,11 +1,11 @@
-"""Operands that run in one pass over the blocks of a chunk become one: regions of several inputs and one output.
+"""Fuses regions: operands with several inputs and a single output that run in one pass over the blocks of a chunk.
 
-An operand joins those that read it if all of them are in one group and take its elements block by block: elementwise
-work and generators join elementwise work and reductions of the same shape; so do functions (slices, transposes), a few
-for a group, since their chunks are held meanwhile. Nothing leaves a group but its output, so no path leaves it and
-comes back: the graph of groups has no cycle. A value that is read twice is inside with all its readers, or stays a
-chunk. Then lines (chains.py) of what is left are joined too.
-Source: PLANNING 5.1, `convex_fuse`; Legate Diffuse (ASPLOS 2025); Mars HEAD `optimization/physical/numexpr.py`.
+An operand joins its readers if all readers are in the same group and take its elements block by block: elementwise
+operands and generators join elementwise operands and reductions of the same shape; so do functions (slices,
+transposes), a few per group, since their chunks are held meanwhile. Only the output leaves a group, so no path leaves a
+group and returns: the graph of groups has no cycle. A value with several readers is inside with all its readers, or
+stays a chunk. Lines (chains.py) of the remaining operands are fused afterwards.
+Source: Legate Diffuse (ASPLOS 2025); Mars `optimization/physical/numexpr.py`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["FusionLimits", "flows", "fuse_regions", "grown", "joined_lines", "op
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-ROUNDS = 32  # passes over what is read several times; deeper nests are taken one by one
+ROUNDS = 32  # passes over rows with several readers; deeper nests are joined row by row
 
 
 @dataclass(frozen=True)
 class FusionLimits:
-    """What one fused operand may have."""
+    """Limits of a fused operand."""
 
     ops: int = 32  # operations: numexpr's time to compile grows faster than their number
     inputs: int = 31  # chunks read: numexpr takes 63, the output and temporaries among them
-    whole: int = 4  # chunks of functions, held until the pass that reads them is over
-    room: int | None = None  # bytes of inputs, output and what is held between; None: no bound
+    whole: int = 4  # chunks of functions, held until the end of the pass that reads them
+    room: int | None = None  # bytes of inputs, output and chunks held between; None: no bound
 
 
 def fuse_regions(
@@ -47,19 +47,19 @@ def fuse_regions(
     workers: int = 1,
     apart: NDArray[np.integer] | None = None,
 ) -> FusedGraph:
-    """The graph with each region as one operand, then each line of what is left.
+    """Fuses each region into a single operand, then each line of the remaining operands.
 
     Parameters
     ----------
     graph
         Any chunk graph. Results, stored chunks and chunks of unknown size are never inside a region.
     limits
-        Of each region.
+        Limits of a region.
     workers
-        Generators and functions of a tensor with fewer chunks stay operands of their own, so that they can run at the
-        same time, unless they stand in a line.
+        Generators and functions of a tensor with fewer chunks stay separate operands, so that they can run at the same
+        time, unless they are in a line.
     apart : shape (graph.n,)
-        Rows of different numbers (devices, workers asked for) never join.
+        Rows with different numbers here (devices, requested workers) never join.
     """
     whole = np.array([*map(_gives_whole, graph.programs), False], np.bool_)[graph.program]
     joins = flows(graph, lambda program: _gives_blocks(program) or _gives_whole(program))
@@ -75,7 +75,7 @@ def fuse_regions(
 
 
 def joined_lines(graph: ChunkGraph, root: Ints, apart: NDArray[np.integer] | None = None) -> Ints:
-    """The groups `root` with lines of them joined as well."""
+    """Joins lines of the groups `root`."""
     src, dst = root[graph.input_idx], root[readers(graph)]
     between = src != dst
     edges = np.unique(src[between] * graph.n + dst[between])
@@ -83,20 +83,20 @@ def joined_lines(graph: ChunkGraph, root: Ints, apart: NDArray[np.integer] | Non
 
 
 def grown(graph: ChunkGraph, joins: Bools, inner: Bools, ops: Ints, held: Ints, limits: FusionLimits) -> Ints:
-    """The row that gives the output of each row's group, itself where it joins none, shape (graph.n,).
+    """Grows groups from readers to inputs; returns the last row of each row's group, shape (graph.n,).
 
     Parameters
     ----------
     graph
         Any chunk graph.
     joins : shape (edges,)
-        Whether a row may join the reader at the other end of an edge; it does so only if it may along all of them.
+        Whether a row may join its reader along an edge; a row joins only if it may along all of its edges.
     inner : shape (n,)
         Whether a row may be inside a group.
     ops, held : shape (n,)
-        Operations of each row, and bytes that are held where it is inside: 0 where it runs block by block.
+        Operations of each row, and bytes held if the row is inside: 0 if it runs block by block.
     limits
-        Of each group. Where they are exceeded, rows join from the output backwards as long as there is room.
+        Limits of a group. A group beyond its limits is grown again row by row, from the output backwards.
     """
     src, dst = graph.input_idx, readers(graph)
     out_degree = np.bincount(src, minlength=graph.n)
@@ -143,16 +143,16 @@ def grown(graph: ChunkGraph, joins: Bools, inner: Bools, ops: Ints, held: Ints, 
 def _one_by_one(
     graph: ChunkGraph, root: Ints, rows: Ints, inner: Bools, ops: Ints, held: Ints, limits: FusionLimits
 ) -> Ints:
-    """`root` with the groups of `rows` grown again, each row joining only where there is room.
+    """Grows the groups of `rows` again, a row at a time within the limits; returns the new `root`.
 
-    An input that two groups read in turn may be counted twice for one of them, which then ends a little early.
+    An input that two groups read alternately may be counted twice for a group, which then ends a little early.
     """
     reader_ptr, reader_idx = (x.tolist() for x in group_by(graph.input_idx, readers(graph), graph.n))
     ptr, idx, nbytes, own, kept = (x.tolist() for x in (graph.input_ptr, graph.input_idx, graph.nbytes, ops, held))
     ends, may_join = root.tolist(), inner.tolist()
     most_ops, most_inputs, room = limits.ops, limits.inputs, limits.room if limits.room is not None else np.inf
     count, inputs, whole, needed = ([0] * graph.n for _ in range(4))  # by root; `needed` in bytes
-    counted = [-1] * graph.n  # the last group that has counted this input
+    counted = [-1] * graph.n  # the last group that counted this input
     for row in reversed(rows.tolist()):
         read = idx[ptr[row] : ptr[row + 1]]
         end = -1
@@ -196,9 +196,9 @@ def operations(graph: ChunkGraph) -> Ints:
 
 
 def flows(graph: ChunkGraph, gives: Callable[[Program], bool] | None = None) -> Bools:
-    """For each edge whether what reads takes its elements block by block, and what is read `gives` them so.
+    """Whether elements pass along each edge block by block: the reader takes and the input gives blocks.
 
-    `gives` is asked for each program; if it is not given, whether all that a program does is one pass over blocks.
+    `gives` decides for each program; by default, programs that are a single pass over blocks.
     """
     ptr = np.concatenate([[0], np.cumsum([len(program.inputs) for program in graph.programs])]).astype(np.int64)
     takes = np.concatenate([np.empty(0, np.bool_), *(_takes_blocks(program) for program in graph.programs)])
@@ -210,7 +210,7 @@ def flows(graph: ChunkGraph, gives: Callable[[Program], bool] | None = None) -> 
 
 
 def _gives_blocks(program: Program) -> bool:
-    """Whether all that a program does is one pass over blocks that gives a chunk of their shape."""
+    """Whether a program is a single pass over blocks that returns a chunk of the same shape."""
     found = regions(program.steps, len(program.inputs))
     return (
         len(found) == 1 and found[0].tail is None and isinstance(program.steps[found[0].last], Elementwise | Generate)
@@ -223,18 +223,18 @@ def _gives_whole(program: Program) -> bool:
 
 
 def _is_heavy(program: Program) -> bool:
-    """Whether a program may take longer than a pass over what it gives."""
+    """Whether a program may take longer than a pass over its output."""
     return any(isinstance(step, Call | Generate) for step in program.steps)
 
 
 def _takes_blocks(program: Program) -> Bools:
-    """For each input whether it may come block by block: read by one pass of its shape and by nothing else."""
+    """Whether each input may come block by block: read by a pass of its shape and by no other step."""
     n = len(program.inputs)
     passes = [region for region in regions(program.steps, n) if _is_pass(program, region)]
     takes = np.zeros(n, np.bool_)
     if not passes:
         return takes
-    last = passes[-1]  # of several passes one takes more in, so that nothing is held for two
+    last = passes[-1]  # only the last of several passes takes blocks, so that no block is held for two passes
     inside = {step for step in (*last.heads, last.middle, last.tail) if step is not None}
     first = program.steps[last.middle if last.middle is not None else last.last]
     shape = first.output.shape if isinstance(first, Elementwise) else program.inputs[first.inputs[0]].shape
@@ -245,7 +245,7 @@ def _takes_blocks(program: Program) -> Bools:
 
 
 def _is_pass(program: Program, region: Region) -> bool:
-    """Whether a region has elements that may come block by block."""
+    """Whether a region is a pass whose elements may come block by block."""
     step = program.steps[region.last]
     reads_input = not region.heads and step.inputs[:1] < (len(program.inputs),)
     return region.middle is not None or (isinstance(step, Reduce) and step.reducer.blocked and reads_input)

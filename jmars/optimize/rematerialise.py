@@ -1,13 +1,14 @@
-"""What is cheaper to draw again than to keep is drawn by each operand that reads it (rematerialisation).
+"""Rematerialisation: chunks that are cheaper to generate again than to store are generated within each reader.
 
-Random numbers, ranges and constants are the same wherever they are drawn, so a chunk of them with several readers can
-be made within each of them, block by block, and is never stored. The rule looks at the graph and the memory limit only:
+Random numbers, ranges and constants are the same wherever they are generated, so a chunk of them with several readers
+can be generated within each reader, block by block, and is never stored. The rule reads the graph and the memory limit
+only:
 
-    (readers - 1) draws  <  a chunk written, and read by each reader [and written to disk and read again]
+    (readers - 1) generations  <  a chunk written, and read by each reader [and spilled and reloaded]
 
-`redraw` gives a chunk's copies to all of its readers, or to none. It comes after fusing, so that no other operand is
-made of other parts than without it, and every sum adds the same blocks in the same order. Used by pipeline.py.
-Source: Briggs, Cooper, Torczon 1992 (rematerialisation); Chen et al. 2016; decision 0035.
+`rematerialise` copies a chunk into all of its readers, or into none. The pass runs after fusion, so that no other
+operand is fused differently, and every sum adds the same blocks in the same order.
+Source: Briggs, Cooper, Torczon 1992 (rematerialisation); Chen et al. 2016; docs/decisions/0035-drawn-again.md.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ Bools = NDArray[np.bool_]
 
 # seconds a byte, measured on two cores of an AMD EPYC; see docs/explanation/races.md
 STORED = (
-    0.35e-9  # written: 0.6 into pages of shared memory that nobody has used yet, 0.05 into others; plans serve both
+    0.35e-9  # written: 0.6 into untouched pages of shared memory, 0.05 into others; plans serve both
 )
 READ = 0.06e-9  # by each reader, from memory
-HELD = 0.1e-9  # drawn as a whole and read again, where a reader does not take blocks
+HELD = 0.1e-9  # generated as a whole and read again, where a reader does not take blocks
 SPILLED = 3.5e-9  # written to disk and read again
 
 
 @dataclass(frozen=True, eq=False)
 class Rematerialised:
-    """A graph whose cheap chunks are drawn by those that read them.
+    """A graph whose cheap chunks are generated within their readers.
 
     Attributes
     ----------
     graph
-        As it runs.
+        The graph that runs.
     origin
-        Row before of each row and of each copy, shape (rows before + copies - rows copied,); ascending.
+        Original row of each row and copy, shape (original rows + copies - copied rows,); ascending.
     group
-        Row of `graph` that each of these is part of.
+        Row of `graph` that each entry of `origin` is part of.
     """
 
     graph: ChunkGraph
@@ -60,27 +61,26 @@ class Rematerialised:
 
     @property
     def first(self) -> NDArray[np.int32]:
-        """Row of `graph` that computes each row before, the first one where several do, shape (rows before,)."""
+        """Row of `graph` that computes each original row, the first of several, shape (original rows,)."""
         _, where = np.unique(self.origin, return_index=True)
         found: NDArray[np.int32] = self.group[where]
         return found
 
 
 def rematerialise(graph: ChunkGraph, memory: int | None = None) -> Rematerialised | None:
-    """Draw again what is cheaper so.
+    """Generates chunks within their readers where that is cheaper than storing them.
 
     Parameters
     ----------
     graph
-        Any chunk graph, fused as it shall be. Results and stored chunks stay.
+        Any chunk graph, after fusion. Results and stored chunks stay.
     memory
-        Bytes that chunks may take: if what could be drawn again takes more together, keeping it costs what the disk
-        costs. None: no bound.
+        Bytes that chunks may take: if the candidates together take more, storing them costs a spill. None: no bound.
 
     Returns
     -------
     Rematerialised or None
-        None where nothing is.
+        None if no chunk is cheaper to generate again.
     """
     costs = [generation_seconds(program) for program in graph.programs]
     cost = np.array([*(np.inf if one is None else one for one in costs), np.inf])[graph.program]
@@ -99,7 +99,7 @@ def rematerialise(graph: ChunkGraph, memory: int | None = None) -> Rematerialise
 
 
 def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Rematerialised:
-    """The graph with a copy of each row of `drawn` within each of its readers."""
+    """Copies each row of `drawn` into each of its readers."""
     copies = np.where(drawn, degree, 1)
     start = np.cumsum(copies) - copies
     origin = np.repeat(np.arange(graph.n), copies)
@@ -107,7 +107,7 @@ def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Rematerialised:
     place = np.empty(len(by_source), np.int64)  # of each edge among those of its source, in order of their readers
     place[by_source] = np.arange(len(by_source)) - np.repeat(np.cumsum(degree) - degree, degree)
     read = start[graph.input_idx] + np.where(drawn[graph.input_idx], place, 0)
-    ptr = np.concatenate([[0], np.cumsum(np.diff(graph.input_ptr)[origin])])  # what is copied reads nothing
+    ptr = np.concatenate([[0], np.cumsum(np.diff(graph.input_ptr)[origin])])  # copied rows have no inputs
     wide = replace(
         graph,
         n=len(origin),
@@ -129,18 +129,18 @@ def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Rematerialised:
 
 
 def _takes(graph: ChunkGraph) -> Bools:
-    """Which rows may draw what they read."""
+    """Whether each row may generate its inputs."""
     fine = [not (program.is_alone or program.gathers) for program in graph.programs]
     return np.array([*fine, False])[graph.program]
 
 
 def _is_plain(graph: ChunkGraph) -> Bools:
-    """Which rows have no expression, that would join the one that reads them: sums are then added in other blocks."""
+    """Whether each row has no expression; an expression would fuse with the reader's and change the blocks of sums."""
     return _by_program(graph, lambda steps: not any(isinstance(step, Elementwise) for step in steps))
 
 
 def _adds(graph: ChunkGraph) -> Bools:
-    """Which rows reduce so that the order of their elements shows in the last bits."""
+    """Whether each row has a reduction whose last bits depend on the order of its elements."""
     return _by_program(graph, lambda steps: any(isinstance(step, Reduce) and _is_inexact(step) for step in steps))
 
 

@@ -1,10 +1,9 @@
-"""What is cut out of uniform doubles, or cut differently, is drawn where it is wanted, without the array around it.
+"""Slice pushdown: slices and rechunks of random arrays are generated directly, without the whole array.
 
-A slice of a drawn array, and a rechunk of that, is itself drawn: each element has its place in one sequence (decision
-0009). Where a work of elements, such as a difference of neighbours, is cut anew, its inputs are. So shifted slices of
-one array, whose chunks begin at different places, become one pass. The rule is that of redraw.py, on whole tensors;
-second pass of `pipeline`.
-Source: decision 0035; predicate pushdown, of databases.
+Every element of a random array has its place in a single sequence (decision 0009), so a slice of a random array can be
+generated alone. A rechunk behind elementwise operands is pushed down to their inputs. Shifted slices of an array, whose
+chunks begin at different places, so become a single pass. The cost rule is the rule of rematerialise.py, on tensors.
+Source: docs/decisions/0035-drawn-again.md; predicate pushdown (Ullman 1988).
 """
 
 from __future__ import annotations
@@ -34,25 +33,25 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class RandomSlice(Operand):
-    """Some of the doubles of an array, drawn by themselves; its line is that of who cut them out."""
+    """A slice of a random array, generated alone; its source line is the line of the slice."""
 
     source: Doubles
     whole: Shape  # of the array
-    begin: Shape  # where in it they begin
+    begin: Shape  # position of the slice in the array
     name: ClassVar[str] = "random"
 
     @property
     def label(self) -> str:
-        """The function that the user called, and that something was taken of it."""
+        """The function that the user called, with a mark for the slice."""
         return f"{self.source.label}[...]"
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """One generator per chunk."""
+        """Adds a generator per chunk."""
         return self.source.tile_part(builder, output, self.label, self.whole, self.begin)
 
 
 def push_down_slices(graph: TensorGraph) -> TensorGraph:
-    """The graph with parts of doubles drawn by themselves where that is cheaper; `graph` itself if nothing is."""
+    """Generates slices of random doubles alone where that is cheaper; returns `graph` itself if no slice is."""
     if not any(isinstance(operand, Doubles) for operand in graph.operands):
         return graph
     now = _uncut(graph)
@@ -82,7 +81,7 @@ def _readers(graph: TensorGraph) -> list[list[int]]:
 
 
 def _parts(graph: TensorGraph) -> dict[int, tuple[int, Shape]]:
-    """Tensors that are part of one of doubles, not asked for: that one, and where they begin in it."""
+    """Slices of random doubles that are no results: number of the random tensor, and position of the slice."""
     found: dict[int, tuple[int, Shape]] = {}
     asked = set(graph.results)
     for k, (operand, read) in enumerate(zip(graph.operands, graph.inputs, strict=True)):
@@ -102,14 +101,14 @@ def _parts(graph: TensorGraph) -> dict[int, tuple[int, Shape]]:
 
 
 def _is_cut(operand: Operand) -> bool:
-    """Whether it takes a box of what it reads."""
+    """Whether an operand returns a contiguous box of its input."""
     if isinstance(operand, Slice):
         return all(isinstance(entry, tuple) and entry[2] in (None, 1) for entry in operand.index)
     return isinstance(operand, Rechunk)
 
 
 def _pays(graph: TensorGraph, readers: Sequence[Sequence[int]], source: int, parts: Sequence[int]) -> bool:
-    """Whether drawing each part by itself costs less than keeping the source for them."""
+    """Whether generating all slices alone costs less than storing the whole random array."""
     asked, inside = set(graph.results), {source, *parts}
     wanted = [k for k in parts if k in asked or any(reader not in inside for reader in readers[k])]
     alone = source not in asked and all(reader in inside for reader in readers[source])
@@ -120,15 +119,15 @@ def _pays(graph: TensorGraph, readers: Sequence[Sequence[int]], source: int, par
 
 
 def _uncut(graph: TensorGraph) -> TensorGraph:
-    """The graph with works of elements on parts of doubles cut as their only reader wants them: their inputs are.
+    """Pushes rechunks behind elementwise operands on random slices down to the slices.
 
-    All that reads them thereafter is elementwise too, so that a sum behind adds the same blocks.
+    All readers of such a rechunk are elementwise too, so that a later sum adds the same blocks.
     """
     readers, asked = _readers(graph), set(graph.results)
     operands, inputs, metas = graph.operands, graph.inputs, graph.metas
     drawn = _drawn(graph, readers)
-    wanted: dict[int, Splits] = {}  # tensors that are to be cut otherwise
-    stands_for: dict[int, int] = {}  # a rechunk that is no more: what it read
+    wanted: dict[int, Splits] = {}  # new chunks of tensors
+    stands_for: dict[int, int] = {}  # removed rechunk: its input
     for k in range(len(operands) - 1, -1, -1):
         if k in wanted:
             wanted.update(dict.fromkeys((one for one in inputs[k] if one in drawn), wanted[k]))
@@ -141,7 +140,7 @@ def _uncut(graph: TensorGraph) -> TensorGraph:
 
 
 def _drawn(graph: TensorGraph, readers: Sequence[Sequence[int]]) -> set[int]:
-    """Elementwise tensors with one reader, made of parts of doubles alone, cut as these, and of such tensors."""
+    """Elementwise tensors with a single reader, whose inputs are random slices, or such tensors, with equal chunks."""
     parts, asked, metas = _parts(graph), set(graph.results), graph.metas
     found: set[int] = set()
     for k, (operand, read) in enumerate(zip(graph.operands, graph.inputs, strict=True)):
@@ -153,7 +152,7 @@ def _drawn(graph: TensorGraph, readers: Sequence[Sequence[int]]) -> set[int]:
 
 
 def _recut(graph: TensorGraph, wanted: dict[int, Splits], stands_for: dict[int, int]) -> TensorGraph:
-    """The graph with tensors of `wanted` cut so, and rechunks of their other inputs in between."""
+    """Gives tensors the chunks of `wanted`, and inserts rechunks before their other inputs."""
     made = TensorGraph()
     number: dict[int, int] = {}
 
@@ -182,7 +181,7 @@ def _recut(graph: TensorGraph, wanted: dict[int, Splits], stands_for: dict[int, 
 
 
 def _reached(graph: TensorGraph) -> TensorGraph:
-    """The graph without tensors that lead to no result."""
+    """Drops tensors that no result needs."""
     needed = set(graph.results)
     for k in range(len(graph.operands) - 1, -1, -1):
         if k in needed:

@@ -1,9 +1,9 @@
-"""Elementwise tensors that are cut alike become one before they are cut.
+"""Fuses elementwise tensors of equal shape and chunks before tiling.
 
-The rule of regions.py on tensors: an elementwise tensor joins those that read it if all of them are in one group, are
-elementwise and have its shape and its chunks. It costs microseconds a tensor, whatever their chunks, and all later
-passes see that many fewer operands. Second pass of `pipeline`.
-Source: PLANNING 5.1, "graph-level fusion"; Dask `blockwise`; Cubed `multiple_inputs_optimize_dag`; Legate Diffuse.
+The rule of regions.py on tensors: an elementwise tensor joins its readers if all readers are in the same group, are
+elementwise and have the tensor's shape and chunks. The pass costs microseconds per tensor, whatever the number of
+chunks, and later passes see fewer operands.
+Source: Dask `blockwise`; Cubed `multiple_inputs_optimize_dag`; Legate Diffuse (ASPLOS 2025).
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ __all__ = ["FusedElementwise", "fuse_tensors"]
 
 @dataclass(frozen=True, eq=False)
 class FusedElementwise(ElementwiseOperand):
-    """Several elementwise operands as one; `function` names them all, the line is that of the last."""
+    """Fused elementwise operands; `function` names all of them, and the source line is the line of the last."""
 
     name: ClassVar[str] = "fused elementwise"
 
 
 def fuse_tensors(graph: TensorGraph, limits: FusionLimits | None = None) -> tuple[TensorGraph, list[int]]:
-    """The graph with each group of elementwise tensors as one.
+    """Fuses groups of elementwise tensors.
 
     Parameters
     ----------
     graph
         Operands in topological order; results are never inside a group.
     limits
-        Of each group; bytes are those of the largest chunks.
+        Limits of a group; bytes are bytes of the largest chunks.
 
     Returns
     -------
     TensorGraph
-        `graph` itself if nothing joins.
+        `graph` itself if no tensors are fused.
     list of int
         New number of each operand.
     """
@@ -66,7 +66,7 @@ def fuse_tensors(graph: TensorGraph, limits: FusionLimits | None = None) -> tupl
 
 
 def _roots(graph: TensorGraph, limits: FusionLimits) -> list[int]:
-    """The operand that gives what each operand's group gives."""
+    """The last operand of each operand's group, which gives the group's output."""
     readers: list[list[int]] = [[] for _ in graph.operands]
     for k, read in enumerate(graph.inputs):
         for i in dict.fromkeys(read):
@@ -106,7 +106,7 @@ def _largest(meta: TensorMeta) -> int:
 
 
 def _fused(graph: TensorGraph, members: list[int]) -> tuple[FusedElementwise, tuple[int, ...]]:
-    """(operand, what it reads) of a group."""
+    """The fused operand of a group, and the numbers of its inputs."""
     parts = [graph.operands[k] for k in members]
     expression, read = joined_expression(
         [part.expression for part in parts if isinstance(part, ElementwiseOperand)],

@@ -1,8 +1,8 @@
-"""Tensors to chunks: each tensor operand adds the chunk operands that compute it.
+"""Tiles a tensor graph: each operand on tensors adds the operands on chunks that compute its chunks.
 
-How an operand cuts its work is its own business (`Operand.tile`); here they are called in order, each as one layer, and
-given the chunks of their inputs. First step of `pipeline` that makes chunks.
-Source: seed 000, "Graph Preparation".
+`Operand.tile` divides an operand's work; this pass calls it in topological order with the chunks of the inputs. The
+operands on chunks of the same tensor operand are a layer.
+Source: docs/explanation/seeds.md, "Chunk graph".
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["TooManyOperandsError", "tile"]
 
 
 class TooManyOperandsError(Exception):
-    """A graph has more operands on chunks than there may be.
+    """A graph has more operands on chunks than its limit.
 
     Attributes
     ----------
     n
-        How many there are, at least.
+        Number of operands, at least.
     layer
         The tensor operand that most of them compute.
     """
@@ -34,7 +34,7 @@ class TooManyOperandsError(Exception):
 
 
 def tile(graph: TensorGraph, check: Callable[[], None] | None = None, most: int | None = None) -> ChunkGraph:
-    """The chunk graph of a tensor graph.
+    """Tiles a tensor graph to a chunk graph.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ def tile(graph: TensorGraph, check: Callable[[], None] | None = None, most: int 
     check
         Called before each operand; may raise to stop.
     most
-        How many operands on chunks there may be; None: no bound.
+        Most operands on chunks; None: no bound.
 
     Raises
     ------
     TooManyOperandsError
-        If there are more.
+        If tiling makes more than `most` operands.
     """
     builder = ChunkGraphBuilder()
     grids: list[ChunkGrid] = []

@@ -1,9 +1,9 @@
-"""A tensor graph that unfolds while it runs: which part can run now, and what is left after it.
+"""Unfolds a tensor graph with dynamic operands during the run: computes the next stage, a graph known at once.
 
-Most graphs run as they are submitted. One with dynamic operands (tensor/dynamic.py) runs in stages: each computes what
-the next dynamic operands want to know, and every result that depends on none of them. `Unfolding` decides; what it
-needs of a run are lengths and a few values, so it knows no worker. Driven by scheduler/stages.py and by tests.
-Source: CAPABILITIES S0.3 (stages of a task in Mars); docs/decisions (stages rather than conditional counters).
+Most graphs run as submitted. A graph with dynamic operands (tensor/dynamic.py) runs in stages: a stage computes the
+lengths and values that the next dynamic operands depend on, and all results that depend on no dynamic operand.
+`Unfolding` needs only lengths and a few values of a run and knows no worker; scheduler/stages.py drives it.
+Source: docs/decisions/0014-stages.md; Mars (`yield` inside `tile`).
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from typing import Any
 
 import numpy as np
 
-from jmars.optimize.unfolding_nodes import UnfoldingNodes, told_splits
+from jmars.optimize.unfolding_nodes import UnfoldingNodes, reported_splits
 from jmars.tensor.operand import Operand, Splits
 from jmars.tensor.tensor_graph import Stored, TensorGraph
 
-__all__ = ["Stage", "Unfolding", "told_splits"]
+__all__ = ["Stage", "Unfolding", "reported_splits"]
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What runs next. Nodes are numbered by the `Unfolding`.
+    """A part of a job whose graph is known at once. Nodes are numbered by the `Unfolding`.
 
-    The keys in `graph` are made of places in it, so two stages that compute the same from other nodes are equal: what
-    was prepared for one serves the other.
+    The keys in `graph` are made of positions in the graph, so stages that compute the same from different nodes are
+    equal and share a prepared plan.
 
     Attributes
     ----------
     number
         1 for the first.
     graph
-        To compile and run; its results are the keys of `kept`.
+        The graph to compile and run; its results are the keys of `kept`.
     given
         Nodes by the keys of stored leaves in `graph`; leaves with other keys were stored before the job.
     kept
         Nodes by the keys of results: their chunks outlive the stage.
     wanted
-        Nodes whose values must be told after it.
+        Nodes whose values must be reported after the stage.
     dropped
-        Nodes kept earlier that nothing reads after this stage.
+        Nodes kept earlier that no later stage reads.
     """
 
     number: int
@@ -55,11 +55,11 @@ class Stage:
 
 
 class Unfolding(UnfoldingNodes):
-    """A submitted graph on its way through its stages.
+    """A submitted graph and its progress through its stages.
 
     Examples
     --------
-    An ordinary graph is one stage:
+    An ordinary graph has a single stage:
 
     >>> from jmars.tensor.ops.create.constants import ones
     >>> run = Unfolding(TensorGraph.of([(ones(4) + 1).data]))
@@ -77,14 +77,14 @@ class Unfolding(UnfoldingNodes):
         self._stage: Stage | None = None
         self._number = 0
 
-    # -- what is asked
+    # -- stages
     def next(self) -> Stage | None:
-        """The stage that can run now; None when all results are there.
+        """The next stage; None when all results are computed.
 
         Raises
         ------
         Exception
-            What an operand raises that finds out now that it cannot be computed, as `reshape` to a wrong shape does.
+            Errors of dynamic operands that cannot be computed, such as a `reshape` to a wrong shape.
         """
         wants = self._expand_what_can_be()
         blocked: set[int] = set()
@@ -96,7 +96,7 @@ class Unfolding(UnfoldingNodes):
         asked += [one for lengths, values in wants.values() for one in (*lengths, *values)]
         goals = [node for node in dict.fromkeys(asked) if node not in blocked and not self._is_there(node)]
         if not goals and not wanted:
-            assert not blocked, "an operand waits for what nobody computes"
+            assert not blocked, "an operand waits for a node that no operand computes"
             return None
         computed = [node for node in self._walk(goals, self._reads) if not self._is_there(node)]
         kept, used = self._used_later(goals, set(computed))
@@ -106,14 +106,14 @@ class Unfolding(UnfoldingNodes):
         return self._stage
 
     def ran(self, chunks: Mapping[int, Splits], values: Mapping[int, Array]) -> None:
-        """The stage has run.
+        """Reports the end of the stage.
 
         Parameters
         ----------
         chunks
-            Of kept nodes of unknown lengths: the lengths of their chunks.
+            Chunk lengths of kept nodes with unknown lengths.
         values
-            Of the nodes that were wanted.
+            Values of the wanted nodes.
         """
         assert self._stage is not None
         self.learn(chunks)
@@ -122,20 +122,20 @@ class Unfolding(UnfoldingNodes):
 
     @property
     def unfolds(self) -> bool:
-        """Whether some operand is still to become others, so that more stages may come."""
+        """Whether a dynamic operand is still to be expanded, so that more stages may follow."""
         return any(op.dynamic and node not in self._instead for node, op in self.operands.items())
 
     def outside(self) -> list[str]:
-        """Keys of what was stored before the job and may be read."""
+        """Keys of tensors that were stored before the job and may be read."""
         return [self.metas[node].key for node, op in self.operands.items() if isinstance(op, Stored)]
 
     def settled(self) -> dict[str, Splits]:
-        """Chunks of the results whose lengths were unknown when they were submitted."""
+        """Chunks of the results whose lengths were unknown at submission."""
         return {key: self.meta(self._now(node)).chunks for key, node in self._results if key in self._unsettled}
 
     # -- expanding
     def _expand_what_can_be(self) -> dict[int, tuple[list[int], list[int]]]:
-        """Replace dynamic operands while some can be; gives what is needed, in order, and what each of it lacks."""
+        """Expands dynamic operands while possible; returns the needed nodes in order, with their missing inputs."""
         while True:
             lacks: dict[int, tuple[list[int], list[int]]] = {}
             nothing: tuple[list[int], list[int]] = ([], [])
@@ -160,7 +160,7 @@ class Unfolding(UnfoldingNodes):
 
     # -- the stage
     def _used_later(self, goals: Sequence[int], computed: set[int]) -> tuple[list[int], set[int]]:
-        """(of what this stage computes, what must be kept; all that is read after it)."""
+        """Computed nodes that later stages need, and all nodes read after this stage."""
         ends = [self._now(node) for _, node in self._results]
         used = set(ends)
         for node in self._walk(ends, lambda one: [] if one in computed else self._reads(one)):
@@ -168,7 +168,7 @@ class Unfolding(UnfoldingNodes):
                 used.update(self._reads(node))
         kept = set(goals)
         for node in used & computed:
-            if self._inputs[node] or self.operands[node].token() is None:  # constants are made again, not kept
+            if self._inputs[node] or self.operands[node].token() is None:  # constants are computed again, not kept
                 kept.add(node)
         return sorted(kept), used
 

@@ -1,7 +1,7 @@
-"""The nodes of a graph that unfolds: who reads whom, what is known by now, and what took the place of dynamic ones.
+"""`UnfoldingNodes`: the nodes of an unfolding graph with inputs, known lengths and values, and expanded operands.
 
-`UnfoldingNodes` is the table that `stages.Unfolding` decides with; it holds what something still reads and no more.
-Source: CAPABILITIES S0.3.
+`unfolding.Unfolding` decides the stages by this table, which drops nodes without readers.
+Source: docs/decisions/0014-stages.md.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.tensor_graph import Stored, TensorGraph
 from jmars.tensor.unknown import Origin, Unknown, axis_length, resolved
 
-__all__ = ["UnfoldingNodes", "told_splits"]
+__all__ = ["UnfoldingNodes", "reported_splits"]
 
 Array = np.ndarray[Any, Any]
 
 
 class UnfoldingNodes:
-    """Nodes by number; those that are put in later have higher ones."""
+    """Nodes by number; nodes added by expansion have higher numbers."""
 
     def __init__(self, graph: TensorGraph) -> None:
-        self.operands: dict[int, Operand] = dict(enumerate(graph.operands))  # of nodes that something still reads
+        self.operands: dict[int, Operand] = dict(enumerate(graph.operands))  # of nodes with readers
         self.metas: dict[int, TensorMeta] = dict(enumerate(graph.metas))
         self._inputs: dict[int, tuple[int, ...]] = dict(enumerate(graph.inputs))
         self._results = [(graph.metas[k].key, k) for k in graph.results]
         self._made_so_far = len(graph.operands)
-        self._instead: dict[int, int] = {}  # a dynamic operand: the node that took its place
+        self._instead: dict[int, int] = {}  # expanded dynamic operand: the node in its place
         self._known: dict[str, tuple[Any, ...]] = {}  # origin of an axis: its chunks
         self._values: dict[int, Array] = {}
         self._stored: set[int] = set()  # computed and kept
@@ -42,7 +42,7 @@ class UnfoldingNodes:
 
     # -- what is known
     def meta(self, node: int) -> TensorMeta:
-        """What is known of a node by now."""
+        """Shape, chunks and dtype of a node, with the lengths known so far."""
         meta = self.metas[node]
         if not meta.has_unknown_lengths:
             return meta
@@ -51,16 +51,16 @@ class UnfoldingNodes:
         return meta
 
     def learn(self, chunks: Mapping[int, Splits]) -> None:
-        """Nodes turned out to be cut so."""
+        """Stores the reported chunks of nodes."""
         for node, splits in chunks.items():
             self._learn(self.meta(node).chunks, splits)
 
     def results(self) -> list[tuple[str, int]]:
-        """(key, node) of each result that was submitted, after the last stage."""
+        """Pairs (key, node) of the submitted results, after the last stage."""
         return [(key, self._now(node)) for key, node in self._results]
 
     def stored_before(self, node: int) -> str | None:
-        """The key of a node that was stored before the job, None for others."""
+        """The key of a node that was stored before the job, None for other nodes."""
         return self.metas[node].key if isinstance(self.operands[node], Stored) else None
 
     # -- walking
@@ -79,7 +79,7 @@ class UnfoldingNodes:
         return self.operands[node].dynamic and node not in self._stored
 
     def _walk(self, roots: Iterable[int], reads: Callable[[int], Sequence[int]]) -> list[int]:
-        """All that `roots` lead to, what is read before who reads it. No recursion: chains are long."""
+        """All nodes that `roots` depend on, inputs before readers. No recursion: chains are long."""
         seen: set[int] = set()
         order: list[int] = []
         stack = [(node, False) for node in reversed(list(roots))]
@@ -94,7 +94,7 @@ class UnfoldingNodes:
         return order
 
     def _lacks(self, node: int) -> tuple[list[int], list[int]]:
-        """Inputs of a dynamic operand whose lengths, and whose values, it wants and nobody knows yet."""
+        """Inputs of a dynamic operand whose lengths, and inputs whose values, are needed and unknown."""
         op = self.operands[node]
         assert isinstance(op, Dynamic)
         inputs = [self._now(one) for one in self._inputs[node]]
@@ -105,7 +105,7 @@ class UnfoldingNodes:
         )
 
     def _expand(self, node: int) -> None:
-        """Put into the place of a dynamic operand, and of those of its group, what they are."""
+        """Expands a dynamic operand and the other operands of its group."""
         op = self.operands[node]
         assert isinstance(op, Dynamic)
         inputs = [self._now(one) for one in self._inputs[node]]
@@ -152,7 +152,7 @@ class UnfoldingNodes:
             self._instead[member] = result
 
     def _placed(self, meta: TensorMeta, own: Mapping[str, tuple[Any, ...]]) -> TensorMeta:
-        """What is known of a node of a piece: a piece that is put in twice has lengths of its own each time."""
+        """Meta data of a node of an expansion; every expansion of the same graph has its own unknown lengths."""
 
         def placed(axis: tuple[Any, ...]) -> tuple[Any, ...]:
             if not axis or not isinstance(axis[0], Unknown):
@@ -167,7 +167,7 @@ class UnfoldingNodes:
         return replace(meta, chunks=chunks, shape=tuple(map(axis_length, chunks)))
 
     def _learn(self, before: Splits, after: Splits) -> None:
-        """Axes of `before` that were unknown are cut as `after`."""
+        """Stores the chunks `after` of axes of `before` with unknown lengths."""
         for axis, lengths in zip(before, after, strict=True):
             first = axis[0] if axis else 0
             if isinstance(first, Unknown) and axis != lengths:
@@ -179,7 +179,7 @@ class UnfoldingNodes:
                 self._groups.setdefault(op.group, []).append(node)
 
     def _forget(self) -> None:
-        """Drop what nothing leads to any more, so that a loop takes no more memory the longer it runs."""
+        """Drops nodes without readers, so that a loop takes bounded memory."""
         self._results = self.results()
         kept = self._walk([node for _, node in self._results], self._reads)
         self._inputs = {node: tuple(map(self._now, self._inputs[node])) for node in kept}
@@ -187,24 +187,24 @@ class UnfoldingNodes:
         self.metas = {node: self.meta(node) for node in kept}
         self.operands = {node: self.operands[node] for node in kept}
         self._values = {node: value for node, value in self._values.items() if node in self.operands}
-        self._known = {key: axis for key, axis in self._known.items() if "@" not in key}  # all that was told is noted
+        self._known = {key: axis for key, axis in self._known.items() if "@" not in key}  # all reports are stored
         self._groups = {}
         self._note_groups(self.operands)
 
 
-def told_splits(chunks: Splits, shapes: Sequence[Sequence[int] | None]) -> Splits:
-    """How a tensor turned out to be cut.
+def reported_splits(chunks: Splits, shapes: Sequence[Sequence[int] | None]) -> Splits:
+    """Chunks of a tensor after a run has reported the shapes of its chunks.
 
     Parameters
     ----------
     chunks
-        What was known before.
+        Chunks known before.
     shapes
-        Of each chunk in C order of the grid; None where it is as it was known.
+        Reported shape of each chunk in C order of the grid; None for chunks of known shape.
 
     Examples
     --------
-    >>> told_splits((Origin.of("example").axis([5, 5]), (3,)), [(4, 3), (0, 3)])
+    >>> reported_splits((Origin.of("example").axis([5, 5]), (3,)), [(4, 3), (0, 3)])
     ((4, 0), (3,))
     """
     number = np.arange(len(shapes)).reshape([len(axis) for axis in chunks])
@@ -215,6 +215,6 @@ def told_splits(chunks: Splits, shapes: Sequence[Sequence[int] | None]) -> Split
             continue
         along = np.moveaxis(number, axis, 0).reshape(len(lengths), -1)[:, 0]
         told = [shapes[k] for k in along.tolist()]
-        assert all(shape is not None for shape in told), "a chunk of unknown size was not told"
+        assert all(shape is not None for shape in told), "a chunk of unknown size was not reported"
         cut.append(tuple(int(shape[axis]) for shape in told if shape is not None))
     return tuple(cut)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.optimize.unfolding import Stage, Unfolding, told_splits
+from jmars.optimize.unfolding import Stage, Unfolding, reported_splits
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.surroundings import ReadChunk
@@ -106,7 +106,7 @@ class Stages:
             known = self._run.meta(node)
             if known.has_unknown_lengths:
                 each = [shapes.get(one, meta.shapes.get(one)) for one in chunks[key]]  # some held before are results
-                told[node] = told_splits(known.chunks, each)
+                told[node] = reported_splits(known.chunks, each)
         self._run.learn(told)
 
     async def values(self, meta: ChunkMetaActor, read: ReadChunk) -> dict[int, Any]:

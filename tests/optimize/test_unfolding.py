@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import GraphError
-from jmars.optimize.unfolding import Unfolding, told_splits
+from jmars.optimize.unfolding import Unfolding, reported_splits
 from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.operand import TensorData, new_data
@@ -156,7 +156,7 @@ def test_every_stage_can_run_and_no_operand_runs_twice(results):
 
 def test_lengths_are_told_along_the_axes_that_were_unknown():
     axis = Origin.of("somewhere").axis([4, 4])
-    assert told_splits(((2, 2), axis), [(2, 1), (2, 0), (2, 1), (2, 0)]) == ((2, 2), (1, 0))
+    assert reported_splits(((2, 2), axis), [(2, 1), (2, 0), (2, 1), (2, 0)]) == ((2, 2), (1, 0))
 
 
 def test_a_loop_takes_no_more_memory_the_longer_it_runs():

@@ -69,7 +69,7 @@ class OneByOne:
             for node in stage.dropped:
                 del held[node]
             self.most_held = max(self.most_held, len(held))
-            told = {node: told_splits(run.meta(node), held[node]) for node in stage.kept.values()}
+            told = {node: reported_splits(run.meta(node), held[node]) for node in stage.kept.values()}
             values = {}
             for node in stage.wanted:
                 key = run.stored_before(node)
@@ -134,7 +134,7 @@ def tiled(graph: TensorGraph) -> ChunkGraph:
     return builder.finish({graph.metas[row].key: grids[row].ids for row in graph.results})
 
 
-def told_splits(meta: TensorMeta, chunks: dict[int, Array]) -> Splits:
+def reported_splits(meta: TensorMeta, chunks: dict[int, Array]) -> Splits:
     """How a tensor turned out to be cut, by the shapes of its chunks in C order."""
     number = np.arange(len(chunks)).reshape(meta.grid)
     cut = []
