@@ -8,9 +8,10 @@ run_time    Graph instances, closures, executors, channels, pools of instances
 The same dependency counting without processors, for graphs of operands; the scheduler runs on it:
 
 flow_graph  the frozen part that all runs of a graph share
-counters    counters of a run: missing inputs and remaining readers
-lending     lends an instance to a run at a time
+counters    a run: missing inputs and remaining readers
+lending     the base of pools: lends instances to runs
 pool        a pool of counters
+
 Source: docs/explanation/seeds.md, "A dataflow engine".
 """
 

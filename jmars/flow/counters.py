@@ -1,12 +1,12 @@
-"""Counters of a run: missing inputs and remaining readers of every operand.
+"""`Counters`: the state of a run of a `FlowGraph`, missing inputs and remaining readers of each operand.
 
-A `Counters` is an instance of a `FlowGraph`. A single thread (a scheduler shard) owns it; other threads send that
-thread messages. Counters are plain ints in plain lists, the fastest structure in Python: about 0.5 µs an operand. They
-only fall as operands finish, so reports may come in any order, in any batches, and twice.
+A single thread (a scheduler shard) owns a `Counters`; other threads send messages to the owner. The counters are plain
+ints in lists, about 0.5 µs an operand. Counters only fall as operands finish, so reports may arrive in any order, in
+any batches, and twice.
 
-An unconditional dependency counts +1 when activated and -1 when ready and fires at 0. Here a whole run is activated
-before its first operand finishes, so the sum over an operand's dependencies is a single count, `waiting`, that fires as
-it falls to 0.
+An unconditional dependency counts +1 when activated and -1 when ready and fires at 0. Here all operands of a run are
+activated before the first operand finishes, so the sum over an operand's dependencies is a single count, `waiting`,
+that fires as it falls to 0.
 Source: docs/explanation/seeds.md, "Dependency counting".
 """
 
@@ -21,22 +21,22 @@ __all__ = ["Counters"]
 
 
 class Counters:
-    """Counters of a run: the inputs each operand waits for, and the readers each chunk still has.
+    """A run of a graph: missing inputs and remaining readers of each operand.
 
     Attributes
     ----------
     waiting
-        Inputs that each operand misses; an unfinished operand at 0 is able to run.
+        Missing inputs of each operand; an unfinished operand at 0 can run.
     consumers
-        Unfinished readers of each operand's chunk, one more if it is kept; at 0 nobody needs it.
+        Unfinished readers of each operand's chunk, plus 1 for a kept chunk; a chunk at 0 is not needed.
     finished
-        1 for each operand that is finished.
+        1 for finished operands.
     held
-        1 for each operand that is kept and not dropped yet.
+        1 for operands that are kept and not dropped yet.
     done
-        Operands finished by now, those that were given not counted.
+        Number of finished operands, given operands not counted.
 
-    Read them freely; change them through the methods.
+    The attributes may be read freely; only the methods change them.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Counters:
         self.finished = bytearray(graph.finished)
         self.held = bytearray(graph.held)
         self.done = 0
-        self.lent = True  # False while it lies in a pool
+        self.lent = True  # False while in a pool
 
     @property
     def is_done(self) -> bool:
@@ -63,9 +63,9 @@ class Counters:
         return self.done == self.graph.to_run
 
     def finish(self, ids: Iterable[int]) -> tuple[list[int], list[int]]:
-        """Mark operands as finished.
+        """Marks operands as finished.
 
-        Operands that are finished already are skipped, so a report that comes twice changes nothing.
+        Finished operands are skipped, so a repeated report changes nothing.
 
         Parameters
         ----------
@@ -75,10 +75,10 @@ class Counters:
         Returns
         -------
         ready
-            Operands that can run from now on, each told once.
+            Operands that can run from now on, each returned once.
         released
-            Operands whose chunk nobody needs from now on, each told once; one without readers that is not kept
-            is released as it finishes.
+            Operands whose chunk is not needed from now on, each returned once; an operand without readers that is not
+            kept is released as it finishes.
         """
         if not self.lent:
             raise _not_lent()
@@ -95,12 +95,12 @@ class Counters:
             for user in succs[operand]:
                 missing = waiting[user] - 1
                 waiting[user] = missing
-                if not missing and not finished[user]:  # finished before: it ran on an input that was then lost
+                if not missing and not finished[user]:  # finished before: ran on an input that was lost afterwards
                     ready.append(user)
             for source in preds[operand]:
                 left = consumers[source] - 1
                 consumers[source] = left
-                if not left and finished[source]:  # not finished: it was being redone for this reader alone
+                if not left and finished[source]:  # not finished: it was recomputed for this reader alone
                     released.append(source)
             if not consumers[operand]:
                 released.append(operand)
@@ -108,32 +108,32 @@ class Counters:
         return ready, released
 
     def lost(self, ids: Iterable[int]) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Withdraw finished operands whose chunks are gone, if a reader still needs them.
+        """Marks the chunks of finished operands as lost; chunks that are still needed must be computed again.
 
-        Inputs of a withdrawn operand may have been released long ago; then their operands are withdrawn too, and so on
-        towards the sources. A chunk without remaining readers is not computed again. Running operands go on: the caller
-        decides about running operands among the withdrawn operands.
+        Inputs of a lost operand that were released are computed again too, and so on towards the sources. Chunks that
+        are not needed are not computed again. Running operands go on: the caller decides about running operands among
+        the withdrawn operands.
 
         Parameters
         ----------
         ids
-            The operands, in any order; those not finished are passed over.
+            The operands, in any order; unfinished operands are skipped.
 
         Returns
         -------
         again
             Operands to run again, `ids` first; they are unfinished now.
         ready
-            Those of `again` that can run at once.
+            Operands of `again` that can run at once.
         withdrawn
-            Operands that were able to run and now miss an input.
+            Operands that could run and now miss an input.
         given
-            Operands that were given and released, and are read again: whoever gave them must give them once more.
+            Given operands that were released and are read again: the caller must give their chunks again.
 
         Raises
         ------
         GraphError
-            If a chunk that was given is lost: no operand of this graph can compute it; nothing has changed then.
+            If a given chunk is lost, which no operand of this graph can compute; no counter has changed then.
         """
         if not self.lent:
             raise _not_lent()
@@ -169,7 +169,7 @@ class Counters:
         return again, ready, withdrawn, given
 
     def drop(self, ids: Iterable[int]) -> list[int]:
-        """Let kept chunks end with their readers; returns the chunks without remaining readers.
+        """Ends the retention of kept chunks; returns the chunks that are not needed from now on.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class Counters:
         return released
 
     def hold(self, ids: Iterable[int]) -> None:
-        """Keep chunks beyond their readers, until `drop`.
+        """Retains chunks beyond their readers, until `drop`.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class Counters:
             self.consumers[operand] += 1
 
     def reset(self) -> None:
-        """Go back to the start of a run, building nothing. No report of the last run may still be under way."""
+        """Resets all counters in place. No report of the last run may still be under way."""
         graph = self.graph
         self.waiting[:] = graph.waiting
         self.consumers[:] = graph.consumers
@@ -215,5 +215,5 @@ class Counters:
 
 
 def _not_lent() -> GraphError:
-    """Raise: a caller kept an instance that went back to its pool."""
+    """The error for use of an instance that went back to its pool."""
     return GraphError("this instance went back to its pool and may be another run's by now; acquire one for each run")

@@ -1,8 +1,8 @@
-"""The static part of an execution, shared by all runs of a graph.
+"""`FlowGraph`: the frozen part of a graph that all of its runs share.
 
-`FlowGraph` is built once and frozen; `counters.Counters` are its running instances and `pool.Pool` lends them out. The
-scheduler's operand rows are such an instance. An operand is a compute node together with its only data node; an edge is
-an unconditional dependency.
+A `FlowGraph` is built once; `counters.Counters` are its running instances and `pool.Pool` lends instances to runs. The
+scheduler's operand rows are an instance. An operand is the document's compute node with its single output data node; an
+edge is an unconditional dependency.
 Source: docs/explanation/seeds.md, "GraphBuilder and Graph".
 """
 
@@ -24,17 +24,16 @@ Rows = list[tuple[int, ...]]
 
 
 class FlowGraph:
-    """A graph ready to run: neighbours as plain tuples, and the counters at the start of every run.
+    """A graph ready to run: neighbours as plain tuples, and the initial counters of a run.
 
     Parameters
     ----------
     dag
-        The operands and who reads whose chunk.
+        The operands; an edge leads from an operand to a reader of its chunk.
     given
-        Operands whose chunk is there before the run: data "injected from external sources". One that
-        somebody outside holds on to is `kept` as well.
+        Operands whose chunk is stored before the run. A given chunk that outlives the run is in `kept` as well.
     kept
-        Operands whose chunk outlives its readers (results): it counts one reader more, until `Counters.drop`.
+        Operands whose chunk outlives its readers (results): it counts an additional reader, until `Counters.drop`.
 
     Raises
     ------
@@ -59,17 +58,17 @@ class FlowGraph:
 
     @cached_property
     def preds(self) -> Rows:
-        """Inputs of every operand, in input order."""
+        """Operands that each operand reads, in input order."""
         return _rows(self.dag.pred_ptr, self.dag.pred_idx)
 
     @cached_property
     def succs(self) -> Rows:
-        """Readers of every operand, ascending."""
+        """Operands that read each operand, ascending."""
         return _rows(self.dag.succ_ptr, self.dag.succ_idx)
 
     @cached_property
     def waiting(self) -> Sequence[int]:
-        """Missing inputs of every operand at the start of a run."""
+        """Inputs that each operand misses when a run starts."""
         missing = self.dag.in_degree
         fed = gather_rows(self.dag.succ_ptr, self.dag.succ_idx, self.given)
         counts: list[int] = (missing - np.bincount(fed, minlength=self.n)).tolist()
@@ -77,7 +76,7 @@ class FlowGraph:
 
     @cached_property
     def consumers(self) -> Sequence[int]:
-        """Readers of every chunk at the start of a run, plus 1 for a kept chunk."""
+        """Readers of each chunk when a run starts; plus 1 for kept chunks."""
         readers = self.dag.out_degree
         readers[self.kept] += 1
         counts: list[int] = readers.tolist()
@@ -85,12 +84,12 @@ class FlowGraph:
 
     @cached_property
     def finished(self) -> bytes:
-        """1 for every given operand, 0 for the others."""
+        """1 for given operands, else 0."""
         return _flags(self.given, self.n)
 
     @cached_property
     def held(self) -> bytes:
-        """1 for every kept operand, 0 for the others."""
+        """1 for kept operands, else 0."""
         return _flags(self.kept, self.n)
 
     @cached_property
@@ -108,7 +107,7 @@ def _rows(ptr: NDArray[np.int64], idx: NDArray[np.int64]) -> Rows:
 
 
 def _flags(ids: NDArray[np.int64], n: int) -> bytes:
-    """A byte for each operand, 1 for the given operands."""
+    """A byte for each operand, 1 for the operands `ids`."""
     flags = np.zeros(n, np.uint8)
     flags[ids] = 1
     return flags.tobytes()

@@ -1,7 +1,7 @@
-"""Lends instances, each to a single run at a time, and reuses them: the base of both pools of this folder.
+"""`Lending`: a pool that lends reusable instances to one run at a time, the base of both pools in this folder.
 
-Building an instance costs a tuple or an object per vertex; resetting an instance is a copy of lists. `Lending` builds
-at most `limit` instances and lends them first come, first served: by `acquire` to threads, by `request` (a future) to
+Building an instance costs a tuple or an object per vertex; resetting an instance is a copy of lists. A pool builds at
+most `limit` instances and lends them first come, first served: by `acquire` to threads, by `request` (a future) to
 event loops.
 Source: docs/explanation/seeds.md, "Execution lifecycle".
 """
@@ -22,19 +22,19 @@ __all__ = ["Lendable", "Lending"]
 
 
 class Lendable(Protocol):
-    """An instance that can be lent: knows whether it is lent, and can be reset."""
+    """An instance that can be lent and reset."""
 
     lent: bool
 
     def reset(self) -> None:
-        """Go back to the start of a run, without building anything."""
+        """Resets the instance in place for the next run."""
 
 
 Instance = TypeVar("Instance", bound=Lendable)
 
 
 class Lending(ABC, Generic[Instance]):
-    """A pool of at most `limit` instances, `keep` (None: all) of which stay while unused; for many threads.
+    """A pool of at most `limit` instances, `keep` of which (None: all) stay when idle; thread-safe.
 
     Raises
     ------
@@ -54,17 +54,16 @@ class Lending(ABC, Generic[Instance]):
 
     @abstractmethod
     def _build(self) -> Instance:
-        """A new instance."""
+        """Builds a new instance."""
 
     @abstractmethod
     def _is_ours(self, instance: Instance) -> bool:
         """Whether an instance runs this pool's graph."""
 
     def request(self) -> Future[Instance]:
-        """A future of an instance, in the order of requests.
+        """Requests an instance; returns a future, served in the order of requests.
 
-        Cancel the future to leave the queue; where `cancel()` answers False the instance has come, and must be
-        released.
+        Cancelling the future leaves the queue; if `cancel()` returns False the instance must be released.
         """
         future: Future[Instance] = Future()
         with self._lock:
@@ -81,17 +80,17 @@ class Lending(ABC, Generic[Instance]):
         return future
 
     def acquire(self, timeout: float | None = None) -> Instance:
-        """Wait for an instance; returns it reset.
+        """Takes a reset instance for a run; waits until an instance is free.
 
         Parameters
         ----------
         timeout
-            Longest wait in seconds; None waits as long as it takes.
+            Longest wait in seconds; None: no limit.
 
         Raises
         ------
         TimeoutError
-            If none came back in time; the place in the line is given up.
+            If no instance became free in time; the request is withdrawn.
         """
         future = self.request()
         try:
@@ -99,19 +98,19 @@ class Lending(ABC, Generic[Instance]):
         except TimeoutError:
             if future.cancel():
                 raise
-            return future.result()  # it came at the last moment
-        except BaseException:  # an interrupted wait must not keep an instance that nobody will give back
+            return future.result()  # an instance came at the last moment
+        except BaseException:  # an interrupted wait must not leak an instance
             if not future.cancel():
                 self.release(future.result())
             raise
 
     def release(self, instance: Instance) -> None:
-        """Give an instance back; it is reset and goes to the first request in the queue.
+        """Returns an instance to the pool, resets it, and serves the next request.
 
         Raises
         ------
         GraphError
-            If it is not lent out by this pool, or was given back before.
+            If the instance is not lent by this pool, or was returned before.
         """
         if not self._is_ours(instance):
             raise GraphError("this instance runs another graph; give it back to the pool that lent it")
@@ -123,7 +122,7 @@ class Lending(ABC, Generic[Instance]):
         with self._lock:
             while self._waiting:
                 future = self._waiting.popleft()
-                if future.set_running_or_notify_cancel():  # it was not cancelled meanwhile, and cannot be any more
+                if future.set_running_or_notify_cancel():  # not cancelled, and can no longer be
                     instance.lent = True
                     break
             else:
@@ -136,7 +135,7 @@ class Lending(ABC, Generic[Instance]):
 
     @contextmanager
     def lent(self) -> Iterator[Instance]:
-        """`acquire` for a `with` block."""
+        """Acquires an instance for a `with` block."""
         instance = self.acquire()
         try:
             yield instance

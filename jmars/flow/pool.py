@@ -1,7 +1,7 @@
-"""A pool of a graph's counters, lent to a run at a time and reused.
+"""`Pool`: a pool of `Counters`, lent to one run of a graph at a time and reused.
 
-Building the rows of a graph costs a tuple per vertex; resetting an instance is a copy. The scheduler holds a pool for
-each structure of a graph.
+Building the rows of a graph costs a tuple per vertex; resetting an instance is a copy. The scheduler has a pool for
+each graph structure.
 Source: docs/explanation/seeds.md, "Execution lifecycle".
 """
 
@@ -15,16 +15,16 @@ __all__ = ["Pool"]
 
 
 class Pool(Lending[Counters]):
-    """At most `limit` instances of `graph`; safe to use from many threads.
+    """A pool of at most `limit` instances of `graph`; thread-safe.
 
     Parameters
     ----------
     graph
-        What the instances run.
+        The graph of the instances.
     limit
-        Instances that may exist at once, 1 or more.
+        Most instances that exist at a time, 1 or more.
     keep
-        Instances that stay when no run has them; None for all.
+        Idle instances to keep; None: all.
 
     Raises
     ------

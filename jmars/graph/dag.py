@@ -1,7 +1,7 @@
-"""A directed acyclic graph as data: the edges between vertices, without their meaning.
+"""`Dag`: a directed acyclic graph as flat arrays, without meaning of its vertices.
 
-`Dag` numbers its vertices 0 to n-1 and holds both directions as compressed sparse rows, so passes over 10⁶ vertices are
-NumPy calls. `optimize`, `plan`, `flow` and the live view give the vertices their meaning.
+`Dag` numbers its vertices 0 to n-1 and stores both directions as compressed sparse rows, so passes over 10⁶ vertices
+are NumPy calls.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Dag:
 
     @classmethod
     def from_edges(cls, n: int, src: ArrayLike, dst: ArrayLike) -> Dag:
-        """The graph with an edge ``src[k] -> dst[k]`` for every k; an edge given twice counts once.
+        """Makes a graph with an edge ``src[k] -> dst[k]`` for every k; repeated edges count once.
 
         Raises
         ------
         GraphError
-            If an edge names no vertex, or leads from a vertex to itself. Longer cycles are found by `order.levels`.
+            If an edge names no vertex, or is a loop. `order.levels` finds longer cycles.
         """
         sources, targets = np.asarray(src, np.int64).ravel(), np.asarray(dst, np.int64).ravel()
         if len(sources) != len(targets):
@@ -69,7 +69,7 @@ class Dag:
 
     @classmethod
     def from_inputs(cls, input_ptr: Ints, input_idx: Ints) -> Dag:
-        """The graph whose vertex v has predecessors ``input_idx[input_ptr[v]:input_ptr[v + 1]]``, without repetition.
+        """Makes a graph in which vertex v has predecessors ``input_idx[input_ptr[v]:input_ptr[v + 1]]``, all different.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class Dag:
 
     @property
     def reversed(self) -> Dag:
-        """The same vertices with every edge turned round; shares the arrays."""
+        """The graph with every edge reversed; shares the arrays."""
         return Dag(self.n, self.succ_ptr, self.succ_idx, self.pred_ptr, self.pred_idx)
 
     def preds(self, vertex: int) -> Ints:
@@ -114,11 +114,11 @@ class Dag:
         return self.succ_idx[self.succ_ptr[vertex] : self.succ_ptr[vertex + 1]]
 
     def sources(self) -> Ints:
-        """Vertices without predecessors, ascending: the seeds' initial operands."""
+        """Vertices without predecessors, ascending: initial operands."""
         return np.flatnonzero(self.in_degree == 0)
 
     def sinks(self) -> Ints:
-        """Vertices without successors, ascending: the seeds' terminals."""
+        """Vertices without successors, ascending: terminal operands."""
         return np.flatnonzero(self.out_degree == 0)
 
     def edges(self) -> tuple[Ints, Ints]:
@@ -127,7 +127,7 @@ class Dag:
 
 
 def gather_rows(ptr: Ints, idx: Ints, rows: Ints) -> Ints:
-    """The neighbours of many vertices behind one another: ``concatenate([idx[ptr[r]:ptr[r + 1]] for r in rows])``."""
+    """Concatenated neighbours of many vertices: ``concatenate([idx[ptr[r]:ptr[r + 1]] for r in rows])``."""
     starts = ptr[rows]
     counts = ptr[rows + 1] - starts
     ends = np.cumsum(counts)
@@ -144,14 +144,14 @@ def group_by(keys: Ints, values: Ints, n: int) -> tuple[Ints, Ints]:
 
 
 def _pointers(keys: Ints, n: int) -> Ints:
-    """Start of every key's row, shape (n + 1,)."""
+    """Start of each key's row, shape (n + 1,)."""
     ptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(keys, minlength=n), out=ptr[1:])
     return ptr
 
 
 def _check(n: int, vertices: Ints) -> None:
-    """Every entry must be a vertex."""
+    """Raises if an entry is not a vertex."""
     if len(vertices) and (vertices.min() < 0 or vertices.max() >= n):
         wrong = vertices[(vertices < 0) | (vertices >= n)][0]
         raise GraphError(f"an edge names vertex {wrong} and the graph has 0 to {n - 1}; add it or drop the edge")

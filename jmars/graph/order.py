@@ -1,7 +1,7 @@
-"""Orders of a graph's vertices: levels, a topological order, reachable vertices.
+"""Levels, topological order and ancestors of a graph's vertices.
 
-Wide graphs are swept level by level with NumPy; a graph that turns out long and narrow (a chain of 10⁵ operands) is
-finished vertex by vertex over plain lists, which is faster there. Both ways take about 0.5 µs a vertex or less.
+Wide graphs are swept level by level with NumPy; a long and narrow graph (a chain of 10⁵ operands) is finished vertex by
+vertex over plain lists, which is faster there. Both take about 0.5 µs a vertex or less.
 Source: Kahn 1962.
 """
 
@@ -20,7 +20,7 @@ _PATIENCE = 32  # narrow levels swept before giving up on NumPy
 
 
 def levels(dag: Dag) -> NDArray[np.int64]:
-    """Longest distance of every vertex from a source, in edges, shape (n,): the depth of the vertex.
+    """Level of every vertex: its longest distance from a source, in edges, shape (n,) (Mars: depth).
 
     Raises
     ------
@@ -56,12 +56,12 @@ def levels(dag: Dag) -> NDArray[np.int64]:
 
 
 def topological(dag: Dag) -> NDArray[np.int64]:
-    """The vertices in topological order, by level and then by index, shape (n,)."""
+    """Vertices in topological order, by level and then by index, shape (n,)."""
     return np.argsort(levels(dag), kind="stable")
 
 
 def ancestors(dag: Dag, targets: ArrayLike) -> NDArray[np.bool_]:
-    """Flags of the targets and their ancestors, shape (n,)."""
+    """Whether each vertex is a target or leads to a target, shape (n,)."""
     reached = np.zeros(dag.n, np.bool_)
     front = np.unique(np.asarray(targets, np.int64))
     reached[front] = True
@@ -77,7 +77,7 @@ def ancestors(dag: Dag, targets: ArrayLike) -> NDArray[np.bool_]:
 
 
 def _count(vertices: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Distinct vertices, ascending, with their counts."""
+    """Distinct vertices, ascending, and their counts."""
     if len(vertices) * 8 > n:  # counting all is cheaper than sorting some
         times = np.bincount(vertices, minlength=n)
         met = np.flatnonzero(times)
@@ -89,7 +89,7 @@ def _count(vertices: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDAr
 def _finish_levels(
     dag: Dag, level: NDArray[np.int64], waiting: NDArray[np.int64], front: NDArray[np.int64], depth: int
 ) -> int:
-    """`levels` from `front` on, over lists; writes `level` and returns the number of vertices reached."""
+    """Computes levels from `front` on, over lists; writes `level` and returns the number of vertices reached."""
     ptr, idx, left, result = dag.succ_ptr.tolist(), dag.succ_idx.tolist(), waiting.tolist(), level.tolist()
     now, seen = front.tolist(), 0
     while now:
@@ -109,7 +109,7 @@ def _finish_levels(
 
 
 def _finish_ancestors(dag: Dag, reached: NDArray[np.bool_], front: NDArray[np.int64]) -> None:
-    """`ancestors` from `front` on, over lists; writes `reached`."""
+    """Computes ancestors from `front` on, over lists; writes `reached`."""
     ptr, idx, flags = dag.pred_ptr.tolist(), dag.pred_idx.tolist(), bytearray(reached.tobytes())
     stack = front.tolist()
     while stack:

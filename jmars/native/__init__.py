@@ -1,12 +1,11 @@
-"""Inner loops in C: planners, and random doubles; no compiler is needed to run.
+"""C kernels: the planners' inner loops and random doubles. Without them jmars runs in Python.
 
 build     compiles the C files to a shared library
-loader    chooses between C and Python
-__main__  `python -m jmars.native`: build it here
+loader    loads the library, if it matches its sources
+__main__  `python -m jmars.native`: builds the library in place
 
-The C files stand beside these. Those of the planners (common, heap, run, store, ports, paths, order, eft, bisect,
-search, simulate) name the Python function that they repeat to the last bit; plan/c_planners.py calls them;
-tensor/ops/random/doubles.py calls draws.c.
+The C files are in this folder. Each planner file names the Python function that it repeats to the last bit;
+plan/c_planners.py calls these kernels, and tensor/ops/random/doubles.py calls draws.c.
 """
 
 from jmars.native.loader import backend, forced, library

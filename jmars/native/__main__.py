@@ -1,4 +1,4 @@
-"""`python -m jmars.native`: build the library inside the package, and report whether jmars uses it."""
+"""`python -m jmars.native`: builds the library in the package folder and reports whether it is used."""
 
 import sys
 

@@ -1,11 +1,11 @@
-/* Halves of halves. Repeats `assign_bisect` of jmars/plan/bisect.py.
+/* Recursive bisection. Repeats `assign_bisect` of jmars/plan/assign/bisection.py.
  *
- * Within one halving operands have local numbers 0..k-1, their places in the order of the rank; nets list those.
+ * Within a bisection operands have local numbers 0..k-1, their positions by rank; nets list local numbers.
  */
 #include "heap.h"
 
 enum { PASSES = 3, PATIENCE = 60 };
-static const double SLACK = 0.02; /* as in bisect.py */
+static const double SLACK = 0.02; /* as in bisection.py */
 
 HEAP(Moves, Pair, pair_before) /* (loss, operand) */
 
@@ -18,7 +18,7 @@ typedef struct {
     const double *cost;
     double load[2];
     uint8_t *side, *fixed;
-    i64 *changed, *stamp; /* operands whose gain the last move changed, none twice */
+    i64 *changed, *stamp; /* operands whose gain the last move changed, without repetition */
     i64 changes, moves;
     Moves heap;
 } Halves;
@@ -40,7 +40,7 @@ static i64 lone(const Halves *h, i64 e, int side, i64 but)
     return h->net[at];
 }
 
-/* Change the side of `v`. */
+/* Moves `v` to the other side. */
 static void move(Halves *h, i64 v)
 {
     int a = h->side[v], b = 1 - a;
@@ -71,7 +71,7 @@ static void move(Halves *h, i64 v)
     }
 }
 
-/* Fill side 1 up to its share, by the operand that adds least to the cut. */
+/* Fills side 1 up to its share of the work, by the operand that adds least to the cut. */
 static int fill(Halves *h, double share)
 {
     const double target = share * (h->load[0] + h->load[1]);
@@ -101,7 +101,7 @@ static int fill(Halves *h, double share)
     return JM_DONE;
 }
 
-/* One pass of single moves; 1 if it saved anything, 0 if not, or JM_NO_MEMORY. `moved` has room for k. */
+/* A pass of single moves; returns 1 if the cut shrank, else 0, or JM_NO_MEMORY. `moved` has room for k. */
 static int improve(Halves *h, double share, i64 *moved)
 {
     const double total = h->load[0] + h->load[1], slack = total * SLACK;
@@ -110,7 +110,7 @@ static int improve(Halves *h, double share, i64 *moved)
     for (i64 v = 0; v < h->k; v++) {
         h->fixed[v] = 0;
         for (i64 k = h->of_ptr[v]; k < h->of_ptr[v + 1]; k++)
-            if (h->count[2 * h->of[k]] && h->count[2 * h->of[k] + 1]) { /* on the edge */
+            if (h->count[2 * h->of[k]] && h->count[2 * h->of[k] + 1]) { /* a net of the operand is cut */
                 if (Moves_push(&h->heap, (Pair){-h->gain[v], v}))
                     return JM_NO_MEMORY;
                 break;
@@ -142,7 +142,7 @@ static int improve(Halves *h, double share, i64 *moved)
     return best > 0;
 }
 
-/* Operands 0..k-1, `name` what they are called outside, shared out among `team` workers from `first` on. */
+/* Divides operands 0..k-1 among `team` workers from `first` on; `name` holds their global numbers. */
 static int split(i64 k, const i64 *name, i64 nets, const i64 *net_ptr, const i64 *net, const i64 *weight,
                  const double *cost, const double *rate, i64 first, i64 team, i64 *assigned)
 {
@@ -175,7 +175,7 @@ static int split(i64 k, const i64 *name, i64 nets, const i64 *net_ptr, const i64
             h.count[2 * e] = net_ptr[e + 1] - net_ptr[e];
             for (i64 at = net_ptr[e]; at < net_ptr[e + 1]; at++) {
                 h.of_ptr[net[at] + 1]++;
-                h.gain[net[at]] -= weight[e]; /* all are on side 0 */
+                h.gain[net[at]] -= weight[e]; /* all operands are on side 0 */
             }
         }
         for (i64 v = 0; v < k; v++)
@@ -228,7 +228,7 @@ static int split(i64 k, const i64 *name, i64 nets, const i64 *net_ptr, const i64
     return answer;
 }
 
-/* `order` is the rank's; `cost` and `rate` as bisect.py makes them. */
+/* `order` sorts operands by rank; `cost` and `rate` as in bisection.py. */
 EXPORT i64 jm_bisect(i64 n, i64 p, const i64 *succ_ptr, const i64 *succ, const i64 *order, const i64 *size,
                      const double *cost, const double *rate, i64 *assigned)
 {

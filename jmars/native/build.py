@@ -1,8 +1,8 @@
 """Compiles the C files to a shared library with the installed compiler: `python -m jmars.native`.
 
-The wheel's build hook (`hatch_build.py`) runs this file alone, before jmars can be imported, so it imports only the
-standard library. The library uses no Python API: a single build serves every version. It carries a digest of its
-sources, by which `loader` recognises an outdated build.
+The wheel's build hook (`hatch_build.py`) runs this file alone, before jmars can be imported, so only the standard
+library is used here. The library does not link to Python: a build serves every Python version. It carries a digest of
+its sources, by which `loader` detects an outdated library.
 Source: docs/decisions/0013-c-kernels-by-ctypes.md.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -25,15 +26,17 @@ _FLAGS = ["-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-co
 
 
 def digest(folder: Path = FOLDER) -> str:
-    """Digest of the C files of a folder, 16 hexadecimal digits."""
+    """Digest of the C files in a folder, without comments and layout: 16 hexadecimal digits."""
     state = hashlib.sha256()
     for path in sorted((*folder.glob("*.c"), *folder.glob("*.h"))):
-        state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        code = re.sub(rb"/\*.*?\*/|//[^\n]*", b" ", path.read_bytes(), flags=re.DOTALL)  # no kernel has these in a text
+        lines = (b" ".join(line.split()) for line in code.splitlines())
+        state.update(path.name.encode() + b"\0" + b"\n".join(filter(None, lines)) + b"\0")
     return state.hexdigest()[:16]
 
 
 def compiler() -> list[str] | None:
-    """The command that compiles C: $CC, cc, gcc or clang; None where there is none."""
+    """Command of the C compiler: $CC, cc, gcc or clang; None if no compiler is installed."""
     given = shlex.split(os.environ.get("CC", ""))
     for command in (given, ["cc"], ["gcc"], ["clang"]):
         if command and shutil.which(command[0]):
@@ -42,10 +45,10 @@ def compiler() -> list[str] | None:
 
 
 def build(target: Path = LIBRARY) -> str:
-    """Make the library; returns "" or, in a line, the reason for failure.
+    """Builds the library; returns "" or a line with the reason of a failure.
 
-    An existing library is replaced atomically, so running programs keep theirs; it is removed if the new library cannot
-    be made.
+    An existing library is replaced atomically, so running programs keep the old file; if the build fails, the existing
+    library is removed.
     """
     command = compiler()
     made = target.with_name(f".{target.name}.{os.getpid()}")

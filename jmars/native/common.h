@@ -1,8 +1,8 @@
-/* What the kernels share: names of types, memory that is given back together, and what a call answers.
+/* Shared by all kernels: names of types, an arena of temporary arrays, and return codes.
  *
- * Graphs come as compressed sparse rows of int64, as in `Dag`. A kernel takes arrays and writes arrays; it keeps nothing
- * between calls, prints nothing and calls nothing back. Each repeats a Python function to the last bit: the order of
- * floating-point operations is part of what it promises, so nothing here may be reassociated or fused.
+ * Graphs come as compressed sparse rows of int64, as in `Dag`. A kernel reads and writes arrays; it keeps no
+ * state between calls, prints no text and calls no callbacks. A kernel repeats a Python function to the last bit: the
+ * order of floating-point operations is part of its contract, so operations must not be reassociated or fused.
  */
 #ifndef JM_COMMON_H
 #define JM_COMMON_H
@@ -16,16 +16,16 @@ typedef uint64_t u64;
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { JM_DONE = 0, JM_NO_MEMORY = -1, JM_REFUSED = -2 /* Python knows what to say */ };
+enum { JM_DONE = 0, JM_NO_MEMORY = -1, JM_REFUSED = -2 /* the Python function raises the error */ };
 
-/* Arrays that live as long as one call. */
+/* Arrays that live for a call. */
 typedef struct {
     void *taken[64];
     int count;
-    int failed; /* 1 once there was no memory; what was asked for then is NULL */
+    int failed; /* 1 after an allocation failed; failed allocations are NULL */
 } Arena;
 
-/* Zeroed memory; NULL, and `failed`, where there is none. */
+/* Allocates zeroed memory; NULL, and sets `failed`, if there is none. */
 static inline void *take(Arena *arena, i64 count, size_t size)
 {
     void *got = arena->count < 64 ? calloc((size_t)(count > 0 ? count : 1), size) : NULL;

@@ -1,8 +1,8 @@
-/* Doubles of a PCG64 sequence as NumPy draws them, four at a time; tensor/ops/random/doubles.py.
+/* Generates doubles of a PCG64 sequence, NumPy's bits, four at a time; for tensor/ops/random/doubles.py.
  *
- * Each number is a step of a multiplication of 128 bits, which waits for the one before it. Four generators that are a
- * step apart and go four steps at a time do not wait for each other. What stands between two runs of elements is
- * jumped over in as many steps as its length has bits.
+ * A number costs a 128-bit multiplication, which waits for the previous one. Four generators a step apart that go four
+ * steps at a time do not wait for each other. Numbers between two runs of elements are skipped by a jump of as many
+ * steps as the length of the gap has bits.
  * Source: O'Neill 2014 (PCG XSL RR 128/64); Brown 1994 (jumping ahead); NumPy's pcg64.h, for the multiplier.
  */
 #include "common.h"
@@ -21,7 +21,7 @@ static inline __attribute__((always_inline)) double number(u128 state)
     return (double)(i64)(mixed >> 11) * 0x1p-53;
 }
 
-/* state * *times + *plus is the state `steps` later. */
+/* Coefficients of a jump: state * *times + *plus is the state `steps` later. */
 static void jump(u64 steps, u128 add, u128 *times, u128 *plus)
 {
     u128 a = WIDE(HIGH, LOW), b = add;
@@ -66,20 +66,20 @@ static u128 run_of(u128 state, u128 add, const u128 times[4], const u128 plus[4]
     return state;
 }
 
-/* Elements [start, start + count) in C order of a box of runs, as `random_chunks.open_doubles` writes them.
+/* Writes elements [start, start + count) in C order of a box of runs, as `open_doubles` does.
  *
- * generator: high and low half of the state before the first number, and of the increment. The box begins with number
- * `begin`: lengths[0] x ... x lengths[axes - 1] runs of `run`; the next along axis k lies strides[k] numbers further on.
+ * generator: high and low half of the state before the first number, and of the increment. The box begins at number
+ * `begin`: lengths[0] x ... x lengths[axes - 1] runs of `run`; the next run along axis k is strides[k] numbers later.
  */
 EXPORT i64 jm_doubles(const u64 *generator, i64 begin, i64 start, i64 count, i64 run, i64 axes, const i64 *lengths,
                       const i64 *strides, double *out)
 {
     u128 state = WIDE(generator[0], generator[1]), add = WIDE(generator[2], generator[3]), times[4], plus[4];
-    i64 at = 0; /* numbers passed */
+    i64 at = 0; /* numbers generated or skipped */
     for (int k = 0; k < 4; k++)
         jump((u64)k + 1, add, &times[k], &plus[k]);
     u128 far = 1, far_plus = 0;
-    i64 known = 0; /* the jump that `far` is: mostly the same one */
+    i64 known = 0; /* length of the jump `far`, which is mostly the same */
     while (count > 0) {
         i64 row = start / run, within = start % run, there = begin + within;
         i64 n = run - within < count ? run - within : count;
@@ -100,7 +100,7 @@ EXPORT i64 jm_doubles(const u64 *generator, i64 begin, i64 start, i64 count, i64
     }
     return JM_DONE;
 }
-/* Whether the compiler knew numbers of 128 bits. */
+/* Whether the compiler has 128-bit integers. */
 EXPORT i64 jm_doubles_there(void) { return 1; }
 #else
 EXPORT i64 jm_doubles_there(void) { return 0; }

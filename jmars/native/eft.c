@@ -1,16 +1,16 @@
-/* Each operand to the worker where it ends first. Repeats `assign_eft` of jmars/plan/eft.py. */
+/* Assignment by earliest finish time. Repeats `assign_eft` of jmars/plan/assign/earliest_finish.py. */
 #include "heap.h"
 
 #include <math.h>
 
 static inline int number_before(const double *a, const double *b) { return *a < *b; }
-HEAP(Clock, double, number_before) /* when each core of a worker is free */
+HEAP(Clock, double, number_before) /* times at which the cores of a worker are free */
 
-/* Who has which chunk, and since when: a row for each chunk, in which those that have it stand in ascending order. */
+/* Holders of chunks and times of arrival: a row for each chunk, with its holders in ascending order. */
 typedef struct {
-    i64 words;     /* 64-bit words that hold a bit for each worker */
+    i64 words;     /* 64-bit words for a bit per worker */
     u64 *held;     /* words for each chunk */
-    i64 *row;      /* where each chunk's row starts; it has room for its reader's workers and its own */
+    i64 *row;      /* start of each chunk's row; a row has room for the workers of the chunk and its readers */
     double *since;
 } Copies;
 
@@ -19,7 +19,7 @@ static inline int has(const Copies *all, i64 chunk, i64 worker)
     return (int)(all->held[chunk * all->words + (worker >> 6)] >> (worker & 63) & 1);
 }
 
-/* Where a worker stands in the row of a chunk, or would. */
+/* Position of a worker in the row of a chunk, present or not. */
 static inline i64 place(const Copies *all, i64 chunk, i64 worker)
 {
     const u64 *held = all->held + chunk * all->words;
@@ -41,7 +41,7 @@ static void add(Copies *all, i64 chunk, i64 worker, double when)
     held[worker >> 6] |= (u64)1 << (worker & 63);
 }
 
-/* The `few` workers of a team that are the least busy, the first of equals first; answers how many. */
+/* Finds the `few` least busy workers of a team, the first of equals first; returns their number. */
 static i64 least_busy(const i64 *team, i64 count, i64 few, const Clock *cores, const double *port_in, i64 *found,
                       double *busy)
 {
@@ -61,10 +61,10 @@ static i64 least_busy(const i64 *team, i64 count, i64 few, const Clock *cores, c
     return n;
 }
 
-/* Workers of each operand in `where`, which comes with those of chunks that are placed and -1 for the others.
+/* Writes the worker of each operand to `where`, which initially has the workers of stored chunks and else -1.
  *
  * `team_of` is each operand's row in (team_ptr, team): the workers that may run it, ascending. `per_byte` is [from][to].
- * Answers 1 + the operand that the order puts before its input, or 0.
+ * Returns 1 + the operand that the order puts before its input, or 0.
  */
 EXPORT i64 jm_eft(i64 n, i64 p, const i64 *pred_ptr, const i64 *pred, const i64 *succ_ptr, const i64 *order,
                   const double *cost, const i64 *size, const i64 *wish, const i64 *team_of, const i64 *team_ptr, const i64 *team,
@@ -168,7 +168,7 @@ EXPORT i64 jm_eft(i64 n, i64 p, const i64 *pred_ptr, const i64 *pred, const i64 
                 best = w;
             }
         }
-        if (best < 0) { /* no number compares: a price or wish that is none */
+        if (best < 0) { /* all scores are NaN: a price or pull is NaN */
             answer = JM_REFUSED;
             break;
         }

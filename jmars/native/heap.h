@@ -1,7 +1,7 @@
-/* Binary heaps of structs, one type for each item: HEAP(Line, Item, before) makes `Line`, `Line_push`, `Line_pop`.
+/* Binary heaps of structs, a type for each item: HEAP(Line, Item, before) makes `Line`, `Line_push`, `Line_pop`.
  *
- * `before(a, b)` must be a total order, so that what comes out never depends on how the heap is kept, and equals what
- * Python's `heapq` gives for tuples.
+ * `before(a, b)` must be a total order, so that the order of items does not depend on the heap's layout and equals the
+ * order of Python's `heapq` with tuples.
  */
 #ifndef JM_HEAP_H
 #define JM_HEAP_H
@@ -55,7 +55,7 @@
         return first;                                                                                                  \
     }
 
-/* Two numbers, the first first: what most heaps and sorts are of. */
+/* Two numbers compared lexicographically, the item of most heaps and sorts. */
 typedef struct {
     i64 a, b;
 } Pair;
@@ -67,7 +67,7 @@ static inline int pair_compare(const void *x, const void *y)
     return pair_before(x, y) ? -1 : pair_before(y, x);
 }
 
-/* Ascending; short rows, as most are, by insertion. */
+/* Sorts ascending; short rows by insertion. */
 static inline void sort_pairs(Pair *pairs, i64 count)
 {
     if (count > 24) {

@@ -1,7 +1,7 @@
-"""Chooses the planners' back end, "c" or "python", once in a process, at the first question.
+"""Loads the library of C kernels on first use and decides, once per process, between "c" and "python".
 
-A wheel made without a compiler has no library: plans are made in Python. JMARS_NATIVE=0 asks for Python; JMARS_NATIVE=1
-asks for C, and a missing library is an error then. A library that cannot be loaded gives a warning.
+A wheel built without a compiler has no library, and Python does the work. JMARS_NATIVE=0 forces Python; JMARS_NATIVE=1
+forces C, and a missing library is an error. A library that exists but cannot be used gives a warning.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _REBUILD = "python -m jmars.native"
 
 
 class _State:
-    """The loaded library, and the back end that tests ask for instead."""
+    """The loaded library of this process, or the choice of `forced`."""
 
     asked = False
     library: ctypes.CDLL | None = None
 
 
 def backend() -> str:
-    """The back end of the inner loops: "c" or "python".
+    """Language of the inner loops: "c" or "python".
 
     Raises
     ------
     SettingError
-        If JMARS_NATIVE is neither 0 nor 1, or is 1 and there is no library that can be used.
+        If JMARS_NATIVE is neither 0 nor 1, or is 1 and no library can be used.
     """
     return "python" if library() is None else "c"
 
 
 def library() -> ctypes.CDLL | None:
-    """The loaded library, or None where Python does the work."""
+    """The loaded library, or None if Python does the work."""
     if not _State.asked:
         _State.library = _choose(os.environ.get("JMARS_NATIVE", ""), LIBRARY)
         _State.asked = True
@@ -49,12 +49,12 @@ def library() -> ctypes.CDLL | None:
 
 @contextmanager
 def forced(name: str) -> Iterator[None]:
-    """Use "c" or "python" inside a `with`, for tests and measurements; affects the whole process.
+    """Forces "c" or "python" inside a `with`, for tests and measurements; affects the whole process.
 
     Raises
     ------
     SettingError
-        If it is neither, or "c" cannot be had.
+        If `name` is neither, or "c" is not available.
     """
     if name not in ("c", "python"):
         raise SettingError(f"no backend {name!r} for plans; choose c or python")
@@ -68,7 +68,7 @@ def forced(name: str) -> Iterator[None]:
 
 
 def _choose(wish: str, path: Path) -> ctypes.CDLL | None:
-    """Load the library at `path`, if wanted, present, and built from the sources beside it."""
+    """Loads the library at `path`, if `wish` allows and its digest matches the sources in the same folder."""
     if wish not in ("", "0", "1"):
         raise SettingError(f"JMARS_NATIVE is {wish!r}; set it to 0 (Python), 1 (C, or an error) or not at all")
     if wish == "0":

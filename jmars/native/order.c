@@ -1,7 +1,7 @@
-/* The depth-first order, and the one from the outputs back. Repeats `rank_depth_first` of jmars/plan/order.py. */
+/* Depth-first and backward ranks. Repeats `rank_depth_first` of jmars/plan/order/ranks.py. */
 #include "heap.h"
 
-/* Which vertex stands where: `rank`. `sinks` come in the order in which they are visited; `gain` is size - Liu's key. */
+/* Writes `rank`, the position of each vertex. `sinks` are in order of visits; `gain` is size - Liu's key. */
 EXPORT i64 jm_depth_first(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *succ_ptr, const i64 *succ,
                           const i64 *size, const i64 *gain, i64 sink_count, const i64 *sinks, i64 *rank)
 {
@@ -12,9 +12,9 @@ EXPORT i64 jm_depth_first(i64 n, const i64 *pred_ptr, const i64 *pred, const i64
         widest = in > widest ? in : widest;
         widest = out > widest ? out : widest;
     }
-    i64 *inputs = TAKE(&arena, i64, m);   /* the rows of `pred`, sorted when their operand is met */
+    i64 *inputs = TAKE(&arena, i64, m);   /* the rows of `pred`, sorted at the first visit of their operand */
     i64 *cursor = TAKE(&arena, i64, n);   /* the next input of an operand on the stack */
-    i64 *missing = TAKE(&arena, i64, n);  /* inputs that have no place yet */
+    i64 *missing = TAKE(&arena, i64, n);  /* inputs without position yet */
     i64 *stack = TAKE(&arena, i64, n);
     i64 *ready = TAKE(&arena, i64, n);
     uint8_t *placed = TAKE(&arena, uint8_t, n);
@@ -61,7 +61,7 @@ EXPORT i64 jm_depth_first(i64 n, const i64 *pred_ptr, const i64 *pred, const i64
                         row[able] = (Pair){-size[succ[e]], able};
                         ready[waiting + able++] = succ[e];
                     }
-                if (able > 1) { /* largest output first, so that the smallest is taken first */
+                if (able > 1) { /* largest output first, so that the smallest is on top of the stack */
                     sort_pairs(row, able);
                     for (i64 k = 0; k < able; k++)
                         row[k].a = ready[waiting + row[k].b];
@@ -76,7 +76,7 @@ EXPORT i64 jm_depth_first(i64 n, const i64 *pred_ptr, const i64 *pred, const i64
     return place;
 }
 
-/* What is placed next from the outputs back: bytes that it adds, the longest path to it, its number; the last two large. */
+/* A candidate of the backward search: bytes added, then the longest path and the number, both largest first. */
 typedef struct {
     i64 price;
     double late;
@@ -99,13 +99,13 @@ static i64 price(const i64 *pred_ptr, const i64 *pred, const i64 *size, const ui
     return more;
 }
 
-/* `rank_backwards` of jmars/plan/min_memory.py; answers how many operands have a place. */
+/* Repeats `rank_backwards` of jmars/plan/order/min_memory.py; returns the number of ranked operands. */
 EXPORT i64 jm_backwards(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *succ_ptr, const i64 *succ,
                         const i64 *size, const double *late, i64 *rank)
 {
     Arena arena = {0};
     Steps steps = {0};
-    i64 *left = TAKE(&arena, i64, n); /* readers that have no place yet */
+    i64 *left = TAKE(&arena, i64, n); /* readers without position yet */
     uint8_t *held = TAKE(&arena, uint8_t, n), *done = TAKE(&arena, uint8_t, n);
     i64 place = n;
     int failed = arena.failed;
@@ -120,7 +120,7 @@ EXPORT i64 jm_backwards(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *
         if (done[v])
             continue;
         const i64 now = price(pred_ptr, pred, size, held, v);
-        if (now < step.price) { /* an input is held by now */
+        if (now < step.price) { /* an input is held by now, so the price fell */
             step.price = now;
             failed = Steps_push(&steps, step);
             continue;

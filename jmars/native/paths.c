@@ -1,10 +1,11 @@
 /* Sweeps along a graph: levels, longest paths, Liu's key, shares of work, the peak of one core.
  *
- * `order` is always `topological`: by level, then by index. Repeats jmars/graph/order.py and jmars/plan/order.py.
+ * `order` is always `topological`: by level, then by index. Repeats functions of jmars/graph/order.py,
+ * jmars/plan/order/ranks.py and jmars/plan/assign/contiguous.py.
  */
 #include "heap.h"
 
-/* Longest distance of each vertex from a source, and the vertices by level and index; answers how many were reached. */
+/* Writes the level of each vertex, and the vertices by level and index; returns the number of vertices reached. */
 EXPORT i64 jm_levels(i64 n, const i64 *succ_ptr, const i64 *succ, i64 *level, i64 *order)
 {
     Arena arena = {0};
@@ -25,12 +26,12 @@ EXPORT i64 jm_levels(i64 n, const i64 *succ_ptr, const i64 *succ, i64 *level, i6
         i64 v = order[at];
         for (i64 e = succ_ptr[v]; e < succ_ptr[v + 1]; e++)
             if (!--waiting[succ[e]]) {
-                level[succ[e]] = level[v] + 1; /* vertices leave the line level by level, so v is on the last one */
+                level[succ[e]] = level[v] + 1; /* vertices leave the queue level by level, so v is on the last level */
                 order[end++] = succ[e];
             }
     }
     if (end == n) {
-        i64 *first = waiting; /* all zero now: how many vertices stand on lower levels */
+        i64 *first = waiting; /* all zero now: number of vertices on lower levels */
         for (i64 v = 0; v < n; v++)
             first[level[v] + 1]++;
         for (i64 k = 1; k <= n; k++)
@@ -42,7 +43,7 @@ EXPORT i64 jm_levels(i64 n, const i64 *succ_ptr, const i64 *succ, i64 *level, i6
     return end;
 }
 
-/* `b_level`; `level` comes with the costs. */
+/* Repeats `b_level`; `level` initially holds the costs. */
 EXPORT i64 jm_b_level(i64 n, const i64 *succ_ptr, const i64 *succ, const i64 *order, const double *edge, double *level)
 {
     for (i64 k = n - 1; k >= 0; k--) {
@@ -57,7 +58,7 @@ EXPORT i64 jm_b_level(i64 n, const i64 *succ_ptr, const i64 *succ, const i64 *or
     return JM_DONE;
 }
 
-/* `t_level`; `done` is what an operand and its edge take. */
+/* Repeats `t_level`; `done` holds the seconds of each operand and its transfer. */
 EXPORT i64 jm_t_level(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *order, const double *done, double *level)
 {
     for (i64 k = 0; k < n; k++) {
@@ -73,7 +74,7 @@ EXPORT i64 jm_t_level(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *or
     return JM_DONE;
 }
 
-/* `liu_key`. */
+/* Repeats `liu_key`. */
 EXPORT i64 jm_liu(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *succ_ptr, const i64 *order, const i64 *size,
                   i64 *peak)
 {
@@ -104,7 +105,7 @@ EXPORT i64 jm_liu(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *succ_p
     return JM_DONE;
 }
 
-/* The weights of `source_runs`: each operand's is shared out among its inputs, from the end to the start. */
+/* Weights of `source_runs`: the weight of an operand is divided among its inputs, from the end to the start. */
 EXPORT i64 jm_shares(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *order, double *weight)
 {
     for (i64 k = n - 1; k >= 0; k--) {
@@ -118,7 +119,7 @@ EXPORT i64 jm_shares(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *ord
     return JM_DONE;
 }
 
-/* `sequential_peak`; `order` is the rank's, `left` comes with the out-degrees and is used up. */
+/* Repeats `sequential_peak`; `order` sorts by rank, `left` initially holds the out-degrees and is used up. */
 EXPORT i64 jm_sequential_peak(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *order, const i64 *size,
                               const uint8_t *keep, i64 *left, i64 *peak)
 {

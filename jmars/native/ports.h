@@ -1,4 +1,4 @@
-/* The network of simulated workers, as jmars/plan/ports.py has it: one transfer out and one in at a time. */
+/* Network of simulated workers. Repeats `SimNetwork` of jmars/plan/simulation/sim_network.py. */
 #ifndef JM_PORTS_H
 #define JM_PORTS_H
 
@@ -17,15 +17,15 @@ HEAP(Line, Transfer, transfer_before)
 typedef struct {
     i64 p, words, asked;
     Line *lines;           /* [target][source] */
-    u64 *sources, *targets; /* words for each target, or source: whose lines are not empty */
-    u64 *out, *in;         /* words: which ends are busy */
+    u64 *sources, *targets; /* bits per target, or source: ends of non-empty lines */
+    u64 *out, *in;         /* bits of busy ends */
 } Ports;
 
 static inline int is_set(const u64 *bits, i64 k) { return (int)(bits[k >> 6] >> (k & 63) & 1); }
 static inline void set(u64 *bits, i64 k) { bits[k >> 6] |= (u64)1 << (k & 63); }
 static inline void unset(u64 *bits, i64 k) { bits[k >> 6] &= ~((u64)1 << (k & 63)); }
 
-/* Queue a transfer; 1 if it may start now, or JM_NO_MEMORY. */
+/* Queues a transfer; returns 1 if it may start now, or JM_NO_MEMORY. */
 static inline int port_ask(Ports *ports, i64 urgency, i64 chunk, i64 source, i64 target)
 {
     if (Line_push(&ports->lines[target * ports->p + source], (Transfer){urgency, ++ports->asked, chunk}))
@@ -35,7 +35,7 @@ static inline int port_ask(Ports *ports, i64 urgency, i64 chunk, i64 source, i64
     return !is_set(ports->out, source) && !is_set(ports->in, target);
 }
 
-/* Take the most urgent transfer between two free ends. */
+/* Starts the most urgent transfer between two free ends. */
 static inline i64 port_start(Ports *ports, i64 source, i64 target)
 {
     Line *line = &ports->lines[target * ports->p + source];
@@ -49,7 +49,7 @@ static inline i64 port_start(Ports *ports, i64 source, i64 target)
     return chunk;
 }
 
-/* Both ends are free again; who goes next, at most two pairs of (source, target). */
+/* Frees both ends; writes the pairs (source, target) to start next, at most two. */
 static inline int port_end(Ports *ports, i64 source, i64 target, i64 next[2][2])
 {
     int found = 0;

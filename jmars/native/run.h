@@ -1,11 +1,11 @@
-/* The state of one simulated run, and how it is laid out before it begins. */
+/* State of a simulated run, and its allocation. */
 #ifndef JM_RUN_H
 #define JM_RUN_H
 
 #include "ports.h"
 #include "store.h"
 
-enum { FINISHED, PORT_FREE, ARRIVED }; /* events, in the order in which those of one moment happen */
+enum { FINISHED, PORT_FREE, ARRIVED }; /* events; events of the same time happen in this order */
 enum { WAITS, READY, RUNS, IS_DONE };
 
 typedef struct {
@@ -23,9 +23,9 @@ HEAP(Events, Event, event_before)
 HEAP(Ready, Pair, pair_before) /* (rank, operand) */
 
 typedef struct {
-    int32_t worker, away; /* -1: none; inputs that are not there */
-    int32_t origin;       /* where its chunk was first */
-    int32_t unread, open; /* readers that are not done, that have no worker */
+    int32_t worker, away; /* -1: none; inputs that are not at the worker */
+    int32_t origin;       /* worker that made the chunk */
+    int32_t unread, open; /* readers that are not done; readers without worker */
 } Operand;
 
 typedef struct {
@@ -36,16 +36,16 @@ typedef struct {
     double latency, now, over;
     Operand *operands;
     uint8_t *state;
-    i64 *slot_ptr, *slot_of_input; /* each chunk's slots; that of each input at its reader's worker */
-    u64 *kin, *held;               /* words for each chunk: who has a slot for it, who has it */
+    i64 *slot_ptr, *slot_of_input; /* slots of each chunk; slot of each input at its reader's worker */
+    u64 *kin, *held;               /* bits per chunk: workers with a slot, holders */
     Stores stores;
     Ports ports;
     Ready *ready;
-    u64 *may_launch; /* workers that have a free core and something ready */
+    u64 *may_launch; /* workers with a free core and ready operands */
     i64 *free, *sent;
     Events events;
     double *busy, *start, *end;
-    i64 *wrong; /* what did not fit: operand, worker, bytes */
+    i64 *wrong; /* the misfit: operand, worker, bytes */
     int failed;
 } Run;
 
@@ -60,7 +60,7 @@ static inline i64 slot_of(const Run *run, i64 chunk, i64 w)
 
 static inline u64 *held(const Run *run, i64 chunk) { return run->held + chunk * run->words; }
 
-/* Who can ever use which chunk where: its own worker, and those of its readers. */
+/* Makes the slots: a slot for each chunk at its own worker and at the workers of its readers. */
 static void lay_out(Run *run, Arena *arena, const i64 *assign, const i64 *home, const i64 *order)
 {
     i64 n = run->n, m = run->pred_ptr[n], words = run->words;
@@ -107,7 +107,7 @@ static void lay_out(Run *run, Arena *arena, const i64 *assign, const i64 *home, 
         stores->slots[slot].readers = stores->slots[slot].next = at;
         at += stores->slots[slot].local;
     }
-    for (i64 k = 0; k < n; k++) /* in order of rank, so that each slot's readers are */
+    for (i64 k = 0; k < n; k++) /* by rank, so that the readers of a slot are in order of rank */
         if (run->operands[order[k]].worker >= 0)
             for (i64 e = run->pred_ptr[order[k]]; e < run->pred_ptr[order[k] + 1]; e++)
                 stores->readers[stores->slots[run->slot_of_input[e]].next++] = order[k];

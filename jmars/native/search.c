@@ -1,10 +1,10 @@
-/* First workers: the seeds' searches. Repeats `_search` of jmars/plan/assign.py. */
+/* Initial workers, breadth or depth first. Repeats `_search` of jmars/plan/assign/initial.py. */
 #include "common.h"
 
-enum { MOST_PASSES = 8 }; /* as in assign.py */
+enum { MOST_PASSES = 8 }; /* as in initial.py */
 
 typedef struct {
-    i64 *items, first, end, room; /* a stack, or a line */
+    i64 *items, first, end, room; /* a stack or a queue */
 } Row;
 
 static int push(Row *row, i64 item)
@@ -21,7 +21,7 @@ static int push(Row *row, i64 item)
     return JM_DONE;
 }
 
-/* Writes `worker_of`, -1 where nobody starts, and uses up `quota`. */
+/* Writes `worker_of`, -1 for operands that are not initial, and uses up `quota`. */
 EXPORT i64 jm_search(i64 n, i64 p, const i64 *pred_ptr, const i64 *pred, const i64 *succ_ptr, const i64 *succ,
                      i64 source_count, const i64 *sources, i64 depth_first, i64 *quota, i64 *worker_of)
 {
@@ -29,7 +29,7 @@ EXPORT i64 jm_search(i64 n, i64 p, const i64 *pred_ptr, const i64 *pred, const i
     Row line = {0};
     uint8_t *is_open = TAKE(&arena, uint8_t, n); /* a source without a worker */
     uint8_t *passes = TAKE(&arena, uint8_t, n);  /* 0: not counted yet */
-    i64 *stamp = TAKE(&arena, i64, n);           /* the last search that met it */
+    i64 *stamp = TAKE(&arena, i64, n);           /* the last search that visited the operand */
     i64 searches = 0, starts = 0;
     i64 answer = arena.failed ? JM_NO_MEMORY : JM_DONE;
     const double limit = (double)n / (double)p;
@@ -60,7 +60,7 @@ EXPORT i64 jm_search(i64 n, i64 p, const i64 *pred_ptr, const i64 *pred, const i
                 i64 v = depth_first ? line.items[--line.end] : line.items[line.first++];
                 if (depth_first) {
                     if (stamp[v] == -searches)
-                        continue; /* it was on the stack twice */
+                        continue; /* the operand was on the stack twice */
                     stamp[v] = -searches;
                 }
                 if (passes[v]) {
@@ -79,7 +79,7 @@ EXPORT i64 jm_search(i64 n, i64 p, const i64 *pred_ptr, const i64 *pred, const i
                     }
                 }
                 passes[v]++;
-                if (depth_first) { /* so that predecessors in their order come first, then successors */
+                if (depth_first) { /* predecessors in their order come first, then successors */
                     for (i64 e = succ_ptr[v + 1]; e-- > succ_ptr[v] && !answer;)
                         if (stamp[succ[e]] != -searches)
                             answer = push(&line, succ[e]);

@@ -1,11 +1,11 @@
-/* One simulated run without a policy. Repeats `Simulation` of jmars/plan/simulation.py. */
+/* Simulated run without a policy. Repeats `Simulation` of jmars/plan/simulation/event_loop.py. */
 #include "run.h"
 
 enum { JM_DOES_NOT_FIT = 1 };
-enum { AHEAD = 8 }; /* edges; what they lead to is fetched before it is needed */
-#define FIRST INT64_MIN /* no urgency of its own */
+enum { AHEAD = 8 }; /* edges whose target is prefetched */
+#define FIRST INT64_MIN /* lower than any rank */
 
-/* Bytes in a worker's memory from some time on. */
+/* Bytes in a worker's memory from `time` on. */
 typedef struct {
     double time;
     i64 worker, used;
@@ -14,7 +14,7 @@ typedef struct {
 typedef struct {
     i64 count, room;
     Level *levels;
-    i64 *shown; /* each worker's last */
+    i64 *shown; /* last recorded bytes of each worker */
 } Log;
 
 static void event(Run *run, double time, i64 kind, i64 a, i64 b, i64 c)
@@ -48,7 +48,7 @@ static double make_room(Run *run, i64 w, i64 nbytes)
     return store->disk_free;
 }
 
-/* Put a chunk that was sent here where there is room for it. */
+/* Stores a received chunk in memory or on disk. */
 static void receive(Run *run, i64 w, i64 slot)
 {
     i64 size = run->size[run->stores.chunk_of[slot]];
@@ -61,7 +61,7 @@ static void receive(Run *run, i64 w, i64 slot)
     may_leave(&run->stores, w, slot);
 }
 
-/* When a chunk that is used is in memory. */
+/* Uses a chunk; returns the time at which it is in memory. */
 static double touch(Run *run, i64 w, i64 slot)
 {
     if (run->stores.slots[slot].lies != ON_DISK) {
@@ -73,7 +73,7 @@ static double touch(Run *run, i64 w, i64 slot)
     return larger(start, read_in(&run->stores, w, slot, run->now));
 }
 
-/* Start operands of a worker while it has a core and they fit; JM_DOES_NOT_FIT where one never will. */
+/* Starts ready operands while a core is free and memory suffices; JM_DOES_NOT_FIT for an operand that never fits. */
 static i64 launch(Run *run, i64 w)
 {
     Store *store = &run->stores.of[w];
@@ -85,7 +85,7 @@ static i64 launch(Run *run, i64 w)
                 need += run->size[run->pred[e]];
         if (need > store->capacity - store->fast_bytes) {
             if (run->free[w] < run->cores[w])
-                return JM_DONE; /* what runs now will let go */
+                return JM_DONE; /* running operands will release memory */
             run->wrong[0] = v;
             run->wrong[1] = w;
             run->wrong[2] = need;
@@ -128,7 +128,7 @@ static void send(Run *run, i64 source, i64 target)
     event(run, over + run->latency, ARRIVED, chunk, target, source);
 }
 
-/* Have a chunk sent, by the holder with least to send; its readers there all wait, so the first is the most urgent. */
+/* Requests a chunk from the holder with fewest bytes to send; the urgency is the rank of its first reader there. */
 static void ask(Run *run, i64 chunk, i64 target, i64 urgency)
 {
     Slot *there = &run->stores.slots[slot_of(run, chunk, target)];
@@ -164,7 +164,7 @@ static void drop_everywhere(Run *run, i64 chunk)
     }
 }
 
-/* An operand ended: free what nobody reads any more, send its chunk, and wake its readers. */
+/* Ends an operand: frees chunks without readers left, sends its chunk, and wakes its readers. */
 static void finish(Run *run, i64 v, i64 w)
 {
     Store *store = &run->stores.of[w];
@@ -192,7 +192,7 @@ static void finish(Run *run, i64 v, i64 w)
             if (!run->keep[chunk])
                 drop_everywhere(run, chunk);
         } else if (made->origin != w && !here->local && !made->open && !here->sending) {
-            drop(&run->stores, w, run->slot_of_input[e]); /* a copy that nobody here reads any more */
+            drop(&run->stores, w, run->slot_of_input[e]); /* a copy without readers left on this worker */
             unset(held(run, chunk), w);
         }
     }
@@ -213,7 +213,7 @@ static void finish(Run *run, i64 v, i64 w)
         set(run->may_launch, w);
 }
 
-/* A chunk is there; whoever waits only for it is ready. */
+/* Receives a chunk; operands that waited for this chunk only become ready. */
 static void arrive(Run *run, i64 chunk, i64 w, i64 source)
 {
     i64 slot = slot_of(run, chunk, w);
@@ -233,7 +233,7 @@ static void arrive(Run *run, i64 chunk, i64 w, i64 source)
     }
 }
 
-/* Put the chunks that are there where they are, and the operands where the plan wants them. */
+/* Places the stored chunks and the operands of the plan. */
 static void begin(Run *run, const i64 *home)
 {
     for (i64 v = 0; v < run->n; v++)
@@ -251,7 +251,7 @@ static void begin(Run *run, const i64 *home)
         if (home[v] >= 0 && (run->operands[v].unread || run->keep[v]))
             receive(run, home[v], slot_of(run, v, home[v]));
     run->stores.is_placed = 1;
-    if (run->stores.is_short) /* they know now what is read next */
+    if (run->stores.is_short) /* next uses are known from here on */
         all_may_leave(&run->stores, run->p, run->n, run->slot_ptr, run->kin, run->words);
     for (i64 v = 0; v < run->n; v++) {
         i64 w = run->operands[v].worker;
@@ -266,7 +266,7 @@ static void begin(Run *run, const i64 *home)
         else
             for (i64 e = run->pred_ptr[v]; e < run->pred_ptr[v + 1]; e++)
                 if (run->state[run->pred[e]] == IS_DONE && !is_set(held(run, run->pred[e]), w))
-                    ask(run, run->pred[e], w, run->rank[v]); /* whose readers come by index; the first one asks */
+                    ask(run, run->pred[e], w, run->rank[v]); /* readers come by index; the first reader requests */
     }
 }
 

@@ -1,8 +1,8 @@
-/* Memory and disk of simulated workers, as jmars/plan/store.py has them.
+/* Memory and disk of simulated workers. Repeats `SimMemory` of jmars/plan/simulation/sim_memory.py.
  *
- * A `Slot` is what one worker knows of one chunk; only those exist that can ever be used. Who goes to disk first is kept
- * in a heap from the first time that something must; an entry counts only while its slot has the same `used_at`, and
- * whatever changes when a chunk is read next also uses it.
+ * A `Slot` is the state of a chunk at a worker; slots exist only for pairs that the run can use. Candidates for
+ * spilling are kept in a heap, made at the first spill; an entry is valid while its slot has the same `used_at`, and
+ * every change of the next use of a chunk also uses the chunk.
  */
 #ifndef JM_STORE_H
 #define JM_STORE_H
@@ -12,12 +12,12 @@
 enum { ABSENT, IN_MEMORY, ON_DISK };
 
 typedef struct {
-    i64 used_at;           /* counts uses, over all workers: lower is longer ago */
-    int32_t readers, next; /* first of the operands here that read it, in order of rank, and the first that runs not yet */
-    int32_t local;         /* readers here that are not done */
-    int32_t sending;       /* transfers from here that are not done */
-    int32_t fast;          /* running operands that need it in memory */
-    uint8_t coming, lies;  /* asked for and not there; ABSENT, IN_MEMORY, ON_DISK */
+    i64 used_at;           /* count of uses over all workers: lower is longer ago */
+    int32_t readers, next; /* first local reader by rank, and the first that has not started */
+    int32_t local;         /* local readers that are not done */
+    int32_t sending;       /* transfers from this worker that are not done */
+    int32_t fast;          /* running operands that pin the chunk */
+    uint8_t coming, lies;  /* requested and not received; ABSENT, IN_MEMORY, ON_DISK */
 } Slot;
 
 typedef struct {
@@ -36,14 +36,14 @@ typedef struct {
     Victims victims;
 } Store;
 
-/* What all stores share. */
+/* State shared by all stores. */
 typedef struct {
-    Store *of; /* each worker's */
+    Store *of; /* of each worker */
     Slot *slots;
-    i64 *chunk_of;  /* each slot's chunk */
+    i64 *chunk_of;  /* chunk of each slot */
     i64 *readers;   /* rows of operands, by slot */
     const i64 *size, *rank;
-    const uint8_t *started; /* an operand's state; 2 and more: it runs, or is done */
+    const uint8_t *started; /* state of each operand; 2 and more: runs, or is done */
     i64 uses, used;         /* a count, and bytes in all memories */
     int by_plan, is_placed, is_short, failed;
 } Stores;

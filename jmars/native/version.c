@@ -1,4 +1,4 @@
-/* Which sources this library was made from; `loader` asks before it asks anything else. */
+/* Digest of the sources of this library; `loader` compares it before any other call. */
 #include "common.h"
 
 #ifndef JM_SOURCES

@@ -54,7 +54,7 @@ def test_a_library_of_other_sources_is_left_alone_with_a_warning(native: Path) -
     target = native / "kernels.so"
     build.build(target)
     with (native / "eft.c").open("a") as file:
-        file.write("/* changed */\n")
+        file.write("/* changed */\nstatic int changed;\n")
     with pytest.warns(RuntimeWarning, match="made from other sources; `python -m jmars.native` makes it anew"):
         assert loader._choose("", target) is None
 

@@ -1,4 +1,4 @@
-"""The result of a finished builder: the frozen structure, and how each vertex is made in an instance.
+"""`GraphPlan`: the result of a finished builder, the frozen structure and a factory of each vertex's processor.
 
 Instances refer to the plan and not to the builder, so the builder may be dropped.
 Source: docs/explanation/seeds.md, "GraphBuilder and Graph".
@@ -18,18 +18,18 @@ __all__ = ["GraphPlan", "VertexPlan"]
 
 @dataclass(frozen=True)
 class VertexPlan:
-    """A vertex: its processor, and the data behind its names."""
+    """A vertex: the factory of its processor, and its dependencies and outputs by name."""
 
     name: str
     factory: Callable[[], GraphProcessor]  # called once for each instance
     anonymous: tuple[int, ...]  # dependencies without a name, in the order of declaration
-    named: dict[str, int]  # dependencies with one
+    named: dict[str, int]  # dependencies with a name
     outputs: tuple[str, ...]  # data
     emits: dict[str | int, int]  # data number by the output's name, the data's name, and place
-    trivial: bool  # so small that it is not worth handing to an executor
+    trivial: bool  # too small to be worth an executor
 
     def edge(self, which: str | int) -> int:
-        """A dependency by name or place."""
+        """Number of a dependency, by name or place."""
         try:
             return self.named[which] if isinstance(which, str) else self.anonymous[which]
         except LookupError:

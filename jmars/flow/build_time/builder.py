@@ -1,5 +1,6 @@
-"""Builds graphs: add vertices, declare their inputs and outputs, finish, build instances.
-Source: docs/explanation/seeds.md, "GraphBuilder and Graph"; baidu/babylon `anyflow/builder.h`.
+"""`GraphBuilder`: adds vertices, declares dependencies and outputs, finishes the graph, and builds instances.
+
+Source: docs/explanation/seeds.md, "GraphBuilder and Graph"; baidu/babylon, anyflow/builder.h.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ __all__ = ["GraphBuilder"]
 
 
 class GraphBuilder:
-    """A graph under construction: mutable until `finish()`, then a source of equal, independent instances.
+    """A graph under construction, mutable until `finish()`; then a factory of independent instances.
 
     Parameters
     ----------
     name
-        Of the graph, for errors.
+        Name of the graph, for errors.
 
     Examples
     --------
@@ -51,7 +52,7 @@ class GraphBuilder:
     # Declaring.
 
     def input(self, *names: str, type: type = object) -> None:
-        """Declare data that come from outside; a run must be given the inputs that it needs."""
+        """Declares inputs of the graph; a run is given the inputs that it needs."""
         self._check_open()
         for name in names:
             if name in self._inputs:
@@ -59,19 +60,20 @@ class GraphBuilder:
             self._inputs[name] = type
 
     def exclusive(self, data: str) -> None:
-        """Let several vertices emit a data, at most one of them in a run; the data is empty if no vertex emits."""
+        """Lets several vertices emit a data, at most one vertex per run; the data is empty if no vertex does."""
         self._check_open()
         self._exclusive.add(data)
 
     def vertex(self, factory: Callable[[], GraphProcessor], name: str | None = None) -> VertexBuilder:
-        """Add a vertex; the methods of the returned builder declare its inputs and outputs.
+        """Adds a vertex; the returned `VertexBuilder` declares its dependencies and outputs.
 
         Parameters
         ----------
         factory
-            A subclass of `GraphProcessor`, or a function without arguments that makes one: every instance gets its own.
+            A subclass of `GraphProcessor`, or a function without arguments that returns a processor; called for every
+            instance.
         name
-            Its name; made from the factory's if None.
+            Name of the vertex; None: derived from the factory's name.
 
         Raises
         ------
@@ -98,18 +100,18 @@ class GraphBuilder:
         output: str | Sequence[str] = (),
         name: str | None = None,
     ) -> VertexBuilder:
-        """Add a vertex that calls a function, plain or `async`.
+        """Adds a vertex that calls a function, plain or `async`.
 
         Parameters
         ----------
         function
-            Called with the values of its inputs; an empty one is None. Giving None emits an empty value.
+            Called with the values of its inputs; empty inputs are None. Returning None emits an empty value.
         inputs
             Names of data, passed by place; or a mapping from argument to data, passed by keyword.
         output
-            The data that it gives; a sequence if it gives as many values.
+            Name of the returned data; a sequence of names for a function that returns several values.
         name
-            Of the vertex; made from the function's if None.
+            Name of the vertex; None: derived from the function's name.
         """
         if isinstance(inputs, str):
             raise GraphError(f"inputs={inputs!r} is one text; give a list of names, as in [{inputs!r}]")
@@ -127,32 +129,32 @@ class GraphBuilder:
         return vertex
 
     def const(self, data: str, value: Any) -> VertexBuilder:
-        """A data that holds the same in every run."""
+        """Adds a data with the same value in every run."""
         return library.const(self, data, value)
 
     def alias(self, data: str, source: str) -> VertexBuilder:
-        """Give a data another name."""
+        """Adds a second name for a data."""
         return library.alias(self, data, source)
 
     def select(self, data: str, condition: str, yes: str, no: str) -> VertexBuilder:
-        """Select a data of two by a condition; the other data is not computed for it."""
+        """Adds a data that is either of two data; only the selected data is computed."""
         return library.select(self, data, condition, yes, no)
 
     def expression(self, text: str, output: str) -> None:
-        """A data computed by a formula such as `B > C ? D + 4 : E * 5`; only the taken branch is computed."""
+        """Adds a data computed by a formula such as `B > C ? D + 4 : E * 5`; only the taken branch is computed."""
         self._check_open()
         add_expression(self, self._expressions, text, output)
 
     # Finishing.
 
     def finish(self) -> Self:
-        """Freeze the graph and check it; a second call changes nothing.
+        """Checks and freezes the graph; further calls have no effect.
 
         Raises
         ------
         GraphError
-            If a data that is read comes from nowhere or from two vertices, types clash, a mutable data is
-            borrowed, or vertices need one another in a circle.
+            If a data that is read has no producer or several, types clash, a mutable dependency reads a borrowed value,
+            or vertices form a cycle.
         """
         if self._plan is None:
             for vertex in self._vertices.values():
@@ -163,7 +165,7 @@ class GraphBuilder:
         return self
 
     def build(self) -> Graph:
-        """Build a new instance with processors of its own, independent of the builder.
+        """Builds a new instance with new processors; the instance does not refer to the builder.
 
         Raises
         ------
@@ -183,7 +185,7 @@ class GraphBuilder:
         return self._plan
 
     def _check_open(self) -> None:
-        """Refuse changes to a finished graph."""
+        """Raises if the graph is finished."""
         if self._plan is not None:
             raise GraphError(f"graph {self.name!r} is finished and cannot change; make a new GraphBuilder")
 

@@ -1,4 +1,5 @@
-"""Refuses wrong graphs when they are finished, so that no run hangs on them.
+"""Checks a graph when it is finished, so that runs cannot hang.
+
 Source: docs/explanation/seeds.md, "Data nodes and compute nodes".
 """
 
@@ -15,13 +16,13 @@ __all__ = ["check"]
 
 
 def check(graph: str, vertices: Sequence[VertexBuilder], inputs: Mapping[str, type], exclusive: set[str]) -> None:
-    """Raise on the first thing that is wrong.
+    """Raises the first error found in a graph.
 
     Raises
     ------
     GraphError
-        If a data that is read comes from nowhere or from several vertices, types clash, a mutable dependency reads what
-        belongs to another data, or vertices need one another in a circle.
+        If a data that is read has no producer or several, types clash, a mutable dependency reads a borrowed value, or
+        vertices form a cycle.
     """
     producers: dict[str, list[tuple[VertexBuilder, EmitBuilder]]] = {}
     for vertex in vertices:

@@ -1,7 +1,7 @@
-"""Declarations of a vertex under construction: its dependencies and its outputs.
+"""Declarations of a vertex under construction: its dependencies and outputs.
 
-`builder.GraphBuilder.vertex` makes a declaration; finishing the graph reads and freezes it.
-Source: docs/explanation/seeds.md, "Build time and run time"; baidu/babylon `anyflow/builder.h`.
+`GraphBuilder.vertex` makes a `VertexBuilder`; `finish` reads and freezes its declarations.
+Source: docs/explanation/seeds.md, "Build time and run time"; baidu/babylon, anyflow/builder.h.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["DependencyBuilder", "EmitBuilder", "VertexBuilder"]
 
 
 class DependencyBuilder:
-    """A dependency under construction; every method returns the builder, for chained calls."""
+    """A dependency under construction; every method returns it, for chaining."""
 
     def __init__(self, vertex: VertexBuilder, data: str, name: str | None, type: type) -> None:
         self._vertex = vertex
@@ -29,24 +29,24 @@ class DependencyBuilder:
         self.is_mutable = False
 
     def on(self, condition: str) -> Self:
-        """Read the data only if the condition data is true; an empty condition counts as false."""
+        """Reads the data only if the data `condition` is true; empty data are not true."""
         return self._under(condition, True)
 
     def unless(self, condition: str) -> Self:
-        """Read the data only if this other data is false or empty."""
+        """Reads the data only if the data `condition` is false or empty."""
         return self._under(condition, False)
 
     def essential(self, when_taken: bool = False) -> Self:
-        """Skip the vertex if this input is empty: the vertex does not run, and its outputs are empty.
+        """Skips the vertex if this input is empty: the vertex does not run, and its outputs are empty.
 
-        With `when_taken` an input that is empty because its condition did not hold skips nothing.
+        With `when_taken` an input that is empty because its condition did not hold does not skip the vertex.
         """
         self._vertex._check_open()
         self.essential_level = WHEN_TAKEN if when_taken else ALWAYS
         return self
 
     def mutable(self) -> Self:
-        """Let the vertex write into the value, so that no other vertex may read it in the run."""
+        """Lets the vertex write into the value, so in a run no other vertex may read the value."""
         self._vertex._check_open()
         self.is_mutable = True
         return self
@@ -69,7 +69,7 @@ class EmitBuilder:
     data: str
     name: str | None
     type: type | None
-    borrowed: bool  # hands on a value that another data holds as well
+    borrowed: bool  # passes on the value of another data
 
 
 class VertexBuilder:
@@ -83,16 +83,16 @@ class VertexBuilder:
         self._check_open = check_open
 
     def depend(self, data: str, name: str | None = None, type: type = object) -> DependencyBuilder:
-        """Read a data.
+        """Adds a dependency on a data.
 
         Parameters
         ----------
         data
-            Its name.
+            Name of the data.
         name
-            What the processor calls it; None for an anonymous dependency, known by its place.
+            Name of the dependency in the processor; None for an anonymous dependency, known by its place.
         type
-            What the processor can take; a producer that declares another type is refused as the graph is finished.
+            Type that the processor accepts; `finish` refuses producers of another type.
         """
         self._check_open()
         if name is not None and any(dependency.name == name for dependency in self.dependencies):
@@ -102,7 +102,7 @@ class VertexBuilder:
         return dependency
 
     def dependency(self, which: str | int) -> DependencyBuilder:
-        """A declared dependency by name, or an anonymous dependency by place."""
+        """A declared dependency, by name, or an anonymous dependency by place."""
         if isinstance(which, str):
             found = [dependency for dependency in self.dependencies if dependency.name == which]
         else:
@@ -112,18 +112,18 @@ class VertexBuilder:
         return found[0]
 
     def emit(self, data: str, name: str | None = None, type: type | None = None, borrowed: bool = False) -> Self:
-        """Write a data.
+        """Adds an output.
 
         Parameters
         ----------
         data
-            Its name; another vertex that emits it is refused, unless the data is declared exclusive.
+            Name of the data; a second vertex that emits the data is refused, unless the data is declared exclusive.
         name
-            What the processor calls it; None for an output known by its place or the data's name.
+            Name of the output in the processor; None for an output known by its place or the data's name.
         type
-            What the value is; None says nothing.
+            Type of the value; None: unknown.
         borrowed
-            The value belongs to another data, so nobody may declare it mutable.
+            Whether the value belongs to another data, so that no reader may declare it mutable.
         """
         self._check_open()
         if any(output.data == data or (name is not None and output.name == name) for output in self.emits):
@@ -134,7 +134,7 @@ class VertexBuilder:
         return self
 
     def trivial(self) -> Self:
-        """Mark the vertex as so small that the thread that finds it ready runs it at once, without an executor."""
+        """Marks the vertex as small: the thread that finds it ready runs it at once, without an executor."""
         self._check_open()
         self.is_trivial = True
         return self

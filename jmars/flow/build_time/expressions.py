@@ -1,9 +1,8 @@
-"""Compiles formulas: `B > C ? D + 4 : E * 5` becomes vertices, of which a run computes only the taken branch.
+"""Formulas as vertices: a run of `B > C ? D + 4 : E * 5` computes the taken branch only.
 
-`parse` reads the text into a tree; `add_expression` turns a tree into vertices. A part without `? :`, `&&` or `||` is a
-single vertex; these three operators become conditional dependencies. Equal parts of a builder's formulas are computed
-once.
-Source: baidu/babylon `anyflow/builtin/expression.h`.
+`parse` reads the text into a tree; `add_expression` turns a tree into vertices. A part without `? :`, `&&` or `||` is
+one vertex; those three are conditional dependencies. Equal parts of a builder's formulas are computed once.
+Source: baidu/babylon, anyflow/builtin/expression.h.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ _WORDS = {"true": True, "false": False}
 
 
 def parse(text: str) -> Tree:
-    """A formula as a tree of tuples.
+    """Parses a formula to a tree of tuples.
 
     Raises
     ------
     GraphError
-        If it cannot be read; the text says where.
+        If the formula has a syntax error; the message names the place.
 
     Examples
     --------
@@ -56,7 +55,7 @@ def parse(text: str) -> Tree:
 
 
 class _Parser:
-    """Recursive descent, with a method for each precedence level."""
+    """A recursive-descent parser, with a method for each level of precedence."""
 
     def __init__(self, text: str) -> None:
         self.text, self.tokens, self.place = text, list[tuple[str, str, int]](), 0
@@ -143,21 +142,21 @@ class _Parser:
 
 
 def _truth(tree: Tree) -> Tree:
-    """True or false, as && and || give."""
+    """The tree of the truth value of a tree, the result of && and ||."""
     return ("!", ("!", tree))
 
 
 def add_expression(builder: GraphBuilder, known: dict[Hashable, str], text: str, output: str) -> None:
-    """Add the vertices that compute a formula.
+    """Adds the vertices that compute a formula.
 
     Parameters
     ----------
     builder
-        Where they go.
+        The graph.
     known
-        Data that hold what earlier formulas computed, by tree; added to.
+        Data computed by earlier formulas, by tree; updated.
     text, output
-        The formula, and the data that it gives.
+        The formula, and the name of its data.
     """
     tree = parse(text)
     if tree[0] == "name" or tree in known:
@@ -167,7 +166,7 @@ def add_expression(builder: GraphBuilder, known: dict[Hashable, str], text: str,
 
 
 def _add(builder: GraphBuilder, known: dict[Hashable, str], tree: Tree, output: str | None = None) -> str:
-    """The data that holds a tree's value; adds missing vertices."""
+    """Name of the data of a tree; adds the vertices if needed."""
     if tree[0] == "name":
         return str(tree[1])
     if tree in known:
@@ -188,7 +187,7 @@ def _add(builder: GraphBuilder, known: dict[Hashable, str], tree: Tree, output: 
 
 
 def _compile(tree: Tree, leaves: dict[Tree, int]) -> Callable[[tuple[Any, ...]], Any]:
-    """Compile a function of the leaves' values: names and branches."""
+    """Compiles a tree to a function of the values of its leaves, names and branches."""
     if tree[0] == "const":
         return lambda values: tree[2]
     if tree[0] in ("name", "?"):
@@ -203,7 +202,7 @@ def _compile(tree: Tree, leaves: dict[Tree, int]) -> Callable[[tuple[Any, ...]],
 
 
 def _text(tree: Tree) -> str:
-    """A tree as text with all parentheses: the name of its data."""
+    """Text of a tree, fully parenthesised: the name of its data."""
     if tree[0] in ("name", "const"):
         return str(tree[1]) if tree[0] == "name" else repr(tree[2])
     if tree[0] == "?":

@@ -1,7 +1,7 @@
-"""The frozen structure of a graph: every row that its instances share.
+"""`Structure`: the frozen rows of a graph that all instances share.
 
-`builder.GraphBuilder.finish` makes the structure; `run_time.activation.Activation` walks it. Data, vertices and
-dependencies are numbers here; a row is a tuple, so that an instance holds only its own counters and values.
+`GraphBuilder.finish` makes a `Structure`; `Activation` walks the rows. Data, vertices and dependencies are numbers; a
+row is a tuple, so an instance holds only its counters and values.
 Source: docs/explanation/seeds.md, "GraphBuilder and Graph".
 """
 
@@ -19,7 +19,7 @@ Rows = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Edge:
-    """A dependency: `vertex` reads `target`, if `condition` comes out as expected."""
+    """A dependency: `vertex` reads `target` if the truth of `condition` is `expects`."""
 
     vertex: int
     target: int
@@ -31,14 +31,14 @@ class Edge:
 
 @dataclass(frozen=True)
 class Structure:
-    """Readers and writers of all data.
+    """Dependencies and outputs of all vertices, as rows.
 
     Parameters
     ----------
     data, vertices
         Names; a data's or vertex's number is its place.
     edges
-        Dependencies of all vertices; those of one vertex in the order in which it declared them.
+        Dependencies of all vertices; dependencies of a vertex in order of declaration.
     outputs
         Data that each vertex emits.
     """
@@ -50,12 +50,12 @@ class Structure:
     number: dict[str, int] = field(init=False)  # of a data
     producers: Rows = field(init=False)  # vertices that emit each data
     depends: Rows = field(init=False)  # dependencies of each vertex
-    loaned: bytes = field(init=False)  # data that somebody reads mutably, so that who reads it is watched
-    plain: Rows = field(init=False)  # vertices that read each data under no condition, once for each dependency
-    needs: Rows = field(init=False)  # the same seen from the vertex: data that it reads under no condition
-    counted: Rows = field(init=False)  # dependencies on each data that have a counter of their own
-    counts: Rows = field(init=False)  # the same seen from the vertex
-    gates: Rows = field(init=False)  # dependencies of which each data is the condition
+    loaned: bytes = field(init=False)  # data with a mutable dependency, whose readers are checked
+    plain: Rows = field(init=False)  # unconditional readers of each data, once per dependency
+    needs: Rows = field(init=False)  # data that each vertex reads unconditionally
+    counted: Rows = field(init=False)  # dependencies on each data with a separate counter
+    counts: Rows = field(init=False)  # dependencies of each vertex with a separate counter
+    gates: Rows = field(init=False)  # dependencies with each data as condition
     picky: bytes = field(init=False)  # vertices with an essential dependency
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Structure:
 
 
 def _rows(n: int, pairs: Iterable[tuple[int, int]]) -> Rows:
-    """Collect (row, value) pairs into `n` rows, in order of appearance."""
+    """Groups (row, value) pairs into `n` rows, in the given order."""
     rows: Sequence[list[int]] = [[] for _ in range(n)]
     for row, value in pairs:
         rows[row].append(value)

@@ -1,17 +1,18 @@
-"""The state machine of a run: activated data, ready vertices, and what follows; pure, with one owner at a time.
+"""`Activation`: the state machine of a run, which data and vertices are active, ready and done.
 
-`Activation` takes events (data requested, data released, vertex finished) and gives the vertices that become ready. It
-knows no thread, executor or processor; `instance.Graph` ensures that a single thread at a time calls it.
+Pure: `Activation` takes events (data requested, data released, vertex finished) and returns the vertices that can run.
+It knows no thread, executor or processor; `instance.Graph` ensures that a single thread at a time calls it.
 
 An unconditional dependency counts +1 when activated and -1 when its target is released, and is ready at 0. The sum over
-a vertex's dependencies is a single count, `waiting`: before activation it only falls below 0, afterwards it only falls
-to 0, and does so once. A conditional dependency has a counter of its own: +2 when activated; -1 when its target is
-released; -1 when its condition comes out as expected, else -2. It fires as the activation leaves it at or below 0, or
-as another step takes it from above 0 to 0 or below (the *edge rule*), and then is a step of `waiting` like any other.
-Before activation all steps go down from 0, so no dependency fires; afterwards the steps sum to 2 or more exactly when
-the target is there and wanted, or known not to be wanted; a value that only falls crosses 0 once. The rule as first
-published (fires at exactly 0) loses the run when a target comes before a false condition: +2 -1 -2.
-Source: docs/explanation/seeds.md, "Conditional dependencies"; baidu/babylon `anyflow/dependency.cpp`.
+a vertex's dependencies is a single count, `waiting`, which only falls: below 0 before activation, and to 0, once, after
+activation. A conditional dependency has a separate counter: +2 when activated; -1 when its target is released; -1 when
+its condition holds, else -2. The dependency fires when the activation leaves the counter at or below 0, or when another
+step takes the counter from above 0 to 0 or below (the *edge rule*); firing lowers `waiting` by 1. Before activation all
+steps go down from 0, so no dependency fires; after activation the steps sum to 2 or more exactly when the target is
+released and taken, or known not to be taken; a falling counter crosses 0 once. The document's rule (fires at exactly 0)
+hangs when a target is released before a false condition: +2 -1 -2.
+Source: docs/explanation/seeds.md, "Dependency counting", "Conditional dependencies"; baidu/babylon,
+anyflow/dependency.cpp.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from jmars.flow.run_time.unready import path_to
 
 __all__ = ["Activation"]
 
-_GIVEN = object()  # marks a claim from outside
+_GIVEN = object()  # marks a value given by the caller
 
 
 class Activation:
-    """The counters and values of an instance.
+    """Counters and values of an instance.
 
     Attributes
     ----------
     waiting
-        Dependencies that each vertex still waits for; below 0 while it is not active and some are ready already.
+        Dependencies that each vertex still waits for; below 0 for inactive vertices with ready dependencies.
     count
-        The edge counter of each dependency; 0 for those that are only part of their vertex's `waiting`.
+        Counter of each conditional dependency; 0 for dependencies that are only part of `waiting`.
     active, ended
-        Vertices that this run needs; those that ran or were skipped.
+        Vertices that this run needs; vertices that ran or were skipped.
     wanted, released
-        Data that this run needs; those whose value is there.
+        Data that this run needs; data with a value.
     values
-        What was emitted; None is empty.
+        Emitted values; None is empty.
     missing
         Requested data that are not released yet.
 
@@ -81,14 +82,14 @@ class Activation:
         self.active, self.ended = bytearray(vertices), bytearray(vertices)
         self.wanted, self.released, self.truth = bytearray(data), bytearray(data), bytearray(data)
         self.values: list[Any] = [None] * data
-        self.claims: dict[int, object] = {}  # who emitted each data; the one part that other threads write
-        self.silent: dict[int, int] = {}  # producers of each data that ended without emitting it
+        self.claims: dict[int, object] = {}  # emitter of each data; the only part that other threads write
+        self.silent: dict[int, int] = {}  # number of producers of each data that ended without emitting
         self.loans = Loans(structure)
         self.requested: dict[int, None] = {}
         self.missing = 0
 
     def reset(self) -> None:
-        """Go back to the start; only the contents of lists change, nothing is built."""
+        """Resets all state in place."""
         data, vertices = len(self.values), len(self.waiting)
         self.waiting[:] = [0] * vertices
         self.count[:] = [0] * len(self.count)
@@ -101,15 +102,15 @@ class Activation:
         self.requested.clear()
         self.missing = 0
 
-    # What can happen: each gives the vertices that can run from now on, each told once.
+    # Events: each method returns the vertices that can run from now on, each vertex once.
 
     def request(self, data: Iterable[int]) -> list[int]:
-        """Request data: activate the vertices that lead to them, and no others.
+        """Requests data: activates the vertices that lead to them, and no others.
 
         Raises
         ------
         NotReadyError
-            If they need a data that no vertex emits and that nobody gave.
+            If the data depend on a data without producer and without given value.
         """
         self.requested.update(dict.fromkeys(data))
         self.missing = sum(not self.released[d] for d in self.requested)
@@ -121,17 +122,17 @@ class Activation:
         return self._without_skipped(ready)
 
     def claim(self, data: int, value: Any, given: bool = False) -> bool:
-        """Keep an emitted value and refuse a second value. Any thread may call this; `publish` must follow.
+        """Stores an emitted value; any thread may call this, and `publish` must follow.
 
-        Returns False, and changes nothing, if the value was given from outside: the given value stays.
+        Returns False, without effect, if the caller of the run gave the value: the given value holds.
 
         Raises
         ------
         GraphError
-            If it was emitted before in this run.
+            If the data was emitted before in this run.
         """
         mark = _GIVEN if given else object()
-        first = self.claims.setdefault(data, mark)  # one step in C: atomic with and without the GIL
+        first = self.claims.setdefault(data, mark)  # a single step in C: atomic with and without the GIL
         if first is _GIVEN and not given:
             return False
         if first is not mark:
@@ -142,27 +143,27 @@ class Activation:
         return True
 
     def release(self, data: int, value: Any) -> list[int]:
-        """A value comes from outside the graph."""
+        """Stores and publishes a value given by the caller."""
         self.claim(data, value, given=True)
         return self.publish(data)
 
     def publish(self, data: int) -> list[int]:
-        """Make a claimed value visible to its readers."""
+        """Makes a claimed value visible to its readers."""
         ready: list[int] = []
         if not self.released[data]:
             self._publish(data, ready)
         return self._without_skipped(ready)
 
     def finish(self, vertex: int) -> list[int]:
-        """End a vertex: publish its emitted outputs, and the other outputs as empty."""
+        """Ends a vertex: publishes its emitted data, and its other outputs as empty."""
         ready: list[int] = []
         self._end(vertex, ready)
         return self._without_skipped(ready)
 
-    # How one thing leads to the next.
+    # Transitions.
 
     def _activate(self, stack: list[int], ready: list[int]) -> None:
-        """Activate data and, without recursion, the inputs of their producers."""
+        """Activates data and, without recursion, all data that their producers need."""
         structure, edges = self.structure, self.structure.edges
         waiting, count, active = self.waiting, self.count, self.active
         wanted, released = self.wanted, self.released
@@ -200,7 +201,7 @@ class Activation:
                     ready.append(vertex)
 
     def _publish(self, data: int, ready: list[int]) -> None:
-        """Step the dependencies that read a data, then the dependencies with the data as condition."""
+        """Updates the dependencies that read a data, then the dependencies with the data as condition."""
         structure, count, waiting = self.structure, self.count, self.waiting
         holds = self.truth[data] = bool(structure.gates[data] and self.values[data])
         self.released[data] = 1
@@ -217,12 +218,12 @@ class Activation:
             for e in structure.gates[data]:
                 taken = structure.edges[e].expects == holds
                 self._step(e, 1 if taken else 2, ready)
-                if taken and count[e] == 1:  # active, and only the target is missing
+                if taken and count[e] == 1:  # active, and waits for the target only
                     triggered.append(structure.edges[e].target)
             self._activate(triggered, ready)
 
     def _step(self, e: int, down: int, ready: list[int]) -> None:
-        """The edge rule."""
+        """Lowers a dependency's counter and fires by the edge rule."""
         before = self.count[e]
         now = self.count[e] = before - down
         if before > 0 and now <= 0:
@@ -233,7 +234,7 @@ class Activation:
                 ready.append(vertex)
 
     def _end(self, vertex: int, ready: list[int]) -> None:
-        """Publish the outputs of an ended vertex; exclusive data are empty only when all producers left them out."""
+        """Publishes the outputs of an ended vertex; exclusive data are empty after their last silent producer."""
         self.ended[vertex] = 1
         for data in self.structure.outputs[vertex]:
             if self.released[data]:
@@ -246,11 +247,11 @@ class Activation:
             self._publish(data, ready)
 
     def _without_skipped(self, ready: list[int]) -> list[int]:
-        """Vertices that really run; a vertex whose essential input is empty ends here, with empty outputs."""
+        """Vertices to run; vertices with an empty essential input end here, with empty outputs."""
         if not any(map(self.structure.picky.__getitem__, ready)):
             return ready
         run = []
-        for vertex in ready:  # grows while it is walked
+        for vertex in ready:  # grows during the loop
             if self.structure.picky[vertex] and self._lacks(vertex):
                 self._end(vertex, ready)
             else:
@@ -265,19 +266,19 @@ class Activation:
                 return True
         return False
 
-    # What a vertex sees.
+    # Values for a vertex.
 
     def taken(self, e: int) -> bool:
-        """Whether a dependency's condition came out as expected; True without a condition."""
+        """Whether a dependency's condition holds; True without condition."""
         edge = self.structure.edges[e]
         return edge.condition < 0 or bool(self.released[edge.condition] and self.truth[edge.condition] == edge.expects)
 
     def value(self, e: int) -> Any:
-        """The value that a dependency gives its vertex: None if the target is empty, or not asked for."""
+        """Value of a dependency for its vertex; None if the target is empty or the dependency not taken."""
         return self.values[self.structure.edges[e].target] if self.taken(e) else None
 
     def _established(self, e: int) -> None:
-        """Note that a dependency fired, as a loan if some vertex may write into the target."""
+        """Fires a dependency; checks the loan of a target with mutable dependencies."""
         target = self.structure.edges[e].target
         if self.structure.loaned[target] and self.taken(e) and self.values[target] is not None:
             self.loans.take(target, e)

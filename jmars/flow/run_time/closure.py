@@ -1,8 +1,8 @@
-"""The future of a run: whether its results are there, and whether all its work is over.
+"""`Closure`: the future of a run, with its results and its end.
 
-The two differ. A run is *finished* when the requested data are ready, or at its first error; vertices may still be
-running. It is *flushed* when the last of them has ended; only then may the instance be reset.
-Source: baidu/babylon `anyflow/closure.h` (finish, wait, on_finish).
+A run is *finished* when the requested data are ready, or at its first error; started vertices may still run. A run is
+*flushed* when the last started vertex has ended; only then may the instance be reset.
+Source: baidu/babylon, anyflow (`Closure`: finish, wait, on_finish).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Closure:
-    """A run: wait for its results, or for its end. `Graph.run` makes it.
+    """The future of a run, made by `Graph.run`: waits for results, or for the end of all vertices.
 
     Examples
     --------
@@ -37,23 +37,23 @@ class Closure:
     def __init__(self, blocks: Callable[[], bool], why: Callable[[], str]) -> None:
         self._changed = Condition()
         self._callbacks: list[Callable[[Closure], object]] = []
-        self._blocks = blocks  # whether waiting here would keep the run from going on
+        self._blocks = blocks  # whether waiting in this thread would block the run
         self._why = why
         self.finished = False
         self.flushed = False
-        self.error: BaseException | None = None  # the first one before the run finished
-        self.late_error: BaseException | None = None  # the first one after it, of work that nobody waits for
+        self.error: BaseException | None = None  # the first error before the run finished
+        self.late_error: BaseException | None = None  # the first error after that
         self._values: tuple[Any, ...] = ()
 
     def result(self, timeout: float | None = None) -> Any:
-        """The requested value, or a tuple for several requested data; None for an empty data.
+        """The requested value, or a tuple of values unless a single data was requested; None for empty data.
 
         Raises
         ------
         TimeoutError
-            If the run has not finished in `timeout` seconds; the text names what it waits for.
+            If the run has not finished in `timeout` seconds; the message names the missing data.
         Exception
-            What a vertex raised, or why the run could not go on.
+            The first error of the run.
         """
         if not self._await(lambda: self.finished, timeout):
             raise TimeoutError(f"the run has not finished after {timeout} s: {self._why()}")
@@ -62,11 +62,11 @@ class Closure:
         return self._values[0] if len(self._values) == 1 else self._values
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until the last vertex has ended; False if `timeout` seconds were not enough. Raises no error of the run."""
+        """Waits until the last vertex has ended; False after `timeout` seconds. Raises no error of the run."""
         return self._await(lambda: self.flushed, timeout)
 
     def on_finish(self, callback: Callable[[Closure], object]) -> None:
-        """Register a callback for the end of the run, called in the ending thread; at once if the run has ended."""
+        """Calls `callback` when the run finishes, in the finishing thread; at once if the run has finished."""
         with self._changed:
             if not self.finished:
                 self._callbacks.append(callback)
@@ -74,7 +74,7 @@ class Closure:
         callback(self)
 
     def __await__(self) -> Generator[Any, None, Any]:
-        """`await closure` in an event loop: `result()` without blocking the loop."""
+        """Awaits `result()` in an event loop."""
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         self.on_finish(lambda _: loop.call_soon_threadsafe(ended.set))
@@ -82,7 +82,7 @@ class Closure:
         return self.result(0)
 
     def _finish(self, values: tuple[Any, ...], error: BaseException | None) -> None:
-        """Finish the run; of two threads that report the end the first counts."""
+        """Marks the run as finished; of several calls, from any thread, the first counts."""
         with self._changed:
             if self.finished:
                 return
@@ -93,11 +93,11 @@ class Closure:
         for callback in callbacks:
             try:
                 callback(self)
-            except Exception:  # a listener's trouble must not end the thread that drives the run
+            except Exception:  # a callback's error must not end the thread that drives the run
                 _log.exception("a callback of on_finish failed; the run is not affected")
 
     def _flush(self, error: BaseException | None) -> None:
-        """The last vertex has ended."""
+        """Marks the run as flushed."""
         with self._changed:
             if error is not self.error:
                 self.late_error = error
@@ -105,7 +105,7 @@ class Closure:
             self._changed.notify_all()
 
     def _await(self, happened: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait until the run is finished, or flushed."""
+        """Waits until `happened()` is true."""
         if happened():
             return True
         if timeout != 0 and self._blocks():

@@ -1,8 +1,8 @@
-"""Executors of vertices: the caller's own thread, a pool of threads, or an event loop.
+"""Executors of vertices: the calling thread, a pool of threads, or an event loop.
 
-An executor has `submit(work, vertex)`, as the executors of `concurrent.futures` do, so these serve as well; `None` is
-the inline executor. `async def` vertices need `submit_async`.
-Source: baidu/babylon `anyflow/executor.h` (`InplaceGraphExecutor`, `ThreadPoolGraphExecutor`).
+An executor has `submit(work, vertex)`; the executors of `concurrent.futures` qualify too. `None` is the inline
+executor. `async def` vertices need `submit_async`.
+Source: baidu/babylon, anyflow (`InplaceGraphExecutor`, `ThreadPoolGraphExecutor`).
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ __all__ = ["AsyncioExecutor", "Executor", "InlineExecutor", "ThreadPoolExecutor"
 
 @runtime_checkable
 class Executor(Protocol):
-    """Calls `work(vertex)` once, soon, in a thread of its choice; if `submit` raises, the run ends with that error."""
+    """Calls `work(vertex)` once, soon, in any thread; an error of `submit` ends the run."""
 
     def submit(self, work: Callable[[int], None], vertex: int, /) -> object:
-        """Take the work."""
+        """Accepts a call for execution."""
 
 
 class InlineExecutor:
     """Runs vertices in the thread that calls `Graph.run`, in the order in which they become ready.
 
-    A vertex ends before the next vertex begins, however deep the graph is, so calls never nest.
+    A vertex ends before the next vertex begins, however deep the graph is, so calls do not nest.
     """
 
     def submit(self, work: Callable[[int], None], vertex: int, /) -> None:
-        """Run the vertex now; `Graph` itself keeps the order and does not come here."""
+        """Runs the vertex now; `Graph` keeps the order of inline runs itself and does not call this method."""
         work(vertex)
 
 
 class ThreadPoolExecutor:
-    """Runs vertices on threads; share a single pool between all graphs. A context manager.
+    """Runs vertices on threads; may be shared by all graphs. A context manager.
 
     Parameters
     ----------
     threads
-        How many vertices may run at once.
+        Number of vertices that may run at a time.
     """
 
     def __init__(self, threads: int) -> None:
@@ -52,11 +52,11 @@ class ThreadPoolExecutor:
         self._pool = _Threads(threads, thread_name_prefix="jmars-flow")
 
     def submit(self, work: Callable[[int], None], vertex: int, /) -> None:
-        """Queue the vertex."""
+        """Queues the vertex."""
         self._pool.submit(work, vertex)
 
     def close(self) -> None:
-        """End the threads after all queued vertices; later submissions are refused and end their runs."""
+        """Runs queued vertices, then ends the threads; later submissions are refused and end their runs."""
         self._pool.shutdown()
 
     def __enter__(self) -> Self:
@@ -72,12 +72,12 @@ class AsyncioExecutor:
     Parameters
     ----------
     loop
-        The event loop; None is the one that runs where this is made.
+        The event loop; None: the running loop.
 
     Raises
     ------
     GraphError
-        If none is given and none runs here.
+        If no loop is given and no loop runs here.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -89,18 +89,18 @@ class AsyncioExecutor:
 
     @property
     def blocks(self) -> bool:
-        """Whether waiting in this thread would keep the loop from running."""
+        """Whether the current thread runs the loop, so that waiting here would block the loop."""
         try:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
 
     def submit(self, work: Callable[[int], None], vertex: int, /) -> None:
-        """Call the vertex in the loop."""
+        """Runs the vertex in the loop."""
         self._loop.call_soon_threadsafe(work, vertex)
 
     def submit_async(self, work: Callable[[int], Coroutine[Any, Any, None]], vertex: int, /) -> None:
-        """Run the vertex as a task of the loop."""
+        """Starts the vertex as a task of the loop."""
         self._loop.call_soon_threadsafe(self._start, work, vertex)
 
     def _start(self, work: Callable[[int], Coroutine[Any, Any, None]], vertex: int) -> None:

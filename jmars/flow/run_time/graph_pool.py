@@ -1,4 +1,5 @@
-"""A pool of instances of a finished graph, for concurrent runs.
+"""`GraphPool`: a pool of instances of a finished graph, for concurrent runs.
+
 Source: docs/explanation/seeds.md, "Execution lifecycle".
 """
 
@@ -20,7 +21,7 @@ class _Builds(Protocol):
     """A finished builder."""
 
     def build(self) -> Graph:
-        """A new instance."""
+        """Builds a new instance."""
 
     @property
     def structure(self) -> Structure:
@@ -28,14 +29,14 @@ class _Builds(Protocol):
 
 
 class GraphPool(Lending[Graph]):
-    """At most `limit` instances of a graph, first come, first served; safe to use from many threads.
+    """A pool of at most `limit` instances of a graph, first come, first served; thread-safe.
 
     Parameters
     ----------
     builder
         A finished `GraphBuilder`.
     limit
-        Instances that may exist at once, 1 or more.
+        Most instances that exist at a time, 1 or more.
 
     Raises
     ------
@@ -57,7 +58,7 @@ class GraphPool(Lending[Graph]):
     def __init__(self, builder: _Builds, limit: int) -> None:
         super().__init__(limit)
         self._builder = builder
-        self._structure = builder.structure  # of an unfinished builder: its error, now
+        self._structure = builder.structure  # raises now if the builder is unfinished
 
     def _build(self) -> Graph:
         return self._builder.build()
@@ -66,12 +67,12 @@ class GraphPool(Lending[Graph]):
         return instance.structure is self._structure
 
     def release(self, instance: Graph) -> None:
-        """Give an instance back; it is reset and goes to the first request in the queue.
+        """Returns an instance to the pool, resets it, and serves the next request.
 
         Raises
         ------
         GraphError
-            If it is not lent out by this pool, was given back before, or still runs.
+            If the instance is not lent by this pool, was returned before, or still runs.
         """
         if instance.busy:
             raise GraphError("this instance still runs: wait() for its closure before giving it back")
@@ -79,7 +80,7 @@ class GraphPool(Lending[Graph]):
 
     @contextmanager
     def lent(self) -> Iterator[Graph]:
-        """`acquire` for a `with` block; the end of the block waits for running vertices."""
+        """Acquires an instance for a `with` block; the end of the block waits for running vertices."""
         instance = self.acquire()
         try:
             yield instance

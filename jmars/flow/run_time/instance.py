@@ -1,12 +1,11 @@
-"""A graph instance, used by a single run at a time.
+"""`Graph`: an instance of a graph, used by one run at a time.
 
-`Graph` is the thin shell around `activation.Activation`. Threads that run vertices never touch counters: they append
-events to `_mail` (appending to a deque is atomic) and then try the `_baton`, a lock that no thread waits for. The
-thread that gets the baton applies all mail to plain ints and lists; the other threads go on, since the holder reads the
-mail again after releasing the baton. So there is no critical section to queue for, a single attempt at a lock per
-finished vertex instead of per dependency, and the same code is right on free-threaded Python, where `x -= 1` (a load,
-an operation, a store) is not atomic either.
-Source: docs/explanation/seeds.md, "Execution lifecycle"; docs/explanation/seeds.md, "Dependency counting".
+`Graph` wraps an `Activation`. Threads that run vertices never touch counters: they append events to `_mail` (an atomic
+operation of a deque) and then try the `_baton`, a lock without waiters. The thread that gets the baton applies all
+events to plain ints and lists; other threads go on, since the holder reads the mail again after releasing the baton. So
+no thread queues for a critical section, a finished vertex costs a single attempt at a lock, and the code is correct on
+free-threaded Python too, where `x -= 1` is not atomic.
+Source: docs/explanation/seeds.md, "Execution lifecycle", "Dependency counting".
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = ["Graph"]
 
 
 class _News(NamedTuple):
-    """Consequences of the mail, acted on without the baton."""
+    """Consequences of the applied events, to be acted on without the baton."""
 
     ready: list[int]  # vertices to start
     finished: bool
@@ -39,7 +38,7 @@ class _News(NamedTuple):
 
 
 class Graph:
-    """An instance: run it, wait until it is flushed, reset it, run it again. `GraphBuilder.build` makes it.
+    """An instance of a graph, made by `GraphBuilder.build`: run, wait until flushed, reset, run again.
 
     Attributes
     ----------
@@ -69,11 +68,11 @@ class Graph:
         self.name = plan.name
         self.structure = plan.structure
         self.state = Activation(plan.structure)
-        self.lent = True  # False while it lies in a pool
+        self.lent = True  # False while in a pool
         self._used = Lock()  # held from run() to reset()
         self._baton = Lock()
         self._mail: deque[int | tuple[int, BaseException]] = deque()  # vertex: ended; ~data: emitted
-        self._started = 0  # vertices that were handed out and have not been told of as ended
+        self._started = 0  # vertices started whose end is not applied yet
         self._error: BaseException | None = None
         self._closure: Closure | None = None
         self._executor: Executor | None = None  # None: inline
@@ -86,21 +85,21 @@ class Graph:
         self._asynchronous = [inspect.iscoroutinefunction(process) for process in self._process]
 
     def run(self, *targets: str, given: Mapping[str, Any] | None = None, executor: Executor | None = None) -> Closure:
-        """Compute these data and the data that they need, no others.
+        """Computes the requested data and all that they depend on, and no other data.
 
         Parameters
         ----------
         targets
             Names of data.
         given
-            Values from outside, by name; a given data is not computed.
+            Values of data, by name; a given data is not computed.
         executor
-            Who runs the vertices; None runs them here, before this returns.
+            Runs the vertices; None: the calling thread, before `run` returns.
 
         Returns
         -------
         Closure
-            It takes the errors of the run as well.
+            The future of the run, which receives its errors too.
 
         Raises
         ------
@@ -135,12 +134,12 @@ class Graph:
         return closure
 
     def reset(self) -> None:
-        """Make ready for the next run.
+        """Resets the instance for the next run.
 
         Raises
         ------
         GraphError
-            If the current run is not flushed: a vertex that still runs would emit into the next one.
+            If the current run is not flushed: a running vertex would emit into the next run.
         """
         closure = self._closure
         if closure is None:
@@ -150,56 +149,56 @@ class Graph:
         for number, active in enumerate(self.state.active):
             if active:
                 self._vertices[number].processor.reset()
-        with self._baton:  # a thread of the last run may still hold it, with nothing to do
+        with self._baton:  # a thread of the last run may still hold the baton
             self.state.reset()
             self._error = self._closure = self._executor = None
         self._used.release()
 
     @property
     def busy(self) -> bool:
-        """Whether vertices of the current run may still be at work."""
+        """Whether vertices of the current run may still run."""
         closure = self._closure
         return closure is not None and not closure.flushed
 
     def flush(self) -> None:
-        """Wait until no vertex of the current run is running."""
+        """Waits until all started vertices of the current run have ended."""
         if self._closure is not None:
             self._closure.wait()
 
     def data(self, name: str) -> GraphData:
-        """A data with its value in this run."""
+        """A data and its value in this run."""
         return GraphData(self, self._plan.data(name))
 
     def vertex(self, name: str) -> GraphVertex:
-        """A vertex with its processor."""
+        """A vertex and its processor."""
         for vertex in self._vertices:
             if vertex.name == name:
                 return vertex
         raise GraphError(f"graph {self.name!r} has no vertex {name!r}; it has {[v.name for v in self._vertices]}")
 
     def why_not_ready(self, *targets: str) -> str:
-        """Explain in words why these data are not ready; at any time."""
+        """Explains what data wait for; may be called at any time."""
         return "; ".join(why_not_ready(self.state, self._plan.data(name)) for name in targets)
 
-    # What the threads of a run do.
+    # Called by the threads of a run.
 
     def _emit(self, vertex: int, data: int, value: Any, last: bool = False) -> None:
-        """Give an output of a running vertex its value; as its last act, the event travels with the vertex's end."""
+        """Emits an output of a running vertex; as its last act, the event travels with the vertex's end."""
         if not self._running[vertex]:
             raise GraphError(f"vertex {self._vertices[vertex].name!r} is not running; emit within process()")
         if self.state.claim(data, value) and not last:
             self._mail.append(~data)
-            if self._executor is not None and self._closure is not None:  # inline, nothing starts before this one ends
+            if self._executor is not None and self._closure is not None:  # inline runs start no vertex meanwhile
                 self._advance(self._closure, None)
 
     def _work(self, vertex: int) -> None:
-        """Run a vertex, and the trivial vertices after it."""
+        """Runs a vertex, and trivial vertices that become ready."""
         closure = self._closure
         assert closure is not None, "a vertex runs, so a run is under way"
         self._run_all(closure, deque((vertex,)))
 
     def _run_all(self, closure: Closure, todo: deque[int]) -> None:
-        """Run vertices in this thread, including vertices that become ready meanwhile and are to run here."""
+        """Runs vertices in this thread, including vertices for this thread that become ready meanwhile."""
         while todo:
             number = todo.popleft()
             self._running[number] = 1
@@ -212,7 +211,7 @@ class Graph:
             self._advance(closure, todo)
 
     async def _work_async(self, number: int) -> None:
-        """Run an `async def` vertex."""
+        """Runs an `async def` vertex."""
         closure = self._closure
         assert closure is not None, "a vertex runs, so a run is under way"
         self._running[number] = 1
@@ -227,7 +226,7 @@ class Graph:
         self._run_all(closure, todo)
 
     def _end(self, number: int, error: BaseException | None = None) -> None:
-        """End a vertex: no more emissions; its events go into the mail."""
+        """Ends a vertex: closes its channels and appends the event to the mail."""
         self._running[number] = 0
         vertex = self._vertices[number]
         if vertex._channels:
@@ -235,22 +234,22 @@ class Graph:
         self._mail.append(number if error is None else (number, error))
 
     def _advance(self, closure: Closure, todo: deque[int] | None) -> None:
-        """Read the mail unless another thread does; vertices to be run in this thread are added to `todo`."""
+        """Applies the mail unless another thread does; adds vertices for this thread to `todo`."""
         while self._mail and self._closure is closure:
             if not self._baton.acquire(blocking=False):
-                return  # its holder looks into the mail again after letting go
+                return  # the holder reads the mail again after releasing the baton
             try:
                 if self._closure is not closure:
-                    return  # others ended that run meanwhile, and the next one began
+                    return  # another thread ended the run, and the next run began
                 news = self._settle(self._read())
             finally:
                 self._baton.release()
             self._go_on(closure, news, todo)
 
-    # With the baton.
+    # Called with the baton.
 
     def _read(self) -> list[int]:
-        """Apply the mail; returns the vertices that become ready."""
+        """Applies all events in the mail; returns the vertices that can run."""
         ready: list[int] = []
         mail, state = self._mail, self.state
         while mail:
@@ -270,7 +269,7 @@ class Graph:
         return ready
 
     def _settle(self, ready: list[int]) -> _News:
-        """Count the vertices to start, and check whether the run is finished or flushed."""
+        """Counts vertices to start, and decides whether the run is finished or flushed."""
         state = self.state
         if self._error is not None:
             ready = []
@@ -283,10 +282,10 @@ class Graph:
         values = tuple(map(state.values.__getitem__, state.requested)) if finished else ()
         return _News(ready, finished, values, self._error, flushed)
 
-    # Without it.
+    # Called without the baton.
 
     def _go_on(self, closure: Closure, news: _News, todo: deque[int] | None) -> None:
-        """Start vertices and tell the closure."""
+        """Starts ready vertices and notifies the closure."""
         if news.finished and not closure.finished:
             closure._finish(news.values, news.error)
         for number in news.ready:
@@ -297,18 +296,18 @@ class Graph:
                     todo.append(number)
                 elif self._executor is not None:
                     self._executor.submit(self._work, number)
-            except BaseException as error:  # it refused
+            except BaseException as error:  # the executor refused
                 self._mail.append((number, error))
         if news.flushed:
             closure._flush(news.error)
 
     def _submit_async(self, number: int) -> None:
-        """Hand an `async def` vertex out."""
+        """Submits an `async def` vertex to the executor."""
         submit = getattr(self._executor, "submit_async", None)
         if submit is None:
             raise GraphError(f"vertex {self._vertices[number].name!r} is an `async def`; run with an AsyncioExecutor")
         submit(self._work_async, number)
 
     def _blocks(self) -> bool:
-        """Whether waiting in this thread would stop the run."""
+        """Whether waiting in this thread would block the run."""
         return bool(getattr(self._executor, "blocks", False))

@@ -1,8 +1,8 @@
-"""Mutable borrowing of values: a single writer, or any number of readers.
+"""Mutable borrowing of values: a value has a single reader that may write into it, or any number of read-only readers.
 
-`activation.Activation` asks as a dependency fires, in whatever order target and condition came, so only the actual
-readers of a run count: two readers under opposite conditions never meet.
-Source: baidu/babylon `anyflow/dependency.h` (`declare_mutable`).
+`Activation` checks a loan when a dependency fires, so only actual readers of a run count: readers under opposite
+conditions never conflict.
+Source: baidu/babylon, anyflow (`declare_mutable`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from jmars.flow.build_time.graph_structure import Structure
 
 __all__ = ["CALLER", "Loans"]
 
-CALLER = -1  # in the place of a dependency: who requested the data and will read it after the run
+CALLER = -1  # in place of a dependency: the caller of the run, who reads requested data after the run
 
 
 class Loans:
-    """Readers so far of the data that some dependency may write into."""
+    """Readers so far of data with mutable dependencies."""
 
     __slots__ = ("readers", "structure")
 
@@ -25,16 +25,16 @@ class Loans:
         self.readers: dict[int, list[int]] = {}  # data: dependencies
 
     def reset(self) -> None:
-        """Return all loans."""
+        """Forgets all readers."""
         self.readers.clear()
 
     def take(self, data: int, e: int) -> None:
-        """Dependency `e` reads `data`.
+        """Adds dependency `e` as a reader of `data`.
 
         Raises
         ------
         GraphError
-            If it and an earlier one do not go together.
+            If the data has several readers and a mutable reader among them.
         """
         readers = self.readers.setdefault(data, [])
         readers.append(e)
@@ -46,7 +46,7 @@ class Loans:
             )
 
     def _name(self, e: int) -> str:
-        """Name of the vertex that reads through a dependency."""
+        """The reader behind a dependency, in words."""
         if e == CALLER:
             return "the caller of the run"
         return f"vertex {self.structure.vertices[self.structure.edges[e].vertex]!r}"

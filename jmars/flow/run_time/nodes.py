@@ -1,6 +1,6 @@
-"""Vertices, dependencies and data of an instance by name, as processors and users see them.
+"""Views of an instance for processors and users: vertices, dependencies and data, by name.
 
-Views: the facts lie in the instance's `Activation`, as rows. A processor gets its `GraphVertex`.
+The state is in the instance's `Activation`, as rows. A processor receives its `GraphVertex`.
 Source: docs/explanation/seeds.md, "GraphVertex, GraphDependency and GraphData".
 """
 
@@ -19,7 +19,7 @@ __all__ = ["GraphData", "GraphDependency", "GraphVertex"]
 
 
 class GraphData:
-    """A data of an instance: its state and value in the current run."""
+    """A data of an instance, with its value in the current run."""
 
     __slots__ = ("_graph", "_number", "name")
 
@@ -29,22 +29,22 @@ class GraphData:
 
     @property
     def ready(self) -> bool:
-        """Whether the data was emitted or given, even as empty."""
+        """Whether the data was emitted or given, empty data included."""
         return bool(self._graph.state.released[self._number])
 
     @property
     def empty(self) -> bool:
-        """Whether the data is ready without a value."""
+        """Whether the data is ready and has no value."""
         return self.ready and self.value is None
 
     @property
     def active(self) -> bool:
-        """Whether this run needs the data."""
+        """Whether the current run needs the data."""
         return bool(self._graph.state.wanted[self._number])
 
     @property
     def value(self) -> Any:
-        """The value; None while the data is not ready, or empty."""
+        """The value; None if the data is not ready, or empty."""
         return self._graph.state.values[self._number]
 
 
@@ -63,18 +63,18 @@ class GraphDependency:
 
     @property
     def condition(self) -> GraphData | None:
-        """The data that decides whether the target is read; None for an unconditional dependency."""
+        """The condition; None for an unconditional dependency."""
         number = self._graph.structure.edges[self._number].condition
         return GraphData(self._graph, number) if number >= 0 else None
 
     @property
     def taken(self) -> bool:
-        """Whether the condition came out as expected; True without condition."""
+        """Whether the condition holds; True without condition."""
         return self._graph.state.taken(self._number)
 
     @property
     def value(self) -> Any:
-        """The value for the vertex: None if the target is empty or not taken."""
+        """The value for the vertex; None if the target is empty or the dependency not taken."""
         return self._graph.state.value(self._number)
 
 
@@ -105,12 +105,12 @@ class GraphVertex:
 
     @property
     def name(self) -> str:
-        """The vertex's name in the graph."""
+        """Name in the graph."""
         return self._plan.name
 
     @property
     def inputs(self) -> list[Any]:
-        """Values of the anonymous dependencies, in the order of declaration; None where there is none."""
+        """Values of the anonymous dependencies, in order of declaration; None for empty inputs."""
         state = self._graph.state
         if self._conditional:
             return [state.value(e) for e in self._plan.anonymous]
@@ -126,7 +126,7 @@ class GraphVertex:
         return {name: state.values[d] for name, d in self._named.items()}
 
     def value(self, name: str) -> Any:
-        """Value of a named dependency; None if the target is empty or not taken."""
+        """Value of a named dependency; None if it is empty or not taken."""
         return self.dependency(name).value
 
     def dependency(self, which: str | int) -> GraphDependency:
@@ -134,28 +134,28 @@ class GraphVertex:
         return GraphDependency(self._graph, self._plan.edge(which))
 
     def emit(self, value: Any, output: str | int = 0) -> None:
-        """Give an output its value; readers may start at once, while this vertex goes on.
+        """Emits the value of an output; readers may start at once, while this vertex goes on.
 
         Parameters
         ----------
         value
-            Anything; None emits an empty value.
+            The value; None emits an empty value.
         output
-            The output's name, or its place.
+            Name or place of the output.
 
         Raises
         ------
         GraphError
-            If there is no such output, it was emitted before in this run, or the vertex is not running.
+            If the output does not exist, was emitted before in this run, or the vertex is not running.
         """
         self._graph._emit(self._number, self._plan.output(output), value)
 
     def _leave(self, value: Any, output: int = 0) -> None:
-        """Emit as the last act of `process`: cheaper, since readers hear of it with the vertex's end."""
+        """Emits as the last act of `process`: cheaper, since readers are notified with the vertex's end."""
         self._graph._emit(self._number, self._plan.output(output), value, last=True)
 
     def open(self, output: str | int = 0) -> Channel:
-        """Emit a channel: its readers start now and see every item as soon as it is published.
+        """Emits a channel: its readers start now and get items as they are published.
 
         The channel is closed when the vertex ends, if not before.
         """
@@ -165,7 +165,7 @@ class GraphVertex:
         return channel
 
     def _close(self, error: BaseException | None = None) -> None:
-        """Close the channels of an ended vertex."""
+        """Closes all channels of an ended vertex."""
         for channel in self._channels:
             channel.close(error)
         self._channels.clear()

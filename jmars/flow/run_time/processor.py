@@ -1,8 +1,8 @@
-"""The code of a vertex.
+"""`GraphProcessor`: the code of a vertex.
 
-A `GraphProcessor` belongs to a single vertex of a single graph instance, so it may keep state in its attributes; a
-plain function is wrapped in a `FunctionProcessor`.
-Source: docs/explanation/seeds.md, "GraphProcessor"; baidu/babylon `anyflow/vertex.h`.
+A processor belongs to a single vertex of a single instance, so it may keep state in its attributes; a plain function is
+wrapped in a `FunctionProcessor`.
+Source: docs/explanation/seeds.md, "GraphProcessor"; baidu/babylon, anyflow/vertex.h.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["FunctionProcessor", "GraphProcessor", "processor_of"]
 
 
 class GraphProcessor:
-    """The work of a vertex; override the methods that matter.
+    """The code of a vertex; subclasses override the methods they need.
 
-    `config` is called once, on an example, as the graph is finished; `setup` once for each instance; `process` once for
-    each run that needs the vertex, never twice at a time; `reset` after it. `process` may be an `async def`, and the
-    run then needs an `AsyncioExecutor`.
+    `config` is called on a sample processor as the graph is finished; `setup` once per instance; `process` once per run
+    that needs the vertex, never concurrently; `reset` afterwards. `process` may be an `async def`; the run then needs
+    an `AsyncioExecutor`.
 
     Examples
     --------
@@ -44,32 +44,32 @@ class GraphProcessor:
     """
 
     def config(self, vertex: VertexBuilder) -> None:
-        """Check or complete the vertex's declaration; `finish()` raises the exceptions of this method."""
+        """Checks or completes the vertex's declaration; exceptions propagate from `finish()`."""
 
     def setup(self, vertex: GraphVertex) -> None:
-        """Make ready for many runs."""
+        """Prepares the processor for its runs."""
 
     def process(self, vertex: GraphVertex) -> Awaitable[None] | None:
-        """Read `vertex.inputs` or `vertex.value(name)`, and `vertex.emit(...)`."""
+        """Reads `vertex.inputs` or `vertex.value(name)` and calls `vertex.emit(...)`."""
         raise NotImplementedError(f"{type(self).__name__} has no process(); define it")
 
     def reset(self) -> None:
-        """Forget the state of the last run."""
+        """Discards the state of a run."""
 
 
 class FunctionProcessor(GraphProcessor):
-    """Calls a function with the inputs, anonymous by place and named by keyword, and emits the results."""
+    """Calls a function with anonymous inputs by place and named inputs by keyword, and emits the result."""
 
     def __init__(self, function: Callable[..., Any], several: bool = False) -> None:
         self.function = function
-        self.several = several  # the function gives one value for each output
+        self.several = several  # the function returns a value for each output
 
     def process(self, vertex: GraphVertex) -> None:
-        """Call the function."""
+        """Calls the function."""
         self._emit(vertex, self.function(*vertex.inputs, **vertex.named))
 
     def _emit(self, vertex: GraphVertex, value: Any) -> None:
-        """Emit the result, or a result for each of several outputs."""
+        """Emits the result, or the results of several outputs."""
         if not self.several:
             if vertex.outputs:
                 vertex._leave(value)
@@ -85,14 +85,14 @@ class FunctionProcessor(GraphProcessor):
 
 
 class AsyncFunctionProcessor(FunctionProcessor):
-    """The same with an `async def`."""
+    """Calls an `async def` function."""
 
     async def process(self, vertex: GraphVertex) -> None:  # type: ignore[override]  # the engine asks which it is
-        """Await it."""
+        """Awaits the function."""
         self._emit(vertex, await self.function(*vertex.inputs, **vertex.named))
 
 
 def processor_of(function: Callable[..., Any], several: bool) -> Callable[[], GraphProcessor]:
-    """Makes processors that call a function."""
+    """Returns a factory of processors that call a function."""
     kind = AsyncFunctionProcessor if inspect.iscoroutinefunction(function) else FunctionProcessor
     return lambda: kind(function, several)

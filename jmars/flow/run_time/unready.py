@@ -1,7 +1,8 @@
-"""Explains why a data is not ready, naming the vertex or input that blocks it.
+"""Explains why a data is not ready, by the data and vertices that block it.
 
-Errors of runs and `Graph.why_not_ready` use the text. Reads an `Activation` and changes nothing, so it may be asked
-while a run goes on.
+Serves error messages and `Graph.why_not_ready`. Reads an `Activation` without changing it, so it may be called during a
+run.
+Source: baidu/babylon, anyflow, which logs unfinished data at the end of a run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ __all__ = ["path_to", "why_not_ready"]
 
 
 def why_not_ready(run: Activation, data: int) -> str:
-    """The path from a data to the missing inputs, nearest first."""
+    """The chain from a data to the data and vertices that it waits for, nearest first."""
     structure, lines = run.structure, []
     stack, seen = [data], {data}
     while stack:
@@ -41,7 +42,7 @@ def why_not_ready(run: Activation, data: int) -> str:
 
 
 def path_to(run: Activation, data: int) -> str:
-    """The path from a data up to the requested data, by the vertices that read it."""
+    """The chain of vertices that need a data, up to the requested data."""
     structure, seen = run.structure, set[int]()
     words: list[str] = []
     while data not in run.requested and data not in seen:
@@ -57,7 +58,7 @@ def path_to(run: Activation, data: int) -> str:
 
 
 def _awaited(run: Activation, e: int) -> list[int]:
-    """The data that a dependency still waits for."""
+    """Data that a dependency still waits for."""
     edge = run.structure.edges[e]
     if edge.condition >= 0 and not run.released[edge.condition]:
         return [edge.condition]

@@ -1,8 +1,8 @@
-"""A value that comes in parts: a channel starts its reader when it opens, not when it is complete.
+"""`Channel`: a value that arrives in parts; readers start when the channel opens, not when it is complete.
 
-`nodes.GraphVertex.open` makes channels. Every reader sees every item from the first on. The number of items is not
-bounded, so a publisher never waits; under an inline executor the reader runs after the publisher and finds all items.
-Source: baidu/babylon `anyflow` (channels on `ConcurrentTransientTopic`).
+`GraphVertex.open` makes a channel. Every reader gets all items from the first on. A channel is unbounded, so a
+publisher never waits; under an inline executor the reader runs after the publisher and finds all items.
+Source: baidu/babylon, anyflow (channels on `ConcurrentTransientTopic`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Channel"]
 
 
 class Channel:
-    """Items in the order of publication; safe from many threads.
+    """A stream of items in the order of publication; thread-safe.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Channel:
         self._wakers: list[Callable[[], object]] = []  # of readers in event loops
 
     def publish(self, item: Any) -> None:
-        """Add an item.
+        """Appends an item.
 
         Raises
         ------
@@ -52,7 +52,7 @@ class Channel:
             self._wake()
 
     def close(self, error: BaseException | None = None) -> None:
-        """End the channel, or with an error let readers raise it after the last item. A second call changes nothing."""
+        """Ends the stream; readers raise `error` after the last item. Further calls have no effect."""
         with self._changed:
             if not self._closed:
                 self._closed, self._error = True, error
@@ -95,7 +95,7 @@ class Channel:
             raise self._error
 
     def _wake(self) -> None:
-        """Wake waiting readers; the caller holds the lock."""
+        """Wakes all readers; called with the lock held."""
         self._changed.notify_all()
         for wake in self._wakers:
             wake()
@@ -103,7 +103,7 @@ class Channel:
 
 
 def _refuse_to_block_a_loop() -> None:
-    """A plain `for` in an event loop would keep the publisher from going on."""
+    """Raises in an event loop, where a plain `for` would block the publisher."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
