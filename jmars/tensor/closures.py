@@ -1,4 +1,7 @@
-"""Finds tensors in the closures and globals of users' functions, which do not pickle; the error names both."""
+"""Refuses users' functions that refer to tensors in closures, globals or defaults, since tensors do not pickle.
+
+The error names the function and the tensor.
+"""
 
 from __future__ import annotations
 
