@@ -94,7 +94,7 @@ def map_blocks(
         raise TypeError("map_blocks needs a tensor beside the function: its chunks are the blocks")
     for x in given:
         if is_open(x.data.chunks):
-            x._settled()
+            x._resolved()
     shape = broadcast_shape([x.data for x in given], [x.data.shape for x in given])
     grid = _common_grid(given, shape)
     inputs = [rechunked(x.data, _input_splits(x, grid)) for x in given]

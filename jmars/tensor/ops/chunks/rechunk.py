@@ -55,7 +55,7 @@ def rechunked(data: TensorData, chunks: Splits) -> TensorData:
     if data.chunks == chunks:
         return data
     if data.has_unknown_lengths:
-        Tensor(data)._settled()
+        Tensor(data)._resolved()
     if _reads_too_much(data, chunks):
         return shuffle(data, chunks)
     return new_data(Rechunk(chunks, inputs=(data,)), data.shape, data.dtype, chunks)

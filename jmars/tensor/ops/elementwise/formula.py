@@ -75,7 +75,7 @@ class Formula:
                 return FormulaValue(-1, kind, value)
             value = as_tensor(value)
         if value.data.has_unknown_lengths and is_open(value.data.chunks):
-            value._settled()
+            value._resolved()
         for i, known in enumerate(self.inputs):
             if known is value.data:
                 return FormulaValue(i, value.dtype)
@@ -208,7 +208,7 @@ def broadcast_shape(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]])
     try:
         return broadcast_lengths(shapes)
     except NeedsLengthError:
-        shapes[: len(inputs)] = [Tensor(data)._settled().shape for data in inputs]
+        shapes[: len(inputs)] = [Tensor(data)._resolved().shape for data in inputs]
         return broadcast_lengths(shapes)
 
 

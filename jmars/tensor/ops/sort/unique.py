@@ -72,7 +72,7 @@ def unique(
     if return_inverse and not equal_nan and x.dtype.kind in "fcmM":
         raise UnsupportedError("np.unique with return_inverse and equal_nan=False is not in jmars; leave one out")
     if (return_index or return_inverse) and not is_known([x.data.shape]):
-        x._settled()
+        x._resolved()
     if x.dtype.kind in "mM" and _has_one_nat() and not (return_index or return_inverse or return_counts):
         equal_nan = True
     fields = (True, return_index, return_counts)
