@@ -3,13 +3,13 @@
 passes                 all passes in order: `compile_graph`
 common_subexpressions  equal tensors are computed once
 slice_pushdown         slices of random arrays are generated without the whole array
-tensor_fusion          elementwise tensors with equal chunks become one tensor
+tensor_fusion          fuses elementwise tensors with equal chunks
 tile                   tensors to chunks
 prune                  drops chunks that no result needs
 chains                 fuses operands in a line without branches
 regions                fuses operands that run in a single pass over blocks
 colors                 fuses operands of the same colour, Mars's rule
-fuse_groups            builds the graph in which groups of operands are operands
+fuse_groups            builds a graph with groups of operands as operands
 rematerialise          generates cheap sources within their readers
 generation_cost        seconds to generate a chunk
 priority               ranks operands: the lower rank runs first

@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 def fuse_chains(graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.integer] | None = None) -> FusedGraph:
-    """Fuses each line of operands into a single operand.
+    """Fuses lines of operands into single operands.
 
     An operand of a result may end a line and is never inside, so its chunk stays. A stored chunk joins no line. An
     operand whose chunk has an unknown size may end a line, since its readers wait for the size.
@@ -47,7 +47,7 @@ def lines(
     longest: int = LONGEST,
     apart: NDArray[np.integer] | None = None,
 ) -> Ints:
-    """Last vertex of each vertex's line, the vertex itself if it is alone, shape (n,).
+    """Last vertices of the vertices' lines, the vertex itself if alone, shape (n,).
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def lines(
 
 
 def resolved(follower: Ints) -> Ints:
-    """Last vertex reached from each vertex by following `follower`; each pass doubles the distance."""
+    """Last vertices reached by following `follower`; each pass doubles the distance."""
     end = follower[follower]
     while not np.array_equal(end, further := end[end]):
         end = further

@@ -68,7 +68,7 @@ def colors(
     workers: int = 1,
     apart: NDArray[np.integer] | None = None,
 ) -> Ints:
-    """Colours each vertex, shape (n,); the graph of colours has no cycle.
+    """Colours vertices, shape (n,); the graph of colours has no cycle.
 
     Parameters
     ----------

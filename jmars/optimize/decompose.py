@@ -1,6 +1,6 @@
 """Splits fused operands into their members: the inverse of fuse_groups.py.
 
-No run needs it; it shows that fusion loses no operand, argument or input, as the documents demand.
+No run needs this inverse; it shows that fusion loses no operand, argument or input, as the documents demand.
 Source: docs/explanation/seeds.md, "Graph fusion"; `Fusion.decompose` of Mars 0.1.
 """
 

@@ -1,4 +1,4 @@
-"""Builds the graph in which groups of operands are operands: new rows, inputs, arguments and programs.
+"""Builds a graph with groups of operands as operands: new rows, inputs, arguments and programs.
 
 Chains, regions and colors decide the groups, by the last row of each row's group. Equal groups share a program, found
 by comparing flat descriptions of all groups at once, so a hundred thousand equal groups cost a few hundred nanoseconds
@@ -57,7 +57,7 @@ class FusedGraph:
 
 
 def fuse_groups(graph: ChunkGraph, root: Ints) -> FusedGraph:
-    """Fuses each group into a single operand.
+    """Fuses groups into single operands.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def fuse_groups(graph: ChunkGraph, root: Ints) -> FusedGraph:
 
 @dataclass(frozen=True, eq=False)
 class _Described:
-    """Flat description of each group: for each member its program and its inputs."""
+    """Flat descriptions of groups: programs and inputs of the members."""
 
     ptr: Ints  # (groups + 1,)
     token: (
@@ -159,7 +159,7 @@ def _described(
 
 
 def _alike(described: _Described) -> tuple[Ints, Ints]:
-    """The first group of each kind, and the kind of each group."""
+    """The first groups of all kinds, and the kinds of all groups."""
     ptr, token = described.ptr, described.token
     length = np.diff(ptr)
     at = np.arange(len(token)) - np.repeat(ptr[:-1], length)
@@ -174,7 +174,7 @@ def _alike(described: _Described) -> tuple[Ints, Ints]:
 
 
 def _digests(ptr: Ints, token: Ints, at: Ints) -> NDArray[np.uint64]:
-    """A hash of each row; `at` is the place of each entry in its row."""
+    """Hashes of rows; `at` holds the positions of entries in their rows."""
     mixed = (token.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= (at.astype(np.uint64) + 1) * np.uint64(0xC2B2AE3D27D4EB4F)
     mixed ^= mixed >> np.uint64(29)
@@ -198,7 +198,7 @@ def _composition(graph: ChunkGraph, described: _Described, k: int, members: Ints
 def _joined_args(
     args: Sequence[tuple[object, ...]], rows: Ints, many: list[int], start: list[int], members: list[int]
 ) -> list[tuple[object, ...]]:
-    """Arguments of each new row: the arguments of its members, concatenated."""
+    """Arguments of new rows: the concatenated arguments of their members."""
     joined = [args[k] for k in rows.tolist()]
     for row, (begin, end) in zip(many, pairwise(start), strict=True):
         if end - begin == 2:

@@ -106,7 +106,7 @@ def depth_first(dag: Dag, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _positions(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Position of each operand in `order`."""
+    """Positions of operands in `order`."""
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank

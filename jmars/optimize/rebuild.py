@@ -66,7 +66,7 @@ def rebuilt(
 
 
 def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
-    """Whether each row is a chunk of a result, shape (n,)."""
+    """Flags of rows that are chunks of a result, shape (n,)."""
     kept = np.zeros(graph.n, np.bool_)
     for ids in graph.results.values():
         kept[ids.ravel()] = True
@@ -74,7 +74,7 @@ def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
 
 
 def is_open(graph: ChunkGraph) -> NDArray[np.bool_]:
-    """Whether each row may be inside a fused operand, shape (n,): computed, of known size, and no result."""
+    """Flags of rows that may be inside a fused operand, shape (n,): computed, of known size, and no result."""
     found = ~is_result(graph) & (graph.program >= 0) & ~graph.unsized
     alone = np.array([program.is_alone for program in graph.programs] + [False], np.bool_)[graph.program]
     if alone.any():
@@ -84,5 +84,5 @@ def is_open(graph: ChunkGraph) -> NDArray[np.bool_]:
 
 
 def readers(graph: ChunkGraph) -> NDArray[np.int64]:
-    """The row that reads each entry of `graph.input_idx`."""
+    """Reading rows of the entries of `graph.input_idx`."""
     return np.repeat(np.arange(graph.n), np.diff(graph.input_ptr))

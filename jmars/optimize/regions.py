@@ -47,7 +47,7 @@ def fuse_regions(
     workers: int = 1,
     apart: NDArray[np.integer] | None = None,
 ) -> FusedGraph:
-    """Fuses each region into a single operand, then each line of the remaining operands.
+    """Fuses regions into single operands, then lines of the remaining operands.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def _one_by_one(
 
 
 def operations(graph: ChunkGraph) -> Ints:
-    """Operations of each row, shape (n,)."""
+    """Number of operations of all rows, shape (n,)."""
     counts = [
         sum(step.expression.ops if isinstance(step, Elementwise) else 1 for step in program.steps)
         for program in graph.programs
@@ -218,7 +218,7 @@ def _gives_blocks(program: Program) -> bool:
 
 
 def _gives_whole(program: Program) -> bool:
-    """Whether a program is one function, whose chunk can be held while a pass reads it."""
+    """Whether a program is a single function; a pass can read its held chunk."""
     return len(program.steps) == 1 and isinstance(program.steps[0], Call) and not program.has_unsized
 
 
@@ -228,7 +228,7 @@ def _is_heavy(program: Program) -> bool:
 
 
 def _takes_blocks(program: Program) -> Bools:
-    """Whether each input may come block by block: read by a pass of its shape and by no other step."""
+    """Flags of inputs that may come block by block: read by a pass of the same shape and by no other step."""
     n = len(program.inputs)
     passes = [region for region in regions(program.steps, n) if _is_pass(program, region)]
     takes = np.zeros(n, np.bool_)
@@ -245,7 +245,7 @@ def _takes_blocks(program: Program) -> Bools:
 
 
 def _is_pass(program: Program, region: Region) -> bool:
-    """Whether a region is a pass whose elements may come block by block."""
+    """Whether a region is a pass over elements that may come block by block."""
     step = program.steps[region.last]
     reads_input = not region.heads and step.inputs[:1] < (len(program.inputs),)
     return region.middle is not None or (isinstance(step, Reduce) and step.reducer.blocked and reads_input)

@@ -1,7 +1,7 @@
-"""Rematerialisation: chunks that are cheaper to generate again than to store are generated within each reader.
+"""Rematerialisation: chunks that are cheaper to generate again than to store are generated within their readers.
 
 Random numbers, ranges and constants are the same wherever they are generated, so a chunk of them with several readers
-can be generated within each reader, block by block, and is never stored. The rule reads the graph and the memory limit
+can be generated within the readers, block by block, and is never stored. The rule reads the graph and the memory limit
 only:
 
     (readers - 1) generations  <  a chunk written, and read by each reader [and spilled and reloaded]
@@ -43,7 +43,7 @@ SPILLED = 3.5e-9  # written to disk and read again
 
 @dataclass(frozen=True, eq=False)
 class Rematerialised:
-    """A graph whose cheap chunks are generated within their readers.
+    """A graph with cheap chunks generated within their readers.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def rematerialise(graph: ChunkGraph, memory: int | None = None) -> Rematerialise
 
 
 def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Rematerialised:
-    """Copies each row of `drawn` into each of its readers."""
+    """Copies the rows of `drawn` into all of their readers."""
     copies = np.where(drawn, degree, 1)
     start = np.cumsum(copies) - copies
     origin = np.repeat(np.arange(graph.n), copies)
@@ -129,18 +129,18 @@ def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Rematerialised:
 
 
 def _takes(graph: ChunkGraph) -> Bools:
-    """Whether each row may generate its inputs."""
+    """Flags of rows that may generate their inputs."""
     fine = [not (program.is_alone or program.gathers) for program in graph.programs]
     return np.array([*fine, False])[graph.program]
 
 
 def _is_plain(graph: ChunkGraph) -> Bools:
-    """Whether each row has no expression; an expression would fuse with the reader's and change the blocks of sums."""
+    """Flags of rows without expression; an expression would fuse with the reader's and change the blocks of sums."""
     return _by_program(graph, lambda steps: not any(isinstance(step, Elementwise) for step in steps))
 
 
 def _adds(graph: ChunkGraph) -> Bools:
-    """Whether each row has a reduction whose last bits depend on the order of its elements."""
+    """Flags of rows with a reduction that depends on the order of elements in the last bits."""
     return _by_program(graph, lambda steps: any(isinstance(step, Reduce) and _is_inexact(step) for step in steps))
 
 

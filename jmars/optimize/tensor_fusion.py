@@ -66,7 +66,7 @@ def fuse_tensors(graph: TensorGraph, limits: FusionLimits | None = None) -> tupl
 
 
 def _roots(graph: TensorGraph, limits: FusionLimits) -> list[int]:
-    """The last operand of each operand's group, which gives the group's output."""
+    """Last operands of the operands' groups, the outputs of the groups."""
     readers: list[list[int]] = [[] for _ in graph.operands]
     for k, read in enumerate(graph.inputs):
         for i in dict.fromkeys(read):

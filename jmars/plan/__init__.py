@@ -1,4 +1,4 @@
-"""Plans of a graph, made before it runs: a worker and a rank for each operand. Pure functions, no I/O.
+"""Plans of a graph, made before it runs: workers and ranks of operands. Pure functions, no I/O.
 
 plan_graph        the graph that planners read: operands with their cost, bytes, devices and pins
 workers           the workers that planners read: cores, speed, memory, links, disks

@@ -100,7 +100,7 @@ def t_level(graph: PlanGraph, order: Ints, done: Floats) -> Floats:
 
 
 def liu(graph: PlanGraph, order: Ints) -> Ints:
-    """Liu's key of each operand, in bytes; see `order.ranks.liu_key`."""
+    """Liu's keys of operands, in bytes; see `order.ranks.liu_key`."""
     peak, dag = np.empty(graph.n, np.int64), graph.dag
     _call("jm_liu", dag.n, dag.pred_ptr, dag.pred_idx, dag.succ_ptr, order, graph.nbytes, peak)
     return peak
@@ -147,7 +147,7 @@ def eft(
     pull: float,
     few: int,
 ) -> Ints | None:
-    """Worker of each operand, by earliest finish time; `where` holds the workers of stored chunks, else -1."""
+    """Workers of operands, by earliest finish time; `where` holds the workers of stored chunks, else -1."""
     n, p, dag = graph.n, len(workers), graph.dag
     if len(order) != n or len(wish) != n or len(where) != n or few < 1 or _above(p, wish, where):
         return None
@@ -166,7 +166,7 @@ def eft(
 
 
 def bisect(graph: PlanGraph, order: Ints, cost: Floats, rate: Floats) -> Ints | None:
-    """Worker of each operand, by recursive bisection."""
+    """Workers of operands, by recursive bisection."""
     if len(order) != graph.n:
         return None
     assigned, dag = np.empty(graph.n, np.int64), graph.dag
@@ -175,7 +175,7 @@ def bisect(graph: PlanGraph, order: Ints, cost: Floats, rate: Floats) -> Ints | 
 
 
 def search(dag: Dag, sources: Ints, quota: list[int], depth_first: bool) -> Ints | None:
-    """Initial worker of each of `sources`, breadth or depth first; None without the library."""
+    """Initial workers of `sources`, breadth or depth first; None without the library."""
     if library() is None:
         return None
     if len(sources) and (sources.min() < 0 or sources.max() >= dag.n):

@@ -32,7 +32,7 @@ class GraphStatistics:
 
 
 def statistics(dag: Dag) -> GraphStatistics:
-    """Depth, successors and descendants of each operand.
+    """Depths, successors and descendants of operands.
 
     An operand that reads the same chunk twice counts as one reader.
 
@@ -61,7 +61,7 @@ def statistics(dag: Dag) -> GraphStatistics:
 
 
 def neighbours(dag: Dag) -> list[tuple[int, ...]]:
-    """Neighbours of each operand: predecessors in input order, then successors ascending."""
+    """Neighbours of all operands: predecessors in input order, then successors ascending."""
     found = []
     preds, succs = tuple(dag.pred_idx.tolist()), tuple(dag.succ_idx.tolist())
     for (a, b), (c, d) in zip(pairwise(dag.pred_ptr.tolist()), pairwise(dag.succ_ptr.tolist()), strict=True):

@@ -21,7 +21,7 @@ __all__ = ["Plan", "make_plan"]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The plan of a graph: a worker and a rank for each operand.
+    """The plan of a graph: workers and ranks of operands.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ def initial_v1(dag: Dag, shuffles: ArrayLike | None = None) -> NDArray[np.int64]
 def assign_bfs_v1(
     dag: Dag, initial: ArrayLike, quota: Sequence[int], *, shuffles: ArrayLike | None = None, seed: int = 0
 ) -> NDArray[np.int16]:
-    """Assigns a worker to each of `initial`.
+    """Assigns workers to `initial`.
 
     Parameters
     ----------

@@ -29,9 +29,9 @@ _PATIENCE = 60  # moves without a better cut before a pass gives up
 
 
 def assign_bisect(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> NDArray[np.int16]:
-    """Assigns a worker to each operand by halving workers and operands recursively; `rank` breaks ties.
+    """Assigns workers to operands by halving workers and operands recursively; `rank` breaks ties.
 
-    Pins and devices are kept: an operand that may not run on its worker takes the first worker that may run it.
+    Pins and devices are kept: the first allowed worker takes operands that are assigned to a forbidden worker.
 
     Examples
     --------

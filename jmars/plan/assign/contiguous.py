@@ -21,9 +21,9 @@ __all__ = ["assign_runs", "source_runs"]
 
 
 def assign_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> NDArray[np.int16]:
-    """Assigns a worker to each operand: runs of `rank` with equal work for equal workers.
+    """Assigns workers to operands: runs of `rank` with equal work for equal workers.
 
-    Pins and devices are kept: an operand that may not run on its worker takes the first worker that may run it.
+    Pins and devices are kept: the first allowed worker takes operands that are assigned to a forbidden worker.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def assign_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> 
 
 
 def source_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> NDArray[np.int16]:
-    """Assigns a worker to each operand without inputs, else -1: runs of `rank` that lead to equal work."""
+    """Assigns workers to operands without inputs, -1 to others: runs of `rank` that lead to equal work."""
     weight = _shares(graph)
     sources = graph.dag.sources()
     sources = sources[np.argsort(rank[sources])]

@@ -33,7 +33,7 @@ def assign_eft(
     placed: ArrayLike | None = None,
     few: int = 4,
 ) -> NDArray[np.int16]:
-    """Assigns a worker to each operand by earliest finish time.
+    """Assigns workers to operands by earliest finish time.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ _PASSES = 8  # times that an operand may be visited after it was counted; keeps 
 def assign_initial(
     dag: Dag, sources: ArrayLike, workers: Sequence[int], search: str = "bfs", seed: int = 0
 ) -> NDArray[np.int16]:
-    """Assigns a worker to each of `sources`.
+    """Assigns workers to `sources`.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Chooses the best of several plans by simulation, explains the choice, and revises plans during a run.
 
-candidates  assignments and orders to try, cheap ones first
+candidates  assignments and orders to try, cheap plans first
 choose      the best plan for several workers
-one_host    the best order for one host
+one_host    the best order for a single host
 explain     a plan as data that a notebook draws
 drift       measured speed of workers against the plan
 replan      a plan for the rest of a run

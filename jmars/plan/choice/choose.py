@@ -77,7 +77,7 @@ def choose(
     placed: ArrayLike | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Choice:
-    """Makes several plans, simulates each plan, and returns the best.
+    """Makes several plans, simulates them, and returns the best.
 
     Parameters
     ----------

@@ -6,5 +6,5 @@ cost_table    measured seconds by key and size class
 profile_file  the file that keeps measured costs between sessions
 accuracy      errors of past predictions
 profile       measured costs of this machine
-annotate      a compiled graph with the cost of each operand
+annotate      a compiled graph with the costs of operands
 """

@@ -53,7 +53,7 @@ def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
 
 
 def program_seconds(program: Program, profile: Profile) -> float:
-    """Seconds that one operand of a program computes: measured, or measured of functions of the same name, or given
+    """Seconds that an operand of a program computes: measured, or measured of functions of the same name, or given
     by the user, or from the roofline.
     """
     known = signature(program)
@@ -66,7 +66,7 @@ def program_seconds(program: Program, profile: Profile) -> float:
 
 
 def one_host(profile: Profile, executors: int, memory: int) -> Workers:
-    """Describes this host as one worker: its executors share one memory, so they are the cores of that worker.
+    """Describes this host as a single worker: executors share a memory, so they are cores of the same worker.
 
     Parameters
     ----------

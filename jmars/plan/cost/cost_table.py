@@ -63,7 +63,7 @@ class CostTable:
         return self.known.setdefault(key, self.of(key))
 
     def take(self, data: Any) -> None:
-        """Adds the costs of a file, which replace those in memory; skips damaged rows."""
+        """Adds the costs of a file, replacing costs in memory; skips damaged rows."""
         for key, rows in data.items() if isinstance(data, dict) else ():
             if key in self.known:
                 self.known[key] |= _read(rows)
@@ -140,7 +140,7 @@ def _text(classes: dict[int, KnownCost]) -> str:
 
 
 def _read(rows: Any) -> dict[int, KnownCost]:
-    """Parses the costs of one key of a file."""
+    """Parses the costs of a key of a file."""
     found: dict[int, KnownCost] = {}
     for row in _rows(rows):
         if len(row) == 4 and all(map(is_positive, row[:2])):

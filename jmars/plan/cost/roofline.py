@@ -30,7 +30,7 @@ _PRODUCT = 0.1e-9  # one product of a matrix multiplication and its sum
 
 
 def prior(program: Program, size: int) -> float:
-    """Estimated seconds of one operand of `program`; `size` is the size of the program's signature.
+    """Estimated seconds of an operand of `program`; `size` is the size of the program's signature.
 
     Examples
     --------

@@ -220,7 +220,7 @@ def _levels(graph: PlanGraph, workers: Workers, make: Grouping) -> Iterator[tupl
 
 
 def _may(able: list[tuple[int, ...]], assign: NDArray[np.int16]) -> NDArray[np.bool_]:
-    """Whether each operand may run on its worker."""
+    """Flags of operands that may run on their worker."""
     return np.array([w in team for w, team in zip(assign.tolist(), able, strict=True)], np.bool_)
 
 

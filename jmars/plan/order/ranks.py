@@ -178,13 +178,13 @@ def sequential_peak(graph: PlanGraph, rank: Rank) -> int:
 
 
 def rows(ptr: NDArray[np.int64], idx: NDArray[np.int64]) -> list[list[int]]:
-    """Neighbours of each vertex as lists, for loops over single vertices."""
+    """Neighbours of all vertices as lists, for loops over single vertices."""
     flat: list[int] = idx.tolist()
     return [flat[a:b] for a, b in pairwise(ptr.tolist())]
 
 
 def levels(dag: Dag) -> NDArray[np.int64]:
-    """Longest distance of each operand from a source, in edges; `graph.order.levels` in C if possible."""
+    """Longest distances of operands from a source, in edges; `graph.order.levels` in C if possible."""
     found = c_planners.levels(dag)
     return sweeps.levels(dag) if found is None else found[0]
 
@@ -242,7 +242,7 @@ def _liu_key(graph: PlanGraph) -> NDArray[np.int64]:
 
 
 def _positions(order: NDArray[np.int64]) -> Rank:
-    """Position of each operand in `order`."""
+    """Positions of operands in `order`."""
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank

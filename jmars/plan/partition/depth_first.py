@@ -20,7 +20,7 @@ __all__ = ["depth_first"]
 
 
 def depth_first(graph: PlanGraph, workers: Workers, *, convex: bool = False, quota: float = math.inf) -> list[Part]:
-    """Partitions a graph depth first; returns subgraphs in the order in which they were opened.
+    """Partitions a graph depth first; returns subgraphs in order of opening.
 
     Parameters
     ----------

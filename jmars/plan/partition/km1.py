@@ -33,9 +33,9 @@ def has_km1() -> bool:
 def assign_km1(
     graph: PlanGraph, workers: Workers, *, slack: float = 0.03, seed: int = 1, cycles: int = 0
 ) -> NDArray[np.int16]:
-    """Assigns a worker to each operand: parts with their share of the work that cut fewest bytes.
+    """Assigns workers to operands: parts with their share of the work that cut fewest bytes.
 
-    Pins and devices are kept: an operand that may not run on its worker takes the first worker that may run it.
+    Pins and devices are kept: the first allowed worker takes operands that are assigned to a forbidden worker.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ _LARGEST = 30_000  # operands; sets of all ancestors take n² / 8 bytes
 
 
 def merge(graph: PlanGraph, workers: Workers, *, convex: bool = True, quota: float = math.inf) -> list[Part]:
-    """Partitions a graph by merging neighbours; returns subgraphs in the order in which they were completed.
+    """Partitions a graph by merging neighbours; returns subgraphs in order of completion.
 
     Parameters
     ----------

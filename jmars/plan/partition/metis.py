@@ -54,9 +54,9 @@ def suits_metis(graph: PlanGraph, k: int, *, bands: int = 1, memory: bool = Fals
 def assign_metis(
     graph: PlanGraph, workers: Workers, *, bands: int = 1, memory: bool = False, slack: float = 1.03, seed: int = 1
 ) -> NDArray[np.int16]:
-    """Assigns a worker to each operand: a part for each worker with its share of the work.
+    """Assigns workers to operands: a part for each worker with its share of the work.
 
-    Pins and devices are kept: an operand that may not run on its worker takes the first worker that may run it.
+    Pins and devices are kept: the first allowed worker takes operands that are assigned to a forbidden worker.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ _ABSENT = 100  # cost of an input that is not at the worker; an input on its way
 
 
 def assign_ncd(dag: Dag, slots: Sequence[int]) -> NDArray[np.int16]:
-    """Assigns a worker to each operand as cascade does, with operands of equal cost.
+    """Assigns workers to operands as cascade does, with operands of equal cost.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class NearestCommonDescendant:
 
 
 def components(dag: Dag) -> NDArray[np.int64]:
-    """Number of each operand's connected component, shape (n,)."""
+    """Numbers of the operands' connected components, shape (n,)."""
     around, found, count = neighbours(dag), np.full(dag.n, -1, np.int64), 0
     for start in range(dag.n):
         if found[start] >= 0:
@@ -127,7 +127,7 @@ def components(dag: Dag) -> NDArray[np.int64]:
 
 
 def values(dag: Dag) -> NDArray[np.int64]:
-    """Value of each operand, shape (n,): layers of its component minus the shortest path to a sink."""
+    """Values of operands, shape (n,): layers of the component minus the shortest path to a sink."""
     depth, near = _layers(dag), np.full(dag.n, np.iinfo(np.int64).max // 2)
     readers = rows(dag.succ_ptr, dag.succ_idx)
     for v in reversed(topological(dag).tolist()):
@@ -166,7 +166,7 @@ def distances(dag: Dag) -> NDArray[np.int16]:
 
 
 def _layers(dag: Dag) -> NDArray[np.int64]:
-    """Layers of each component, counted from its sinks."""
+    """Layers of components, counted from their sinks."""
     readers, level = rows(dag.succ_ptr, dag.succ_idx), np.ones(dag.n, np.int64)
     for v in reversed(topological(dag).tolist()):
         if readers[v]:

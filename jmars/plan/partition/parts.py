@@ -30,7 +30,7 @@ class Part:
 
 
 def as_assignment(parts: Sequence[Part], n: int) -> NDArray[np.int16]:
-    """Worker of each operand, shape (n,); -1 for operands outside all parts."""
+    """Workers of operands, shape (n,); -1 for operands outside all parts."""
     assigned = np.full(n, -1, np.int16)
     for part in parts:
         assigned[list(part.operands)] = part.worker
@@ -38,7 +38,7 @@ def as_assignment(parts: Sequence[Part], n: int) -> NDArray[np.int16]:
 
 
 def as_labels(parts: Sequence[Part], n: int) -> NDArray[np.int64]:
-    """Number of each operand's part, shape (n,); -1 for operands outside all parts."""
+    """Part numbers of operands, shape (n,); -1 for operands outside all parts."""
     labels = np.full(n, -1, np.int64)
     for label, part in enumerate(parts):
         labels[list(part.operands)] = label

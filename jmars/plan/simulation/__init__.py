@@ -3,7 +3,7 @@
 sim_result     makespan, bytes moved and spilled, peak memory
 sim_memory     memory and disk of a simulated worker
 sim_network    transfers between simulated workers
-event_loop     one simulated run, event by event
+event_loop     a simulated run, event by event
 simulate       the cost of a plan
 follow_inputs  placement while the graph runs, as Mars does
 waiting        bytes times seconds that chunks wait for readers on other workers

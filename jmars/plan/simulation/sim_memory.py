@@ -101,12 +101,12 @@ class SimMemory:
                     self._may_leave(chunk)
 
     def scratch(self, nbytes: int) -> None:
-        """Takes scratch, for which room was made; a negative number gives scratch back."""
+        """Takes scratch after `make_room`; a negative number gives scratch back."""
         self.fast_bytes += nbytes
         self._grow(nbytes)
 
     def add(self, chunk: int) -> None:
-        """Puts a chunk in memory, for which room was made."""
+        """Puts a chunk in memory after `make_room`."""
         self.resident[chunk] = None
         if self._victims is not None:
             self._use(chunk)
@@ -133,7 +133,7 @@ class SimMemory:
             self.on_disk.discard(chunk)
 
     def touch(self, chunk: int, now: float) -> float:
-        """Marks a chunk as used, reloading it from disk if needed; returns the time at which the chunk is in memory."""
+        """Marks a chunk as used, reloading it from disk if needed; returns the time when the chunk is in memory."""
         if chunk not in self.on_disk:
             del self.resident[chunk]
             self.resident[chunk] = None
@@ -152,7 +152,7 @@ class SimMemory:
         return self._disk_free
 
     def make_room(self, size: int, now: float) -> float:
-        """Spills chunks until `size` bytes are free; returns the time at which the bytes are free."""
+        """Spills chunks until `size` bytes are free; returns the time when the bytes are free."""
         if self.used + size <= self.capacity:
             return now
         if self._is_planned:
