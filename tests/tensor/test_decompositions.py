@@ -29,7 +29,7 @@ def stacks(draw, square=False):
     m = draw(st.integers(1, 5))
     n = m if square else draw(st.integers(1, 5))
     a = values((*batch, m, n), draw(st.sampled_from(DTYPES)), draw(st.integers(0, 5)))
-    a = a + (6 * np.eye(m, n)).astype(a.dtype)
+    a = a + (16 * np.eye(m, n)).astype(a.dtype)
     return a, draw(cut(a))
 
 
