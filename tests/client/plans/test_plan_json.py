@@ -46,7 +46,7 @@ def test_a_plan_is_planned_again_from_its_text():
     assert again.labels == plan.labels and again.operands == plan.operands
     assert again.what_if(workers=4).makespan < again.makespan
     repr(again), again._repr_html_()
-    with pytest.raises(GraphError, match="no arrays to cut"):
+    with pytest.raises(GraphError, match="no arrays to rechunk"):
         again.what_if(chunk_size="1MiB")
 
 
@@ -68,8 +68,8 @@ def test_what_is_held_stays_held():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("{}", "must be an object with"),
         ('{"format": "jmars-plan-1"}', '"tasks" must be a list'),
         (HAND.replace('"seconds": 1', '"time": 1'), 'entry 2 of "tasks" has time'),

@@ -98,5 +98,5 @@ def test_what_is_held_is_not_cut_and_nothing_but_held_is_an_error():
     y = (x + 1).sum()
     (whole,) = rechunk_sources([(y + mt.ones((), chunk_size=1)).data], {y.data.key}, 16)
     assert whole.op.inputs[0] is y.data
-    with pytest.raises(ChunkSizeError, match="no source to cut"):
+    with pytest.raises(ChunkSizeError, match="no source to rechunk"):
         rechunk_sources([y.data], {y.data.key}, 400)
