@@ -140,11 +140,11 @@ def test_a_folder_that_others_may_enter_is_refused(cache: Path):
 def test_a_damaged_file_warns_and_is_learnt_anew(cache: Path, text: str):
     Profile().save()
     the_file(cache).write_text(text, encoding="latin-1")
-    with pytest.warns(UserWarning, match="learnt anew"):
+    with pytest.warns(UserWarning, match="measured anew"):
         assert Profile.load() == Profile()
     profile = Profile()
     profile.observe("add", 8, 1.0)
-    with pytest.warns(UserWarning, match="learnt anew"):
+    with pytest.warns(UserWarning, match="measured anew"):
         profile.save()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
