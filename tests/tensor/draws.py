@@ -22,13 +22,18 @@ def _of(name: str) -> Draw:
     return lambda rng, size, **cut: getattr(rng, name)(*ARGUMENTS.get(name, ()), size=size, **cut)
 
 
+def _one(size: Any) -> Any:
+    """A shape in place of None, for which NumPy gives a float of Python, whatever dtype is asked for."""
+    return () if size is None else size
+
+
 DRAWS: dict[str, Draw] = {
     **{name: _of(name) for name in (*DISTRIBUTIONS, *VECTORS, "standard_normal", "standard_exponential", "random")},
     "uniform": lambda rng, size, **cut: rng.uniform(-2.5, 7, size, **cut),
-    "random32": lambda rng, size, **cut: rng.random(size, "f4", **cut),
-    "standard_normal32": lambda rng, size, **cut: rng.standard_normal(size, "f4", **cut),
+    "random32": lambda rng, size, **cut: rng.random(_one(size), "f4", **cut),
+    "standard_normal32": lambda rng, size, **cut: rng.standard_normal(_one(size), "f4", **cut),
     "standard_exponential by inversion": lambda rng, size, **cut: rng.standard_exponential(size, method="inv", **cut),
-    "standard_gamma32": lambda rng, size, **cut: rng.standard_gamma(2.0, size, "f4", **cut),
+    "standard_gamma32": lambda rng, size, **cut: rng.standard_gamma(2.0, _one(size), "f4", **cut),
     "integers": lambda rng, size, **cut: rng.integers(-5, 2**40, size, **cut),
     "integers to the end": lambda rng, size, **cut: rng.integers(0, 9, size, endpoint=True, **cut),
     "integers u1": lambda rng, size, **cut: rng.integers(0, 100, size, "u1", **cut),
