@@ -24,7 +24,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("dtype", map(np.dtype, REFUSED), ids=str)
+@pytest.mark.parametrize("dtype", [np.dtype(one) for one in REFUSED], ids=str)
 def test_what_is_no_plain_bytes_is_refused(dtype):
     with pytest.raises(UnsupportedError, match="cannot be distributed"):
         refuse_pointers(dtype)
