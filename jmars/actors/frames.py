@@ -11,6 +11,7 @@ from typing import Any
 import msgpack
 
 from jmars.errors import ProtocolError
+from jmars.model.wire import pack_record, unpack_record
 
 __all__ = ["MAX_FRAME", "Decoder", "pack", "recv_message", "unpack"]
 
@@ -19,7 +20,7 @@ MAX_FRAME = 2**31 - 1  # bytes of one body
 
 def pack(message: Any) -> bytes:
     """`message` as a frame."""
-    body: bytes = msgpack.packb(message, use_bin_type=True, unicode_errors="surrogatepass")
+    body: bytes = msgpack.packb(message, default=pack_record, use_bin_type=True, unicode_errors="surrogatepass")
     if len(body) > MAX_FRAME:
         raise ProtocolError(
             f"a message of {len(body)} bytes is over the limit of {MAX_FRAME}; send large arrays as chunks"
@@ -28,9 +29,11 @@ def pack(message: Any) -> bytes:
 
 
 def unpack(body: bytes | bytearray | memoryview) -> Any:
-    """The message of one body; lists come back as tuples."""
+    """The message of one body; lists come back as tuples, but those directly in a record."""
     try:
-        return msgpack.unpackb(body, use_list=False, strict_map_key=False, unicode_errors="surrogatepass")
+        return msgpack.unpackb(
+            body, ext_hook=unpack_record, use_list=False, strict_map_key=False, unicode_errors="surrogatepass"
+        )
     except (ValueError, TypeError, UnicodeDecodeError, msgpack.UnpackException) as error:
         raise ProtocolError(
             f"a frame of {len(body)} bytes is not msgpack ({error}); the peer is no jmars of this version"

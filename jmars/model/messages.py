@@ -9,15 +9,13 @@ Source: seed 003, "执行控制" (submit to a worker, report back, stop).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["JobTable", "Raised", "SchedulerPort", "WorkerPort"]
+from jmars.model.reports import Report
 
-# What an operand raised: class name, text, traceback, pickle, which of the fused operands did (or -1), and whether it
-# may pass by itself (an OSError), so that trying again is of use.
-Raised = tuple[str, str, str, bytes, int, bool]
+__all__ = ["JobTable", "ReportPort", "WorkerPort"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,61 +75,8 @@ class WorkerPort(Protocol):
         """Give the memory or file of these chunks back."""
 
 
-class SchedulerPort(Protocol):
+class ReportPort(Protocol):
     """The scheduler, as a host's workers see it."""
 
-    def started(self, job: str, operands: list[int], worker: int) -> None:
-        """A worker took these operands."""
-
-    def finished(
-        self,
-        job: str,
-        operands: list[int],
-        worker: int,
-        sizes: Mapping[int, tuple[int, ...]] | None = None,
-        microseconds: Sequence[int] = (),
-    ) -> None:
-        """Their chunks are stored, after so many microseconds each.
-
-        `sizes` are the shapes of those that were not known before, by operand.
-        """
-
-    def timed(self, job: str, operands: list[int], worker: int, microseconds: Sequence[bytes]) -> None:
-        """How long these were in each of a worker's four states, right before they are told as finished.
-
-        ALLOCATING, PREPARING_INPUTS, CALCULATING and STORING, each uint32 little-endian, b"" where all are 0.
-        """
-
-    def failed(self, job: str, operand: int, worker: int, error: Raised) -> None:
-        """An operand raised."""
-
-    def interrupted(self, job: str, operands: list[int], worker: int) -> None:
-        """These were stopped before they were done, as ordered."""
-
-    def lost(self, job: str, operands: list[int], worker: int, why: str, how: str = "signal") -> None:
-        """The worker died while it ran these; none of them is done. One that stands alone is to blame.
-
-        `how` is "signal", "exit", "memory" (the kernel or the host ended it for what it took) or "stopped" (it did not
-        answer, and was ended).
-        """
-
-    def spilled(self, job: str, operands: list[int], on_disk: bool) -> None:
-        """Their chunks went to disk, or came back."""
-
-    def refused(self, job: str, operand: int, error: Exception) -> None:
-        """This operand can never run here; with -1 the job could not be opened, and nothing is here to close."""
-
-    def chunks_lost(self, chunks: list[int], why: str) -> None:
-        """These chunks were stored here and are gone: a damaged or missing file. Who waited is told as `missing`."""
-
-    def missing(self, job: str, operands: list[int], chunks: list[int], why: str) -> None:
-        """These operands cannot run because these inputs are not here; they hold nothing now."""
-
-    def closed(self, job: str, measured: dict[str, Any]) -> None:
-        """The job is forgotten, as ordered; `measured` is what it took, for its last JobMoved. Told exactly once."""
-
-    def broken(self, job: str, why: str) -> None:
-        """We failed at something for this job by a fault of ours, told by `errors.fault_of`; it is to be closed."""
-
-    def worker_moved(self, worker: int, name: str, pid: int, state: str) -> None:
-        """A worker process came, went or was replaced."""
+    def report(self, report: Report) -> None:
+        """Hand a record to the scheduler; the record's class chooses the handler."""

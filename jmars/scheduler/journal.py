@@ -20,6 +20,7 @@ from typing import Any
 import msgpack
 
 from jmars.errors import StorageError
+from jmars.model.wire import pack_record, unpack_record
 
 __all__ = ["Journal", "read_journal"]
 
@@ -77,7 +78,9 @@ class Journal:
 
     def note(self, *record: Any) -> None:
         """Append a record, soon."""
-        body: bytes = msgpack.packb(record, use_bin_type=True, unicode_errors="surrogatepass")
+        body: bytes = msgpack.packb(
+            record, default=pack_record, use_bin_type=True, unicode_errors="surrogatepass"
+        )
         if not self._waiting:
             self._later(self.flush)
         self._waiting.append(_HEAD.pack(len(body), zlib.crc32(body)))
@@ -166,7 +169,9 @@ def read_journal(path: str) -> Iterator[tuple[Any, ...]]:
     try:
         with open(path, "rb") as file:
             for body, _ in _bodies(file.read()):
-                yield msgpack.unpackb(body, use_list=False, strict_map_key=False, unicode_errors="surrogatepass")
+                yield msgpack.unpackb(
+                    body, ext_hook=unpack_record, use_list=False, strict_map_key=False, unicode_errors="surrogatepass"
+                )
     except FileNotFoundError:
         return
 

@@ -1,0 +1,64 @@
+"""Orders: what a scheduler in another process tells a host's workers, one frozen record for each method of WorkerPort.
+
+Source: docs/explanation/seeds.md, "Execution control" (`enqueue_graph`, stop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+__all__ = ["ORDERS", "CloseJob", "EnqueueGraph", "FreeChunks", "OpenJob", "Order", "Replan", "StopExecution"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJob:
+    """Take the operands of a job; nothing runs yet."""
+
+    job: str
+    table: bytes  # a pickled JobTable
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueGraph:
+    """Run ready operands, each on the worker chosen for it."""
+
+    job: str
+    operands: Sequence[int]
+    workers: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class StopExecution:
+    """Drop what is queued of a job and stop what runs."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replan:
+    """Give operands new ranks and workers."""
+
+    job: str
+    rank: Sequence[int]
+    workers: Sequence[int]  # -1: as before
+    slow: Sequence[int]  # workers that run only what is planned for them
+
+
+@dataclass(frozen=True, slots=True)
+class CloseJob:
+    """Forget a job once none of its operands runs."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class FreeChunks:
+    """Give the memory or file of chunks back."""
+
+    chunks: Sequence[int]
+
+
+Order = OpenJob | EnqueueGraph | StopExecution | Replan | CloseJob | FreeChunks
+ORDERS: tuple[type, ...] = get_args(Order)

@@ -1,0 +1,165 @@
+"""Reports: what a host's workers tell the scheduler, one frozen record for each kind of message.
+
+The receiver chooses the handler by the record's class. Lists are by batch, so a record is made per batch, not per
+operand. Operands are numbered within their job; worker -1 means none. Reports arrive in the order in which they were
+made; a report that comes twice or too late changes nothing.
+Source: docs/explanation/seeds.md, "Execution control".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from jmars.model.failure import Failure
+
+__all__ = [
+    "REPORTS",
+    "ChunksLost",
+    "Failed",
+    "Finished",
+    "InputsMissing",
+    "Interrupted",
+    "JobBroken",
+    "JobClosed",
+    "JobReport",
+    "Refused",
+    "Report",
+    "Spilled",
+    "Started",
+    "Timed",
+    "WorkerLost",
+    "WorkerMoved",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A worker took operands."""
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Chunks of operands are stored."""
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+    shapes: Mapping[int, tuple[int, ...]] | None = None  # by operand, of chunks whose shape only the run could tell
+    microseconds: Sequence[int] = ()  # of each operand
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Time of operands in each of a worker's four states; comes right before their Finished."""
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+    microseconds: Sequence[bytes]  # of ALLOCATING, PREPARING_INPUTS, CALCULATING, STORING: uint32 LE; b"" where all 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An operand raised."""
+
+    job: str
+    operand: int
+    worker: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """Operands were stopped before their end, as ordered or because an operand before them in the batch failed."""
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """A worker died while it ran operands; none of them is done. An operand that ran alone is to blame.
+
+    `how` is "signal", "exit", "memory" (ended by the kernel or the host for its memory) or "stopped" (it did not
+    answer, and was ended).
+    """
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+    why: str
+    how: str = "signal"
+
+
+@dataclass(frozen=True, slots=True)
+class Spilled:
+    """Chunks of operands went to disk, or came back."""
+
+    job: str
+    operands: Sequence[int]
+    on_disk: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An operand can never run on this host; with operand -1 the job could not be opened, and is not open."""
+
+    job: str
+    operand: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ChunksLost:
+    """Stored chunks are gone: a file is damaged or missing. Operands that waited for them follow as InputsMissing."""
+
+    chunks: Sequence[int]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputsMissing:
+    """Operands cannot run because input chunks are not here; the operands hold no memory now."""
+
+    job: str
+    operands: Sequence[int]
+    chunks: Sequence[int]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobClosed:
+    """The host has forgotten a job, as ordered; comes exactly once, and as the job's last report."""
+
+    job: str
+    measured: dict[str, Any]  # makespan, peak, spilled, moved: for the last JobMoved
+
+
+@dataclass(frozen=True, slots=True)
+class JobBroken:
+    """The host failed at something for a job by a fault of jmars (`errors.fault_of`); the job is to be closed."""
+
+    job: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerMoved:
+    """A worker process came, went or was replaced."""
+
+    worker: int
+    name: str
+    pid: int
+    state: str
+
+
+JobReport = Started | Finished | Failed | Interrupted | WorkerLost | Spilled | Refused | InputsMissing | JobClosed
+Report = JobReport | Timed | ChunksLost | JobBroken | WorkerMoved
+REPORTS: tuple[type, ...] = get_args(Report)

@@ -1,0 +1,42 @@
+"""Submission: everything that travels when a client submits a job, from `Cluster.submit` to the GraphActor.
+
+Source: docs/explanation/seeds.md, "Submitting a job".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Submission"]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A tensor graph and how to run it.
+
+    Attributes
+    ----------
+    graph
+        Pickled TensorGraph; empty to run the graph that was submitted before under the same `structure`.
+    name
+        Name of the job for people; "" to use the job's id.
+    settings
+        Task configuration, as `jmars.config.task` has it.
+    ticket
+        The client's own name of the submission: two submissions with one ticket are one job.
+    structure, bindings
+        Digest of a canonical graph, and the keys and lines of this one (tensor/structure.py); None for a graph that
+        is not canonical.
+    results
+        (single, descriptors) of the job's results, for clients that attach to the job (client/attaching.py).
+    """
+
+    graph: bytes
+    name: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    ticket: str = ""
+    structure: bytes = b""
+    bindings: Sequence[Any] | None = None
+    results: Sequence[Any] | None = None
