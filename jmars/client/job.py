@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import threading
 from collections.abc import Callable, Sequence, Set
 from itertools import zip_longest
@@ -23,9 +22,9 @@ from jmars.errors import (
     ClusterLostError,
     JobCancelledError,
     MemoryLimitError,
-    OperandError,
 )
 from jmars.model.events import Event
+from jmars.model.failure import Failure
 from jmars.model.states import JobState
 from jmars.tensor.lineage import detach
 from jmars.tensor.operand import TensorData
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
     from jmars.client.plans import PlannedRun
 
-__all__ = ["Job", "revive"]
+__all__ = ["Job"]
 
 log = logging.getLogger("jmars.client")
 
@@ -88,7 +87,7 @@ class Job:
             return None
         if self._report["state"] == JobState.CANCELLED:
             return JobCancelledError(f"{self.name} was cancelled; run it again for its result")
-        error = revive(self._report["error"])
+        error: BaseException = self._report["error"].exception()
         if isinstance(error, MemoryLimitError) and error.proposed:
             error.args = (self._proposing(error, str(error)),)
         return error
@@ -244,11 +243,13 @@ class Job:
 
     def _runs_again(self, report: dict[str, Any]) -> bool:
         """Whether it ended because what it read was lost, and is submitted once more."""
-        error = report["error"] or ("",)
-        if error[0] != ChunkLostError.__name__ or self._recoveries == RECOVERIES or self._cancelled:
+        failure: Failure | None = report["error"]
+        if failure is None or failure.name != ChunkLostError.__name__:
+            return False
+        if self._recoveries == RECOVERIES or self._cancelled:
             return False
         self._recoveries += 1
-        recover(self, self._data, revive(report["error"]), lambda: self._gave_up(report))
+        recover(self, self._data, failure.exception(), lambda: self._gave_up(report))
         return True
 
     def when_again(self, call: Callable[[Job], None]) -> None:
@@ -271,30 +272,8 @@ class Job:
 
     def lost(self, why: str) -> None:
         """The cluster is gone before the job has ended (called by the cluster)."""
-        blob = pickle.dumps(ClusterLostError(why))
-        self.ended({"state": str(JobState.FAILED), "error": ("ClusterLostError", why, "", blob, "")})
+        self.ended({"state": str(JobState.FAILED), "error": Failure.of(ClusterLostError(why))})
 
     def __repr__(self) -> str:
         state = self._report["state"] if self._report else "running"
         return f"<Job {self.id} {state}>"
-
-
-def revive(error: tuple[str, str, str, bytes, str]) -> BaseException:
-    """The exception of a report, with a note about where it came from."""
-    name, text, trace, blob, where = error
-    revived: BaseException | None = None
-    if blob:
-        try:
-            loaded = pickle.loads(blob)
-            revived = loaded if isinstance(loaded, BaseException) else None
-        except Exception:  # its class is not known here: name and text are
-            revived = None
-    if revived is None:
-        revived = OperandError(f"{name}: {text}")
-    if not isinstance(revived, Exception):  # a user's SystemExit must not end the kernel
-        revived = OperandError(f"{name}: {text}")
-    if where:
-        revived.add_note(f"in {where}")
-    if trace:
-        revived.add_note(f"on the worker:\n{trace.rstrip()}")
-    return revived

@@ -8,11 +8,13 @@ Source: PLANNING 6.2, instances by plan hash.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import cloudpickle
 
 from jmars.config import config
+from jmars.model.submission import Submission
 from jmars.tensor.structure import bindings, canonical, digest
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
 
@@ -35,19 +37,20 @@ class Structures:
         """
         settings = {**config.task, "combine_size": config.combine_size}
         if linked.unfolds:  # each of its stages has a structure of its own
-            graph = TensorGraph.from_linked(linked, keys)
-            blob = cloudpickle.dumps(graph)
-            job: str = self._ask("session", "submit", blob, name, settings, ticket, b"", None, told)
-            return job
+            graph = cloudpickle.dumps(TensorGraph.from_linked(linked, keys))
+            return self._submit(Submission(graph, name, settings, ticket, results=told))
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
-        bound = bindings(linked.operands, keys)
+        again = Submission(b"", name, settings, ticket, structure, bindings(linked.operands, keys), told)
         if structure in self._sent:
-            job = self._ask("session", "again", structure, bound, name, ticket, told)
+            job = self._submit(again)
             if job:
                 return job
-        blob = cloudpickle.dumps(canonical(TensorGraph.from_linked(linked, keys)))
-        job = self._ask("session", "submit", blob, name, settings, ticket, structure, bound, told)
+        job = self._submit(replace(again, graph=cloudpickle.dumps(canonical(TensorGraph.from_linked(linked, keys)))))
         self._sent[structure] = None
         if len(self._sent) > REMEMBERED:
             del self._sent[next(iter(self._sent))]
+        return job
+
+    def _submit(self, submission: Submission) -> str:
+        job: str = self._ask("session", "submit", submission)
         return job

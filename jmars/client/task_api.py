@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from jmars.client.cluster import Cluster, default_cluster
-from jmars.client.job import Job, revive
+from jmars.client.job import Job
 from jmars.config import config
 from jmars.errors import JobCancelledError, UnknownTaskError
 from jmars.model.states import JobState
@@ -182,7 +182,7 @@ class TaskAPI:
         if told["state"] == JobState.CANCELLED:
             error = JobCancelledError(f"{told['task_id']} was cancelled; run it again for its result")
         elif told["error"] is not None:
-            error = revive(told["error"])
+            error = told["error"].exception()
         return TaskResult(
             told["task_id"],
             self.session_id,

@@ -23,6 +23,8 @@ from typing import Any
 from jmars.actors import Channel, Mailbox, new_token
 from jmars.deploy.ending import ended_within, is_stopped
 from jmars.errors import ClusterLostError
+from jmars.model.reports import JobClosed, Report
+from jmars.model.submission import Submission
 from jmars.scheduler import Machine
 from jmars.worker import ExecutionActor
 from jmars.worker.recovery_snapshot import RecoverySnapshot
@@ -96,7 +98,7 @@ class Apart:
         self._ends: deque[float] = deque(maxlen=RESTARTS)
         self._incarnation = 0
         self._told_machine = 0.0
-        self._gathered: list[tuple[str, tuple[Any, ...]]] | None = None  # reports that are about to be sent
+        self._gathered: list[Report] | None = None  # reports that are about to be sent
         self._running: set[str] = set()  # jobs that have not ended
         self._over: deque[str] = deque(maxlen=100)  # that have
         self._submitting = 0
@@ -170,12 +172,12 @@ class Apart:
                     raise  # the scheduler's own answer
                 await asyncio.sleep(0)  # its end is acted on first
 
-    async def submit(self, method: str, *args: Any) -> str:
+    async def submit(self, submission: Submission) -> str:
         """A submission: the cluster is in use until its job has ended."""
         self._submitting += 1
         self.submitted.set()
         try:
-            job: str = await self.ask("session", method, *args)
+            job: str = await self.ask("session", "submit", submission)
         finally:
             self._submitting -= 1
         if job and job not in self._over:
@@ -283,22 +285,22 @@ class Apart:
             heard = time.monotonic()
 
     # -- to the process
-    def _report(self, method: str, args: tuple[Any, ...]) -> None:
+    def _report(self, report: Report) -> None:
         if self._hearing is None:
             return
-        if method == "closed" and time.monotonic() - self._told_machine > MACHINE_SECONDS:
+        if isinstance(report, JobClosed) and time.monotonic() - self._told_machine > MACHINE_SECONDS:
             self._tell_machine()
         if self._gathered is None:
             self._gathered = []
             asyncio.get_running_loop().call_soon(self._send_reports, self._hearing, self._gathered)
-        self._gathered.append((method, args))
+        self._gathered.append(report)
 
-    def _send_reports(self, hearing: Channel, gathered: list[tuple[str, tuple[Any, ...]]]) -> None:
+    def _send_reports(self, hearing: Channel, gathered: list[Report]) -> None:
         """What was reported in this turn of the loop, as one message: each costs its time at both ends."""
         if self._gathered is gathered:
             self._gathered = None
         if self._hearing is hearing:  # else it is part of what the next one is told
-            hearing.tell("reports", "many", gathered)
+            hearing.tell("reports", "take", gathered)
 
     def _tell_machine(self) -> None:
         self._told_machine = time.monotonic()
@@ -326,13 +328,9 @@ class _Session(_Relayed):
     def __init__(self, apart: Apart) -> None:
         super().__init__(apart, "session")
 
-    def submit(self, *args: Any) -> Awaitable[str]:
+    def submit(self, submission: Submission) -> Awaitable[str]:
         """As SessionActor's."""
-        return self._apart.submit("submit", *args)
-
-    def again(self, *args: Any) -> Awaitable[str]:
-        """As SessionActor's."""
-        return self._apart.submit("again", *args)
+        return self._apart.submit(submission)
 
     def drop(self, keys: Sequence[str]) -> Any:
         """As SessionActor's; whoever tells this need not wait."""

@@ -11,13 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from jmars.deploy.references import REMEMBERED, References
-from jmars.model.messages import SchedulerPort
 from jmars.model.states import JobState
+from jmars.model.submission import Submission
 from jmars.worker.store import StoreActor
 
 __all__ = ["Client", "Clients"]
-
-_REPORTS = frozenset(name for name in vars(SchedulerPort) if not name.startswith("_"))  # of workers, not of clients
 
 
 class Clients:
@@ -103,28 +101,13 @@ class ClientSession:
         self._clients, self._client = clients, client
 
     def __getattr__(self, method: str) -> Any:
-        if method.startswith("_") or method in _REPORTS:
+        if method.startswith("_") or method == "report":
             raise AttributeError(method)
         return getattr(self._clients.session, method)
 
-    def submit(
-        self,
-        blob: bytes,
-        name: str,
-        settings: dict[str, Any],
-        ticket: str = "",
-        structure: bytes = b"",
-        bound: Sequence[Any] | None = None,
-        told: Sequence[Any] = (),
-    ) -> Any:
-        """As SessionActor's; `told` says what the results are, for who takes up the job."""
-        return self._submitted(self._clients.session.submit(blob, name, settings, ticket, structure, bound), told)
-
-    def again(
-        self, structure: bytes, bound: Sequence[Any], name: str, ticket: str = "", told: Sequence[Any] = ()
-    ) -> Any:
-        """As SessionActor's; `told` as in `submit`."""
-        return self._submitted(self._clients.session.again(structure, bound, name, ticket), told)
+    def submit(self, submission: Submission) -> Any:
+        """As SessionActor's."""
+        return self._submitted(self._clients.session.submit(submission), submission.results)
 
     def call_me(self, name: str) -> None:
         """This client is the one that had that name before, and holds what that one held; so will who comes next.
@@ -167,7 +150,7 @@ class ClientSession:
         """This client needs these tensors no more."""
         return self._clients.drop(self._clients.references.drop(self._client.number, keys))
 
-    def _submitted(self, job: Any, told: Sequence[Any]) -> Any:
+    def _submitted(self, job: Any, told: Sequence[Any] | None) -> Any:
         def started(job: str) -> str:
             if job:
                 if told:

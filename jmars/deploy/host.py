@@ -28,6 +28,7 @@ from jmars.deploy.together import Together
 from jmars.deploy.watch import Watch
 from jmars.errors import JmarsError, MemoryLimitError, fault_of
 from jmars.model import events
+from jmars.model.reports import WorkerMoved
 from jmars.processes.links import Children
 from jmars.scheduler import Machine
 from jmars.storage import Arena
@@ -170,7 +171,7 @@ class Host:
         self.execution.start()
         self.execution.ledger.load()
         for worker in self.execution.workers:
-            self.execution.scheduler.worker_moved(worker.index, worker.name, 0, "starting")
+            self.execution.scheduler.report(WorkerMoved(worker.index, worker.name, 0, "starting"))
         self.folders.register(
             {
                 "id": self.orders["id"],
@@ -310,7 +311,8 @@ class Host:
         pids = self._all_pids()
         for worker in self.execution.workers:
             if pids.get(worker.name) != self._known.get(worker.name):
-                self.execution.scheduler.worker_moved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
+                moved = WorkerMoved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
+                self.execution.scheduler.report(moved)
         self._known = pids
         try:
             self._private = await asyncio.to_thread(self._memory.of, pids)

@@ -11,7 +11,6 @@ import asyncio
 import json
 import logging
 import os
-import pickle
 import socket
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import Any
 
 from jmars.actors import Channel, Mailbox
 from jmars.model import events
+from jmars.model.reports import Report
 from jmars.plan import Profile
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
 from jmars.scheduler.journal import Journal, read_journal
@@ -49,7 +49,7 @@ class SchedulerProcess:
         self.channel: Channel
         self._log = EventLog()
         self._log.last = (orders["incarnation"] - 1) << EVENTS
-        self._workers = RemoteWorkers(lambda method, args: self.channel.tell("workers", method, *args))
+        self._workers = RemoteWorkers(lambda orders: self.channel.tell("workers", "take", orders))
         self._session = SessionActor(self._workers, orders["names"], self._log, self._job_ended, orders["plan_bytes"])
         self._session.begin_chunks((orders["incarnation"] - 1) << CHUNKS)
         self._session.around.read_chunk = self._read_chunk
@@ -113,40 +113,31 @@ class Reports:
 
     def __init__(self, session: JournaledSession, workers: RemoteWorkers) -> None:
         self._session, self._workers = session, workers
-        self._waiting: list[tuple[str, tuple[Any, ...]]] | None = []
+        self._waiting: list[Report] | None = []
 
-    def __getattr__(self, method: str) -> Any:
-        if method.startswith("_"):
-            raise AttributeError(method)
-        return lambda *args: self._heard(method, args)
-
-    def many(self, reports: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
-        """Several reports at once; what is ordered upon them goes back together."""
+    def take(self, reports: Sequence[Report]) -> None:
+        """Act on reports in order; what is ordered upon them goes back in one message."""
+        if self._waiting is not None:
+            self._waiting += reports
+            return
         self._workers.gather()
         try:
-            for method, args in reports:
-                self._heard(method, args)
+            for report in reports:
+                self._act_on(report)
         finally:
             self._workers.send_gathered()
 
     def go_on(self) -> None:
-        """Report what has waited, and from now on at once."""
+        """Act on the reports that have waited, and on later ones at once."""
         waiting, self._waiting = self._waiting or [], None
-        for method, args in waiting:
-            self._heard(method, args)
+        for report in waiting:
+            self._act_on(report)
 
-    def _heard(self, method: str, args: tuple[Any, ...]) -> None:
-        if self._waiting is not None:
-            self._waiting.append((method, args))
-            return
-        if method == "refused":
-            args = (*args[:2], pickle.loads(args[2]))
-        if method != "failed":
-            args = tuple(list(arg) if type(arg) is tuple else arg for arg in args)  # as reports are within a process
+    def _act_on(self, report: Report) -> None:
         try:
-            getattr(self._session, method)(*args)
+            self._session.report(report)
         except Exception as error:  # half done is no way to go on: the next scheduler begins from the journal
-            what = {"message": f"the report {method} could not be acted on", "exception": error}
+            what = {"message": f"the report {type(report).__name__} could not be acted on", "exception": error}
             asyncio.get_running_loop().call_exception_handler(what)
 
 

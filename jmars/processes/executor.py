@@ -10,8 +10,8 @@ operands travel whose chunks have no known size, and what `("place", slot, why)`
 
 Message out: `(count, microseconds, fresh, waited, error, shapes)`: so many more operands of the oldest batch are done;
 `microseconds`, `fresh` and `waited` are what `meter` reads of them; `error` is None, `(UNSIZED, bytes)` where the next
-one is computed and has no slot, or `(kind, class name, text, traceback, pickle, which fused operand, whether it may
-pass by itself)` of the next one, and then the rest of the batch is dropped, or `(TAKEN_BACK,)` where a whole batch was
+one is computed and has no slot, or `(kind, Failure)` of the next one (`(INTERRUPTED,)` where it was stopped), and then
+the rest of the batch is dropped, or `(TAKEN_BACK,)` where a whole batch was
 not begun because `claims` had no token for it, or, of no batch, `(KEPT, bytes)` that functions left behind; a kind
 MEMORY, of a function that wanted more than its cap, has behind that the bytes that it had and the cap. `shapes` holds
 (place in the report, shape) of chunks whose size was not known; where memory was measured or results were stored,
@@ -42,7 +42,7 @@ from jmars.actors.frames import pack, recv_message
 from jmars.errors import ExecutionInterrupted, JmarsError, text_of
 from jmars.kernels import Program, compile_program, settled, take_member
 from jmars.kernels.dtypes import refuse_pointers
-from jmars.model.messages import Raised
+from jmars.model.failure import Failure
 from jmars.processes.batch_semaphore import BatchSemaphore
 from jmars.processes.meter import Meter
 from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
@@ -214,15 +214,15 @@ def _run_batch(
                 scratch = TRIM_ALWAYS
         except ExecutionInterrupted:
             granted.end()
-            report((INTERRUPTED, "", "", "", b"", -1, False))
+            report((INTERRUPTED,))
             return scratch
         except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
             taken = granted.taken() if cap is not None else 0
             granted.end()
             if cap is not None and is_out_of_memory(error):
-                report((MEMORY, *describe(error), taken, cap[0]))
+                report((MEMORY, describe(error), taken, cap[0]))
                 return TRIM_ALWAYS
-            report((FAILED, *describe(error)))
+            report((FAILED, describe(error)))
             return scratch
         scratch = max(scratch, program.work)
         now = perf_counter()
@@ -240,7 +240,7 @@ def _found(program: Program, ins: Sequence[tuple[int, tuple[int, ...] | None]]) 
     return sum(math.prod(shape) * of.dtype.itemsize for of, (_, shape) in zip(program.inputs, ins) if shape is not None)
 
 
-def describe(error: BaseException) -> Raised:
+def describe(error: BaseException) -> Failure:
     """What is told of an exception; none of that raises."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
@@ -253,7 +253,7 @@ def describe(error: BaseException) -> Raised:
     except Exception:  # it cannot travel: name and text do
         blob = b""
     transient = isinstance(error, OSError) and not isinstance(error, JmarsError)
-    return type(error).__name__, text_of(error)[:10_000], trace[:20_000], blob, member, transient
+    return Failure(type(error).__name__, text_of(error)[:10_000], trace[:20_000], blob, "", member, transient)
 
 
 def _trim_heap() -> None:

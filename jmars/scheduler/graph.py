@@ -15,19 +15,20 @@ from typing import Any
 
 from jmars.errors import JobCancelledError, fault_of
 from jmars.model import events
+from jmars.model.failure import Failure
+from jmars.model.reports import ChunksLost, JobBroken, JobReport
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState
-from jmars.scheduler.owner import Error
+from jmars.model.submission import Submission
 from jmars.scheduler.phases import Phases
 from jmars.scheduler.prepare import Ready
-from jmars.scheduler.preparing import first
+from jmars.scheduler.preparing import compile_submission
 from jmars.scheduler.progress import Progress
 from jmars.scheduler.remains import Remains
 from jmars.scheduler.stage_run import StageRun, open_stage
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
-from jmars.scheduler.telling import accused, added, counts_by_state, in_all, our_fault, packed_error, standing
+from jmars.scheduler.telling import accused, added, counts_by_state, in_all, our_fault, standing
 from jmars.tensor.source_line import SourceLine
-from jmars.tensor.structure import Bindings
 
 __all__ = ["GraphActor"]
 
@@ -48,7 +49,7 @@ class GraphActor:
     def __init__(self, job: str, number: int, name: str, around: Surroundings) -> None:
         self.job, self.number, self.name = job, number, name
         self.state = JobState.PREPARING
-        self.error: Error | None = None
+        self.error: Failure | None = None
         self.line: SourceLine | None = None  # the user's line whose operand failed
         self.submitted = time.monotonic()
         self.elapsed = 0.0
@@ -72,13 +73,10 @@ class GraphActor:
         self._log.append(events.JOB_MOVED, job, self._job_data())
 
     # -- preparing
-    async def submit(self, blob: bytes, settings: dict[str, Any], structure: bytes, bound: Bindings | None) -> None:
-        """Compile, plan and start; returns when operands run, or the job has ended already.
-
-        `blob` is a canonical graph of that structure with its bindings, or any graph with None.
-        """
-        args = (self._around, self.job, blob, settings, structure, bound, self._check)
-        found = await asyncio.to_thread(self.phases.run, first, *args)
+    async def submit(self, submission: Submission) -> None:
+        """Compile, plan and start; returns when operands run, or the job has ended already."""
+        args = (self._around, self.job, submission, self._check)
+        found = await asyncio.to_thread(self.phases.run, compile_submission, *args)
         if self.state in TERMINAL:
             return  # cancelled meanwhile
         ready, self._stages = (found, None) if isinstance(found, BaseException) else found
@@ -96,12 +94,12 @@ class GraphActor:
                 self._run = open_stage(self.job, self.number, self, self._around, ready, self._stages)
             except Exception as error:  # a tensor was dropped, too many jobs are open, a user's object has no hash
                 where, self.line = accused(error, ready)
-                self.error = packed_error(error, where)
+                self.error = Failure.of(error, where)
             else:
                 self._begin(self._run)
                 return
         else:
-            self.error = packed_error(ready, "while the graph was prepared")
+            self.error = Failure.of(ready, "while the graph was prepared")
         self._end(JobState.FAILED)
 
     def _check(self) -> None:
@@ -127,12 +125,14 @@ class GraphActor:
         """What runs, and takes the reports of the workers; None before the first stage, between two, and at the end."""
         return self._run
 
-    def heard(self, report: str, *args: Any) -> None:
-        """A report of the workers, for the stage that runs; nothing where it comes too late."""
-        if self._run is not None:
-            self.carefully(getattr(self._run, report), *args)
+    def report(self, report: JobReport | ChunksLost | JobBroken) -> None:
+        """Hand a report of the workers to the stage that runs; it has no effect where it comes too late."""
+        if isinstance(report, JobBroken):
+            self.broken(report.why)
+        elif self._run is not None:
+            self.carefully(self._run.report, report)
         elif self._remains is not None:
-            self._remains.heard(report, *args)
+            self._remains.report(report)
 
     def carefully(self, act: Callable[..., None], *args: Any) -> None:
         """Do something for this job; what nobody foresaw ends this job alone."""
@@ -169,7 +169,7 @@ class GraphActor:
         self._end(JobState.FAILED)
 
     # -- what the stage tells: GraphActor is its Owner
-    def failing(self, error: Error, line: SourceLine | None) -> None:
+    def failing(self, error: Failure, line: SourceLine | None) -> None:
         """An operand cannot be computed: the job will end as failed."""
         self.error, self.line = error, line
         self._stop_as = JobState.FAILED
@@ -296,7 +296,7 @@ class GraphActor:
             "id": self.job,
             "name": self.name,
             "state": str(self.state),
-            "error": self.error[1] if self.error else None,
+            "error": self.error.text if self.error else None,
             "progress": self.progress,
             "eta": self.eta,
             "elapsed": self.elapsed if self.state in TERMINAL else time.monotonic() - self.submitted,
@@ -315,6 +315,6 @@ class GraphActor:
         self._log.append(events.JOB_MOVED, self.job, self._job_data())
 
     def _job_data(self) -> dict[str, Any]:
-        error = f"{self.error[0]}: {self.error[1]}" if self.error else None
+        error = str(self.error) if self.error else None
         told: dict[str, Any] = {"state": str(self.state), "error": error, "elapsed": self.elapsed}
         return told if self.measured is None else told | {"measured": self.measured}

@@ -12,12 +12,13 @@ import asyncio
 import hashlib
 import marshal
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from jmars.model.messages import JobTable, Raised
+from jmars.model.messages import JobTable
+from jmars.model.reports import ChunksLost, Failed, Finished, InputsMissing, Report, WorkerLost
+from jmars.model.submission import Submission
 from jmars.scheduler.graph import GraphActor
 from jmars.scheduler.journal import Journal
 from jmars.scheduler.service import SessionActor
@@ -25,6 +26,7 @@ from jmars.scheduler.service import SessionActor
 __all__ = ["JournaledSession", "digest_of_table"]
 
 LONGEST = 64 * 2**20  # bytes of a journal that is not made shorter
+JOURNALED = Finished, Failed, WorkerLost, ChunksLost  # reports that a next scheduler acts on again
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -47,35 +49,15 @@ class JournaledSession:
         return getattr(self._session, method)
 
     # -- what clients do
-    def submit(
-        self,
-        blob: bytes,
-        name: str,
-        settings: dict[str, Any],
-        ticket: str = "",
-        structure: bytes = b"",
-        bound: Sequence[Any] | None = None,
-    ) -> str | Awaitable[str]:
+    def submit(self, submission: Submission) -> str | Awaitable[str]:
         """As SessionActor's; the same ticket gives the same job."""
-        if ticket in self.tickets:
-            return self._when_written(self.tickets[ticket])
-        job = self._session.submit(blob, name, settings, ticket, structure, bound)
-        if bound is not None and structure not in self.structures:
-            self.structures.add(structure)
-            self._journal.note("structure", structure, blob, settings)
-        whole = (blob, settings) if bound is None else None
-        self._note_job(job, ticket, structure, bound, whole)
-        return self._when_written(job)
-
-    def again(self, structure: bytes, bound: Sequence[Any], name: str, ticket: str = "") -> str | Awaitable[str]:
-        """As SessionActor's; the same ticket gives the same job."""
-        if ticket in self.tickets:
-            return self._when_written(self.tickets[ticket])
-        if structure not in self.structures:
-            return ""  # it could not be run again by who comes after us
-        job = self._session.again(structure, bound, name, ticket)
+        if submission.ticket in self.tickets:
+            return self._when_written(self.tickets[submission.ticket])
+        if not submission.graph and submission.structure not in self.structures:
+            return ""  # the next scheduler could not run it again
+        job = self._session.submit(submission)
         if job:
-            self._note_job(job, ticket, structure, bound, None)
+            self._note_job(job, submission)
         return self._when_written(job)
 
     def cancel(self, job: str) -> None:
@@ -101,37 +83,13 @@ class JournaledSession:
         self._session.drop(keys)
 
     # -- what workers report
-    def finished(
-        self,
-        job: str,
-        operands: list[int],
-        worker: int,
-        sizes: Mapping[int, tuple[int, ...]] | None = None,
-        microseconds: Sequence[int] = (),
-    ) -> None:
+    def report(self, report: Report) -> None:
         """As SessionActor's."""
-        self._journal.note("finished", job, _packed(operands), worker, sizes, _packed(microseconds))
-        self._session.finished(job, operands, worker, sizes, microseconds)
-
-    def failed(self, job: str, operand: int, worker: int, error: Raised) -> None:
-        """As SessionActor's."""
-        self._journal.note("failed", job, operand, error)
-        self._session.failed(job, operand, worker, error)
-
-    def lost(self, job: str, operands: list[int], worker: int, why: str, how: str = "signal") -> None:
-        """As SessionActor's."""
-        self._journal.note("lost", job, _packed(operands), why, how)
-        self._session.lost(job, operands, worker, why, how)
-
-    def chunks_lost(self, chunks: list[int], why: str) -> None:
-        """As SessionActor's."""
-        self._journal.note("chunks_lost", list(chunks), why)
-        self._session.chunks_lost(chunks, why)
-
-    def missing(self, job: str, operands: list[int], chunks: list[int], why: str) -> None:
-        """As SessionActor's."""
-        self._journal.note("chunks_lost", list(chunks), why)
-        self._session.missing(job, operands, chunks, why)
+        if isinstance(report, InputsMissing):
+            self._journal.note("report", ChunksLost(report.chunks, report.why))
+        elif isinstance(report, JOURNALED):
+            self._journal.note("report", report)
+        self._session.report(report)
 
     # -- what happens here
     def opening(self, table: JobTable) -> None:
@@ -168,7 +126,7 @@ class JournaledSession:
         told: list[tuple[Any, ...]] = []
         for job, report in self._reports.items():
             graph = self._session.graph(job)
-            told.append(("job", job, graph.number, graph.name, ticket_of.get(job, ""), b"", None, None))
+            told.append(("job", job, graph.number, Submission(b"", graph.name, ticket=ticket_of.get(job, ""))))
             told.append(("end", report, graph.over(), {}, {}))
         shapes = {
             chunk: meta.shapes[chunk] for chunks in meta.tensors.values() for chunk in chunks if chunk in meta.shapes
@@ -177,31 +135,24 @@ class JournaledSession:
         if self._journal.begin_again(told):
             self.structures.clear()
 
-    def begin_anew(
-        self,
-        job: str,
-        name: str,
-        ticket: str,
-        blob: bytes,
-        settings: dict[str, Any],
-        structure: bytes,
-        bound: Sequence[Any] | None,
-        held: list[int],
-    ) -> None:
+    def begin_anew(self, job: str, submission: Submission, held: list[int]) -> None:
         """Run a job from its beginning under its old id; `held` are chunks to be let go of at its end."""
-        graph = self._session.revived(job, self._session.number + 1, name, ticket)
+        graph = self._session.revived(job, self._session.number + 1, submission.name, submission.ticket)
         self._held[job] = held
-        self._note_job(job, ticket, structure, bound, (blob, settings) if bound is None else None)
-        self._session.prepare(graph, blob, settings, structure, bound)
+        self._note_job(job, submission)
+        self._session.prepare(graph, submission)
         self._journal.flush()
 
-    def _note_job(
-        self, job: str, ticket: str, structure: bytes, bound: Sequence[Any] | None, whole: tuple[bytes, Any] | None
-    ) -> None:
+    def _note_job(self, job: str, submission: Submission) -> None:
         graph = self._session.graph(job)
-        self._journal.note("job", job, graph.number, graph.name, ticket, structure, bound, whole)
-        if ticket:
-            self.tickets[ticket] = job
+        if submission.bindings is not None:
+            if submission.graph and submission.structure not in self.structures:
+                self.structures.add(submission.structure)
+                self._journal.note("structure", replace(submission, name="", ticket="", bindings=None, results=None))
+            submission = replace(submission, graph=b"")
+        self._journal.note("job", job, graph.number, replace(submission, name=graph.name, results=None))
+        if submission.ticket:
+            self.tickets[submission.ticket] = job
 
     def _tell_end(self, report: dict[str, Any], tell: Callable[[], None]) -> None:
         job, meta = report["job"], self._session.meta
@@ -233,7 +184,3 @@ def _left(graph: GraphActor, session: SessionActor) -> tuple[dict[str, Any], dic
     tensors = {key: meta.tensors[key] for key in graph.results if key in meta.tensors}
     shapes = {chunk: meta.shapes[chunk] for chunks in tensors.values() for chunk in chunks if chunk in meta.shapes}
     return graph.over(), tensors, shapes
-
-
-def _packed(numbers: Sequence[int]) -> bytes:
-    return np.array(numbers, "<u4").tobytes()

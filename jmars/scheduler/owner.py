@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Protocol
 
+from jmars.model.failure import Failure
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["Error", "Known", "Owner"]
-
-Error = tuple[str, str, str, bytes, str]  # class, text, traceback, pickle, where
+__all__ = ["Known", "Owner"]
 
 
 class Known(Enum):
@@ -27,7 +26,7 @@ class Owner(Protocol):
     def carefully(self, act: Callable[..., None], *args: Any) -> None:
         """Do something for the job; what nobody foresaw ends this job alone."""
 
-    def failing(self, error: Error, line: SourceLine | None) -> None:
+    def failing(self, error: Failure, line: SourceLine | None) -> None:
         """An operand cannot be computed: the stage stops."""
 
     def stopping(self) -> None:

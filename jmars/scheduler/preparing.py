@@ -1,49 +1,46 @@
-"""What was submitted, made ready to run for the first time: unpickled, then prepared as a whole or stage by stage.
+"""Compiles a submission: unpickles its graph and prepares it, as a whole or stage by stage.
 
-`first` runs in a thread; unpickling and tiling may run code of users, which may raise anything. Used by graph.py.
+Runs in a thread; unpickling and tiling may run code of users, which may raise anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import cloudpickle
 
+from jmars.model.submission import Submission
 from jmars.scheduler.prepare import Ready, prepare
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
 from jmars.tensor.structure import Bindings
 from jmars.tensor.tensor_graph import TensorGraph
 
-__all__ = ["first"]
+__all__ = ["compile_submission"]
 
 
-def first(
-    around: Surroundings,
-    job: str,
-    blob: bytes,
-    settings: Mapping[str, Any],
-    structure: bytes,
-    bound: Bindings | None,
-    check: Callable[[], None],
+def compile_submission(
+    around: Surroundings, job: str, submission: Submission, check: Callable[[], None]
 ) -> tuple[Ready | None, Stages | None]:
-    """What the job opens first, None where there is nothing to run; and its stages, where it unfolds while it runs.
+    """Unpickles a submitted graph and prepares its first stage; None where there is nothing to run.
+
+    The second value is the stages of a graph that unfolds while it runs, None for other graphs.
 
     Parameters
     ----------
     around, job
         The cluster, and the job's id.
-    blob, structure, bound
-        A pickled canonical graph of that structure with its bindings, or any graph with None.
+    submission
+        Has a graph.
     check
         Called between steps; may raise to stop.
     """
-    graph = cloudpickle.loads(blob)
+    graph, settings = cloudpickle.loads(submission.graph), submission.settings
     machine = around.machine() if around.machine is not None else None
-    if bound is not None:
+    if submission.bindings is not None:
+        bound = Bindings(*submission.bindings)
         prepared = prepare(graph, settings, around.workers, check, machine, bound)
-        around.plans.keep(structure, prepared)
+        around.plans.keep(submission.structure, prepared)
         return Ready(prepared, bound), None
 
     def ready(part: TensorGraph) -> Ready:

@@ -108,7 +108,7 @@ class WhyActor:
             "since": 0.0 if graph.state in TERMINAL else max(0.0, age - graph.elapsed),
             "phase": graph.phases.text(),
             "counts": told["counts"],
-            "line": error[4] if error else "",
-            "error": f"{error[0]}: {error[1]}" if error else "",
+            "line": error.where if error else "",
+            "error": str(error) if error else "",
             "untold": self._untold(graph.job),
         }

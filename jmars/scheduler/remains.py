@@ -8,8 +8,8 @@ Made by GraphActor. Source: docs/explanation/reliability.md, "What goes wrong in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from jmars.model.reports import ChunksLost, JobClosed, JobReport, Refused
 from jmars.scheduler.owner import Known
 from jmars.scheduler.stage_run import StageRun
 from jmars.scheduler.surroundings import Surroundings
@@ -42,9 +42,9 @@ class Remains:
             self._around.port.stop_execution(self._job)
             self._around.port.close_job(self._job)
 
-    def heard(self, report: str, *args: Any) -> None:
-        """A report of the workers; those that they know nothing of it any more are the only ones that matter."""
-        if report == "closed" or (report == "refused" and args[0] < 0):
+    def report(self, report: JobReport | ChunksLost) -> None:
+        """Take a report of the workers; only the end of the stage on the workers has an effect."""
+        if isinstance(report, JobClosed) or (isinstance(report, Refused) and report.operand < 0):
             self._bury()
 
     def _bury(self) -> None:

@@ -6,11 +6,11 @@ Source: docs/decisions/0027-scheduler-apart.md; seed 003, "架构" (scheduler an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import cloudpickle
 
 from jmars.model.messages import JobTable
+from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, OpenJob, Order, Replan, StopExecution
 
 __all__ = ["RemoteWorkers"]
 
@@ -21,7 +21,7 @@ class RemoteWorkers:
     Parameters
     ----------
     send
-        Takes the name of a method of `WorkerPort` and its arguments, fit for msgpack; of `open_job` the pickled table.
+        Sends orders in one message.
 
     Attributes
     ----------
@@ -31,55 +31,53 @@ class RemoteWorkers:
         Called with each table before it is sent; may raise to refuse it.
     """
 
-    def __init__(self, send: Callable[[str, tuple[Any, ...]], None]) -> None:
+    def __init__(self, send: Callable[[Sequence[Order]], None]) -> None:
         self._send_now = send
-        self._gathered: list[tuple[str, tuple[Any, ...]]] | None = None
+        self._gathered: list[Order] | None = None
         self.muted = False
         self.opening: Callable[[JobTable], None] = lambda table: None
 
     def gather(self) -> None:
-        """Orders from now on go together, as one `many`, when `send_gathered` is called: a message costs its time."""
+        """Keep orders from now on until `send_gathered` is called, which sends them as one message."""
         self._gathered = []
 
     def send_gathered(self) -> None:
         """Send what was gathered; what comes now is sent at once."""
         gathered, self._gathered = self._gathered, None
         if gathered:
-            self._send_now("many", (gathered,))
+            self._send_now(gathered)
 
-    def _send(self, method: str, args: tuple[Any, ...]) -> None:
+    def _order(self, order: Order) -> None:
+        if self.muted:
+            return
         if self._gathered is None:
-            self._send_now(method, args)
+            self._send_now([order])
         else:
-            self._gathered.append((method, args))
+            self._gathered.append(order)
 
     def open_job(self, table: JobTable) -> None:
         """Take the operands of a job; refusals come as reports."""
         self.opening(table)
         if not self.muted:
-            self._send("open_job", (cloudpickle.dumps(table),))
+            self._order(OpenJob(table.job, cloudpickle.dumps(table)))
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Run these ready operands."""
-        self._order("enqueue_graph", job, list(operands), list(workers))
+        self._order(EnqueueGraph(job, list(operands), list(workers)))
 
     def stop_execution(self, job: str) -> None:
         """Stop what runs of a job."""
-        self._order("stop_execution", job)
+        self._order(StopExecution(job))
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
         """Operands have these ranks and workers from now on."""
-        self._order("replan", job, list(rank), list(workers), list(slow))
+        self._order(Replan(job, list(rank), list(workers), list(slow)))
 
     def close_job(self, job: str) -> None:
         """Forget a job; `closed` is reported."""
-        self._order("close_job", job)
+        self._order(CloseJob(job))
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Give the memory or file of these chunks back."""
         if chunks:
-            self._order("free_chunks", list(chunks))
-
-    def _order(self, method: str, *args: Any) -> None:
-        if not self.muted:
-            self._send(method, args)
+            self._order(FreeChunks(list(chunks)))

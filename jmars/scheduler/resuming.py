@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import cloudpickle
@@ -19,7 +20,9 @@ import numpy as np
 
 from jmars.errors import ClusterError
 from jmars.model.messages import JobTable
+from jmars.model.reports import ChunksLost, Failed, Finished, Report, WorkerLost
 from jmars.model.states import OperandState as S
+from jmars.model.submission import Submission
 from jmars.scheduler.graph import GraphActor
 from jmars.scheduler.journaled import JournaledSession, digest_of_table
 from jmars.scheduler.remote_workers import RemoteWorkers
@@ -57,8 +60,8 @@ class Resuming:
     ) -> None:
         self._session, self._noted, self._workers, self._give_up = session, noted, workers, give_up
         self.reports: list[dict[str, Any]] = []  # of jobs that had ended
-        self._structures: dict[bytes, tuple[bytes, dict[str, Any]]] = {}
-        self._told: dict[str, tuple[Any, ...]] = {}  # job: its last record
+        self._graphs: dict[bytes, bytes] = {}  # of canonical graphs, by structure
+        self._told: dict[str, tuple[int, Submission]] = {}  # job: number and submission of its last record
         self._ended: set[str] = set()
         self._anew: set[str] = set()
         self._stopped: set[str] = set()  # jobs that were cancelled
@@ -73,7 +76,7 @@ class Resuming:
             if record[0] == "job":
                 if record[1] in self._told:  # anew; the first may stand behind the end of a job that ended at once
                     self._ended.discard(record[1])
-                self._told[record[1]] = record
+                self._told[record[1]] = record[2], record[3]
             elif record[0] == "end":
                 self._ended.add(record[1]["job"])
         self._workers.muted = True
@@ -98,31 +101,17 @@ class Resuming:
     async def _live(self, kind: str, *told: Any) -> None:
         session = self._session
         match kind, told:
-            case "structure", (structure, blob, settings):
-                self._structures[structure] = blob, settings
-                self._noted.structures.add(structure)
-            case "job", (job, number, *_):
-                if self._told[job][2] == number and job not in self._ended:
+            case "structure", (submission,):
+                self._graphs[submission.structure] = submission.graph
+                self._noted.structures.add(submission.structure)
+            case "job", (job, number, _):
+                if self._told[job][0] == number and job not in self._ended:
                     self._begin(job)
             case "open", (job, number, base, count, digest):
-                if job in self._told and self._told[job][2] == number and job not in self._ended:
+                if job in self._told and self._told[job][0] == number and job not in self._ended:
                     await self._open(job, base, count, digest)
-            case "finished", (job, operands, worker, sizes, microseconds):
-                stage = self._stage(job)
-                if stage is not None:
-                    _feed(stage, _unpacked(operands), worker, sizes, _unpacked(microseconds))
-            case "failed", (job, operand, error):
-                stage = self._stage(job)
-                if stage is not None:
-                    stage.started([operand], 0)
-                    stage.failed(operand, error, again=False)
-            case "lost", (job, operands, why, how):
-                stage = self._stage(job)
-                if stage is not None:
-                    stage.started(_unpacked(operands), 0)
-                    stage.lost(_unpacked(operands), why, how)
-            case "chunks_lost", (chunks, why):
-                session.chunks_lost(list(chunks), why)
+            case "report", (report,):
+                self._report(report)
             case "keep", (key, first, count):
                 session.keep(key, first, count)
             case "drop", (keys,):
@@ -141,18 +130,33 @@ class Resuming:
             case _:
                 raise ClusterError(f"the journal has a record {kind!r} that this version does not know")
 
+    def _report(self, report: Report) -> None:
+        """Act on a journaled report once more; what it tells of was started before."""
+        if isinstance(report, ChunksLost):
+            self._session.report(report)
+            return
+        assert isinstance(report, Finished | Failed | WorkerLost)
+        stage = self._stage(report.job)
+        if stage is None:
+            return
+        stage.started([report.operand] if isinstance(report, Failed) else report.operands, report.worker)
+        if isinstance(report, Failed):
+            stage.failed(report.operand, report.failure, again=False)
+        else:
+            stage.report(report)
+
     def _begin(self, job: str) -> GraphActor:
         """A job that has not ended; an `open` may stand before its own record."""
-        _, _, number, name, ticket, _, _, whole = self._told[job]
+        number, submission = self._told[job]
         known = self._session.remembers(job)
         if known is not None:
             return known
-        graph = self._session.revived(job, number, name, ticket)
-        if ticket:
-            self._noted.tickets[ticket] = job
-        if whole is not None:  # of several stages, perhaps: it begins anew
+        graph = self._session.revived(job, number, submission.name, submission.ticket)
+        if submission.ticket:
+            self._noted.tickets[submission.ticket] = job
+        if submission.bindings is None:  # of several stages, perhaps: it begins anew
             self._anew.add(job)
-            leaves = cloudpickle.loads(whole[0])
+            leaves = cloudpickle.loads(submission.graph)
             self._hold(job, [m.key for op, m in zip(leaves.operands, leaves.metas) if isinstance(op, Stored)])
         return graph
 
@@ -160,9 +164,9 @@ class Resuming:
         graph = self._begin(job)
         if job in self._anew:
             return
-        _, _, _, _, _, structure, bound, _ = self._told[job]
-        blob, settings = self._structures[structure]
-        around, bindings = self._session.around, Bindings(*bound)
+        submission = self._whole(job)
+        assert submission.bindings is not None
+        around, bindings = self._session.around, Bindings(*submission.bindings)
         take = around.take_chunks
         same: list[bool] = []
 
@@ -174,14 +178,14 @@ class Resuming:
         around.take_chunks, self._workers.opening = lambda _: base, compare
         jobs_ended, around.ended = around.ended, lambda graph: None
         try:
-            await graph.submit(blob, settings, structure, bindings)
+            await graph.submit(submission)
         finally:
             around.take_chunks, around.ended, self._workers.opening = take, jobs_ended, self._noted.opening
         self._base[job] = base
         if not same or not same[0]:
             log.warning("%s begins anew: its graph could not be compiled as before", job)
             self._anew.add(job)
-            self._hold(job, [bindings.key(name) for name in _names_of_leaves(blob)])
+            self._hold(job, [bindings.key(name) for name in _names_of_leaves(submission.graph)])
 
     def _withdraw(self, ticket: str) -> None:
         job = self._noted.tickets.get(ticket, "")
@@ -192,12 +196,12 @@ class Resuming:
 
     def _end(self, report: dict[str, Any], over: Any) -> None:
         job = report["job"]
-        _, _, number, name, ticket, *_ = self._told[job]
-        graph = self._session.revived(job, number, name, ticket)
+        number, submission = self._told[job]
+        graph = self._session.revived(job, number, submission.name, submission.ticket)
         graph.restore(report, over)
         self._session.remember(graph)
-        if ticket:
-            self._noted.tickets[ticket] = job
+        if submission.ticket:
+            self._noted.tickets[submission.ticket] = job
         self._noted.known_end(report)
         self.reports.append(report)
 
@@ -259,7 +263,7 @@ class Resuming:
         log.info("%d jobs go on, %d were given up, %d chunks are here", len(going), len(gone_jobs), len(here))
         gone = sorted(needed - here)
         if gone:
-            self._noted.chunks_lost(gone, WHY)
+            self._noted.report(ChunksLost(gone, WHY))
 
     def _order_the_rest(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> None:
         for job, stage in going.items():
@@ -275,17 +279,12 @@ class Resuming:
 
     def _begin_anew(self) -> None:
         for job in self._anew:
-            _, _, _, name, ticket, structure, bound, whole = self._told[job]
-            blob, settings = self._structures[structure] if whole is None else whole
-            self._noted.begin_anew(job, name, ticket, blob, settings, structure, bound, self._held.pop(job, []))
+            self._noted.begin_anew(job, self._whole(job), self._held.pop(job, []))
 
-
-def _feed(
-    stage: StageRun, operands: list[int], worker: int, sizes: Mapping[int, Any] | None, microseconds: list[int]
-) -> None:
-    """A report once more: what was taken has ended."""
-    stage.started(operands, worker)
-    stage.finished(operands, worker, sizes, microseconds)
+    def _whole(self, job: str) -> Submission:
+        """A job's submission with its graph."""
+        _, submission = self._told[job]
+        return submission if submission.graph else replace(submission, graph=self._graphs[submission.structure])
 
 
 def _catch_up(stage: StageRun, here: Mapping[str, Any]) -> None:
@@ -299,8 +298,9 @@ def _catch_up(stage: StageRun, here: Mapping[str, Any]) -> None:
         if not ready:
             break
         for one in ready:
-            size = here["sizes"].get(one)
-            _feed(stage, [one], left.pop(one), None if size is None else {one: size}, [0])
+            size, worker = here["sizes"].get(one), left.pop(one)
+            stage.started([one], worker)
+            stage.finished([one], worker, None if size is None else {one: size}, [0])
     for one, worker in here["running"]:
         if rows.state[one] == S.READY:
             stage.started([one], worker)

@@ -10,14 +10,16 @@ import asyncio
 import logging
 import time
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from jmars.errors import UnknownTaskError, fault_of
 from jmars.model import events
-from jmars.model.messages import Raised, WorkerPort
+from jmars.model.messages import WorkerPort
+from jmars.model.reports import ChunksLost, InputsMissing, Report, Timed, WorkerMoved
 from jmars.model.states import TERMINAL
+from jmars.model.submission import Submission
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.graph import GraphActor
@@ -37,7 +39,7 @@ SHOWN = 4  # times the bytes of plans that are kept: what these graphs may take
 
 
 class SessionActor:
-    """All jobs of one cluster. The methods up to `chunks` are for clients, the rest is the `SchedulerPort`."""
+    """All jobs of one cluster; the scheduler end of a `ReportPort`."""
 
     def __init__(
         self,
@@ -64,30 +66,20 @@ class SessionActor:
         self.submitted = asyncio.Event()  # set with each job; whoever waits for one clears it
 
     # -- for clients
-    def submit(
-        self,
-        blob: bytes,
-        name: str,
-        settings: dict[str, Any],
-        ticket: str = "",
-        structure: bytes = b"",
-        bound: Sequence[Any] | None = None,
-    ) -> str:
-        """Take a pickled TensorGraph; returns the job's id at once. `settings` are seed 000's task configuration.
+    def submit(self, submission: Submission) -> str:
+        """Start a job; returns its id at once.
 
-        With `structure` and `bound`, a digest and bindings (tensor/structure.py), the graph is canonical.
+        Returns "" for a submission without a graph whose structure is not kept any more.
         """
-        graph = self._new_job(name, ticket)
-        self.prepare(graph, blob, settings, structure, bound)
-        return graph.job
-
-    def again(self, structure: bytes, bound: Sequence[Any], name: str, ticket: str = "") -> str:
-        """Run a structure that was submitted before, with other bindings; "" when it is not here any more."""
-        prepared = self.plans.find(structure)
-        if prepared is None:
+        prepared = None if submission.graph else self.plans.find(submission.structure)
+        if prepared is None and not submission.graph:
             return ""
-        graph = self._new_job(name, ticket)
-        graph.carefully(graph.run, Ready(prepared, Bindings(*bound)))
+        graph = self._new_job(submission.name, submission.ticket)
+        if prepared is None:
+            self.prepare(graph, submission)
+        else:
+            assert submission.bindings is not None
+            graph.carefully(graph.run, Ready(prepared, Bindings(*submission.bindings)))
         return graph.job
 
     def cancel(self, job: str) -> None:
@@ -147,70 +139,29 @@ class SessionActor:
         return [self.meta.shapes.get(chunk) for chunk in self.meta.chunks(key)]
 
     # -- for workers
-    def started(self, job: str, operands: list[int], worker: int) -> None:
-        """A worker took these operands."""
-        self._heard(job, "started", operands, worker)
+    def report(self, report: Report) -> None:
+        """Take a report of the workers; about jobs it goes to their GraphActor, and nowhere where it comes too late."""
+        match report:
+            case Timed(job, operands, worker, microseconds):
+                ids = array("I", operands).tobytes()
+                told = {"ids": ids, "worker": worker, "microseconds": list(microseconds)}
+                self.log.append(events.OPERANDS_TIMED, job, told)
+            case WorkerMoved(worker, name, pid, state):
+                told = {"worker": worker, "name": name, "pid": pid, "state": state}
+                self.log.append(events.WORKER_MOVED, "", told)
+            case ChunksLost():
+                self._lost(report)
+            case _:
+                if isinstance(report, InputsMissing):
+                    self._lost(ChunksLost(report.chunks, report.why))
+                graph = self._jobs.get(report.job)
+                if graph is not None:
+                    graph.report(report)
 
-    def finished(
-        self,
-        job: str,
-        operands: list[int],
-        worker: int,
-        sizes: Mapping[int, tuple[int, ...]] | None = None,
-        microseconds: Sequence[int] = (),
-    ) -> None:
-        """Their chunks are stored."""
-        self._heard(job, "finished", operands, worker, sizes, microseconds)
-
-    def timed(self, job: str, operands: list[int], worker: int, microseconds: Sequence[bytes]) -> None:
-        """How long these were in each of a worker's four states."""
-        ids = array("I", operands).tobytes()
-        self.log.append(events.OPERANDS_TIMED, job, {"ids": ids, "worker": worker, "microseconds": list(microseconds)})
-
-    def failed(self, job: str, operand: int, worker: int, error: Raised) -> None:
-        """An operand raised."""
-        self._heard(job, "failed", operand, error)
-
-    def interrupted(self, job: str, operands: list[int], worker: int) -> None:
-        """These were stopped before they were done."""
-        self._heard(job, "interrupted", operands)
-
-    def lost(self, job: str, operands: list[int], worker: int, why: str, how: str = "signal") -> None:
-        """The worker died while it held these."""
-        self._heard(job, "lost", operands, why, how)
-
-    def refused(self, job: str, operand: int, error: Exception) -> None:
-        """This operand can never run here, or (-1) the job cannot be opened."""
-        self._heard(job, "refused", operand, error)
-
-    def spilled(self, job: str, operands: list[int], on_disk: bool) -> None:
-        """Their chunks went to disk, or came back."""
-        self._heard(job, "spilled", operands, on_disk)
-
-    def chunks_lost(self, chunks: list[int], why: str) -> None:
-        """These were stored and are gone."""
-        self.meta.lost(chunks)
+    def _lost(self, report: ChunksLost) -> None:
+        self.meta.lost(report.chunks)
         for graph in list(self._jobs.values()):
-            graph.heard("chunks_lost", chunks, why)
-
-    def missing(self, job: str, operands: list[int], chunks: list[int], why: str) -> None:
-        """These operands cannot run because these inputs are not here."""
-        self.chunks_lost(chunks, why)
-        self._heard(job, "missing", operands)
-
-    def closed(self, job: str, measured: dict[str, Any]) -> None:
-        """The workers know nothing of the job, or of its stage, any more."""
-        self._heard(job, "closed", measured)
-
-    def broken(self, job: str, why: str) -> None:
-        """The workers failed at something for this job by a fault of ours."""
-        graph = self._jobs.get(job)
-        if graph is not None:
-            graph.broken(why)
-
-    def worker_moved(self, worker: int, name: str, pid: int, state: str) -> None:
-        """A worker process came, went or was replaced."""
-        self.log.append(events.WORKER_MOVED, "", {"worker": worker, "name": name, "pid": pid, "state": state})
+            graph.report(report)
 
     # -- for a scheduler that goes on where another one stopped
     def revived(self, job: str, number: int, name: str, ticket: str) -> GraphActor:
@@ -223,12 +174,9 @@ class SessionActor:
         self.idle_since = None
         return graph
 
-    def prepare(
-        self, graph: GraphActor, blob: bytes, settings: dict[str, Any], structure: bytes, bound: Sequence[Any] | None
-    ) -> None:
+    def prepare(self, graph: GraphActor, submission: Submission) -> None:
         """Begin to compile a job's graph, and run it then."""
-        bindings = None if bound is None else Bindings(*bound)
-        task = asyncio.ensure_future(graph.submit(blob, settings, structure, bindings))
+        task = asyncio.ensure_future(graph.submit(submission))
         self._tasks.add(task)
         task.add_done_callback(partial(self._prepared, graph))
 
@@ -269,12 +217,6 @@ class SessionActor:
         self._chunk = first
 
     # -- own
-    def _heard(self, job: str, report: str, *args: Any) -> None:
-        """Hand a report to a job; nothing where it comes too late."""
-        graph = self._jobs.get(job)
-        if graph is not None:
-            graph.heard(report, *args)
-
     def _new_job(self, name: str, ticket: str) -> GraphActor:
         return self.revived(f"job-{self._number + 1}", self._number + 1, name, ticket)
 

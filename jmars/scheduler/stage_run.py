@@ -17,18 +17,32 @@ import numpy as np
 
 from jmars.errors import ChunkLostError
 from jmars.model import events
-from jmars.model.messages import JobTable, Raised
+from jmars.model.failure import Failure
+from jmars.model.messages import JobTable
+from jmars.model.reports import (
+    ChunksLost,
+    Failed,
+    Finished,
+    InputsMissing,
+    Interrupted,
+    JobClosed,
+    JobReport,
+    Refused,
+    Spilled,
+    Started,
+    WorkerLost,
+)
 from jmars.model.states import OperandState as S
 from jmars.scheduler.eta import Eta
 from jmars.scheduler.fitting import refuse_unfit
 from jmars.scheduler.operand import Moved
-from jmars.scheduler.owner import Error, Known, Owner
+from jmars.scheduler.owner import Known, Owner
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.replanning import watch_over
 from jmars.scheduler.shards import Shards, make_rows
 from jmars.scheduler.stages import Stages
 from jmars.scheduler.surroundings import Surroundings
-from jmars.scheduler.telling import accused, ended_workers, lost_too_often, packed_error
+from jmars.scheduler.telling import accused, ended_workers, lost_too_often
 from jmars.tensor.source_line import SourceLine
 
 __all__ = ["StageRun", "open_stage"]
@@ -89,6 +103,30 @@ class StageRun:
             self._over(succeeded=True)
 
     # -- reports of the workers
+    def report(self, report: JobReport | ChunksLost) -> None:
+        """Act on a report of the workers."""
+        match report:
+            case Started(_, operands, worker):
+                self.started(operands, worker)
+            case Finished(_, operands, worker, shapes, microseconds):
+                self.finished(operands, worker, shapes, microseconds)
+            case Failed(_, operand, _, failure):
+                self.failed(operand, failure)
+            case Interrupted(_, operands):
+                self.interrupted(operands)
+            case WorkerLost(_, operands, _, why, how):
+                self.lost(operands, why, how)
+            case Spilled(_, operands, on_disk):
+                self.spilled(operands, on_disk)
+            case Refused(_, operand, failure):
+                self.refused(operand, failure)
+            case ChunksLost(chunks, why):
+                self.chunks_lost(chunks, why)
+            case InputsMissing(_, operands):
+                self.missing(operands)
+            case JobClosed(_, measured):
+                self.closed(measured)
+
     def started(self, operands: Sequence[int], worker: int) -> None:
         """A worker took operands."""
         self._moved(S.RUNNING, self.operands.started(operands, worker), worker)
@@ -121,13 +159,13 @@ class StageRun:
             if self._replanning is not None:
                 self._replanning.ended(operands, worker, microseconds)
 
-    def failed(self, operand: int, error: Raised, again: bool = True) -> None:
+    def failed(self, operand: int, failure: Failure, again: bool = True) -> None:
         """An operand raised: it is tried again, or it and what depends on it are FATAL and the rest stops.
 
         `again` is False where whoever resumes the job has those run that are ready.
         """
         rows = self.operands
-        most = self.ready.prepared.tries(operand, transient=error[5])
+        most = self.ready.prepared.tries(operand, transient=failure.is_transient)
         moved = rows.raised(operand, most)
         if moved.ready:
             self._moved(S.READY, moved.ready)
@@ -135,18 +173,18 @@ class StageRun:
                 delay = RETRY_SECONDS * RETRY_FACTOR ** (rows.tries[operand] - 1)
                 asyncio.get_running_loop().call_later(delay, self._owner.carefully, self._try_again, operand)
         elif S.FATAL in moved.states:
-            self._fatal(moved, (*error[:4], self._blame(operand, error[4])))
+            self._fatal(moved, failure.at(self._blame(operand, failure.member)))
         else:
             self._act(moved)
 
-    def refused(self, operand: int, error: BaseException) -> None:
+    def refused(self, operand: int, failure: Failure) -> None:
         """An operand can never run on this host, or (-1) nothing of this job can, and the workers have forgotten it."""
         if operand < 0:
-            self._never_opened(error)
+            self._never_opened(failure)
             return
         moved = self.operands.refused(operand)
         if S.FATAL in moved.states:
-            self._fatal(moved, packed_error(error, self._blame(operand)))
+            self._fatal(moved, failure.at(self._blame(operand)))
         else:
             self._act(moved)
 
@@ -164,7 +202,7 @@ class StageRun:
             for moved in more:
                 self._tell(moved)
             error = ended_workers(where, rows.blame.deaths[causes[0]], why, how, others)
-            self._fatal(fatal, packed_error(error, where))
+            self._fatal(fatal, Failure.of(error, where))
         self._act(rows.dropped(operands))
 
     def chunks_lost(self, chunks: Iterable[int], why: str) -> None:
@@ -238,7 +276,7 @@ class StageRun:
         elif found.worst >= 0:
             where = self._blame(found.worst)
             times = self.operands.losses.of(found.worst)
-            self._fatal(self.operands.hopeless(found.worst), packed_error(lost_too_often(where, times, why), where))
+            self._fatal(self.operands.hopeless(found.worst), Failure.of(lost_too_often(where, times, why), where))
         else:
             self._submit(found.ready, found.workers)
 
@@ -262,7 +300,7 @@ class StageRun:
         read = set(chunks)
         readers = self.operands.descendants(operand for operand, chunk in self.given.items() if chunk in read)
         hopeless = self.operands.hopeless(readers[0]) if readers else None  # none: it is itself a result
-        self._fatal(hopeless, packed_error(ChunkLostError(text, keys), ""))
+        self._fatal(hopeless, Failure.of(ChunkLostError(text, keys)))
 
     # -- ending
     def _act(self, moved: Moved) -> None:
@@ -271,7 +309,7 @@ class StageRun:
         self._submit(moved.ready, moved.workers)
         self._end_if_still()
 
-    def _fatal(self, moved: Moved | None, error: Error) -> None:
+    def _fatal(self, moved: Moved | None, error: Failure) -> None:
         """An operand cannot be computed: all that depends on it is FATAL, the rest is stopped."""
         if not self._stopping:
             self._owner.failing(error, self._line)
@@ -289,9 +327,9 @@ class StageRun:
         self._port.stop_execution(self._job)
         self._end_if_still()
 
-    def _never_opened(self, error: BaseException) -> None:
-        where, line = accused(error, self.ready)
-        self._owner.failing(packed_error(error, where), line)
+    def _never_opened(self, failure: Failure) -> None:
+        where, line = accused(failure.unpickled(), self.ready)
+        self._owner.failing(failure.at(where), line)
         self._stopping = self.ended = True
         self._moved(S.CANCELLED, self.operands.stop().states.get(S.CANCELLED, []))
         self._port.free_chunks(self.let_go())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
-from jmars.errors import InternalError, MemoryLimitError, StorageError, WorkerLostError, text_of
+from jmars.errors import InternalError, MemoryLimitError, StorageError, WorkerLostError
 from jmars.model import events
+from jmars.model.failure import Failure
 from jmars.model.states import STATE_NAMES
 from jmars.scheduler.blame import Deaths
 from jmars.scheduler.prepare import Ready
@@ -23,7 +23,6 @@ __all__ = [
     "in_all",
     "lost_too_often",
     "our_fault",
-    "packed_error",
     "standing",
     "states_as_events",
 ]
@@ -77,7 +76,7 @@ def standing(
     return [*found, (events.JOB_MOVED, job, moved)]
 
 
-def accused(error: BaseException, ready: Ready) -> tuple[str, SourceLine | None]:
+def accused(error: BaseException | None, ready: Ready) -> tuple[str, SourceLine | None]:
     """Where to look for why a stage could not be opened: the operand that is too large, else the largest result."""
     prepared, bound = ready
     operand = error.operand if isinstance(error, MemoryLimitError) else None
@@ -88,19 +87,10 @@ def accused(error: BaseException, ready: Ready) -> tuple[str, SourceLine | None]
     return ("while it was opened on the workers", None) if operand is None else prepared.blame(operand, bound)
 
 
-def packed_error(error: BaseException, where: str) -> tuple[str, str, str, bytes, str]:
-    """Class, text, traceback, pickle and place of an exception; one that cannot travel does so as name and text."""
-    try:
-        blob = cloudpickle.dumps(error)
-    except BaseException:
-        blob = b""
-    return type(error).__name__, text_of(error), "", blob, where
-
-
-def our_fault(what: str) -> tuple[str, str, str, bytes, str]:
-    """The same of something that went wrong in us, as `errors.fault_of` says it: other jobs go on."""
+def our_fault(what: str) -> Failure:
+    """Failure of one job by a fault of jmars, which `errors.fault_of` told; other jobs go on."""
     told = f"jmars failed by its own fault, and other jobs go on: {what}; please report that, and run the cell again"
-    return packed_error(InternalError(told), "")
+    return Failure.of(InternalError(told))
 
 
 def ended_workers(operand: str, deaths: Deaths, why: str, how: str, others: Sequence[str] = ()) -> Exception:

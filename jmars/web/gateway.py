@@ -22,7 +22,9 @@ import numpy as np
 from jmars.actors.registry import Entry
 from jmars.config import TASK_DEFAULTS, config
 from jmars.errors import StorageError, UnknownTaskError
+from jmars.model.failure import Failure
 from jmars.model.states import TERMINAL, JobState
+from jmars.model.submission import Submission
 from jmars.storage.travelling import checksum
 from jmars.switches import checked
 from jmars.tensor.operand import Splits, TensorData
@@ -144,7 +146,7 @@ class Gateway:
         except UnknownTaskError:
             told = {"state": str(JobState.FAILED), "error": "the job ended long ago, while no gateway was open"}
         if not graph.ended and told["state"] in TERMINAL:  # the job ended while no gateway was open
-            error = None if told["error"] is None else ("OperandError", told["error"], "", b"", "")
+            error = None if told["error"] is None else Failure("OperandError", told["error"])
             self._finish_graph(graph, {"state": told["state"], "error": error, "line": None})
             self._save_end(session, graph.id)
         elif not graph.ended:
@@ -284,7 +286,8 @@ class Gateway:
         ticket = secrets.token_hex(8)
         try:
             blob = await asyncio.to_thread(cloudpickle.dumps, graph)
-            job: str = await self.cluster.ask("session", "submit", blob, name, dict(settings), ticket, b"", None, told)
+            submission = Submission(blob, name, dict(settings), ticket, results=told)
+            job: str = await self.cluster.ask("session", "submit", submission)
         except BaseException:  # the job may have begun all the same, if the answer came too late
             self.cluster.tell("session", "withdraw", ticket)
             raise

@@ -9,6 +9,7 @@ from typing import Any
 
 from jmars import errors
 from jmars.errors import text_of
+from jmars.model.failure import Failure
 from jmars.tensor.source_line import SourceLine
 from jmars.web.call_document import DocumentError
 
@@ -69,12 +70,11 @@ def problem_from_exception(error: BaseException) -> Problem:
     return Problem(500, name, "the gateway failed; its log says where", "please report it")
 
 
-def problem_from_report(error: Any, line: Any) -> dict[str, Any] | None:
+def problem_from_report(error: Failure | None, line: Any) -> dict[str, Any] | None:
     """Converts the error of a failed job, from the cluster's report, to JSON."""
     if error is None:
         return None
-    name, text, _, _, where = error
-    message = f"{text} (in {where})" if where else str(text)
+    message = f"{error.text} (in {error.where})" if error.where else error.text
     told = None if line is None else as_line(SourceLine(*line))
-    hint = _WHY.get(str(name)) or ("correct the node that the line names" if told else "")
-    return Problem(0, str(name), message, hint, told).as_json()
+    hint = _WHY.get(error.name) or ("correct the node that the line names" if told else "")
+    return Problem(0, error.name, message, hint, told).as_json()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -20,6 +19,7 @@ import cloudpickle
 import xxhash
 
 from jmars.errors import ChunkLostError, JmarsError
+from jmars.model.failure import Failure
 from jmars.model.states import JobState
 from jmars.tensor.operand import TensorData
 from jmars.tensor.structure import bindings, digest_of
@@ -122,15 +122,13 @@ class ResultRecovery:
                 return
             for other in _lost_keys(report["error"]):
                 await self.again(other, lost)
-        why = f"{report['error'][0]}: {report['error'][1]}" if report.get("error") else "it was cancelled"
+        why = str(report["error"]) if report.get("error") else "it was cancelled"
         raise _hopeless(lost, f"it was computed again, and then {why}")
 
 
-def _lost_keys(error: Sequence[Any] | None) -> list[str]:
+def _lost_keys(failure: Failure | None) -> list[str]:
     """Keys of the lost tensors that a failed job's report names."""
-    if not error or error[0] != ChunkLostError.__name__ or not error[3]:
-        return []
-    told = pickle.loads(error[3])
+    told = failure.unpickled() if failure is not None else None
     return list(told.keys) if isinstance(told, ChunkLostError) else []
 
 

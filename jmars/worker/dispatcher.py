@@ -16,7 +16,9 @@ from jmars.dispatch.fair_share import FairShare
 from jmars.dispatch.stragglers import WAITS_BEHIND
 from jmars.dispatch.worker_state import Batch, Worker
 from jmars.memory.gathering import pieces_of
+from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
+from jmars.model.reports import Refused, Started
 from jmars.worker.open_jobs import WorkerContext
 
 __all__ = ["WINDOW", "Dispatcher"]
@@ -107,7 +109,7 @@ class Dispatcher:
                 programs.make_known(worker, program, table, row)
             except Exception as error:  # a user's object may pickle once and not again
                 admission.give_back(table, operand, slot)
-                place.scheduler.refused(table.job, operand, error)
+                place.scheduler.report(Refused(table.job, operand, Failure.of(error)))
                 continue
             if batch is None:
                 batch = admission.building = Batch(table)
@@ -161,7 +163,7 @@ class Dispatcher:
         worker.link.offer()
         caps = self._caps(batch) if batch.capped else None
         worker.link.send(("run", place.jobs.flags.word(table.number), wire, caps))
-        place.scheduler.started(table.job, list(batch.operands), worker.index)
+        place.scheduler.report(Started(table.job, list(batch.operands), worker.index))
 
     def _caps(self, batch: Batch) -> list[tuple[int, bool] | None]:
         """What each operand that calls a function of the user's may take; None for the others."""

@@ -19,6 +19,7 @@ from jmars.dispatch.ledger import Ledger
 from jmars.dispatch.worker_state import Death
 from jmars.memory.buffer_manager import BufferManager
 from jmars.model.messages import JobTable
+from jmars.model.reports import Interrupted, JobClosed
 from jmars.plan import signature
 from jmars.processes.links import Children
 from jmars.storage.arena import Arena
@@ -114,7 +115,7 @@ class ExecutionActor(WorkerContext):
         dropped = self.queue.drop(table.number)
         dropped += self.admission.drop(table)
         if dropped:
-            self.scheduler.interrupted(job, dropped, -1)
+            self.scheduler.report(Interrupted(job, dropped, -1))
         for worker in self.workers:
             if worker.batches and worker.batches[0].table is table and worker.batches[0].asking is not None:
                 self.admission.sizing.withdraw(worker.batches[0])
@@ -172,4 +173,4 @@ class ExecutionActor(WorkerContext):
             for worker in self.workers:
                 worker.known.clear()
                 worker.link.send(("forget",))
-        self.scheduler.closed(job, measured)
+        self.scheduler.report(JobClosed(job, measured))

@@ -14,7 +14,7 @@ from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.worker_state import Programs, StopFlags, Worker
 from jmars.memory.buffer_manager import BufferManager
 from jmars.memory.next_use import NextUse
-from jmars.model.messages import JobTable, SchedulerPort
+from jmars.model.messages import JobTable, ReportPort
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
 from jmars.worker.admission import Admission
@@ -98,7 +98,7 @@ class WorkerContext:
         Called when something may run that could not before.
     """
 
-    scheduler: SchedulerPort
+    scheduler: ReportPort
     storing: BufferManager
 
     def __init__(self, arena: Arena, workers: int, dispatch: Callable[[], None]) -> None:

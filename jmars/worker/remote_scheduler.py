@@ -1,9 +1,9 @@
 """A scheduler that is another process, as the workers see it: each report a message, each message an order.
 
-`RemoteScheduler` is the `SchedulerPort` of the host, `Orders` the actor that the scheduler's orders reach; both keep
+`RemoteScheduler` is the `ReportPort` of the host, `Orders` the actor that the scheduler's orders reach; both keep
 the `RecoverySnapshot` for the next scheduler, should this one die. While there is none, reports go nowhere: the
 snapshot holds what they said.
-Source: docs/decisions/0027-scheduler-apart.md; seed 003, "架构" (scheduler and workers apart).
+Source: docs/decisions/0027-scheduler-apart.md; docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
@@ -11,108 +11,73 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jmars.errors import fault_of
-from jmars.model.messages import JobTable, Raised, WorkerPort
+from jmars.model.failure import Failure
+from jmars.model.messages import JobTable, WorkerPort
+from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, OpenJob, Order, Replan, StopExecution
+from jmars.model.reports import (
+    ChunksLost,
+    Failed,
+    Finished,
+    InputsMissing,
+    Interrupted,
+    JobBroken,
+    JobClosed,
+    Refused,
+    Report,
+    Started,
+    WorkerLost,
+)
 from jmars.worker.recovery_snapshot import RecoverySnapshot
 
 __all__ = ["Orders", "RemoteScheduler"]
 
 log = logging.getLogger("jmars.worker")
 
-Send = Callable[[str, tuple[Any, ...]], None]
-
-
 class RemoteScheduler:
-    """Reports as messages.
+    """Reports as messages: a `ReportPort`.
 
     Parameters
     ----------
     send
-        Takes the name of a method of `SchedulerPort` and its arguments, fit for msgpack; drops them where nobody hears.
+        Sends a report; drops it while there is no scheduler.
     known
         Remembers what was reported.
     """
 
-    def __init__(self, send: Send, known: RecoverySnapshot) -> None:
+    def __init__(self, send: Callable[[Report], None], known: RecoverySnapshot) -> None:
         self._send, self._known = send, known
         self.when_closed: dict[str, asyncio.Future[None]] = {}  # job that is given up: who waits until it is forgotten
 
-    def started(self, job: str, operands: list[int], worker: int) -> None:
-        """A worker took these operands."""
-        self._known.running(job, operands, worker)
-        self._send("started", (job, operands, worker))
-
-    def finished(
-        self,
-        job: str,
-        operands: list[int],
-        worker: int,
-        sizes: Mapping[int, tuple[int, ...]] | None = None,
-        microseconds: Sequence[int] = (),
-    ) -> None:
-        """Their chunks are stored."""
-        self._known.stored(job, operands, worker, sizes)
-        self._send("finished", (job, operands, worker, sizes, microseconds))
-
-    def timed(self, job: str, operands: list[int], worker: int, microseconds: Sequence[bytes]) -> None:
-        """How long these were in each of a worker's four states."""
-        self._send("timed", (job, operands, worker, microseconds))
-
-    def failed(self, job: str, operand: int, worker: int, error: Raised) -> None:
-        """An operand raised."""
-        self._known.gone(job, [operand])
-        self._send("failed", (job, operand, worker, error))
-
-    def interrupted(self, job: str, operands: list[int], worker: int) -> None:
-        """These were stopped before they were done."""
-        self._known.gone(job, operands)
-        self._send("interrupted", (job, operands, worker))
-
-    def lost(self, job: str, operands: list[int], worker: int, why: str, how: str = "signal") -> None:
-        """The worker died while it ran these."""
-        self._known.gone(job, operands)
-        self._send("lost", (job, operands, worker, why, how))
-
-    def spilled(self, job: str, operands: list[int], on_disk: bool) -> None:
-        """Their chunks went to disk, or came back."""
-        self._send("spilled", (job, operands, on_disk))
-
-    def refused(self, job: str, operand: int, error: BaseException) -> None:
-        """This operand can never run here."""
-        if operand >= 0:
-            self._known.gone(job, [operand])
-        self._send("refused", (job, operand, _pickled(error)))
-
-    def chunks_lost(self, chunks: list[int], why: str) -> None:
-        """These chunks are gone."""
-        self._known.chunks_gone(chunks)
-        self._send("chunks_lost", (chunks, why))
-
-    def missing(self, job: str, operands: list[int], chunks: list[int], why: str) -> None:
-        """These operands cannot run because these inputs are not here."""
-        self._known.chunks_gone(chunks)
-        self._known.gone(job, operands)
-        self._send("missing", (job, operands, chunks, why))
-
-    def closed(self, job: str, measured: dict[str, Any]) -> None:
-        """The job is forgotten, as ordered."""
-        self._known.close(job, measured)
-        waiting = self.when_closed.pop(job, None)
-        if waiting is None:
-            self._send("closed", (job, measured))
-        elif not waiting.done():  # given up: nobody else is to hear of it
-            waiting.set_result(None)
-
-    def broken(self, job: str, why: str) -> None:
-        """We failed at something for this job."""
-        self._send("broken", (job, why))
-
-    def worker_moved(self, worker: int, name: str, pid: int, state: str) -> None:
-        """A worker process came, went or was replaced."""
-        self._send("worker_moved", (worker, name, pid, state))
+    def report(self, report: Report) -> None:
+        """Remember a report and send it."""
+        known = self._known
+        match report:
+            case Started(job, operands, worker):
+                known.running(job, operands, worker)
+            case Finished(job, operands, worker, shapes):
+                known.stored(job, operands, worker, shapes)
+            case Failed(job, operand) | Refused(job, operand):
+                if operand >= 0:
+                    known.gone(job, [operand])
+            case Interrupted(job, operands) | WorkerLost(job, operands):
+                known.gone(job, operands)
+            case InputsMissing(job, operands, chunks):
+                known.chunks_gone(chunks)
+                known.gone(job, operands)
+            case ChunksLost(chunks):
+                known.chunks_gone(chunks)
+            case JobClosed(job, measured):
+                known.close(job, measured)
+                waiting = self.when_closed.pop(job, None)
+                if waiting is not None:  # given up: the scheduler is not to hear of it
+                    if not waiting.done():
+                        waiting.set_result(None)
+                    return
+        self._send(report)
 
 
 class Orders:
@@ -121,10 +86,22 @@ class Orders:
     def __init__(self, workers: WorkerPort, reports: RemoteScheduler, known: RecoverySnapshot) -> None:
         self._workers, self._reports, self._known = workers, reports, known
 
-    def many(self, orders: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
-        """Several orders at once."""
-        for method, args in orders:
-            getattr(self, method)(*args)
+    def take(self, orders: Sequence[Order]) -> None:
+        """Act on orders."""
+        for order in orders:
+            match order:
+                case OpenJob(_, table):
+                    self.open_job(table)
+                case EnqueueGraph(job, operands, workers):
+                    self.enqueue_graph(job, operands, workers)
+                case StopExecution(job):
+                    self.stop_execution(job)
+                case Replan(job, rank, workers, slow):
+                    self.replan(job, rank, workers, slow)
+                case CloseJob(job):
+                    self.close_job(job)
+                case FreeChunks(chunks):
+                    self.free_chunks(chunks)
 
     def open_job(self, blob: bytes) -> None:
         """Take the operands of a job, a pickled JobTable."""
@@ -132,7 +109,7 @@ class Orders:
         try:
             self._workers.open_job(table)
         except Exception as error:  # whatever speaks against it: the scheduler tells the user
-            self._reports.refused(table.job, -1, error)
+            self._reports.report(Refused(table.job, -1, Failure.of(error)))
         else:
             self._known.opened(table)
 
@@ -168,7 +145,7 @@ class Orders:
             act(job, *args)
         except Exception as error:
             log.exception("an order for %s could not be acted on", job)
-            self._reports.broken(job, fault_of(error))
+            self._reports.report(JobBroken(job, fault_of(error)))
 
     async def give_up(self, job: str) -> None:
         """Stop a job and forget it with all its chunks; returns when nothing of it runs."""
@@ -180,12 +157,3 @@ class Orders:
         self._workers.close_job(job)
         await closed
         self._workers.free_chunks(range(known.base, known.base + len(known.state)))
-
-
-def _pickled(error: BaseException) -> bytes:
-    try:
-        blob = pickle.dumps(error)
-        pickle.loads(blob)
-    except Exception:  # it cannot travel: its class and text do
-        blob = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
-    return blob

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
-import cloudpickle
-
 from jmars.dispatch.stragglers import LONG
 from jmars.dispatch.worker_state import Batch, Worker
+from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
+from jmars.model.reports import Failed, Finished, Interrupted, Timed
 from jmars.processes.executor import INTERRUPTED, KEPT, MEMORY, TAKEN_BACK, UNSIZED
 from jmars.worker.dispatcher import Dispatcher
 from jmars.worker.open_jobs import WorkerContext
@@ -26,7 +27,6 @@ from jmars.worker.speculation import DISCARDED, SpeculativeExecution
 __all__ = ["ReportHandler"]
 
 LONG_MICROSECONDS = int(1e6 * LONG)
-Failure = tuple[Any, ...]  # kind, class name, text, traceback, pickle, fused operand, transient; more by kind
 
 
 class ReportHandler:
@@ -97,8 +97,8 @@ class ReportHandler:
         try:
             if count:
                 micros = place.admission.states.packed(table.number, done, elapsed, stored)
-                place.scheduler.timed(table.job, done, worker.index, micros)
-                place.scheduler.finished(table.job, done, worker.index, sizes, elapsed)
+                place.scheduler.report(Timed(table.job, done, worker.index, micros))
+                place.scheduler.report(Finished(table.job, done, worker.index, sizes, elapsed))
             if error is not None:
                 self._stopped_short(worker, batch, error)
             if table.job in place.jobs.ending:
@@ -143,7 +143,7 @@ class ReportHandler:
             place.admission.sizing.learn(place.programs.numbers(table)[row], size)
         return sizes
 
-    def _stopped_short(self, worker: Worker, batch: Batch, error: Failure) -> None:
+    def _stopped_short(self, worker: Worker, batch: Batch, error: tuple[Any, ...]) -> None:
         """The executor dropped the rest of a batch."""
         table, operands = batch.table, list(batch.operands)
         self._place.give_back(table, operands, batch.outs)
@@ -156,19 +156,19 @@ class ReportHandler:
             worker.state = RECYCLED
             worker.link.kill(DISCARDED)
         if again:
-            scheduler.interrupted(table.job, operands, worker.index)
+            scheduler.report(Interrupted(table.job, operands, worker.index))
         else:
-            scheduler.failed(table.job, operands[0], worker.index, error[1:])
+            scheduler.report(Failed(table.job, operands[0], worker.index, error[1]))
             if len(operands) > 1:
-                scheduler.interrupted(table.job, operands[1:], worker.index)
+                scheduler.report(Interrupted(table.job, operands[1:], worker.index))
 
-    def _wants_more(self, table: JobTable, operand: int, error: Failure) -> tuple[bool, Failure]:
+    def _wants_more(self, table: JobTable, operand: int, error: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...]]:
         """A user's function wanted more memory than it was granted: whether it runs again with all, or the error."""
         jobs, grants = self._place.jobs, self._place.admission.grants
         if grants.wants_all(table.number, operand, jobs.programs.numbers(table)[table.program[operand]]):
             jobs.suspects.add((table.number, operand))  # it runs alone
             return True, error
-        _, _, text, trace, _, member, _, peak, cap = error
+        kind, failure, peak, cap = error
         what = f"the operand {table.programs[table.program[operand]].name}"
-        told = grants.too_much(what, peak, cap, text)
-        return False, (error[0], type(told).__name__, str(told), trace, cloudpickle.dumps(told), member, False)
+        told = Failure.of(grants.too_much(what, peak, cap, failure.text))
+        return False, (kind, replace(told, traceback=failure.traceback, member=failure.member))

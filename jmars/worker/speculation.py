@@ -13,6 +13,7 @@ from time import monotonic
 
 from jmars.dispatch.stragglers import Stragglers, WorkerLoad
 from jmars.dispatch.worker_state import Batch, Worker
+from jmars.model.reports import Interrupted
 from jmars.processes.health import LOOK_SECONDS
 from jmars.worker.open_jobs import WorkerContext
 
@@ -81,7 +82,7 @@ class SpeculativeExecution:
         batch = worker.batches.pop()
         table, operands = batch.table, list(batch.operands)
         self._place.give_back(table, operands, batch.outs)
-        self._place.scheduler.interrupted(table.job, operands, worker.index)
+        self._place.scheduler.report(Interrupted(table.job, operands, worker.index))
         return True
 
     def _copy(self, late: Worker, idle: Worker) -> None:

@@ -19,7 +19,9 @@ from typing import Any
 from jmars.dispatch.worker_state import CALM, Batch, Death, Worker
 from jmars.errors import ClusterError, fault_of
 from jmars.memory.buffer_manager import BufferManager
+from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
+from jmars.model.reports import Interrupted, JobBroken, Refused, WorkerLost, WorkerMoved
 from jmars.processes.allocation_livelock import AllocationLivelockDetector
 from jmars.processes.health import LOOK_SECONDS, Health, HealthAction
 from jmars.processes.links import ChildLink, Children
@@ -104,7 +106,7 @@ class ProcessSupervisor:
                 raise
             log.exception("what %s said could not be acted on", worker.name)
             for job in {batch.table.job for batch in about}:
-                self._place.scheduler.broken(job, fault_of(error))
+                self._place.scheduler.report(JobBroken(job, fault_of(error)))
             self._children.kill_all(worker.link, DISCARDED)  # what it has is not known for sure any more
 
     def start_mover(self, storing: BufferManager) -> ChildLink:
@@ -163,7 +165,7 @@ class ProcessSupervisor:
             return
         if worker is not None:
             worker.state = {HealthAction.SUSPECT: "suspect", HealthAction.WELL: "", HealthAction.FENCE: "fenced"}[step]
-            self._place.scheduler.worker_moved(worker.index, worker.name, pid, worker.state or "idle")
+            self._place.scheduler.report(WorkerMoved(worker.index, worker.name, pid, worker.state or "idle"))
         if step is HealthAction.FENCE:
             self._children.kill_all(link, "stopped")
         self._dispatching.dispatch()
@@ -235,8 +237,8 @@ class ProcessSupervisor:
             for table in list(place.jobs.by_number.values()):
                 waiting = place.queue.drop(table.number) + place.admission.drop(table)
                 if waiting:
-                    place.scheduler.interrupted(table.job, waiting[1:], -1)
-                    place.scheduler.refused(table.job, waiting[0], error)
+                    place.scheduler.report(Interrupted(table.job, waiting[1:], -1))
+                    place.scheduler.report(Refused(table.job, waiting[0], Failure.of(error)))
 
     def _unsend(self, worker: Worker) -> None:
         """What waits for a process that cannot be started waits for others."""
@@ -262,7 +264,7 @@ class ProcessSupervisor:
         worker.debris = []
         self._remember(worker, lost[0] if lost else None, why)
         self.start(worker)
-        place.scheduler.worker_moved(worker.index, worker.name, link.pid, "replaced")
+        place.scheduler.report(WorkerMoved(worker.index, worker.name, link.pid, "replaced"))
         for batch in lost:
             place.admission.sizing.withdraw(batch)
         if (
@@ -291,10 +293,10 @@ class ProcessSupervisor:
             return
         place.give_back(table, operands, batch.outs)
         if not running or how in (DISCARDED, CANCELLED) or table.number in place.jobs.stopping:
-            place.scheduler.interrupted(table.job, operands, worker.index)
+            place.scheduler.report(Interrupted(table.job, operands, worker.index))
         else:
             place.jobs.suspects.update((table.number, operand) for operand in operands)
-            place.scheduler.lost(table.job, operands, worker.index, why, how or "signal")
+            place.scheduler.report(WorkerLost(table.job, operands, worker.index, why, how or "signal"))
 
     def _remember(self, worker: Worker, batch: Batch | None, why: str) -> None:
         """Note a death, for who asks why."""

@@ -1,6 +1,5 @@
 """A job whose inputs were lost is submitted again, a bounded number of times, and never against its user's will."""
 
-import pickle
 import threading
 
 import pytest
@@ -9,6 +8,7 @@ import jmars.tensor as mt
 from jmars.client.job import Job
 from jmars.client.recovery import RECOVERIES, can_recover, with_recovery
 from jmars.errors import ChunkLostError, ClusterClosedError, JobCancelledError
+from jmars.model.failure import Failure
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor_graph import Stored
 
@@ -50,7 +50,7 @@ class Cluster:
 def report(error=None):
     if error is None:
         return {"state": "succeeded", "error": None}
-    return {"state": "failed", "error": (type(error).__name__, str(error), "", pickle.dumps(error), "")}
+    return {"state": "failed", "error": Failure.of(error)}
 
 
 def job_on(cluster, tensor=None):

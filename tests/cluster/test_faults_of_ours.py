@@ -10,6 +10,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.errors import ClusterLostError, InternalError
+from jmars.model.submission import Submission
 
 INJECTION = """
 import importlib
@@ -39,7 +40,7 @@ class _Runs:
 def inject(cluster, module, kind, method, late):
     """The next call of that method there raises: before it has done anything, or after all of it."""
     code = INJECTION.format(module=module, kind=kind, method=method, late=late)
-    cluster.ask("session", "submit", pickle.dumps(_Runs(code)), "", {})
+    cluster.ask("session", "submit", Submission(pickle.dumps(_Runs(code))))
     while cluster.jobs()[-1]["state"] != "failed":  # it is no graph
         time.sleep(0.01)
 
@@ -131,7 +132,7 @@ def test_a_fault_at_looking_ends_neither_a_job_nor_the_looking(cluster):
     told = threading.Event()
     job = cluster.submit(mt.map_blocks(waits, mt.ones(2, chunk_size=1), dtype=float).sum())
     job.stalled = lambda about: told.set() if about["kind"] == "looked" else None
-    cluster.ask("session", "submit", pickle.dumps(_Runs(LOOKED.format(job=job.id))), "", {})
+    cluster.ask("session", "submit", Submission(pickle.dumps(_Runs(LOOKED.format(job=job.id)))))
     assert told.wait(30), "it looks again"
     job.cancel()
     assert job.wait(30)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from jmars.deploy.clients import Clients
+from jmars.model.submission import Submission
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def ended(clients, job, *keys):
 def test_what_a_client_holds_goes_when_it_goes(clients):
     one = clients.come()
     one.session.keep("a", 0, 1)
-    one.session.submit(b"", "", {})
+    one.session.submit(Submission(b"bad"))
     ended(clients, "job-1", "b")
     one.left()
     assert clients.session.dropped == ["a", "b"]
@@ -40,7 +41,7 @@ def test_a_client_with_a_lasting_name_comes_again_and_finds_what_it_held(clients
     one = clients.come()
     one.session.call_me("web")
     one.session.keep("a", 0, 1)
-    one.session.submit(b"", "", {})
+    one.session.submit(Submission(b"bad"))
     one.left()
     ended(clients, "job-1", "b")  # while it was away
     assert clients.session.dropped == []
@@ -82,7 +83,7 @@ def test_a_client_that_goes_before_its_job_is_known_holds_nothing_for_ever(clien
         answer = asyncio.get_running_loop().create_future()
         clients.session.submit = lambda *args: answer
         one = clients.come()
-        submitted = asyncio.ensure_future(one.session.submit(b"", "", {}))
+        submitted = asyncio.ensure_future(one.session.submit(Submission(b"bad")))
         await asyncio.sleep(0)
         one.left()
         answer.set_result("job-1")

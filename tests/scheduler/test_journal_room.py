@@ -3,6 +3,8 @@
 import errno
 import os
 
+from jmars.model.reports import JobClosed
+from jmars.model.submission import Submission
 from tests.scheduler.test_resuming import MEASURED, lives, standing, tree
 
 
@@ -19,13 +21,13 @@ def test_answers_wait_while_the_disk_is_full_and_the_work_goes_on(tmp_path, monk
         monkeypatch.setattr("jmars.scheduler.journal.os.write", refuses)
         monkeypatch.setattr("jmars.scheduler.journal.RETRY_SECONDS", 0.01)
         table = await one.submit(tree())
-        answer = one.noted.again(b"", [], "", "t")
+        answer = one.noted.submit(Submission(b"", ticket="t"))
         assert not answer.done()
         done = set()
         while waiting := sorted(set(one.enqueued()) - done):
             one.ran(table, waiting)
             done.update(waiting)
-        one.noted.closed("job-1", MEASURED)
+        one.noted.report(JobClosed("job-1", MEASURED))
         assert one.session.graph("job-1").describe()["state"] == "succeeded" and one.reports == []
         assert "(full)" in one.noted.untold("job-1")
         is_full = False

@@ -8,7 +8,10 @@ import cloudpickle
 import pytest
 
 import jmars.tensor as mt
+from jmars.model.failure import Failure
+from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Refused, Started
 from jmars.model.states import JobState
+from jmars.model.submission import Submission
 from jmars.plan import Profile
 from jmars.scheduler import EventLog, Machine, SessionActor
 from jmars.scheduler.plans import Plans
@@ -37,7 +40,7 @@ class Workers:
         self.stopped.append(job)
 
     def close_job(self, job):
-        self.scheduler.closed(job, {"makespan": self.makespan, "peak": 0, "spilled": 0, "moved": 0})
+        self.scheduler.report(JobClosed(job, {"makespan": self.makespan, "peak": 0, "spilled": 0, "moved": 0}))
 
     def free_chunks(self, chunks):
         self.freed += chunks
@@ -46,8 +49,8 @@ class Workers:
         """Run one operand after another until nothing is ready."""
         while self.queued[job]:
             operand, worker = self.queued[job].pop()
-            session.started(job, [operand], worker)
-            session.finished(job, [operand], worker)
+            session.report(Started(job, [operand], worker))
+            session.report(Finished(job, [operand], worker))
 
 
 def session(budget=2**20):
@@ -64,9 +67,15 @@ def wire(tensor):
 
 async def submitted(one, tensor, ticket=""):
     blob, structure, bound = wire(tensor)
-    job = one.submit(blob, "", {}, ticket, structure, bound)
+    job = one.submit(Submission(blob, "", {}, ticket, structure, bound))
     await asyncio.gather(*one._tasks)
     return job
+
+
+def again(one, tensor):
+    """Submit only the structure."""
+    _, structure, bound = wire(tensor)
+    return one.submit(Submission(b"", structure=structure, bindings=bound))
 
 
 def cell():
@@ -78,7 +87,7 @@ def test_jobs_of_one_structure_share_the_plan_and_not_the_instance():
         one, port, ended = session()
         first = await submitted(one, cell())
         tensors = [cell() for _ in range(3)]
-        others = [one.again(*wire(tensor)[1:], "") for tensor in tensors]
+        others = [again(one, tensor) for tensor in tensors]
         tables = [port.tables[job] for job in (first, *others)]
         assert all(table.programs is tables[0].programs and table.inputs is tables[0].inputs for table in tables)
         assert len({id(table.rank) for table in tables}) == len(tables)  # another plan changes one run
@@ -90,7 +99,7 @@ def test_jobs_of_one_structure_share_the_plan_and_not_the_instance():
         assert [report["state"] for report in ended] == [JobState.SUCCEEDED] * 4
         assert [report["results"] for report in ended][1:2] != [ended[0]["results"]]
         assert {report["results"][0] for report in ended} >= {tensor.data.key for tensor in tensors}
-        assert one.again(*wire(cell())[1:], "") and prepared.pool.built == 4  # an instance that came back
+        assert again(one, cell()) and prepared.pool.built == 4  # an instance that came back
 
     asyncio.run(story())
 
@@ -102,24 +111,24 @@ def test_a_job_that_ends_badly_gives_its_instance_back_clean(how):
         job = await submitted(one, cell())
         if how != "cancelled":
             (operand, worker), (other, elsewhere) = port.queued[job][:2]
-            one.started(job, [operand], worker)
-            one.started(job, [other], elsewhere)
-            one.finished(job, [other], elsewhere)
+            one.report(Started(job, [operand], worker))
+            one.report(Started(job, [other], elsewhere))
+            one.report(Finished(job, [other], elsewhere))
         if how == "failed":
-            one.failed(job, operand, worker, ("ValueError", "no", "", b"", -1, False))
+            one.report(Failed(job, operand, worker, Failure("ValueError", "no")))
         elif how == "refused":
-            one.refused(job, operand, ValueError("no"))
-            one.interrupted(job, [operand], worker)
+            one.report(Refused(job, operand, Failure.of(ValueError("no"))))
+            one.report(Interrupted(job, [operand], worker))
         else:
             one.cancel(job)
             if how == "cancelled while it runs":
                 assert not ended  # what runs may report still, so the instance is not lent to anybody else
-                one.finished(job, [operand], worker)
+                one.report(Finished(job, [operand], worker))
         assert [report["state"] for report in ended] == [JobState.CANCELLED if "cancel" in how else JobState.FAILED]
-        again = one.again(*wire(cell())[1:], "")
+        second = again(one, cell())
         (prepared,) = one.plans._kept.values()
         assert prepared.pool.built == 1
-        port.run(one, again)
+        port.run(one, second)
         assert ended[-1]["state"] == JobState.SUCCEEDED
 
     asyncio.run(story())
@@ -129,7 +138,7 @@ def test_what_was_dropped_is_asked_for_whole():
     async def story():
         one, _, _ = session(budget=0)
         await submitted(one, cell())
-        assert one.again(*wire(cell())[1:], "") == ""
+        assert again(one, cell()) == ""
         assert one.plans.counts() == {"plans": 0, "size": 0, "found": 0, "missed": 1, "dropped": 1, "refined": 0}
 
     asyncio.run(story())
@@ -198,7 +207,7 @@ def test_what_an_ended_job_is_remembered_by_is_no_graph():
         x = mt.arange(6, chunk_size=2)
         one.around.read_chunk = None
         blob = cloudpickle.dumps(TensorGraph.of([x[x > 1].data]))
-        job = one.submit(blob, "", {})
+        job = one.submit(Submission(blob))
         await asyncio.gather(*one._tasks)
         one.cancel(job)
         while one.active:
@@ -276,7 +285,7 @@ def test_a_prediction_that_was_far_off_makes_the_next_runs_plan_another_one():
         assert after is not before and after.refined == 1 and after.pool is before.pool
         assert one.plans.refined == 1
         for _ in range(3):
-            job = one.again(*wire(cell())[1:], "")
+            job = again(one, cell())
             assert sorted(port.tables[job].rank) == list(range(len(port.tables[job].rank)))
             port.run(one, job)
             await asyncio.gather(*one.around._refining)

@@ -7,7 +7,18 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import InternalError
-from jmars.model.messages import SchedulerPort
+from jmars.model.failure import Failure
+from jmars.model.reports import (
+    Failed,
+    Finished,
+    InputsMissing,
+    Interrupted,
+    JobBroken,
+    JobClosed,
+    Spilled,
+    Started,
+    WorkerLost,
+)
 from jmars.scheduler import stage_run
 from jmars.scheduler.graph import GraphActor
 from jmars.scheduler.stage_run import StageRun
@@ -29,12 +40,19 @@ def fails_once(monkeypatch, kind, name):
 
 
 def is_ours(report):
-    kind, text, *_ = report["error"]
-    return report["state"] == "failed" and kind == InternalError.__name__ and "KeyError: 'injected'" in text
+    failure = report["error"]
+    is_internal = failure.name == InternalError.__name__ and "KeyError: 'injected'" in failure.text
+    return report["state"] == "failed" and is_internal
 
 
-REPORTS = ["started", "finished", "interrupted", "lost", "spilled", "missing"]
-ARGS = {"lost": ("killed",), "spilled": (True,), "missing": ([0], "gone")}
+REPORTS = {
+    "started": lambda *where: Started(*where),
+    "finished": lambda *where: Finished(*where),
+    "interrupted": lambda *where: Interrupted(*where),
+    "lost": lambda *where: WorkerLost(*where, "killed"),
+    "spilled": lambda job, operands, worker: Spilled(job, operands, True),
+    "missing": lambda job, operands, worker: InputsMissing(job, operands, [0], "gone"),
+}
 
 
 @pytest.mark.parametrize("report", REPORTS)
@@ -43,9 +61,7 @@ def test_a_report_that_cannot_be_acted_on_fails_its_job_alone(monkeypatch, repor
         job, other = await submitted(one, chain()), await submitted(one, chain(4))
         operand, worker = port.queued[job].pop(0)
         calls = fails_once(monkeypatch, StageRun, report)
-        more = ARGS.get(report, ())
-        place = more if report in ("spilled", "missing") else (worker, *more)
-        getattr(one, report)(job, [operand], *place)
+        one.report(REPORTS[report](job, [operand], worker))
         assert calls and port.stopped == [job] and [told["job"] for told in ended] == [job] and is_ours(ended[0])
         table = port.tables[job]
         assert set(table.chunk) <= set(port.freed), "every chunk that it may have made is given back"
@@ -62,13 +78,13 @@ def test_it_ends_when_the_workers_have_forgotten_it_and_later_reports_change_not
         fails_once(monkeypatch, StageRun, "finished")
         operand = ran(one, port, job)
         assert port.stopped == port.closing == [job] and ended == [] and port.freed == [], "it may still run"
-        one.finished(job, [operand], 0)
+        one.report(Finished(job, [operand], 0))
         one.cancel(job)
-        one.interrupted(job, [1], -1)
+        one.report(Interrupted(job, [1], -1))
         assert ended == [] and port.closing == [job]
-        one.closed(job, {})
+        one.report(JobClosed(job, {}))
         assert is_ours(ended[0]) and port.tables[job].chunk[operand] in port.freed
-        one.closed(job, {})
+        one.report(JobClosed(job, {}))
         assert len(ended) == 1
 
     told(story, Apart())
@@ -122,13 +138,12 @@ def test_chunks_of_others_that_it_read_stay_and_are_let_go_of(monkeypatch):
 def test_what_the_workers_fail_at_ends_the_job_as_well():
     async def story(one, port, ended):
         job = await submitted(one, chain())
-        one.broken(job, "KeyError: 'injected' in crew.py, line 20")
-        one.broken(job, "twice")
-        one.broken("job-99", "never was")
-        assert [is_ours(report) for report in ended] == [True] and "crew.py, line 20" in ended[0]["error"][1]
+        one.report(JobBroken(job, "KeyError: 'injected' in crew.py, line 20"))
+        one.report(JobBroken(job, "twice"))
+        one.report(JobBroken("job-99", "never was"))
+        assert [is_ours(report) for report in ended] == [True] and "crew.py, line 20" in ended[0]["error"].text
 
     told(story)
-    assert "broken" in dir(SchedulerPort)
 
 
 def test_a_try_that_was_planned_before_finds_nothing_to_do(monkeypatch):
@@ -137,10 +152,10 @@ def test_a_try_that_was_planned_before_finds_nothing_to_do(monkeypatch):
     async def story(one, port, ended):
         job = await submitted(one, chain())
         operand, worker = port.queued[job].pop()
-        one.started(job, [operand], worker)
-        one.failed(job, operand, worker, ("OSError", "no", "", b"", -1, True))
+        one.report(Started(job, [operand], worker))
+        one.report(Failed(job, operand, worker, Failure("OSError", "no", is_transient=True)))
         fails_once(monkeypatch, StageRun, "spilled")
-        one.spilled(job, [operand], True)
+        one.report(Spilled(job, [operand], True))
         assert is_ours(ended[0])
         raised = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context))

@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
+from jmars.model.failure import Failure
+from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, OpenJob, StopExecution
+from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Started, WorkerLost
+from jmars.model.submission import Submission
 from jmars.scheduler import EventLog, SessionActor
 from jmars.scheduler.journal import Journal, read_journal
 from jmars.scheduler.journaled import JournaledSession
@@ -25,7 +29,7 @@ class Life:
 
     def __init__(self, path, incarnation):
         self.orders, self.reports, self.given_up = [], [], []
-        self.workers = RemoteWorkers(lambda method, args: self.orders.append((method, *args)))
+        self.workers = RemoteWorkers(self.orders.extend)
         self.session = SessionActor(self.workers, ["w0", "w1"], EventLog(), self.ended)
         self.session.begin_chunks(incarnation * 1000)
         self.records = list(read_journal(path))
@@ -52,22 +56,23 @@ class Life:
         keys = [node.key for node in linked.nodes]
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
         blob = cloudpickle.dumps(canonical(TensorGraph.from_linked(linked, keys)))
-        self.noted.submit(blob, name, settings, ticket, structure, list(bindings(linked.operands, keys)))
+        bound = list(bindings(linked.operands, keys))
+        self.noted.submit(Submission(blob, name, settings, ticket, structure, bound))
         return await self.opened()
 
     async def opened(self):
         """The table of the job that is opened next."""
-        while not any(order[0] == "open_job" for order in self.orders):
+        while not any(isinstance(order, OpenJob) for order in self.orders):
             await asyncio.sleep(0.001)  # a thread prepares it
         await asyncio.sleep(0)
-        return cloudpickle.loads(next(order[1] for order in self.orders if order[0] == "open_job"))
+        return cloudpickle.loads(next(order.table for order in self.orders if isinstance(order, OpenJob)))
 
     def enqueued(self):
-        return sorted(one for order in self.orders if order[0] == "enqueue_graph" for one in order[2])
+        return sorted(one for order in self.orders if isinstance(order, EnqueueGraph) for one in order.operands)
 
     def ran(self, table, operands):
-        self.noted.started(table.job, operands, 0)
-        self.noted.finished(table.job, operands, 0, None, [10] * len(operands))
+        self.noted.report(Started(table.job, operands, 0))
+        self.noted.report(Finished(table.job, operands, 0, None, [10] * len(operands)))
 
 
 def ids(operands, kind="<u4"):
@@ -115,12 +120,12 @@ def test_what_had_finished_is_not_ordered_again_and_the_rest_is(tmp_path):
         chunks = [table.chunk[one] for one in initial[:3]]
         host = standing([table], chunks, queued=ids(initial[3:5]), running=[(initial[5], 1)])
         assert await second.resume(host) == []
-        assert [order[0] for order in second.orders].count("open_job") == 0
+        assert not [order for order in second.orders if isinstance(order, OpenJob)]
         again = set(second.enqueued())
         assert not again & set(initial[:6])
         assert again >= set(initial[6:])
         assert second.session.graph("job-1").describe()["name"] == "tree"
-        assert "free_chunks" not in [order[0] for order in second.orders]
+        assert not [order for order in second.orders if isinstance(order, FreeChunks)]
 
     lives(tmp_path, test)
 
@@ -149,7 +154,7 @@ def test_chunks_that_nobody_needs_are_freed_and_those_that_are_gone_are_made_aga
         first.ran(table, initial[:3])
         second = life()
         await second.resume(standing([table], [table.chunk[initial[0]], table.chunk[initial[1]], 77]))
-        assert ("free_chunks", [77]) in second.orders
+        assert FreeChunks([77]) in second.orders
         assert initial[2] in second.enqueued()
         assert not set(initial[:2]) & set(second.enqueued())
 
@@ -165,7 +170,7 @@ def test_a_job_that_was_over_on_the_host_ends(tmp_path):
             now = [one for one in first.enqueued() if one not in done]
             first.ran(table, now)
             done.update(now)
-        assert first.orders[-1] == ("close_job", table.job)
+        assert first.orders[-1] == CloseJob(table.job)
         result = table.chunk[-1]
         second = life()
         (_, key) = "", first.session.graph("job-1").results[0]
@@ -176,7 +181,7 @@ def test_a_job_that_was_over_on_the_host_ends(tmp_path):
         assert [report["job"] for report in await third.resume(standing([], [result]))] == ["job-1"]
         assert third.session.chunks(key) == [result]
         third.noted.drop([key])
-        assert ("free_chunks", [result]) in third.orders
+        assert FreeChunks([result]) in third.orders
 
     lives(tmp_path, test)
 
@@ -216,16 +221,16 @@ def test_asks_that_come_twice_are_one(tmp_path):
     async def test(life):
         first = life()
         table = await first.submit(tree(), ticket="mine")
-        assert first.noted.submit(b"", "", {}, "mine", b"s", []) == "job-1"
+        assert first.noted.submit(Submission(b"bad", "", {}, "mine", b"s", [])) == "job-1"
         second = life()
         await second.resume(standing([table]))
-        assert second.noted.submit(b"", "", {}, "mine", b"s", []) == "job-1"
-        assert second.noted.again(b"s", [], "", "mine") == "job-1"
+        assert second.noted.submit(Submission(b"bad", "", {}, "mine", b"s", [])) == "job-1"
+        assert second.noted.submit(Submission(b"", "", {}, "mine", b"s", [])) == "job-1"
         first_chunk = second.session.take_chunks(2)
         second.noted.keep("key", first_chunk, 2)
         second.noted.keep("key", first_chunk, 2)
         assert second.session.chunks("key") == [first_chunk, first_chunk + 1]
-        assert not [order for order in second.orders if order[0] == "free_chunks"]
+        assert not [order for order in second.orders if isinstance(order, FreeChunks)]
 
     lives(tmp_path, test)
 
@@ -237,7 +242,7 @@ def test_a_cancel_is_not_forgotten(tmp_path):
         first.noted.cancel("job-1")
         second = life()
         await second.resume(standing([table]))
-        assert ("stop_execution", "job-1") in second.orders
+        assert StopExecution("job-1") in second.orders
 
     lives(tmp_path, test)
 
@@ -250,12 +255,12 @@ def test_a_long_journal_is_made_short_when_nothing_runs(tmp_path):
         first.noted.compact()
         assert len(list(read_journal(str(tmp_path / "journal")))) > 2  # a job runs
         first.noted.cancel("job-1")
-        first.noted.interrupted("job-1", first.enqueued(), -1)
-        first.noted.closed("job-1", MEASURED)
+        first.noted.report(Interrupted("job-1", first.enqueued(), -1))
+        first.noted.report(JobClosed("job-1", MEASURED))
         first.noted.keep("key", 500, 2)
         first.noted.compact()
         assert [one[0] for one in read_journal(str(tmp_path / "journal"))] == ["job", "end", "tensors"]
-        assert first.noted.again(b"s", [], "") == ""
+        assert first.noted.submit(Submission(b"", structure=b"s", bindings=[])) == ""
         second = life()
         await second.resume(standing([], [500, 501]))
         assert second.session.graph("job-1").describe()["state"] == "cancelled"
@@ -279,10 +284,10 @@ def test_a_job_that_outlives_many_others_is_told_and_remembered(tmp_path):
         first = life()
         table = await first.submit(tree(), "long")
         for number in range(REMEMBERED + 2):
-            first.noted.cancel(first.noted.submit(b"", "", {}, f"t{number}"))
+            first.noted.cancel(first.noted.submit(Submission(b"bad", ticket=f"t{number}")))
         first.noted.cancel("job-1")
-        first.noted.interrupted("job-1", first.enqueued(), -1)
-        first.noted.closed("job-1", MEASURED)
+        first.noted.report(Interrupted("job-1", first.enqueued(), -1))
+        first.noted.report(JobClosed("job-1", MEASURED))
         assert first.reports[-1]["job"] == table.job == "job-1"
         assert first.session.graph("job-1").describe()["state"] == "cancelled"
         second = life()
@@ -296,7 +301,7 @@ def test_a_job_that_outlives_many_others_is_told_and_remembered(tmp_path):
 def test_a_job_that_ended_as_it_began_does_not_run_again(tmp_path):
     async def test(life):
         first = life()
-        first.noted.cancel(first.noted.submit(b"", "", {}, "t"))
+        first.noted.cancel(first.noted.submit(Submission(b"bad", ticket="t")))
         second = life()
         second.records.sort(key=lambda record: record[0] != "end")  # so it is written where a structure runs again
         assert [report["job"] for report in await second.resume(standing())] == ["job-1"]
@@ -321,7 +326,7 @@ def test_a_job_that_was_stopped_for_an_error_runs_again_for_it(tmp_path, cancell
     lives(tmp_path, test)
 
 
-RAISED = ("OSError", "no such file", "", b"", 0, True)  # transient: tried four times in all
+RAISED = Failure("OSError", "no such file", member=0, is_transient=True)  # transient: tried four times in all
 
 
 def test_an_operand_that_raised_has_no_more_tries_for_a_scheduler_that_died(tmp_path):
@@ -330,14 +335,14 @@ def test_an_operand_that_raised_has_no_more_tries_for_a_scheduler_that_died(tmp_
         table = await first.submit(tree())
         one = first.enqueued()[0]
         for _ in range(3):
-            first.noted.started("job-1", [one], 0)
-            first.noted.failed("job-1", one, 0, RAISED)
+            first.noted.report(Started("job-1", [one], 0))
+            first.noted.report(Failed("job-1", one, 0, RAISED))
         second = life()
         await second.resume(standing([table]))
         assert one in second.enqueued() and second.session.graph("job-1").stage.operands.tries == {one: 3}
-        second.noted.started("job-1", [one], 0)
-        second.noted.failed("job-1", one, 0, RAISED)
-        assert ("stop_execution", "job-1") in second.orders
+        second.noted.report(Started("job-1", [one], 0))
+        second.noted.report(Failed("job-1", one, 0, RAISED))
+        assert StopExecution("job-1") in second.orders
         assert second.session.graph("job-1").describe()["error"] == "no such file"
 
     lives(tmp_path, test)
@@ -349,20 +354,20 @@ def test_a_job_that_had_failed_ends_with_its_error_and_does_not_run_again(tmp_pa
         first = life()
         table = await first.submit(tree())
         initial = first.enqueued()
-        first.noted.started("job-1", initial, 0)
-        first.noted.failed("job-1", initial[0], 0, ("ZeroDivisionError", "the user's own", "", b"", 0, False))
+        first.noted.report(Started("job-1", initial, 0))
+        first.noted.report(Failed("job-1", initial[0], 0, Failure("ZeroDivisionError", "the user's own", member=0)))
         second = life()
         if closed:
             await second.resume(standing([], closed=[("job-1", MEASURED)]))
         else:
             await second.resume(standing([table], [table.chunk[initial[1]]], stopped=True, running=[(initial[2], 1)]))
             assert second.given_up == [] and second.enqueued() == []
-            assert {order[0] for order in second.orders} >= {"stop_execution", "close_job", "free_chunks"}
-            second.noted.closed("job-1", MEASURED)
+            assert {type(order) for order in second.orders} >= {StopExecution, CloseJob, FreeChunks}
+            second.noted.report(JobClosed("job-1", MEASURED))
         (report,) = second.reports
-        assert report["state"] == "failed" and report["error"][:2] == ("ZeroDivisionError", "the user's own")
+        assert report["state"] == "failed" and str(report["error"]) == "ZeroDivisionError: the user's own"
         third = life()
-        assert [one["error"][0] for one in await third.resume(standing())] == ["ZeroDivisionError"]
+        assert [one["error"].name for one in await third.resume(standing())] == ["ZeroDivisionError"]
 
     lives(tmp_path, test)
 
@@ -373,13 +378,13 @@ def test_workers_that_an_operand_ended_count_for_the_next_scheduler_too(tmp_path
         table = await first.submit(tree())
         one, other = first.enqueued()[:2]
         for operands in ([one, other], [one]):
-            first.noted.started("job-1", operands, 0)
-            first.noted.lost("job-1", operands, 0, "ended by signal 11: worker-0 (pid 7)", "signal")
+            first.noted.report(Started("job-1", operands, 0))
+            first.noted.report(WorkerLost("job-1", operands, 0, "ended by signal 11: worker-0 (pid 7)", "signal"))
         second = life()
         await second.resume(standing([table]))
         assert {one, other} <= set(second.enqueued())
-        second.noted.started("job-1", [one], 1)
-        second.noted.lost("job-1", [one], 1, "ended by signal 11: worker-1 (pid 8)", "signal")
+        second.noted.report(Started("job-1", [one], 1))
+        second.noted.report(WorkerLost("job-1", [one], 1, "ended by signal 11: worker-1 (pid 8)", "signal"))
         assert "ended 3 workers" in second.session.graph("job-1").describe()["error"]
 
     lives(tmp_path, test)

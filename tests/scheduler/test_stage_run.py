@@ -8,8 +8,22 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import ChunkLostError, ClusterError, MemoryLimitError, StorageError, WorkerLostError
+from jmars.model.failure import Failure
+from jmars.model.reports import (
+    ChunksLost,
+    Failed,
+    Finished,
+    InputsMissing,
+    Interrupted,
+    JobClosed,
+    Refused,
+    Spilled,
+    Started,
+    WorkerLost,
+)
 from jmars.model.states import JobState
 from jmars.model.states import OperandState as S
+from jmars.model.submission import Submission
 from jmars.scheduler import EventLog, SessionActor, losses, stage_run
 from jmars.scheduler.losses import MOST_LOSSES
 from jmars.tensor.tensor_graph import TensorGraph
@@ -42,7 +56,7 @@ def told(story, port=None):
 
 async def submitted(one, *tensors, held=()):
     graph = TensorGraph.of([tensor.data for tensor in tensors], held)
-    job = one.submit(cloudpickle.dumps(graph), "", SETTINGS)
+    job = one.submit(Submission(cloudpickle.dumps(graph), "", SETTINGS))
     await asyncio.gather(*one._tasks)
     return job
 
@@ -61,8 +75,8 @@ def states(one, job):
 def ran(one, port, job):
     """One operand that is ready runs to its end."""
     operand, worker = port.queued[job].pop(0)
-    one.started(job, [operand], worker)
-    one.finished(job, [operand], worker)
+    one.report(Started(job, [operand], worker))
+    one.report(Finished(job, [operand], worker))
     return operand
 
 
@@ -71,15 +85,15 @@ def test_reports_of_jobs_that_have_ended_or_never_were_change_nothing():
         job = await submitted(one, chain())
         port.run(one, job)
         for name in (job, "job-99"):
-            one.started(name, [0], 0)
-            one.finished(name, [0], 0)
-            one.failed(name, 0, 0, ("ValueError", "", "", b"", -1, False))
-            one.interrupted(name, [0], 0)
-            one.lost(name, [0], 0, "killed")
-            one.missing(name, [0], [0], "gone")
-            one.refused(name, 0, ValueError())
-            one.spilled(name, [0], True)
-            one.closed(name, {})
+            one.report(Started(name, [0], 0))
+            one.report(Finished(name, [0], 0))
+            one.report(Failed(name, 0, 0, Failure("ValueError")))
+            one.report(Interrupted(name, [0], 0))
+            one.report(WorkerLost(name, [0], 0, "killed"))
+            one.report(InputsMissing(name, [0], [0], "gone"))
+            one.report(Refused(name, 0, Failure.of(ValueError())))
+            one.report(Spilled(name, [0], True))
+            one.report(JobClosed(name, {}))
         assert [report["state"] for report in ended] == [JobState.SUCCEEDED]
 
     told(story)
@@ -91,8 +105,8 @@ def test_a_job_ends_when_the_workers_have_closed_it_and_a_cancel_comes_too_late_
         port.run(one, job)
         assert port.closing == [job] and not ended and one.graph(job).state is JobState.RUNNING
         one.cancel(job)
-        one.closed(job, {"makespan": 1.0, "peak": 5, "spilled": 0, "moved": 0})
-        one.closed(job, {"makespan": 9.0, "peak": 5, "spilled": 0, "moved": 0})  # told twice
+        one.report(JobClosed(job, {"makespan": 1.0, "peak": 5, "spilled": 0, "moved": 0}))
+        one.report(JobClosed(job, {"makespan": 9.0, "peak": 5, "spilled": 0, "moved": 0}))  # told twice
         assert [report["state"] for report in ended] == [JobState.SUCCEEDED]
         assert one.graph(job).measured["makespan"] == 1.0
 
@@ -105,10 +119,10 @@ def test_a_worker_that_took_an_operand_before_it_heard_of_the_cancel_leaves_no_c
         (operand, worker) = port.queued[job][0]
         one.cancel(job)
         assert port.closing == [job] and not ended
-        one.started(job, [operand], worker)  # it was on its way
-        one.finished(job, [operand], worker)
+        one.report(Started(job, [operand], worker))  # it was on its way
+        one.report(Finished(job, [operand], worker))
         assert port.tables[job].chunk[operand] in port.freed
-        one.closed(job, {"makespan": 1.0, "peak": 5, "spilled": 0, "moved": 0})
+        one.report(JobClosed(job, {"makespan": 1.0, "peak": 5, "spilled": 0, "moved": 0}))
         assert [report["state"] for report in ended] == [JobState.CANCELLED]
 
     told(story, Apart())
@@ -117,9 +131,9 @@ def test_a_worker_that_took_an_operand_before_it_heard_of_the_cancel_leaves_no_c
 def test_workers_that_cannot_open_a_job_are_not_asked_to_close_it():
     async def story(one, port, ended):
         job = await submitted(one, chain())
-        one.refused(job, -1, ClusterError("too many jobs"))
+        one.report(Refused(job, -1, Failure.of(ClusterError("too many jobs"))))
         assert port.closing == [] and [report["state"] for report in ended] == [JobState.FAILED]
-        assert ended[0]["error"][:2] == ("ClusterError", "too many jobs")
+        assert str(ended[0]["error"]) == "ClusterError: too many jobs"
         assert one.graph(job).stage is None
 
     told(story, Apart())
@@ -132,11 +146,11 @@ def test_what_is_lost_runs_again_with_what_was_freed_before_it_and_nothing_else(
         assert states(one, job)[first] == S.FREED
         chunk = port.tables[job].chunk[second]
         (reader,) = [operand for operand, _ in port.queued[job]]
-        one.chunks_lost([chunk], "a bad file")
-        one.chunks_lost([chunk], "a bad file")  # told twice
+        one.report(ChunksLost([chunk], "a bad file"))
+        one.report(ChunksLost([chunk], "a bad file"))  # told twice
         assert [operand for operand, _ in port.queued[job]] == [reader, first]
         port.queued[job].pop(0)
-        one.missing(job, [reader], [chunk], "a bad file")
+        one.report(InputsMissing(job, [reader], [chunk], "a bad file"))
         assert states(one, job)[reader] == S.UNSCHEDULED
         port.run(one, job)
         assert ended[0]["state"] == JobState.SUCCEEDED
@@ -159,7 +173,7 @@ def test_a_stored_tensor_that_was_read_already_is_held_again_for_what_runs_again
         lost = ran(one, port, job)
         (source,) = one.graph(job).stage.table.stored
         assert states(one, job)[source] == S.FREED and not one.graph(job).stage.given
-        one.chunks_lost([port.tables[job].chunk[lost]], "a bad file")
+        one.report(ChunksLost([port.tables[job].chunk[lost]], "a bad file"))
         assert states(one, job)[source] == S.FINISHED and one.graph(job).stage.given
         one.drop([x.data.key])  # the client lets go of it now; the job reads it still
         assert not set(port.tables[job].chunk[source : source + 1]) & set(port.freed)
@@ -177,17 +191,17 @@ def test_a_tensor_of_an_earlier_job_that_is_lost_is_told_by_its_key(when):
         port.run(one, await submitted(one, x))
         (chunk,) = one.chunks(x.data.key)
         if when == "before":
-            one.chunks_lost([chunk], "a bad file")
+            one.report(ChunksLost([chunk], "a bad file"))
         job = await submitted(one, mt.cumsum(mt.cumsum(x)), held={x.data.key})
         if when == "while it runs":
-            one.chunks_lost([chunk], "a bad file")
+            one.report(ChunksLost([chunk], "a bad file"))
         elif when == "when it was let go of":
             lost = ran(one, port, job)
             one.drop([x.data.key])
-            one.chunks_lost([port.tables[job].chunk[lost]], "a bad file")
+            one.report(ChunksLost([port.tables[job].chunk[lost]], "a bad file"))
         if one.graph(job).stage is not None:
-            one.interrupted(job, [operand for operand, _ in port.queued[job]], -1)
-        error = cloudpickle.loads(ended[-1]["error"][3])
+            one.report(Interrupted(job, [operand for operand, _ in port.queued[job]], -1))
+        error = ended[-1]["error"].unpickled()
         assert isinstance(error, ChunkLostError) and ended[-1]["state"] == JobState.FAILED
         if when != "when it was let go of":
             assert error.keys == [x.data.key]
@@ -205,9 +219,9 @@ def test_a_stored_tensor_that_is_itself_a_result_may_be_lost_while_the_job_runs(
         x = mt.ones(4, chunk_size=4)
         port.run(one, await submitted(one, x))
         job = await submitted(one, x, chain(), held={x.data.key})
-        one.chunks_lost(one.chunks(x.data.key), "a bad file")
+        one.report(ChunksLost(one.chunks(x.data.key), "a bad file"))
         assert ended[-1]["state"] == JobState.FAILED and ended[-1]["job"] == job
-        assert cloudpickle.loads(ended[-1]["error"][3]).keys == [x.data.key]
+        assert ended[-1]["error"].unpickled().keys == [x.data.key]
 
     told(story)
 
@@ -221,9 +235,9 @@ def test_a_chunk_that_is_lost_again_and_again_ends_the_job(monkeypatch):
             operand = ran(one, port, job)
             port.queued[job].clear()
             assert not ended
-            one.chunks_lost([port.tables[job].chunk[operand]], "a bad disk")
-            one.interrupted(job, [1], -1)
-        error = cloudpickle.loads(ended[0]["error"][3])
+            one.report(ChunksLost([port.tables[job].chunk[operand]], "a bad disk"))
+            one.report(Interrupted(job, [1], -1))
+        error = ended[0]["error"].unpickled()
         assert type(error) is StorageError and f"was lost {MOST_LOSSES + 1} times" in str(error)
 
     told(story)
@@ -239,10 +253,10 @@ def test_an_operand_that_ends_its_workers_is_fatal_and_what_ran_beside_it_is_can
         operands = sorted(operand for operand, _ in port.queued[job])
         first, beside = operands[0], operands[1]
         for batch in ([first], [first], [first, beside]):
-            one.started(job, batch, 0)
-            one.lost(job, batch, 0, "killed", how)
+            one.report(Started(job, batch, 0))
+            one.report(WorkerLost(job, batch, 0, "killed", how))
         assert ended[0]["state"] == JobState.FAILED
-        error = cloudpickle.loads(ended[0]["error"][3])
+        error = ended[0]["error"].unpickled()
         assert type(error) is kind
         with pytest.raises(kind, match=says):
             raise error
@@ -262,14 +276,14 @@ def test_an_operand_that_raises_an_os_error_is_tried_four_times(monkeypatch, com
             while not port.queued[job]:
                 await asyncio.sleep(0)
             (operand, worker) = port.queued[job].pop()
-            one.started(job, [operand], worker)
+            one.report(Started(job, [operand], worker))
             if tries == 3 and comes_back:
-                one.finished(job, [operand], worker)
+                one.report(Finished(job, [operand], worker))
                 port.run(one, job)
             else:
-                one.failed(job, operand, worker, ("OSError", f"try {tries + 1}", "", b"", -1, True))
+                one.report(Failed(job, operand, worker, Failure("OSError", f"try {tries + 1}", is_transient=True)))
         assert ended[0]["state"] == (JobState.SUCCEEDED if comes_back else JobState.FAILED)
-        assert comes_back or ended[0]["error"][:2] == ("OSError", "try 4")
+        assert comes_back or str(ended[0]["error"]) == "OSError: try 4"
 
     told(story)
 
@@ -280,8 +294,8 @@ def test_a_cancel_while_an_operand_waits_for_its_next_try_ends_at_once(monkeypat
     async def story(one, port, ended):
         job = await submitted(one, chain())
         (operand, worker) = port.queued[job].pop()
-        one.started(job, [operand], worker)
-        one.failed(job, operand, worker, ("OSError", "no", "", b"", -1, True))
+        one.report(Started(job, [operand], worker))
+        one.report(Failed(job, operand, worker, Failure("OSError", "no", is_transient=True)))
         one.cancel(job)
         assert ended[0]["state"] == JobState.CANCELLED
         for _ in range(3):
@@ -296,16 +310,16 @@ def test_all_that_are_to_blame_for_a_death_are_fatal_and_named():
         job = await submitted(one, mt.arange(12, chunk_size=4) * 2)
         operands = [operand for operand, _ in port.queued[job]]
         for lost in ([operands[0]], [operands[1]], [operands[0]], [operands[1]], operands):
-            one.started(job, lost, 0)
-            one.lost(job, lost, 0, "ended by signal 11: worker-0 (pid 7)")
+            one.report(Started(job, lost, 0))
+            one.report(WorkerLost(job, lost, 0, "ended by signal 11: worker-0 (pid 7)"))
         told_states = dict.fromkeys(operands)
         for _, _, kind, _, data in one.read(0, job)[0]:
             if kind == "OperandsMoved":
                 told_states |= dict.fromkeys(np.frombuffer(data["ids"], "<u4").tolist(), S(data["state"]))
         assert [told_states[operand] for operand in operands] == [S.FATAL, S.FATAL, S.CANCELLED]
-        one.closed(job, {})
+        one.report(JobClosed(job, {}))
         (report,) = ended
-        assert report["state"] == JobState.FAILED and report["error"][0] == "WorkerLostError"
-        assert "; so did " in report["error"][1]
+        assert report["state"] == JobState.FAILED and report["error"].name == "WorkerLostError"
+        assert "; so did " in report["error"].text
 
     told(story, Apart())

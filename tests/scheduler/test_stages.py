@@ -9,7 +9,7 @@ import jmars.tensor as mt
 from jmars.errors import ClusterError
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.stages import Stages
-from jmars.scheduler.telling import added, counts_by_state, in_all, packed_error, states_as_events
+from jmars.scheduler.telling import added, counts_by_state, in_all, states_as_events
 from jmars.tensor.tensor_graph import TensorGraph
 
 
@@ -103,5 +103,3 @@ def test_counts_costs_and_errors_are_told_as_plain_data():
     assert in_all(None, {"peak": 1}) == {"peak": 1} and in_all({"peak": 1}, None) == {"peak": 1}
     assert [(data["state"], np.frombuffer(data["ids"], "<u4").tolist()) for _, _, data in
             states_as_events("job-1", bytes([3, 0, 3]))] == [(0, [1]), (3, [0, 2])]  # fmt: skip
-    name, text, _, blob, where = packed_error(ValueError("no"), "here")
-    assert (name, text, where) == ("ValueError", "no", "here") and blob

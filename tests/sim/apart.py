@@ -14,6 +14,7 @@ from jmars.actors import Mailbox
 from jmars.actors.delivery import Received
 from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.errors import ClusterLostError
+from jmars.model.reports import Report
 from jmars.scheduler import SessionActor
 from jmars.worker.recovery_snapshot import RecoverySnapshot
 from jmars.worker.remote_scheduler import Orders, RemoteScheduler
@@ -127,6 +128,6 @@ class SimApart:
         self._world.trace(f"scheduler {incarnation} is up")
         self._up.set()
 
-    def _report(self, method: str, args: tuple[Any, ...]) -> None:
+    def _report(self, report: Report) -> None:
         if self._hearing:
-            self._peer.tell("reports", method, *args)
+            self._peer.tell("reports", "take", [report])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from jmars.config import config
 from jmars.errors import MemoryLimitError, StorageError
 from jmars.model.states import JobState
+from jmars.model.submission import Submission
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.structure import bindings, canonical, digest
@@ -99,7 +101,7 @@ class Client:
             report = await asyncio.wait_for(ended, PATIENCE)
         except TimeoutError:
             raise Wrong(f"{job} has not ended after {PATIENCE:g} s: {world.session.describe(job)}") from None
-        world.trace(f"{job} has ended: {report['state']} {(report['error'] or ('', ''))[:2]}")
+        world.trace(f"{job} has ended: {report['state']} {report['error'] or ''}")
         await self._ask("drop", uploaded)
         if report["state"] != JobState.SUCCEEDED:
             arrays = [node.key for node in data if isinstance(node.op, FromArray) and node.key not in before]
@@ -131,11 +133,11 @@ class Client:
             return
         if state == JobState.SUCCEEDED and not raises:
             return
-        if state == JobState.FAILED and raises and error[0] == "ZeroDivisionError":
+        if state == JobState.FAILED and raises and error.name == "ZeroDivisionError":
             return
-        if state == JobState.FAILED and error[0] in self.world.excuses():
+        if state == JobState.FAILED and error.name in self.world.excuses():
             return
-        raise Wrong(f"{job} ended as {state} with {error and error[:3]}; nothing excuses that")
+        raise Wrong(f"{job} ended as {state} with {error}; nothing excuses that")
 
     # -- as jmars.client does it
     async def _submit(self, data: Sequence[TensorData], name: str) -> tuple[list[str], str]:
@@ -160,13 +162,13 @@ class Client:
         ticket = str(next(self._tickets))
         if linked.unfolds:
             graph = TensorGraph.from_linked(linked, keys)
-            return uploaded, await self._ask("submit", cloudpickle.dumps(graph), name, settings, ticket)
+            return uploaded, await self._ask("submit", Submission(cloudpickle.dumps(graph), name, settings, ticket))
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
-        bound = bindings(linked.operands, keys)
-        job = await self._ask("again", structure, bound, name, ticket)
+        again = Submission(b"", name, settings, ticket, structure, bindings(linked.operands, keys))
+        job = await self._ask("submit", again)
         if not job:
             blob = cloudpickle.dumps(canonical(TensorGraph.from_linked(linked, keys)))
-            job = await self._ask("submit", blob, name, settings, ticket, structure, bound)
+            job = await self._ask("submit", replace(again, graph=blob))
         return uploaded, job
 
     async def _upload(self, key: str, array: Any, splits: Splits) -> None:

@@ -76,10 +76,10 @@ class _Batch:
                 try:
                     await self._one(*_compiled(self.programs[number]), out, ins, args)
                 except ExecutionInterrupted:
-                    self.report((INTERRUPTED, "", "", "", b"", -1, False))
+                    self.report((INTERRUPTED,))
                     return
                 except Exception as error:
-                    self.report((FAILED, *describe(error)))
+                    self.report((FAILED, describe(error)))
                     return
                 self.executor.ran += 1
                 self.elapsed.append(int((self.child.loop.now - before) * 1e6))

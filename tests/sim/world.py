@@ -15,7 +15,8 @@ from typing import Any
 
 import xxhash
 
-from jmars.model import events
+from jmars.model import events, reports
+from jmars.model.reports import Finished, JobClosed, Spilled, Started
 from jmars.scheduler import EventLog, SessionActor
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
@@ -79,18 +80,13 @@ class Reports:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def __getattr__(self, name: str) -> Any:
-        report = getattr(self._world.session, name)
-        if name not in ("started", "finished", "closed", "spilled"):
-            return report
-
-        def told(*args: Any) -> None:
-            report(*args)
-            if self._world.loop.random.random() < self._world.faults.repeats:
-                self._world.trace(f"{name} of {args[0]} {args[1]} comes twice")
-                report(*args)
-
-        return told
+    def report(self, report: reports.Report) -> None:
+        """Hand it on, some of them twice."""
+        self._world.session.report(report)
+        may_repeat = isinstance(report, Started | Finished | JobClosed | Spilled)
+        if may_repeat and self._world.loop.random.random() < self._world.faults.repeats:
+            self._world.trace(f"{report} comes twice")
+            self._world.session.report(report)
 
 
 class World:

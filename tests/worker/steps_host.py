@@ -12,6 +12,7 @@ import numpy as np
 from jmars.actors.frames import pack
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.model.messages import JobTable
+from jmars.model.reports import Report
 from jmars.processes.health import Vital
 from jmars.storage.arena import Arena
 from jmars.worker import ExecutionActor
@@ -59,17 +60,17 @@ def table(number: int, programs: list[Any], rows: list[int], inputs: list[tuple[
 
 
 class Scheduler:
-    """Notes each report as (name, its arguments)."""
+    """A `ReportPort` that keeps all reports."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, tuple[Any, ...]]] = []
+        self.told: list[Any] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return lambda *args: self.told.append((name, args))
+    def report(self, report: Report) -> None:
+        self.told.append(report)
 
-    def names(self) -> list[str]:
-        """What was told, in order."""
-        return [name for name, _ in self.told]
+    def of(self, *kinds: type) -> list[Any]:
+        """Reports of these classes, in order."""
+        return [one for one in self.told if isinstance(one, kinds)]
 
 
 class Children:

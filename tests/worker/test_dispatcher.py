@@ -3,6 +3,7 @@
 import numpy as np
 
 from jmars.kernels.program import Call, ChunkType, single
+from jmars.model.reports import Interrupted
 from jmars.worker.dispatcher import WINDOW
 from tests.worker.steps_host import Host, in_loop, program, table
 
@@ -29,7 +30,7 @@ def test_what_waits_behind_a_long_function_runs_where_a_worker_is_free_first():
         for worker in host.execution.workers:
             worker.since -= 1.0  # nobody knew that it takes so long
         assert host.execution.rescue.look()
-        assert ("interrupted", ("job-1", [2], 0)) in host.scheduler.told
+        assert Interrupted("job-1", [2], 0) in host.scheduler.told
         host.execution.enqueue_graph("job-1", [2, 3], [0, 0])
         assert sent(host, 0) == [(1, [0])] and sent(host, 1) == [(1, [1])], "nothing waits behind what runs long"
         host.say(*DONE, worker=1)

@@ -1,5 +1,6 @@
 """What graphs take in the control process: held against the memory for chunks, and given up as the last thing."""
 
+from jmars.model.reports import Refused
 from jmars.model.standing import GRAPHS
 from jmars.worker.graph_room import PATIENCE, PIECE, STEP
 from tests.worker.steps_host import Host, in_loop, program, table
@@ -106,7 +107,7 @@ def finds_room(one, size):
     one.run(table(1, [program(size=size)], [0], [()]), 0)
     while calls:
         calls.pop()()
-    return len(one.batches()) == 1 and "refused" not in one.scheduler.names()
+    return len(one.batches()) == 1 and not one.scheduler.of(Refused)
 
 
 @in_loop
@@ -130,4 +131,4 @@ def test_it_is_given_up_though_more_of_it_stands_behind_that_operand_in_line():
         land(one)
         while calls:
             calls.pop()()
-        assert "refused" not in one.scheduler.names() and len(one.batches()) == 2
+        assert not one.scheduler.of(Refused) and len(one.batches()) == 2

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from jmars.errors import MemoryLimitError
+from jmars.model.orders import EnqueueGraph, FreeChunks
+from jmars.model.reports import ChunksLost, Finished, JobClosed, Refused, Started, WorkerLost
 from jmars.worker.recovery_snapshot import RecoverySnapshot
 from jmars.worker.remote_scheduler import Orders, RemoteScheduler
 
@@ -30,7 +32,7 @@ def host(refuses=False):
     """RecoverySnapshot, what was sent, the ports of both directions, and the workers."""
     chunks = SimpleNamespace(memory={7: 0, 9: 0, 100: 0}, disk={8: None}, moving=set(), doomed={9})
     known, sent = RecoverySnapshot(chunks), []
-    reports = RemoteScheduler(lambda method, args: sent.append((method, *args)), known)
+    reports = RemoteScheduler(sent.append, known)
     workers = Workers(refuses)
     return known, sent, reports, Orders(workers, reports, known), workers
 
@@ -47,25 +49,25 @@ def test_the_announcement_tells_where_each_operand_stands():
     known, sent, reports, orders, _ = host()
     orders.open_job(table())
     orders.enqueue_graph("job-1", [0, 1, 2, 3], [0, 0, 1, 1])
-    reports.started("job-1", [0, 1], 0)
-    reports.started("job-1", [2], 1)
-    reports.finished("job-1", [0], 0, {0: (3,)}, [10])
-    reports.finished("job-1", [2], 1)
-    reports.lost("job-1", [1], 0, "killed")
+    reports.report(Started("job-1", [0, 1], 0))
+    reports.report(Started("job-1", [2], 1))
+    reports.report(Finished("job-1", [0], 0, {0: (3,)}, [10]))
+    reports.report(Finished("job-1", [2], 1))
+    reports.report(WorkerLost("job-1", [1], 0, "killed"))
     told = known.as_data([])["jobs"]["job-1"]
     assert (told["number"], told["base"]) == (1, 5)
     assert unpacked(told["queued"]) == [3]
     assert told["running"] == []
     assert [(worker, unpacked(ids)) for worker, ids in told["stored"]] == [(0, [0]), (1, [2])]
     assert told["sizes"] == {0: (3,)}
-    assert [message[0] for message in sent] == ["started", "started", "finished", "finished", "lost"]
+    assert [type(report) for report in sent] == [Started, Started, Finished, Finished, WorkerLost]
 
 
 def test_lost_chunks_are_not_announced_and_those_that_clients_bring_are_named():
     known, _, reports, orders, _ = host()
     orders.open_job(table())
-    reports.finished("job-1", [2, 3], 0)
-    reports.chunks_lost([5 + 2], "a bad checksum")
+    reports.report(Finished("job-1", [2, 3], 0))
+    reports.report(ChunksLost([5 + 2], "a bad checksum"))
     told = known.as_data([(100, 1)])
     assert [unpacked(ids) for _, ids in told["jobs"]["job-1"]["stored"]] == [[3]]
     assert np.frombuffer(told["chunks"], "<i8").tolist() == [7, 8, 100]  # 9 is freed as soon as it lies still
@@ -80,9 +82,9 @@ def test_an_order_that_cannot_be_acted_on_ends_its_job_alone():
         raise KeyError("injected")
 
     workers.enqueue_graph = workers.replan = fails
-    orders.many([("enqueue_graph", ("job-1", [0], [0])), ("free_chunks", ([7],))])
+    orders.take([EnqueueGraph("job-1", [0], [0]), FreeChunks([7])])
     orders.replan("job-1", [0], [0], [])
-    assert [message[:2] for message in sent] == [("broken", "job-1")] * 2 and "KeyError: 'injected'" in sent[0][2]
+    assert [report.job for report in sent] == ["job-1"] * 2 and "KeyError: 'injected'" in sent[0].why
     assert workers.ordered[-1] == ("free_chunks", [7])
 
 
@@ -93,9 +95,9 @@ def test_orders_about_jobs_that_were_refused_change_nothing():
     orders.stop_execution("job-1")
     orders.replan("job-1", [], [], [])
     orders.close_job("job-1")
-    ((method, job, operand, error),) = sent
-    assert (method, job, operand) == ("refused", "job-1", -1)
-    assert isinstance(pickle.loads(error), MemoryLimitError)
+    (refused,) = sent
+    assert (type(refused), refused.job, refused.operand) == (Refused, "job-1", -1)
+    assert isinstance(refused.failure.unpickled(), MemoryLimitError)
     assert workers.ordered == [] and known.jobs == {}
 
 
@@ -103,9 +105,9 @@ def test_what_closed_jobs_took_is_told_to_a_scheduler_that_may_not_know():
     known, sent, reports, orders, _ = host()
     orders.open_job(table())
     orders.close_job("job-1")
-    reports.closed("job-1", {"makespan": 1.0})
+    reports.report(JobClosed("job-1", {"makespan": 1.0}))
     assert known.as_data([])["closed"] == {"job-1": {"makespan": 1.0}}
-    assert sent[-1] == ("closed", "job-1", {"makespan": 1.0})
+    assert sent[-1] == JobClosed("job-1", {"makespan": 1.0})
     orders.open_job(table(number=2))
     assert known.as_data([])["closed"] == {}
 
@@ -118,7 +120,7 @@ def test_a_job_that_is_given_up_goes_with_all_its_chunks_and_without_a_report():
         await asyncio.sleep(0)
         assert [one[0] for one in workers.ordered[1:]] == ["stop_execution", "close_job"]
         assert not waiting.done()
-        reports.closed("job-1", {})
+        reports.report(JobClosed("job-1", {}))
         await waiting
         assert workers.ordered[-1] == ("free_chunks", range(5, 11))
         assert sent == [] and known.jobs == {}

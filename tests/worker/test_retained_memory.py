@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jmars.memory.udf_memory import LEAST_SLACK
+from jmars.model.reports import Failed, Refused, WorkerLost
 from jmars.processes.executor import INTERRUPTED, KEPT, UNSIZED
 from jmars.worker.retained_memory import RECYCLED, bound
 from tests.worker.steps_host import Host, in_loop, program, table
@@ -65,7 +66,7 @@ def test_a_process_in_which_memory_piles_up_is_replaced_when_it_rests_and_nobody
         assert ends == ["worker-0"] and not worker.batches
         gone(one)
         assert worker.state == "" and worker.kept == 0 and one.held()["promised"] == 0
-        assert "lost" not in one.scheduler.names() and not one.execution.deaths
+        assert not one.scheduler.of(WorkerLost) and not one.execution.deaths
 
 
 @in_loop
@@ -90,7 +91,7 @@ def test_who_finds_no_room_has_processes_replaced_that_keep_memory():
         assert not ends and one.held()["promised"] > 0
         need = one.arena.capacity * 3 // 4
         one.run(table(1, [program(size=need)], [0], [()]), 0)
-        assert ends == ["worker-1"] and one.held()["line"] == 1 and "refused" not in one.scheduler.names()
+        assert ends == ["worker-1"] and one.held()["line"] == 1 and not one.scheduler.of(Refused)
         gone(one, 1)
         assert one.held()["line"] == 0 and len(one.batches(0)) + len(one.batches(1)) == 1
 
@@ -105,8 +106,8 @@ def test_who_waits_for_a_place_in_a_process_that_keeps_too_much_runs_again_in_an
         one.say(0, [], 0, 0, (UNSIZED, size), [])
         assert one.children.sent["worker-0"][-1] == ("place", 0, ""), "else it would wait for its own end"
         assert one.held()["line"] == 0 and not ends
-        one.say(0, [], 0, 0, (INTERRUPTED, "", "", "", b"", 0, False), [])
-        assert ends == ["worker-0"] and "failed" not in one.scheduler.names()
+        one.say(0, [], 0, 0, (INTERRUPTED,), [])
+        assert ends == ["worker-0"] and not one.scheduler.of(Failed)
         gone(one)
         one.execution.enqueue_graph("job-1", [0], [0])
         ((_, _, [(_, (slot, _), *_)], _),) = one.batches()

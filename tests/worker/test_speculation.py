@@ -1,5 +1,6 @@
 """Copies and batches taken back: one result counts, and all that either held is free at the end."""
 
+from jmars.model.reports import Finished, Interrupted, WorkerLost, WorkerMoved
 from jmars.worker import speculation
 from tests.worker.steps_host import Host, in_loop, program, table
 
@@ -20,7 +21,7 @@ def late(host, work=4096):
 
 
 def finished(host):
-    return [args[1:3] for name, args in host.scheduler.told if name == "finished"]
+    return [(one.operands, one.worker) for one in host.scheduler.of(Finished)]
 
 
 def gone(host, worker, how="signal"):
@@ -48,7 +49,7 @@ def test_the_copy_is_first_and_the_other_process_ends_with_its_slot():
         host.say(*DONE, worker=0)  # what it says now is not heard
         gone(host, 0)
         assert finished(host) == [([0], 1)] and host.held() == NOTHING
-        assert [args[3] for name, args in host.scheduler.told if name == "worker_moved"] == ["replaced"]
+        assert [one.state for one in host.scheduler.of(WorkerMoved)] == ["replaced"]
         assert not host.execution.deaths  # it did nothing wrong
 
 
@@ -68,7 +69,7 @@ def test_when_the_first_ones_process_dies_the_copy_goes_on_and_nobody_is_told():
     with Host(workers=2) as host:
         _, second = late(host)
         gone(host, 0)
-        assert "lost" not in host.scheduler.names() and "interrupted" not in host.scheduler.names()
+        assert not host.scheduler.of(WorkerLost) and not host.scheduler.of(Interrupted)
         assert second.batches[0].twin is None and not second.batches[0].is_copy
         host.say(*DONE, worker=1)
         assert finished(host) == [([0], 1)] and host.held() == NOTHING
@@ -79,7 +80,7 @@ def test_when_the_copys_process_dies_the_first_one_goes_on():
     with Host(workers=2) as host:
         first, _ = late(host)
         gone(host, 1)
-        assert "lost" not in host.scheduler.names() and first.batches[0].twin is None
+        assert not host.scheduler.of(WorkerLost) and first.batches[0].twin is None
         host.say(*DONE, worker=0)
         assert finished(host) == [([0], 0)] and host.held() == NOTHING
 
@@ -89,9 +90,9 @@ def test_of_two_that_were_told_to_stop_only_the_last_one_is_told():
     with Host(workers=2) as host:
         late(host)
         for worker in (1, 0):
-            host.say(0, [], 0, 0, ("interrupted", "", "", "", b"", -1, False), [], worker=worker)
-        told = [args for name, args in host.scheduler.told if name == "interrupted"]
-        assert told == [("job-1", [0], 0)] and host.held() == NOTHING
+            host.say(0, [], 0, 0, ("interrupted",), [], worker=worker)
+        told = host.scheduler.of(Interrupted)
+        assert told == [Interrupted("job-1", [0], 0)] and host.held() == NOTHING
 
 
 @in_loop
@@ -120,7 +121,7 @@ def test_who_waited_behind_the_loser_is_interrupted_and_not_to_blame():
         killed(host)
         host.say(*DONE, worker=1)
         gone(host, 0)
-        assert ("interrupted", ("job-1", [1], 0)) in host.scheduler.told and "lost" not in host.scheduler.names()
+        assert Interrupted("job-1", [1], 0) in host.scheduler.told and not host.scheduler.of(WorkerLost)
 
 
 @in_loop

@@ -2,6 +2,7 @@
 
 import pytest
 
+from jmars.model.reports import Interrupted, JobClosed, Refused, WorkerLost, WorkerMoved
 from jmars.processes.health import LOOK_SECONDS, Vital
 from jmars.worker import supervision
 from tests.worker.steps_host import Host, in_loop, program, table
@@ -22,7 +23,7 @@ class Clock:
             self.host.execution.care._look()
 
     def states(self):
-        return [args[3] for name, args in self.host.scheduler.told if name == "worker_moved"]
+        return [one.state for one in self.host.scheduler.of(WorkerMoved)]
 
 
 @pytest.fixture
@@ -54,8 +55,9 @@ def test_one_that_stays_stopped_is_ended_and_what_it_held_runs_elsewhere(looked)
         host.children.states[pid] = Vital.STOPPED
         clock.look(8)
         assert clock.states() == ["suspect", "fenced", "replaced"]
-        lost = [args for name, args in host.scheduler.told if name == "lost"]
-        assert len(lost) == 1 and lost[0][:3] == ("job-1", [0], 0) and lost[0][4] == "stopped"
+        lost = host.scheduler.of(WorkerLost)
+        assert len(lost) == 1 and (lost[0].job, lost[0].operands, lost[0].worker) == ("job-1", [0], 0)
+        assert lost[0].how == "stopped"
         assert host.held() == NOTHING and host.execution.workers[0].link.pid != pid
         (death,) = host.execution.deaths
         assert (death.how, death.operand, death.pid, death.worker) == ("stopped", 0, pid, "worker-0")
@@ -71,7 +73,7 @@ def test_what_waits_for_a_process_that_cannot_be_started_goes_to_others(looked):
         assert one.batches
         host.children.trouble = "Resource temporarily unavailable (errno 11)"
         clock.look()
-        assert ("interrupted", ("job-1", [0], 0)) in host.scheduler.told and not one.batches
+        assert Interrupted("job-1", [0], 0) in host.scheduler.told and not one.batches
         host.execution.enqueue_graph("job-1", [0], [0])
         assert not one.batches and other.batches
 
@@ -86,12 +88,12 @@ def test_without_any_process_for_ten_seconds_jobs_are_told_why(looked):
         clock.look(1)
         host.execution.enqueue_graph("job-1", [0, 1], [0, 0])  # what was taken back comes again
         clock.look(8)
-        assert "refused" not in host.scheduler.names()
+        assert not host.scheduler.of(Refused)
         clock.look(3)
-        (told,) = [args for name, args in host.scheduler.told if name == "refused"]
-        assert told[0] == "job-1" and told[1] in (0, 1)
+        (told,) = host.scheduler.of(Refused)
+        assert told.job == "job-1" and told.operand in (0, 1)
         for part in ("no worker process can be started", "errno 11", "ulimit -u"):
-            assert part in str(told[2])
+            assert part in told.failure.text
 
 
 @in_loop
@@ -101,8 +103,8 @@ def test_one_whose_children_take_far_more_than_was_granted_is_ended(looked):
         clock = looked(host)
         host.children.private = lambda pid: 2**30
         clock.look()
-        (lost,) = [args for name, args in host.scheduler.told if name == "lost"]
-        assert lost[4] == "memory" and host.execution.admission.grants.gets_all(1, 0)
+        (lost,) = host.scheduler.of(WorkerLost)
+        assert lost.how == "memory" and host.execution.admission.grants.gets_all(1, 0)
         assert host.held() == NOTHING
 
 
@@ -113,7 +115,7 @@ def test_kernels_of_ours_are_not_weighed(looked):
         clock = looked(host)
         host.children.private = lambda pid: 2**40
         clock.look(2)
-        assert "lost" not in host.scheduler.names()
+        assert not host.scheduler.of(WorkerLost)
 
 
 @in_loop
@@ -124,7 +126,7 @@ def test_the_looking_ends_with_the_work(looked):
         assert host.execution.care._timer is not None
         host.say(1, [5], 0, 0, None, [])
         host.execution.close_job("job-1")
-        assert "closed" in host.scheduler.names()
+        assert host.scheduler.of(JobClosed)
         host.execution.care._timer.cancel()
         clock.look()
         assert host.execution.care._timer is None
