@@ -2,6 +2,7 @@
 
 frames.py    messages as length-prefixed msgpack
 auth.py      who may connect: the peer's user, then a challenge that both ends answer with the cluster's token
+mailbox.py   the actors of a process by name, and the methods that messages may call
 channel.py   one connection: ask an actor of the other end, tell it, serve our own
 descriptors.py  a file descriptor handed to another process
 registry.py  the clusters of this user, by the files that they register with
@@ -9,6 +10,7 @@ delivery.py  every message once and in order, over a transport that loses, doubl
 """
 
 from jmars.actors.auth import new_token
-from jmars.actors.channel import Channel, Mailbox, connect, serve
+from jmars.actors.channel import Channel, connect, serve
+from jmars.actors.mailbox import Mailbox, remote_method
 
-__all__ = ["Channel", "Mailbox", "connect", "new_token", "serve"]
+__all__ = ["Channel", "Mailbox", "connect", "new_token", "remote_method", "serve"]

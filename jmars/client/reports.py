@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from jmars.actors import remote_method
 from jmars.client.job import Job
 from jmars.errors import ClusterLostError
 
@@ -30,6 +31,7 @@ class Reports:
         self._gone = ""  # why no report will come any more
 
     # -- what the cluster tells
+    @remote_method
     def ended(self, report: dict[str, Any]) -> None:
         """A job has ended."""
         with self._lock:
@@ -41,12 +43,14 @@ class Reports:
         if job is not None:
             job.ended(report)
 
+    @remote_method
     def stalled(self, told: dict[str, Any]) -> None:
         """A job has not moved for some time, or moves again."""
         job = self._jobs.get(told["job"])
         if job is not None:
             job.stalled(told)
 
+    @remote_method
     def broken(self, why: str) -> None:
         """The control process ends, for a reason of its own."""
         self.reason = why

@@ -4,14 +4,16 @@ memory.py    what processes really take, what the machine or container allows
 folders.py   the private folder, registry file and spill folder of one cluster
 lease.py     how long a detached cluster lives on when nobody uses it
 references.py  whose tensors are kept
-clients.py   what each client reaches, and what is let go of when it is gone
+clients.py   the actors of each client, and what it holds
 janitor.py   a process that removes what SIGKILL leaves
-watch.py     why nothing moves, asked or told before anybody asks
-served.py    actors of the host that hand on to what it has
-together.py  the scheduler in the control process
-apart.py     the scheduler as another process: started, heard, relayed to, started again
-scheduler_process.py  that process: `python -m jmars scheduler`
-host.py      the control process: workers, their store, and the scheduler or the way to it
+scheduler_port.py  a scheduler as its host sees it, wherever it runs
+in_process_scheduler.py  the scheduler in the control process
+relayed.py   the scheduler's actors in another process, method by method
+scheduler_subprocess.py  the scheduler in a process of its own: started, watched, started again
+scheduler_process.py  what that process runs: `python -m jmars scheduler`
+watch.py     why jobs do not move: answers, and a watchdog
+served.py    actors of the host for clients and for lists of clusters
+host.py      the control process: workers, their store, and a scheduler
 ending.py    waiting for processes that are no children of ours
 local.py     starts a control process from this one
 attached.py  a cluster that somebody else started

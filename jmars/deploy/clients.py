@@ -1,16 +1,17 @@
-"""What each client of a cluster reaches, and what is let go of when it is gone.
+"""The actors that each client of a cluster reaches; they release what the client holds when it is gone.
 
-A channel has its own actors "session" and "store": they hand calls on to the cluster's and note what the client holds.
-Used by the host for every connection. Source: the design's "jobs and results re-attached, several clients at once".
+A channel has its own actors "session" and "store", which note what the client holds, so that several clients use a
+cluster at once and later ones attach to jobs.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
+from jmars.actors import remote_method
 from jmars.deploy.references import REMEMBERED, References
+from jmars.deploy.scheduler_port import SessionPort
 from jmars.model.states import JobState
 from jmars.model.submission import Submission
 from jmars.worker.store import StoreActor
@@ -24,14 +25,14 @@ class Clients:
     Parameters
     ----------
     session
-        The SessionActor, or what stands for it where the scheduler is a process of its own.
+        The scheduler's jobs and tensors.
     store
         The host's chunks.
     outlives
         Whether the cluster goes on when its clients are gone.
     """
 
-    def __init__(self, session: Any, store: StoreActor, outlives: bool) -> None:
+    def __init__(self, session: SessionPort, store: StoreActor, outlives: bool) -> None:
         self.session, self.store = session, store
         self.references = References(outlives)
         self.told: dict[str, tuple[bool, Sequence[Any]]] = {}  # job: what its client says of its results
@@ -60,9 +61,10 @@ class Clients:
             self.told.pop(old, None)
         return True
 
-    def drop(self, keys: Sequence[str]) -> Any:
-        """Nobody holds these any more."""
-        return self.session.drop(keys) if keys else None
+    def drop(self, keys: Sequence[str]) -> None:
+        """Free tensors that no client holds any more."""
+        if keys:
+            self.session.drop(keys)
 
 
 class Client:
@@ -95,20 +97,22 @@ class Client:
 
 
 class ClientSession:
-    """SessionActor, as one client reaches it: all but what workers report."""
+    """The actor "session" of one client: the scheduler's jobs and tensors, and what this client holds of them."""
 
     def __init__(self, clients: Clients, client: Client) -> None:
-        self._clients, self._client = clients, client
+        self._clients, self._client, self._session = clients, client, clients.session
 
-    def __getattr__(self, method: str) -> Any:
-        if method.startswith("_") or method == "report":
-            raise AttributeError(method)
-        return getattr(self._clients.session, method)
+    @remote_method
+    async def submit(self, submission: Submission) -> str:
+        """Start a job; the client holds its results."""
+        job = await self._session.submit(submission)
+        if job:
+            if submission.results:
+                self._clients.told[job] = submission.results[0], submission.results[1]
+            self._wants(job)
+        return job
 
-    def submit(self, submission: Submission) -> Any:
-        """As SessionActor's."""
-        return self._submitted(self._clients.session.submit(submission), submission.results)
-
+    @remote_method
     def call_me(self, name: str) -> None:
         """This client is the one that had that name before, and holds what that one held; so will who comes next.
 
@@ -117,54 +121,71 @@ class ClientSession:
         self._client.number = self._clients.lasting.setdefault(name, self._client.number)
         self._client.lasts = True
 
-    def attach(self, job: str) -> Any:
-        """Take up a job: how it stands, what its results are, and its report where it has ended.
+    @remote_method
+    async def attach(self, job: str) -> dict[str, Any]:
+        """Take up a job: its name, its results' descriptors, and its report where it has ended.
 
-        This client holds its results from now on, where somebody held them still.
+        This client holds its results from now on, where another client held them still.
         """
-        return _then(self._clients.session.describe(job), lambda described: self._attached(job, described))
-
-    def forget(self, job: str) -> None:
-        """The job need not hold its results for who may come."""
-        self._clients.drop(self._clients.references.forget(job))
-
-    def take_chunks(self, count: int) -> Any:
-        """As SessionActor's."""
-
-        def taken(first: int) -> int:
-            self._client.chunks[first] = count
-            return first
-
-        return _then(self._clients.session.take_chunks(count), taken)
-
-    def keep(self, key: str, first: int, count: int) -> Any:
-        """As SessionActor's; this client holds the tensor."""
-        self._clients.references.hold(self._client.number, [key])
-
-        def kept(answer: None) -> None:  # until then a scheduler that is being started is told that they are brought
-            self._client.chunks.pop(first, None)
-
-        return _then(self._clients.session.keep(key, first, count), kept)
-
-    def drop(self, keys: Sequence[str]) -> Any:
-        """This client needs these tensors no more."""
-        return self._clients.drop(self._clients.references.drop(self._client.number, keys))
-
-    def _submitted(self, job: Any, told: Sequence[Any] | None) -> Any:
-        def started(job: str) -> str:
-            if job:
-                if told:
-                    self._clients.told[job] = told[0], told[1]
-                self._wants(job)
-            return job
-
-        return _then(job, started)
-
-    def _attached(self, job: str, described: dict[str, Any]) -> dict[str, Any]:
         clients = self._clients
+        described = await self._session.describe(job)
         self._wants(job)
         single, told = clients.told.get(job, (False, None))
         return {"name": described["name"], "single": single, "told": told, "report": clients.reports.get(job)}
+
+    @remote_method
+    def forget(self, job: str) -> None:
+        """The job need not hold its results for clients to come."""
+        self._clients.drop(self._clients.references.forget(job))
+
+    @remote_method
+    async def cancel(self, job: str) -> None:
+        """Stop a job; no effect on one that has ended."""
+        await self._session.cancel(job)
+
+    @remote_method
+    def withdraw(self, ticket: str) -> None:
+        """Stop the job of a submission that was interrupted, if it came, and drop its results."""
+        self._session.withdraw(ticket)
+
+    @remote_method
+    async def describe(self, job: str) -> dict[str, Any]:
+        """State, counts of operands by state, progress, seconds, error."""
+        return await self._session.describe(job)
+
+    @remote_method
+    async def wait(self, job: str, timeout: float | None = None) -> None:
+        """Return when the job has ended, or `timeout` seconds have passed."""
+        await self._session.wait(job, timeout)
+
+    @remote_method
+    async def jobs(self) -> list[dict[str, Any]]:
+        """`describe` of all remembered jobs, oldest first."""
+        return await self._session.jobs()
+
+    @remote_method
+    async def take_chunks(self, count: int) -> int:
+        """The first of `count` fresh chunk numbers, for chunks that the client is about to store."""
+        first = await self._session.take_chunks(count)
+        self._client.chunks[first] = count
+        return first
+
+    @remote_method
+    async def keep(self, key: str, first: int, count: int) -> None:
+        """Make stored chunks the tensor `key`, which this client holds."""
+        self._clients.references.hold(self._client.number, [key])
+        await self._session.keep(key, first, count)
+        self._client.chunks.pop(first, None)  # not before: a scheduler that is being started is told of uploads
+
+    @remote_method
+    def drop(self, keys: Sequence[str]) -> None:
+        """This client needs these tensors no more."""
+        self._clients.drop(self._clients.references.drop(self._client.number, keys))
+
+    @remote_method
+    async def chunks(self, key: str) -> list[int]:
+        """Chunk numbers of a kept tensor, in C order of its grid."""
+        return await self._session.chunks(key)
 
     def _wants(self, job: str) -> None:
         client, references = self._client, self._clients.references
@@ -174,38 +195,35 @@ class ClientSession:
 
 
 class ClientStore:
-    """StoreActor, as one client reaches it."""
+    """The actor "store" of one client: StoreActor, with a note of what the client has to let go of."""
 
     def __init__(self, store: StoreActor, client: Client) -> None:
         self._store, self._client = store, client
 
-    def __getattr__(self, method: str) -> Any:
-        if method.startswith("_"):
-            raise AttributeError(method)
-        return getattr(self._store, method)
+    @remote_method
+    def reserve(self, chunk: int, size: int) -> Awaitable[int]:
+        """As StoreActor's."""
+        return self._store.reserve(chunk, size)
 
+    @remote_method
+    def seal(self, chunk: int) -> None:
+        """As StoreActor's."""
+        self._store.seal(chunk)
+
+    @remote_method
     def abandon(self, first: int, count: int) -> None:
         """As StoreActor's."""
         self._client.chunks.pop(first, None)
         self._store.abandon(first, count)
 
+    @remote_method
     def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
         """As StoreActor's."""
         self._client.tickets.add(ticket)
         return self._store.pin(ticket, chunks, lasting)
 
+    @remote_method
     def unpin(self, ticket: str) -> None:
         """As StoreActor's."""
         self._client.tickets.discard(ticket)
         self._store.unpin(ticket)
-
-
-def _then(value: Any, call: Callable[[Any], Any]) -> Any:
-    """`call(value)`, at once or when the value is there."""
-    if not inspect.isawaitable(value):
-        return call(value)
-
-    async def later() -> Any:
-        return call(await value)
-
-    return later()

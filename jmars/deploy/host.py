@@ -18,13 +18,14 @@ from typing import Any
 
 from jmars.actors import Channel, Mailbox, serve
 from jmars.deploy import memory
-from jmars.deploy.apart import Apart
 from jmars.deploy.clients import Client, Clients
 from jmars.deploy.folders import Folders
+from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.lease import Lease
-from jmars.deploy.served import ClientHost, ClusterActor, answered
-from jmars.deploy.together import Together
+from jmars.deploy.scheduler_port import SchedulerPort
+from jmars.deploy.scheduler_subprocess import SchedulerSubprocess
+from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
 from jmars.deploy.watch import Watch
 from jmars.errors import JmarsError, MemoryLimitError, fault_of
 from jmars.model import events
@@ -67,7 +68,7 @@ class Host:
         self.watch = Watch(self.execution, self.scheduler.reasons, self._stalled)
         self.clients = Clients(self.scheduler.session, store, orders["detach"])
         self._actors = {
-            "events": self.scheduler.events,
+            "events": EventsActor(self.scheduler.session),
             "tasks": self.scheduler.tasks,
             "cluster": ClusterActor(self),
             "why": self.watch,
@@ -82,7 +83,7 @@ class Host:
         self._memory, self._private = memory.PrivateMemory(), dict[str, int]()
         self._known: dict[str, int] = {}  # processes, as they were told of last
 
-    def _make_scheduler(self, workers: list[str], passing: ChunkTransferActor) -> Together | Apart:
+    def _make_scheduler(self, workers: list[str], passing: ChunkTransferActor) -> SchedulerPort:
         """One in this process; where the cluster is detached one of its own, which may die without harm."""
         plans = memory.plan_bytes(self.orders["limit"])
 
@@ -90,8 +91,8 @@ class Host:
             return passing.read(chunk, 0, size)
 
         if not self.orders["detach"]:
-            return Together(self.execution, workers, plans, self._job_ended, self._machine, read_chunk)
-        return Apart(
+            return InProcessScheduler(self.execution, workers, plans, self._job_ended, self._machine, read_chunk)
+        return SchedulerSubprocess(
             self.orders,
             str(self.folders.journal),
             self.execution,
@@ -107,7 +108,7 @@ class Host:
     # -- for clients
     async def info(self) -> dict[str, Any]:
         """Processes, memory and limits; see Cluster.info."""
-        plans = await answered(self.scheduler.plans())  # first: what was dropped before is freed by then
+        plans = await self.scheduler.plans()  # first: what was dropped before is freed by then
         pids = self.children.pids()
         private = {name: memory.private_bytes(pid) for name, pid in self._all_pids().items()}
         workers = [
@@ -148,14 +149,6 @@ class Host:
             },
             "plans": plans,
         }
-
-    def profile(self) -> dict[str, Any]:
-        """What operands cost here, for plans that the client makes."""
-        return self.execution.ledger.profile.as_data()
-
-    def close(self) -> None:
-        """End the cluster."""
-        self.ended.set()
 
     # -- the life of the process
     async def run(self, kernel_end: int) -> None:
@@ -335,7 +328,6 @@ class Host:
         self.peak = max(self.peak, resident)
         pids = self.children.pids()
         chunks = self.execution.chunks
-        held = self.scheduler.held()
         workers = [
             {
                 "name": worker.name,
@@ -343,7 +335,6 @@ class Host:
                 "pss": self._private.get(worker.name, 0),
                 "running": worker.running,
                 "done": worker.done,
-                "bytes": held[worker.index],
             }
             for worker in self.execution.workers
         ]

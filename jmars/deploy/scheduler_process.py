@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from jmars.actors import Channel, Mailbox
+from jmars.actors import Channel, Mailbox, remote_method
 from jmars.model import events
 from jmars.model.reports import Report
 from jmars.plan import Profile
@@ -66,6 +66,7 @@ class SchedulerProcess:
         self.mailbox.add("why", WhyActor(self._session, self._noted.untold))
 
     # -- what the host says
+    @remote_method
     async def resume(self, host: dict[str, Any]) -> list[dict[str, Any]]:
         """Go on where the scheduler before stopped; returns reports of jobs that had ended."""
         resuming = Resuming(self._session, self._noted, self._workers, self._give_up)
@@ -76,22 +77,23 @@ class SchedulerProcess:
         self._reports.go_on()
         return resuming.reports
 
+    @remote_method
     def machine(self, profile: dict[str, Any], memory: int, fresh: int) -> None:
         """What operands cost on the host, and its memory in bytes."""
         machine = Machine(Profile.of(profile), memory, fresh)
         self._session.around.machine = lambda: machine
 
+    @remote_method
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
         """Something happened on the host."""
-        if kind == events.MEMORY_CHANGED:
-            held = self._session.held()
-            data["workers"] = [{**told, "bytes": held[index]} for index, told in enumerate(data["workers"])]
-        self._log.append(kind, job, data)
+        self._session.note(kind, job, data)
 
+    @remote_method
     def plans(self) -> dict[str, int]:
         """How many structures are kept, and how often they served."""
         return self._session.plans.counts()
 
+    @remote_method
     def ping(self) -> None:
         """Answered while this process runs."""
 
@@ -115,6 +117,7 @@ class Reports:
         self._session, self._workers = session, workers
         self._waiting: list[Report] | None = []
 
+    @remote_method
     def take(self, reports: Sequence[Report]) -> None:
         """Act on reports in order; what is ordered upon them goes back in one message."""
         if self._waiting is not None:

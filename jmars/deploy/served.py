@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
+from jmars.actors import remote_method
 from jmars.actors.descriptors import Descriptor
 from jmars.deploy.clients import Client
+from jmars.deploy.scheduler_port import SessionPort
 from jmars.errors import ClusterStartError
+from jmars.model.events import Event
 
 if TYPE_CHECKING:
     from jmars.deploy.host import Host
 
-__all__ = ["ClientHost", "ClusterActor", "answered"]
+__all__ = ["ClientHost", "ClusterActor", "EventsActor"]
 
 START_SECONDS = 20.0  # for which executors may not come up: less than a client waits for its connection
-
-
-async def answered(value: Any) -> Any:
-    """What was answered, or will be."""
-    return await value if inspect.isawaitable(value) else value
 
 
 class ClientHost:
@@ -30,11 +27,7 @@ class ClientHost:
     def __init__(self, host: Host, client: Client) -> None:
         self._host, self._client = host, client
 
-    def __getattr__(self, method: str) -> Any:
-        if method.startswith("_") or method == "run":
-            raise AttributeError(method)
-        return getattr(self._host, method)
-
+    @remote_method
     async def ready(self) -> dict[str, Any]:
         """What a client needs to map the arena, when the executors are forked; it is one for whom the cluster lives on.
 
@@ -64,12 +57,29 @@ class ClientHost:
             "detached": host.orders["detach"],
         }
 
+    @remote_method
     def descriptor(self) -> Descriptor:
         """The shared memory, for a client that did not make it."""
         return Descriptor(self._host.arena.fd)
 
+    @remote_method
     def ping(self) -> None:
         """Answered while this process runs."""
+
+    @remote_method
+    async def info(self) -> dict[str, Any]:
+        """Processes, memory and limits; see Cluster.info."""
+        return await self._host.info()
+
+    @remote_method
+    def profile(self) -> dict[str, Any]:
+        """Measured costs of operands on this host, for plans that the client makes."""
+        return self._host.execution.ledger.profile.as_data()
+
+    @remote_method
+    def close(self) -> None:
+        """End the cluster."""
+        self._host.ended.set()
 
 
 class ClusterActor:
@@ -78,9 +88,10 @@ class ClusterActor:
     def __init__(self, host: Host) -> None:
         self._host = host
 
+    @remote_method
     async def summary(self) -> dict[str, Any]:
         """Name, workers, jobs and memory in a few numbers."""
-        jobs = await answered(self._host.scheduler.session.jobs())
+        jobs = await self._host.scheduler.session.jobs()
         return {
             "id": self._host.orders["id"],
             "name": self._host.orders["name"],
@@ -94,14 +105,29 @@ class ClusterActor:
             "clients": self._host.kernels,
         }
 
+    @remote_method
     def processes(self) -> dict[str, int]:
         """The two processes that end last."""
         return {"pid": os.getpid(), "janitor": self._host.janitor}
 
-    def jobs(self) -> Any:
+    @remote_method
+    async def jobs(self) -> list[dict[str, Any]]:
         """All remembered jobs."""
-        return self._host.scheduler.session.jobs()
+        return await self._host.scheduler.session.jobs()
 
-    def cancel(self, job: str) -> Any:
+    @remote_method
+    async def cancel(self, job: str) -> None:
         """Stop a job."""
-        return self._host.scheduler.session.cancel(job)
+        await self._host.scheduler.session.cancel(job)
+
+
+class EventsActor:
+    """The actor "events": the log of the cluster."""
+
+    def __init__(self, session: SessionPort) -> None:
+        self._session = session
+
+    @remote_method
+    async def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[Event], int]:
+        """Events after number `since`, and the number to read on from."""
+        return await self._session.read(since, job, limit)

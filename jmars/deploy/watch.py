@@ -6,12 +6,13 @@ the actor "why". Used by `Host`. Source: RELIABILITY 3, "silent hang after fault
 
 from __future__ import annotations
 
-import inspect
 import logging
 import time
 from collections.abc import Callable
 from typing import Any
 
+from jmars.actors import remote_method
+from jmars.deploy.scheduler_port import ReasonsPort
 from jmars.model.standing import Verdict
 from jmars.scheduler.watchdog import CALM, Watchdog
 from jmars.worker import ExecutionActor
@@ -32,28 +33,30 @@ class Watch:
     execution
         The workers of this host.
     reasons
-        The scheduler's `WhyActor`, or one that asks it; its methods may give awaitables.
+        What the scheduler knows.
     tell
         Called with what clients should hear of a job that does not move: job, kind, text, calm.
     """
 
-    def __init__(self, execution: ExecutionActor, reasons: Any, tell: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, execution: ExecutionActor, reasons: ReasonsPort, tell: Callable[[dict[str, Any]], None]) -> None:
         self._execution, self._reasons, self._tell = execution, reasons, tell
         self._dog = Watchdog()
         self._looked = 0.0
 
+    @remote_method
     async def job(self, job: str) -> Verdict:
         """Why a job stands as it does."""
-        found: Verdict = await _here(self._reasons.job(job, standing(self._execution)))
-        return found
+        return await self._reasons.job(job, standing(self._execution))
 
+    @remote_method
     async def cluster(self) -> str:
         """The same of all jobs, line by line."""
-        return str(await _here(self._reasons.cluster(standing(self._execution))))
+        return await self._reasons.cluster(standing(self._execution))
 
+    @remote_method
     async def operand(self, job: str, operand: int) -> Any:
         """The executable graph of an operand, as JSON."""
-        return await _here(self._reasons.operand(job, operand))
+        return await self._reasons.operand(job, operand)
 
     async def look(self, now: float | None = None) -> None:
         """Say how long jobs may still take and which do not move, if it is time to look."""
@@ -61,8 +64,8 @@ class Watch:
         if now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
-        await _here(self._reasons.expect())
-        pulses = await _here(self._reasons.pulses())
+        await self._reasons.expect()
+        pulses = await self._reasons.pulses()
         chunks = self._execution.chunks
         moved = chunks.spilled + chunks.reloaded
         still, moving = self._dog.look(now, {job: [*pulse, moved] for job, pulse in pulses.items()})
@@ -76,10 +79,5 @@ class Watch:
         calm = verdict["kind"] in CALM
         if verdict["text"]:
             log.log(logging.INFO if calm else logging.WARNING, "nothing moved for %.0f s: %s", seconds, verdict["text"])
-        await _here(self._reasons.stalled(job, verdict, seconds))
+        await self._reasons.stalled(job, verdict, seconds)
         self._tell({"job": job, "calm": calm, "seconds": seconds, **verdict})
-
-
-async def _here(answer: Any) -> Any:
-    """What was answered, or will be."""
-    return await answer if inspect.isawaitable(answer) else answer

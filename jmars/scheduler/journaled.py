@@ -12,10 +12,12 @@ import asyncio
 import hashlib
 import marshal
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from jmars.actors import remote_method
+from jmars.model.events import Event
 from jmars.model.messages import JobTable
 from jmars.model.reports import ChunksLost, Failed, Finished, InputsMissing, Report, WorkerLost
 from jmars.model.submission import Submission
@@ -32,7 +34,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class JournaledSession:
-    """What a host reaches of a scheduler apart, under the name "session"; other methods are SessionActor's own."""
+    """The actor "session" of a scheduler in another process; all its calls and reports reach the SessionActor."""
 
     def __init__(self, session: SessionActor, journal: Journal) -> None:
         self._session, self._journal = session, journal
@@ -43,44 +45,74 @@ class JournaledSession:
         self._untold: set[str] = set()  # ended jobs whose end is not written yet
         self.structures: set[bytes] = set()  # whose graphs are in the journal
 
-    def __getattr__(self, method: str) -> Any:
-        if method.startswith("_"):
-            raise AttributeError(method)
-        return getattr(self._session, method)
-
-    # -- what clients do
-    def submit(self, submission: Submission) -> str | Awaitable[str]:
+    # -- for clients
+    @remote_method
+    async def submit(self, submission: Submission) -> str:
         """As SessionActor's; the same ticket gives the same job."""
         if submission.ticket in self.tickets:
-            return self._when_written(self.tickets[submission.ticket])
+            return await self._written(self.tickets[submission.ticket])
         if not submission.graph and submission.structure not in self.structures:
             return ""  # the next scheduler could not run it again
         job = self._session.submit(submission)
         if job:
             self._note_job(job, submission)
-        return self._when_written(job)
+        return await self._written(job)
 
+    @remote_method
     def cancel(self, job: str) -> None:
         """As SessionActor's."""
         self._journal.note("cancel", job)
         self._session.cancel(job)
 
+    @remote_method
     def withdraw(self, ticket: str) -> None:
         """As SessionActor's."""
         self._journal.note("withdraw", ticket)
         self._session.withdraw(ticket)
 
-    def keep(self, key: str, first: int, count: int) -> str | Awaitable[str]:
+    @remote_method
+    async def keep(self, key: str, first: int, count: int) -> None:
         """As SessionActor's; the same chunks may come twice."""
         if self._session.meta.tensors.get(key) != list(range(first, first + count)):
             self._journal.note("keep", key, first, count)
             self._session.keep(key, first, count)
-        return self._when_written(key)
+        await self._written(key)
 
+    @remote_method
     def drop(self, keys: Sequence[str]) -> None:
         """As SessionActor's."""
         self._journal.note("drop", list(keys))
         self._session.drop(keys)
+
+    @remote_method
+    def describe(self, job: str) -> dict[str, Any]:
+        """As SessionActor's."""
+        return self._session.describe(job)
+
+    @remote_method
+    async def wait(self, job: str, timeout: float | None = None) -> None:
+        """As SessionActor's."""
+        await self._session.wait(job, timeout)
+
+    @remote_method
+    def jobs(self) -> list[dict[str, Any]]:
+        """As SessionActor's."""
+        return self._session.jobs()
+
+    @remote_method
+    def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[Event], int]:
+        """As SessionActor's."""
+        return self._session.read(since, job, limit)
+
+    @remote_method
+    def take_chunks(self, count: int) -> int:
+        """As SessionActor's."""
+        return self._session.take_chunks(count)
+
+    @remote_method
+    def chunks(self, key: str) -> list[int]:
+        """As SessionActor's."""
+        return self._session.chunks(key)
 
     # -- what workers report
     def report(self, report: Report) -> None:
@@ -161,14 +193,14 @@ class JournaledSession:
         self._reports[job] = report
         tell()
 
-    def _when_written(self, answer: str) -> str | Awaitable[str]:
-        """An answer, as soon as who comes after us would give the same."""
+    async def _written(self, answer: str) -> str:
+        """An answer, as soon as the next scheduler would give the same."""
         self._journal.flush()
-        if not self._journal.trouble:
-            return answer
-        written: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._journal.when_written(lambda: None if written.done() else written.set_result(answer))
-        return written
+        if self._journal.trouble:
+            written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._journal.when_written(lambda: None if written.done() else written.set_result(None))
+            await written
+        return answer
 
 
 def digest_of_table(table: JobTable) -> bytes:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from jmars.actors import remote_method
 from jmars.errors import UnknownTaskError
 from jmars.model import events
 from jmars.model.standing import HostStanding, JobStanding, Verdict
@@ -39,19 +40,22 @@ class WhyActor:
     def __init__(self, session: SessionActor, untold: Callable[[str], str] = lambda job: "") -> None:
         self._session, self._untold = session, untold
 
-    def job(self, job: str, host: HostStanding) -> Verdict:
+    @remote_method
+    async def job(self, job: str, host: HostStanding) -> Verdict:
         """Why a job stands as it does; UnknownTaskError for one that is not remembered."""
         graph = self._session.graph(job)
         return why(self._stands(graph), named(host, self._words))
 
-    def cluster(self, host: HostStanding) -> str:
+    @remote_method
+    async def cluster(self, host: HostStanding) -> str:
         """The same of all jobs that have not ended, line by line, and which workers ended of late."""
         found = [self._session.graph(told["id"]) for told in self._session.jobs()]
         told = of_cluster([self._stands(graph) for graph in found], named(host, self._words))
         waits = self._untold("")
         return f"{told}\nwhat clients ask waits: {waits}" if waits else told
 
-    def operand(self, job: str, operand: int) -> dict[str, Any]:
+    @remote_method
+    async def operand(self, job: str, operand: int) -> dict[str, Any]:
         """The executable graph of an operand of the job's newest stage, as JSON: what it fetches, and what it does.
 
         Raises
@@ -66,7 +70,8 @@ class WhyActor:
             raise UnknownTaskError(f"{job} has no operand {operand}: {has}")
         return document(ready, job, operand)
 
-    def pulses(self) -> dict[str, list[Any]]:
+    @remote_method
+    async def pulses(self) -> dict[str, list[Any]]:
         """Of each job that has not ended something that differs as soon as it has moved."""
         found = {}
         for told in self._session.jobs():
@@ -75,13 +80,15 @@ class WhyActor:
                 found[told["id"]] = [told["state"], *told["counts"].values(), graph.phases.now]
         return found
 
-    def expect(self) -> None:
+    @remote_method
+    async def expect(self) -> None:
         """Tell of each job that runs how long it may still take."""
         for told in self._session.jobs():
             if told["eta"] is not None:
                 self._session.log.append(events.EXPECTED, told["id"], {"left": told["eta"]})
 
-    def stalled(self, job: str, verdict: Verdict, seconds: float) -> None:
+    @remote_method
+    async def stalled(self, job: str, verdict: Verdict, seconds: float) -> None:
         """The job has not moved for so long, for this reason; an empty text says that it moves again."""
         calm = verdict["kind"] in CALM
         self._session.log.append(events.STALLED, job, {**verdict, "seconds": seconds, "calm": calm})

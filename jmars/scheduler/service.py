@@ -225,6 +225,13 @@ class SessionActor:
         """Whether some job has not ended."""
         return any(job.state not in TERMINAL for job in self._jobs.values())
 
+    def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
+        """Log an event of the host; MEMORY_CHANGED gets the bytes that each worker's chunks take."""
+        if kind == events.MEMORY_CHANGED:
+            held = self.held()
+            data["workers"] = [{**told, "bytes": held[index]} for index, told in enumerate(data["workers"])]
+        self.log.append(kind, job, data)
+
     def held(self) -> list[int]:
         """Bytes of the running jobs' chunks by the worker that made them."""
         found = [0] * len(self._workers)

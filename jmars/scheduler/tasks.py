@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.actors import remote_method
 from jmars.errors import UnknownTaskError
 from jmars.model import events
 from jmars.model.states import TERMINAL, JobState
@@ -36,11 +37,13 @@ class TaskManagerActor:
     def __init__(self, session: SessionActor) -> None:
         self._session = session
 
-    def results(self) -> list[dict[str, Any]]:
+    @remote_method
+    async def results(self) -> list[dict[str, Any]]:
         """How each job that is remembered stands, the oldest first."""
-        return [self.result(job["id"]) for job in self._session.jobs()]
+        return [await self.result(job["id"]) for job in self._session.jobs()]
 
-    def result(self, task: str) -> dict[str, Any]:
+    @remote_method
+    async def result(self, task: str) -> dict[str, Any]:
         """How a job stands: the fields of `TaskResult`."""
         graph = self._session.graph(task)
         started = time.time() - (time.monotonic() - graph.submitted)
@@ -59,20 +62,24 @@ class TaskManagerActor:
             "error": graph.error,
         }
 
+    @remote_method
     async def wait(self, task: str, timeout: float | None = None) -> dict[str, Any]:
         """`result`, once the job has ended or `timeout` seconds have passed."""
         await self._session.wait(task, timeout)
-        return self.result(task)
+        return await self.result(task)
 
-    def progress(self, task: str) -> float:
+    @remote_method
+    async def progress(self, task: str) -> float:
         """Share of a job that is done."""
         return self._session.graph(task).progress
 
-    def last_idle_time(self) -> float | None:
+    @remote_method
+    async def last_idle_time(self) -> float | None:
         """Seconds since the epoch at which the last job ended, or the cluster began; None while one runs."""
         return self._session.idle_since
 
-    def tileable_graph(self, task: str) -> dict[str, Any]:
+    @remote_method
+    async def tileable_graph(self, task: str) -> dict[str, Any]:
         """Tensor operands and who reads whom."""
         picture, _ = self._shown(task)
         return {
@@ -82,7 +89,8 @@ class TaskManagerActor:
             ],
         }
 
-    def tileable_details(self, task: str) -> dict[str, Any]:
+    @remote_method
+    async def tileable_details(self, task: str) -> dict[str, Any]:
         """For each tensor operand how many operands on chunks it has, how many of them are done, and its line."""
         picture, states = self._shown(task)
         rows = _rows(picture)
@@ -97,7 +105,8 @@ class TaskManagerActor:
             }
         return found
 
-    def tileable_subtasks(self, task: str, tileable: str, with_input_output: bool) -> dict[str, Any]:
+    @remote_method
+    async def tileable_subtasks(self, task: str, tileable: str, with_input_output: bool) -> dict[str, Any]:
         """The operands on chunks of one tensor operand and who of them reads whom.
 
         With `with_input_output` also those of others that they read, or that read them. Edges are known of graphs up to

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from jmars.actors.channel import Channel, Mailbox, connect
+from jmars.actors import Channel, Mailbox, connect, remote_method
 from jmars.actors.registry import Entry
 from jmars.errors import ClusterLostError
 
@@ -76,12 +76,15 @@ class _Jobs:
     def __init__(self, ended: Callable[[dict[str, Any]], None]) -> None:
         self._told = ended
 
+    @remote_method
     def ended(self, report: dict[str, Any]) -> None:
         """Passes on the report of an ended job."""
         self._told(report)
 
+    @remote_method
     def stalled(self, told: dict[str, Any]) -> None:
         """Ignores stalls: the job's events contain them."""
 
+    @remote_method
     def broken(self, why: str) -> None:
         """Ignores the end of the control process: the channel ends too."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jmars.actors import remote_method
 from jmars.errors import ClusterError
 from jmars.storage.travelling import checksum, received
 from jmars.worker.store import StoreActor
@@ -43,6 +44,7 @@ class ChunkTransferActor:
         finally:
             self._store.unpin(ticket)
 
+    @remote_method
     async def gather(
         self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
     ) -> tuple[bytes, bytes]:
@@ -60,6 +62,7 @@ class ChunkTransferActor:
         finally:
             self._store.unpin(ticket)
 
+    @remote_method
     async def put(self, chunk: int, data: bytes, sent: bytes) -> None:
         """Store a fresh chunk, whose checksum as it was sent is `sent`."""
         received(data, sent, f"chunk {chunk}")

@@ -14,6 +14,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jmars.actors import remote_method
 from jmars.errors import fault_of
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable, WorkerPort
@@ -86,6 +87,7 @@ class Orders:
     def __init__(self, workers: WorkerPort, reports: RemoteScheduler, known: RecoverySnapshot) -> None:
         self._workers, self._reports, self._known = workers, reports, known
 
+    @remote_method
     def take(self, orders: Sequence[Order]) -> None:
         """Act on orders."""
         for order in orders:
@@ -147,6 +149,7 @@ class Orders:
             log.exception("an order for %s could not be acted on", job)
             self._reports.report(JobBroken(job, fault_of(error)))
 
+    @remote_method
     async def give_up(self, job: str) -> None:
         """Stop a job and forget it with all its chunks; returns when nothing of it runs."""
         known = self._known.jobs.get(job)

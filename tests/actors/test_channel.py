@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from jmars.actors import Mailbox, connect, new_token, serve
+from jmars.actors import Mailbox, connect, new_token, remote_method, serve
 from jmars.errors import AuthenticationError, ClusterLostError, MemoryLimitError, ProtocolError
 
 
@@ -17,16 +17,20 @@ class Echo:
     def __init__(self):
         self.told = []
 
+    @remote_method
     def same(self, *values):
         return values
 
+    @remote_method
     async def later(self, value):
         await asyncio.sleep(0)
         return value
 
+    @remote_method
     def fail(self):
         raise MemoryLimitError("too much; use less")
 
+    @remote_method
     def note(self, value):
         self.told.append(value)
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from jmars.actors import Mailbox, new_token, serve
+from jmars.actors import Mailbox, new_token, remote_method, serve
 from jmars.actors.descriptors import Descriptor, received
 from jmars.errors import AuthenticationError, ClusterError, ClusterLostError, ProtocolError
 
@@ -14,12 +14,15 @@ class Memory:
     def __init__(self, fd):
         self.fd = fd
 
+    @remote_method
     def descriptor(self):
         return Descriptor(self.fd)
 
+    @remote_method
     def number(self):
         return 5
 
+    @remote_method
     async def never(self):
         await asyncio.Event().wait()
 

@@ -11,17 +11,38 @@ from jmars.deploy.clients import Clients
 from jmars.model.submission import Submission
 
 
+class Session:
+    """A SessionPort that knows one job and notes what is dropped."""
+
+    def __init__(self):
+        self.dropped = []
+        self.answer = None  # a future to wait for
+
+    async def submit(self, submission):
+        return "job-1" if self.answer is None else await self.answer
+
+    async def take_chunks(self, count):
+        return 0
+
+    async def keep(self, key, first, count):
+        if self.answer is not None:
+            await self.answer
+
+    def drop(self, keys):
+        self.dropped += keys
+
+
 @pytest.fixture
 def clients():
-    dropped = []
-    session = SimpleNamespace(
-        dropped=dropped,
-        drop=dropped.extend,
-        keep=lambda *args: None,
-        submit=lambda *args: "job-1",
-        take_chunks=lambda n: 0,
-    )
-    return Clients(session, SimpleNamespace(unpin=lambda ticket: None, abandon=lambda *args: None), outlives=False)
+    return Clients(Session(), SimpleNamespace(unpin=lambda ticket: None, abandon=lambda *args: None), outlives=False)
+
+
+def run(*calls):
+    async def one_by_one():
+        for call in calls:
+            await call
+
+    asyncio.run(one_by_one())
 
 
 def ended(clients, job, *keys):
@@ -30,8 +51,7 @@ def ended(clients, job, *keys):
 
 def test_what_a_client_holds_goes_when_it_goes(clients):
     one = clients.come()
-    one.session.keep("a", 0, 1)
-    one.session.submit(Submission(b"bad"))
+    run(one.session.keep("a", 0, 1), one.session.submit(Submission(b"bad")))
     ended(clients, "job-1", "b")
     one.left()
     assert clients.session.dropped == ["a", "b"]
@@ -40,8 +60,7 @@ def test_what_a_client_holds_goes_when_it_goes(clients):
 def test_a_client_with_a_lasting_name_comes_again_and_finds_what_it_held(clients):
     one = clients.come()
     one.session.call_me("web")
-    one.session.keep("a", 0, 1)
-    one.session.submit(Submission(b"bad"))
+    run(one.session.keep("a", 0, 1), one.session.submit(Submission(b"bad")))
     one.left()
     ended(clients, "job-1", "b")  # while it was away
     assert clients.session.dropped == []
@@ -55,7 +74,7 @@ def test_the_name_is_that_client_alone(clients):
     named, other = clients.come(), clients.come()
     named.session.call_me("web")
     for one in named, other:
-        one.session.keep("a", 0, 1)
+        run(one.session.keep("a", 0, 1))
     other.left()
     assert clients.session.dropped == []
     named.session.drop(["a"])
@@ -65,9 +84,9 @@ def test_the_name_is_that_client_alone(clients):
 def test_chunks_are_being_brought_until_the_scheduler_has_taken_them(clients):
     async def test():
         answer = asyncio.get_running_loop().create_future()
-        clients.session.keep = lambda *args: answer
         one = clients.come()
-        one.session.take_chunks(3)
+        await one.session.take_chunks(3)
+        clients.session.answer = answer
         kept = asyncio.ensure_future(one.session.keep("a", 0, 3))
         await asyncio.sleep(0)
         assert one.chunks == {0: 3}
@@ -81,7 +100,7 @@ def test_chunks_are_being_brought_until_the_scheduler_has_taken_them(clients):
 def test_a_client_that_goes_before_its_job_is_known_holds_nothing_for_ever(clients):
     async def test():
         answer = asyncio.get_running_loop().create_future()
-        clients.session.submit = lambda *args: answer
+        clients.session.answer = answer
         one = clients.come()
         submitted = asyncio.ensure_future(one.session.submit(Submission(b"bad")))
         await asyncio.sleep(0)
@@ -100,9 +119,9 @@ def test_slots_that_one_who_was_sent_away_may_still_read_or_fill_are_nobody_else
         clients.store.unpin, clients.store.abandon = freed.append, lambda *chunks: freed.append(chunks)
         clients.store.pin = lambda *args: None
         one = clients.come()
-        one.session.take_chunks(3)
+        await one.session.take_chunks(3)
         one.store.pin("ticket", [7])
-        one.session.keep("a", 5, 1)
+        await one.session.keep("a", 5, 1)
         one.sent_away = sent_away
         one.left()
         return freed

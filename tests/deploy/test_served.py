@@ -1,4 +1,4 @@
-"""ClientHost: what cannot start says why, and what a client may not call it does not reach."""
+"""ClientHost: executors that cannot start are an error with the reason."""
 
 import asyncio
 from types import SimpleNamespace
@@ -30,12 +30,3 @@ def test_who_asks_whether_it_is_ready_is_a_client_for_whom_the_cluster_lives_on(
     told = asyncio.run(ClientHost(host(2), client).ready())
     assert client.is_kernel
     assert (told["workers"], told["capacity"], told["janitor"]) == (2, 9, 3)
-
-
-def test_what_is_the_hosts_own_is_not_reached():
-    actor = ClientHost(host(2, run=print, info=lambda: {"id": "x"}), SimpleNamespace())
-    assert actor.info() == {"id": "x"}
-    assert actor.descriptor().fd == 5
-    for name in ("run", "_secret"):
-        with pytest.raises(AttributeError):
-            getattr(actor, name)

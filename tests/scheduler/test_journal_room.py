@@ -1,5 +1,6 @@
 """A scheduler whose journal finds no room on the disk: its work goes on, and what clients are told waits."""
 
+import asyncio
 import errno
 import os
 
@@ -21,7 +22,8 @@ def test_answers_wait_while_the_disk_is_full_and_the_work_goes_on(tmp_path, monk
         monkeypatch.setattr("jmars.scheduler.journal.os.write", refuses)
         monkeypatch.setattr("jmars.scheduler.journal.RETRY_SECONDS", 0.01)
         table = await one.submit(tree())
-        answer = one.noted.submit(Submission(b"", ticket="t"))
+        answer = asyncio.ensure_future(one.noted.submit(Submission(b"", ticket="t")))
+        await asyncio.sleep(0)
         assert not answer.done()
         done = set()
         while waiting := sorted(set(one.enqueued()) - done):

@@ -57,7 +57,7 @@ class Life:
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
         blob = cloudpickle.dumps(canonical(TensorGraph.from_linked(linked, keys)))
         bound = list(bindings(linked.operands, keys))
-        self.noted.submit(Submission(blob, name, settings, ticket, structure, bound))
+        await self.noted.submit(Submission(blob, name, settings, ticket, structure, bound))
         return await self.opened()
 
     async def opened(self):
@@ -221,14 +221,14 @@ def test_asks_that_come_twice_are_one(tmp_path):
     async def test(life):
         first = life()
         table = await first.submit(tree(), ticket="mine")
-        assert first.noted.submit(Submission(b"bad", "", {}, "mine", b"s", [])) == "job-1"
+        assert await first.noted.submit(Submission(b"bad", "", {}, "mine", b"s", [])) == "job-1"
         second = life()
         await second.resume(standing([table]))
-        assert second.noted.submit(Submission(b"bad", "", {}, "mine", b"s", [])) == "job-1"
-        assert second.noted.submit(Submission(b"", "", {}, "mine", b"s", [])) == "job-1"
+        assert await second.noted.submit(Submission(b"bad", "", {}, "mine", b"s", [])) == "job-1"
+        assert await second.noted.submit(Submission(b"", "", {}, "mine", b"s", [])) == "job-1"
         first_chunk = second.session.take_chunks(2)
-        second.noted.keep("key", first_chunk, 2)
-        second.noted.keep("key", first_chunk, 2)
+        await second.noted.keep("key", first_chunk, 2)
+        await second.noted.keep("key", first_chunk, 2)
         assert second.session.chunks("key") == [first_chunk, first_chunk + 1]
         assert not [order for order in second.orders if isinstance(order, FreeChunks)]
 
@@ -257,10 +257,10 @@ def test_a_long_journal_is_made_short_when_nothing_runs(tmp_path):
         first.noted.cancel("job-1")
         first.noted.report(Interrupted("job-1", first.enqueued(), -1))
         first.noted.report(JobClosed("job-1", MEASURED))
-        first.noted.keep("key", 500, 2)
+        await first.noted.keep("key", 500, 2)
         first.noted.compact()
         assert [one[0] for one in read_journal(str(tmp_path / "journal"))] == ["job", "end", "tensors"]
-        assert first.noted.submit(Submission(b"", structure=b"s", bindings=[])) == ""
+        assert await first.noted.submit(Submission(b"", structure=b"s", bindings=[])) == ""
         second = life()
         await second.resume(standing([], [500, 501]))
         assert second.session.graph("job-1").describe()["state"] == "cancelled"
@@ -284,7 +284,7 @@ def test_a_job_that_outlives_many_others_is_told_and_remembered(tmp_path):
         first = life()
         table = await first.submit(tree(), "long")
         for number in range(REMEMBERED + 2):
-            first.noted.cancel(first.noted.submit(Submission(b"bad", ticket=f"t{number}")))
+            first.noted.cancel(await first.noted.submit(Submission(b"bad", ticket=f"t{number}")))
         first.noted.cancel("job-1")
         first.noted.report(Interrupted("job-1", first.enqueued(), -1))
         first.noted.report(JobClosed("job-1", MEASURED))
@@ -301,7 +301,7 @@ def test_a_job_that_outlives_many_others_is_told_and_remembered(tmp_path):
 def test_a_job_that_ended_as_it_began_does_not_run_again(tmp_path):
     async def test(life):
         first = life()
-        first.noted.cancel(first.noted.submit(Submission(b"bad", ticket="t")))
+        first.noted.cancel(await first.noted.submit(Submission(b"bad", ticket="t")))
         second = life()
         second.records.sort(key=lambda record: record[0] != "end")  # so it is written where a structure runs again
         assert [report["job"] for report in await second.resume(standing())] == ["job-1"]

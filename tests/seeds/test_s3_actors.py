@@ -15,14 +15,19 @@ from jmars.errors import ActorNotFoundError, ClusterLostError
 OTHER = """
 import asyncio, json, sys
 from pathlib import Path
-from jmars.actors import Mailbox, serve
+from jmars.actors import Mailbox, remote_method, serve
 
 class Counter:
     def __init__(self, mailbox): self.mailbox, self.value = mailbox, 0
+    @remote_method
     def add(self, number): self.value += number; return self.value
+    @remote_method
     async def after(self, seconds): await asyncio.sleep(seconds); return self.value
+    @remote_method
     def fail(self): raise LookupError("as promised")
+    @remote_method
     def create(self, name): self.mailbox.add(name, Counter(self.mailbox))
+    @remote_method
     def destroy(self, name): self.mailbox.remove(name)
 
 async def main():

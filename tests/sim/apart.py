@@ -1,6 +1,6 @@
 """The scheduler apart: the real `SchedulerProcess` and its journal behind a bad wire, killed and started again.
 
-`SimApart` does for the simulated host what `deploy.apart.Apart` does for the real one: it keeps the announcement,
+`SimApart` is to the simulated host what `SchedulerSubprocess` is to the real one: it keeps the snapshot,
 starts the next scheduler when one died, tells it how the host stands, and asks it what the last one did not answer.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
-from jmars.actors import Mailbox
+from jmars.actors import Mailbox, remote_method
 from jmars.actors.delivery import Received
 from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.errors import ClusterLostError
@@ -66,12 +66,14 @@ class SimApart:
                     raise  # its own answer
 
     # -- what the scheduler tells and asks
+    @remote_method
     def job_ended(self, report: dict[str, Any]) -> None:
         """A job has ended; told twice perhaps, by two schedulers."""
         if report["job"] not in self._over:
             self._over.add(report["job"])
             self._world.ended(report)
 
+    @remote_method
     async def read_chunk(self, chunk: int, size: int) -> bytes:
         """The first bytes of a chunk."""
         return await self._world.read(chunk, size)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from jmars.actors import registry
-from jmars.actors.channel import Channel, Mailbox, connect
+from jmars.actors import Channel, Mailbox, connect, registry, remote_method
 from jmars.actors.registry import Entry
 from jmars.errors import ClusterLostError
 
@@ -21,6 +20,7 @@ _ANSWER = 3.0  # seconds that a cluster may take to answer
 class _IgnoredReports:
     """Ignores the cluster's reports of ended jobs; the side bar reads the same facts from the events."""
 
+    @remote_method
     def ended(self, report: Any) -> None:
         """Does nothing."""
 

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from jmars.actors.channel import Mailbox, serve
+from jmars.actors import Mailbox, remote_method, serve
 from jmars.errors import ClusterError
 
 TOKEN = "secret-token-of-the-cluster"
@@ -21,12 +21,15 @@ class Cluster:
     def __init__(self, jobs: list[dict[str, Any]]) -> None:
         self.listed, self.cancelled, self.channels = jobs, [], set()
 
+    @remote_method
     def summary(self) -> dict[str, Any]:
         return {"workers": 2, "jobs": len(self.listed)}
 
+    @remote_method
     def jobs(self) -> list[dict[str, Any]]:
         return self.listed
 
+    @remote_method
     def cancel(self, job: str) -> None:
         if job not in [row["id"] for row in self.listed]:
             raise ClusterError(f"there is no job {job!r} here")
@@ -41,6 +44,7 @@ class Events:
     def __init__(self, events: list[Any]) -> None:
         self.events = events
 
+    @remote_method
     def read(self, since: int, job: str) -> tuple[list[Any], int]:
         return [event for event in self.events if event[0] > since and event[3] in ("", job)], len(self.events)
 

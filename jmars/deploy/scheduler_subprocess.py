@@ -20,8 +20,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from jmars.actors import Channel, Mailbox, new_token
+from jmars.actors import Channel, Mailbox, new_token, remote_method
 from jmars.deploy.ending import ended_within, is_stopped
+from jmars.deploy.relayed import RelayedReasons, RelayedSession, RelayedTasks
 from jmars.errors import ClusterLostError
 from jmars.model.reports import JobClosed, Report
 from jmars.model.submission import Submission
@@ -30,7 +31,7 @@ from jmars.worker import ExecutionActor
 from jmars.worker.recovery_snapshot import RecoverySnapshot
 from jmars.worker.remote_scheduler import Orders, RemoteScheduler
 
-__all__ = ["Apart"]
+__all__ = ["SchedulerSubprocess"]
 
 log = logging.getLogger("jmars.host")
 
@@ -41,8 +42,8 @@ FENCE_SECONDS = 10.0  # for which a scheduler may stand still, stopped by a sign
 MACHINE_SECONDS = 2.0  # between two tellings of what operands cost here
 
 
-class Apart:
-    """A scheduler that is another process; to the host the same as `Together`, with answers that are awaited.
+class SchedulerSubprocess:
+    """A `SchedulerPort` to another process.
 
     Parameters
     ----------
@@ -79,12 +80,8 @@ class Apart:
         }
         self._job_ended, self._machine, self._besides, self._hopeless = job_ended, machine, besides, hopeless
         self.submitted = asyncio.Event()
-        self.session = _Session(self)
-        self.events, self.tasks, self.reasons = (
-            _Relayed(self, "session"),
-            _Relayed(self, "tasks"),
-            _Relayed(self, "why"),
-        )
+        self.session = RelayedSession(self.ask, self._submit, self._tell)
+        self.tasks, self.reasons = RelayedTasks(self.ask), RelayedReasons(self.ask)
         self._known = RecoverySnapshot(execution.chunks)
         self._reports = RemoteScheduler(self._report, self._known)
         execution.scheduler = self._reports
@@ -139,18 +136,14 @@ class Apart:
         """Whether a job has not ended."""
         return bool(self._running or self._submitting)
 
-    def held(self) -> list[int]:
-        """The scheduler itself adds these to what `note` brings."""
-        return [0] * len(self._orders["names"])
-
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
         """Something happened on the host."""
         if self._hearing is not None:
             self._hearing.tell("scheduler", "note", kind, job, data)
 
-    def plans(self) -> Awaitable[dict[str, int]]:
-        """How many structures are kept, and how often they served."""
-        return self.ask("scheduler", "plans")
+    async def plans(self) -> dict[str, int]:
+        """Counts of kept structures, and how often they served."""
+        return dict(await self.ask("scheduler", "plans"))
 
     async def ask(self, actor: str, method: str, *args: Any) -> Any:
         """What the scheduler answers, or the next one if it dies before; in the order of the calls.
@@ -172,7 +165,7 @@ class Apart:
                     raise  # the scheduler's own answer
                 await asyncio.sleep(0)  # its end is acted on first
 
-    async def submit(self, submission: Submission) -> str:
+    async def _submit(self, submission: Submission) -> str:
         """A submission: the cluster is in use until its job has ended."""
         self._submitting += 1
         self.submitted.set()
@@ -183,6 +176,10 @@ class Apart:
         if job and job not in self._over:
             self._running.add(job)
         return job
+
+    def _tell(self, actor: str, method: str, *args: Any) -> None:
+        """`ask`, for calls whose answer nobody awaits."""
+        asyncio.ensure_future(self.ask(actor, method, *args)).add_done_callback(_heard)
 
     def job_ended(self, report: dict[str, Any]) -> None:
         """A job has ended; told twice perhaps, by two schedulers."""
@@ -310,43 +307,18 @@ class Apart:
             self._hearing.tell("scheduler", "machine", *told)
 
 
-class _Relayed:
-    """An actor of the scheduler, as the host reaches it: each method gives an awaitable."""
-
-    def __init__(self, apart: Apart, actor: str) -> None:
-        self._apart, self._actor = apart, actor
-
-    def __getattr__(self, method: str) -> Any:
-        if method.startswith("_"):
-            raise AttributeError(method)
-        return lambda *args: self._apart.ask(self._actor, method, *args)
-
-
-class _Session(_Relayed):
-    """The actor "session"."""
-
-    def __init__(self, apart: Apart) -> None:
-        super().__init__(apart, "session")
-
-    def submit(self, submission: Submission) -> Awaitable[str]:
-        """As SessionActor's."""
-        return self._apart.submit(submission)
-
-    def drop(self, keys: Sequence[str]) -> Any:
-        """As SessionActor's; whoever tells this need not wait."""
-        return asyncio.ensure_future(self._apart.ask("session", "drop", list(keys)))
-
-
 class _ForScheduler:
     """The actor "host": what a scheduler tells and asks beside its orders."""
 
-    def __init__(self, apart: Apart, read_chunk: Callable[[int, int], Awaitable[bytes]]) -> None:
+    def __init__(self, apart: SchedulerSubprocess, read_chunk: Callable[[int, int], Awaitable[bytes]]) -> None:
         self._apart, self._read_chunk = apart, read_chunk
 
+    @remote_method
     def job_ended(self, report: dict[str, Any]) -> None:
         """A job has ended."""
         self._apart.job_ended(report)
 
+    @remote_method
     def read_chunk(self, chunk: int, size: int) -> Awaitable[bytes]:
         """The first bytes of a chunk, for what is decided by a value."""
         return self._read_chunk(chunk, size)

@@ -1,0 +1,150 @@
+"""SchedulerPort: a scheduler as the host that serves its clients sees it, wherever it runs.
+
+InProcessScheduler is in the host's process, SchedulerSubprocess in one of its own. Methods that need an answer are
+coroutines; the rest neither answers nor fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from jmars.model.events import Event
+from jmars.model.standing import HostStanding, Verdict
+from jmars.model.submission import Submission
+
+__all__ = ["ReasonsPort", "SchedulerPort", "SessionPort", "TasksPort"]
+
+
+class SessionPort(Protocol):
+    """The jobs of a cluster and their tensors; jobs that are not remembered raise UnknownTaskError."""
+
+    async def submit(self, submission: Submission) -> str:
+        """Start a job; returns its id, "" for a structure that is not kept any more. One ticket is one job."""
+
+    async def cancel(self, job: str) -> None:
+        """Stop a job; no effect on one that has ended."""
+
+    def withdraw(self, ticket: str) -> None:
+        """Stop the job of a submission whose client does not know its id, if it came, and drop its results."""
+
+    async def describe(self, job: str) -> dict[str, Any]:
+        """State, counts of operands by state, progress, seconds, error."""
+
+    async def wait(self, job: str, timeout: float | None = None) -> None:
+        """Return when the job has ended, or `timeout` seconds have passed."""
+
+    async def jobs(self) -> list[dict[str, Any]]:
+        """`describe` of all remembered jobs, oldest first."""
+
+    async def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[Event], int]:
+        """Events after number `since`, and the number to read on from."""
+
+    async def take_chunks(self, count: int) -> int:
+        """The first of `count` fresh chunk numbers."""
+
+    async def keep(self, key: str, first: int, count: int) -> None:
+        """Make chunks that a client has stored the tensor `key`; the same chunks may come twice."""
+
+    def drop(self, keys: Sequence[str]) -> None:
+        """Free tensors that no client needs any more."""
+
+    async def chunks(self, key: str) -> list[int]:
+        """Chunk numbers of a kept tensor, in C order of its grid."""
+
+
+class TasksPort(Protocol):
+    """Jobs as Mars shows tasks, tileables and subtasks; unknown ids raise UnknownTaskError."""
+
+    async def results(self) -> list[dict[str, Any]]:
+        """`result` of all remembered jobs, oldest first."""
+
+    async def result(self, task: str) -> dict[str, Any]:
+        """State of a job: the fields of `TaskResult`."""
+
+    async def wait(self, task: str, timeout: float | None = None) -> dict[str, Any]:
+        """`result`, once the job has ended or `timeout` seconds have passed."""
+
+    async def progress(self, task: str) -> float:
+        """Share of a job that is done."""
+
+    async def last_idle_time(self) -> float | None:
+        """Seconds since the epoch at which the last job ended, or the cluster began; None while one runs."""
+
+    async def tileable_graph(self, task: str) -> dict[str, Any]:
+        """Tensor operands and their edges."""
+
+    async def tileable_details(self, task: str) -> dict[str, Any]:
+        """Progress and state of each tensor operand."""
+
+    async def tileable_subtasks(self, task: str, tileable: str, with_input_output: bool) -> dict[str, Any]:
+        """The operands on chunks of one tensor operand."""
+
+
+class ReasonsPort(Protocol):
+    """Why jobs stand as they do; `host` is the status of the host's workers."""
+
+    async def job(self, job: str, host: HostStanding) -> Verdict:
+        """Why a job stands as it does."""
+
+    async def cluster(self, host: HostStanding) -> str:
+        """Why each job that has not ended stands as it does, line by line, and which workers ended of late."""
+
+    async def operand(self, job: str, operand: int) -> dict[str, Any]:
+        """The executable graph of an operand, as JSON."""
+
+    async def pulses(self) -> dict[str, list[Any]]:
+        """A value for each job that has not ended, which differs as soon as the job has moved."""
+
+    async def expect(self) -> None:
+        """Log the remaining seconds of each running job."""
+
+    async def stalled(self, job: str, verdict: Verdict, seconds: float) -> None:
+        """Log that a job has not moved for so long; an empty text says that it moves again."""
+
+
+class SchedulerPort(Protocol):
+    """A scheduler with its jobs, its process and its log."""
+
+    submitted: asyncio.Event  # set with each job; whoever waits for one clears it
+
+    @property
+    def session(self) -> SessionPort:
+        """Jobs and tensors."""
+
+    @property
+    def tasks(self) -> TasksPort:
+        """Jobs as Mars's tasks."""
+
+    @property
+    def reasons(self) -> ReasonsPort:
+        """Why jobs stand as they do."""
+
+    def start(self) -> None:
+        """Start what it needs."""
+
+    def close(self) -> None:
+        """End its process, if it has one of its own."""
+
+    @property
+    def pid(self) -> int:
+        """The process that schedules; 0 while none does."""
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Processes of its own, by name."""
+
+    @property
+    def state(self) -> str:
+        """State for `Cluster.info`: running or starting."""
+
+    @property
+    def active(self) -> bool:
+        """Whether a job has not ended."""
+
+    def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
+        """Log an event of the host."""
+
+    async def plans(self) -> dict[str, int]:
+        """Counts of kept structures, and how often they served."""

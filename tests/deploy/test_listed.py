@@ -1,0 +1,68 @@
+"""Clients reach the methods that actors list, and no others."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from jmars.actors.mailbox import Mailbox, remote_method, remote_methods
+from jmars.client.reports import Reports
+from jmars.deploy.clients import ClientSession, ClientStore
+from jmars.deploy.scheduler_process import SchedulerProcess
+from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
+from jmars.deploy.watch import Watch
+from jmars.errors import ActorNotFoundError
+from jmars.scheduler import SessionActor, TaskManagerActor, WhyActor
+from jmars.scheduler.journaled import JournaledSession
+from jmars.worker.chunk_transfer import ChunkTransferActor
+
+SESSION = "submit cancel withdraw describe wait jobs take_chunks keep drop chunks"
+LISTED = {
+    ClientSession: f"{SESSION} attach forget call_me",
+    ClientStore: "reserve seal abandon pin unpin",
+    ClientHost: "ready descriptor ping info profile close",
+    ClusterActor: "summary processes jobs cancel",
+    EventsActor: "read",
+    Watch: "job cluster operand",
+    ChunkTransferActor: "gather put",
+    TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
+    WhyActor: "job cluster operand pulses expect stalled",
+    JournaledSession: f"{SESSION} read",
+    SchedulerProcess: "resume machine note plans ping",
+    Reports: "ended stalled broken",
+}
+
+
+@pytest.mark.parametrize("actor", LISTED, ids=lambda actor: actor.__name__)
+def test_an_actor_answers_what_it_lists(actor):
+    assert remote_methods(object.__new__(actor)) == sorted(LISTED[actor].split())
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["begin_chunks", "revived", "remember", "prepare", "report", "graph", "begin_anew", "run", "__init__", "_session"],
+)
+@pytest.mark.parametrize("actor", [*LISTED, SessionActor], ids=lambda actor: actor.__name__)
+def test_what_is_for_the_schedulers_own_process_is_not_reached(actor, method):
+    mailbox = Mailbox()
+    mailbox.add("one", object.__new__(actor))
+    with pytest.raises(ActorNotFoundError):
+        mailbox.find("one", method)
+
+
+def test_an_attribute_that_happens_to_be_callable_is_no_method():
+    mailbox = Mailbox()
+    mailbox.add("one", SimpleNamespace(call=print))
+    with pytest.raises(ActorNotFoundError, match="has no remote method 'call'; it has none"):
+        mailbox.find("one", "call")
+
+
+def test_a_method_of_a_base_class_stays_listed():
+    class Base:
+        @remote_method
+        def ask(self):
+            return 1
+
+    class Derived(Base):
+        pass
+
+    assert remote_methods(Derived()) == ["ask"]

@@ -1,0 +1,137 @@
+"""SchedulerPort: the scheduler in this process and the one in another answer alike."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import types
+
+import cloudpickle
+import pytest
+
+import jmars.tensor as mt
+from jmars.deploy import scheduler_port
+from jmars.deploy.in_process_scheduler import InProcessScheduler, InProcessSession
+from jmars.deploy.relayed import RelayedReasons, RelayedSession, RelayedTasks
+from jmars.deploy.scheduler_subprocess import SchedulerSubprocess
+from jmars.errors import ChunkLostError, UnknownTaskError
+from jmars.model.reports import Finished, JobClosed, Started
+from jmars.model.submission import Submission
+from jmars.plan import Profile
+from jmars.scheduler import Machine, TaskManagerActor, WhyActor
+from jmars.tensor.tensor_graph import TensorGraph
+
+MEASURED = {"makespan": 1.0, "peak": 1, "spilled": 0, "moved": 0}
+STATUS = {"workers": [], "line": [], "reading": [], "deaths": [], "queued": {}, "memory": {}}
+PORTS = {
+    scheduler_port.SchedulerPort: [InProcessScheduler, SchedulerSubprocess],
+    scheduler_port.SessionPort: [InProcessSession, RelayedSession],
+    scheduler_port.TasksPort: [TaskManagerActor, RelayedTasks],
+    scheduler_port.ReasonsPort: [WhyActor, RelayedReasons],
+}
+
+
+class Execution:
+    """Workers that run each operand as soon as it is enqueued."""
+
+    def __init__(self):
+        self.chunks = types.SimpleNamespace(memory={}, disk={}, moving=set(), doomed=set())
+        self.scheduler = None
+
+    def open_job(self, table):
+        self.base = table.base
+
+    def enqueue_graph(self, job, operands, workers):
+        for operand, worker in zip(operands, workers, strict=True):
+            self.chunks.memory[self.base + operand] = 0
+            asyncio.get_running_loop().call_soon(self._run, job, operand, worker)
+
+    def _run(self, job, operand, worker):
+        self.scheduler.report(Started(job, [operand], worker))
+        self.scheduler.report(Finished(job, [operand], worker, None, [10]))
+
+    def replan(self, job, rank, workers, slow):
+        pass
+
+    def stop_execution(self, job):
+        pass
+
+    def close_job(self, job):
+        asyncio.get_running_loop().call_soon(lambda: self.scheduler.report(JobClosed(job, MEASURED)))
+
+    def free_chunks(self, chunks):
+        for chunk in chunks:
+            self.chunks.memory.pop(chunk, None)
+
+
+def made(kind, tmp_path, ended):
+    execution = Execution()
+
+    def machine():
+        return Machine(Profile(), 2**30, 2**30)
+
+    async def read_chunk(chunk, size):
+        return b""
+
+    if kind is InProcessScheduler:
+        return InProcessScheduler(execution, ["w0"], 2**22, ended.append, machine, read_chunk)
+    orders = {"limit": 2**30, "workers": 1, "path": sys.path}
+    journal = str(tmp_path / "journal")
+    more = machine, read_chunk, lambda: [], ended.append
+    return SchedulerSubprocess(orders, journal, execution, ["w0"], 2**22, ended.append, *more)
+
+
+@pytest.mark.parametrize("port", PORTS, ids=lambda port: port.__name__)
+def test_both_schedulers_have_the_methods_of_the_port(port):
+    methods = {name: call for name, call in vars(port).items() if not name.startswith("_") and callable(call)}
+    for kind in PORTS[port]:
+        for name, call in methods.items():
+            has = getattr(kind, name)
+            assert inspect.iscoroutinefunction(has) == inspect.iscoroutinefunction(call), f"{kind.__name__}.{name}"
+            assert list(inspect.signature(has).parameters) == list(inspect.signature(call).parameters), name
+
+
+@pytest.mark.parametrize("kind", [InProcessScheduler, SchedulerSubprocess], ids=lambda kind: kind.__name__)
+def test_a_job_runs_and_every_question_is_answered(kind, tmp_path):
+    async def test():
+        ended = []
+        one = made(kind, tmp_path, ended)
+        one.start()
+        try:
+            tensor = mt.ones(4, chunk_size=2) + 1
+            settings = {"combine_size": 4}
+            blob = cloudpickle.dumps(TensorGraph.of([tensor.data]))
+            job = await one.session.submit(Submission(blob, "tree", settings, "ticket"))
+            assert one.submitted.is_set() and job == "job-1"
+            await one.session.wait(job, 10)
+            while not ended:
+                await asyncio.sleep(0.01)
+            assert ended[0]["state"] == "succeeded" and ended[0]["error"] is None
+            assert (await one.session.describe(job))["state"] == "succeeded"
+            assert [told["name"] for told in await one.session.jobs()] == ["tree"]
+            assert len(await one.session.chunks(tensor.data.key)) == 2
+            found, last = await one.session.read(0, job)
+            assert found and last == found[-1][0]
+            first = await one.session.take_chunks(3)
+            await one.session.keep("kept", first, 3)
+            assert list(await one.session.chunks("kept")) == [first, first + 1, first + 2]
+            one.session.drop(["kept"])
+            await one.session.cancel(job)  # no effect: it has ended
+            with pytest.raises(UnknownTaskError):
+                await one.session.describe("job-9")
+            assert (await one.tasks.result(job))["state"] == "succeeded"
+            assert await one.tasks.progress(job) == 1.0 and await one.tasks.last_idle_time() is not None
+            assert (await one.reasons.job(job, STATUS))["kind"] == "done"
+            assert await one.reasons.pulses() == {} and await one.reasons.expect() is None
+            assert (await one.plans())["plans"] >= 0 and one.pid and not one.active and one.state == "running"
+            one.note("WorkerMoved", "", {"worker": 0, "name": "w0", "pid": 1, "state": "idle"})
+            one.session.withdraw("ticket")
+            with pytest.raises(ChunkLostError):  # what it left is dropped
+                while True:
+                    await one.session.chunks(tensor.data.key)
+                    await asyncio.sleep(0.01)
+        finally:
+            one.close()
+
+    asyncio.run(asyncio.wait_for(test(), 60))
