@@ -1,19 +1,21 @@
-"""What users hold: clusters, jobs and sessions; the engine behind every tensor.
+"""Clusters, jobs and sessions for users, and the engine behind every tensor.
 
 heartbeat.py    a control process that does not answer is named (Silence)
 connection.py   a channel to a cluster, used from any thread
 shared.py       arrays to and from the cluster's shared memory
-job.py          a submitted graph (Job)
-trace.py        a run as a Chrome trace
-reports.py      who waits for the end of which job
+cluster_link.py   a cluster as the files below use it (ClusterLink)
 recovery.py     chunks that a cluster has lost, computed again
-repeats.py      values that are kept unasked because a loop computes them again (repeats)
-sending.py      arrays from outside, sent for each job or once for a cell (Sending)
-structures.py   graphs, sent whole once and named by their structure when they come again (Structures)
-attaching.py    jobs of other clients taken up
-opened.py       the open clusters of this process
+trace.py        a run as a Chrome trace
+job.py          a submitted graph (Job)
+job_registry.py   handles of jobs by id, which are told of ends (JobRegistry)
+auto_persist.py   values that are kept unasked because a loop computes them again
+cluster_registry.py   the open clusters of this process
+uploads.py      NumPy arrays, sent for each job or once for a cell (Uploads)
+sent_graphs.py  graphs, sent whole once and named by their structure afterwards (SentGraphs)
+attached_jobs.py   handles of other clients' jobs (AttachedJob)
 cluster.py      a cluster of workers (Cluster), and the default one
 connecting.py   a cluster that runs already (connect)
+default_engine.py   the engine that tensors call when they need a value
 session.py      run tensors on the default cluster (Session, execute)
 tasks/          graphs of tasks from a file
 xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
@@ -23,7 +25,6 @@ task_api.py     jobs as Mars shows tasks (TaskAPI)
 web_client.py   requests to a gateway, JSON and .npy over HTTP
 web_task_api.py   the same as TaskAPI over HTTP (WebTaskAPI); loaded when it is named
 serving.py      a gateway as a child process (WebGateway)
-native.py       the engine that tensors call when they need a value
 plans/          what a run will cost, before it begins (PlannedRun)
 """
 
@@ -32,8 +33,8 @@ from typing import TYPE_CHECKING, Any
 from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.connecting import connect
 from jmars.client.dask_graphs import dask_scheduler
+from jmars.client.default_engine import DefaultEngine
 from jmars.client.job import Job
-from jmars.client.native import NativeEngine
 from jmars.client.session import Session, execute, new_session, plan_of
 from jmars.client.task_api import TaskAPI
 from jmars.tensor.engine import set_engine
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cluster",
+    "DefaultEngine",
     "Job",
-    "NativeEngine",
     "Session",
     "TaskAPI",
     "WebTaskAPI",
@@ -56,7 +57,7 @@ __all__ = [
     "plan_of",
 ]
 
-set_engine(NativeEngine())
+set_engine(DefaultEngine())
 
 
 def __getattr__(name: str) -> Any:

@@ -17,18 +17,18 @@ import numpy as np
 
 from jmars.actors import Mailbox
 from jmars.actors.registry import refuse_twin
-from jmars.client import opened
-from jmars.client.attaching import outputs_of, take_up, told_of
+from jmars.client import cluster_registry
+from jmars.client.attached_jobs import attach, descriptors_of, outputs_of
+from jmars.client.cluster_registry import make_default
 from jmars.client.connection import Connection, patient_connection
 from jmars.client.heartbeat import reason
 from jmars.client.job import Job
-from jmars.client.opened import make_default, open_clusters
+from jmars.client.job_registry import JobRegistry
 from jmars.client.recovery import with_recovery
-from jmars.client.reports import Reports
-from jmars.client.sending import Sending, bring_here
+from jmars.client.sent_graphs import SentGraphs
 from jmars.client.serving import WebGateway, close_gateways
 from jmars.client.shared import SharedMemory
-from jmars.client.structures import Structures
+from jmars.client.uploads import Uploads, move_here
 from jmars.deploy import AttachedHost, LocalHost
 from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
@@ -116,8 +116,7 @@ class Cluster:
     def _use(self, host: LocalHost | AttachedHost) -> None:
         """Be a client of the cluster that `host` holds; close it where that fails."""
         self._pid = os.getpid()
-        self._reports = Reports()
-        self._handles: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()
+        self._jobs = JobRegistry()
         self._held: set[str] = set()  # keys of tensors that lie on the cluster
         self._lock = threading.RLock()  # one submission at a time
         self._closed = False
@@ -125,17 +124,17 @@ class Cluster:
         connection: Connection | None = None
         try:
             mailbox = Mailbox()
-            mailbox.add("jobs", self._reports)
+            mailbox.add("jobs", self._jobs)
             connection = self._connection = patient_connection(host, mailbox, self._lost)
             ready = self._connection.ask("host", "ready")
             self.n_workers: int = ready["workers"]
             self.detached: bool = ready["detached"]
             host.pid, host.janitor, host.limit = ready["pid"], ready["janitor"], ready["limit"]
             self._capacity: int = ready["capacity"]
-            connection.watch(host.name, host.pid, lambda: bool(self._reports.running))
+            connection.watch(host.name, host.pid, lambda: bool(self._jobs.running))
             self.shared = SharedMemory(self._connection, self._host.arena, ready["arena"], ready["capacity"])
-            self.sending = Sending(self, self.shared)
-            self._structures = Structures(self.ask)
+            self.uploads = Uploads(self)
+            self._sent_graphs = SentGraphs(self.ask)
         except BaseException as error:
             self._closed = True
             if connection is not None:
@@ -146,7 +145,7 @@ class Cluster:
             if isinstance(host, AttachedHost):
                 raise
             raise ClusterStartError(f"the cluster did not come up; its last words:\n{self._host.words}") from error
-        opened.add(self)
+        cluster_registry.add(self)
 
     # -- what users call
     @property
@@ -206,22 +205,22 @@ class Cluster:
         self._check_open()
         ticket = os.urandom(8).hex()
         with self._lock:
-            bring_here(self, self.shared, data)
-            self.sending.send(data)
+            move_here(self, data)
+            self.uploads.send(data)
             linked = LinkedGraph.of(data, self._held)
             keys = [node.key for node in linked.nodes]
             uploaded: list[str] = []
             results: list[str] = []  # arrays that are themselves results: they keep their names
             try:
-                self.sending.upload(linked, keys, uploaded, results)
-                job = self._structures.start(linked, keys, name, ticket, told_of(data, single, packed))
-                handle = self._handles[job] = again or Job(self, job, name or job, data, single)
+                self.uploads.upload(linked, keys, uploaded, results)
+                job = self._sent_graphs.start(linked, keys, name, ticket, descriptors_of(data, single, packed))
+                handle = again or Job(self, job, name or job, data, single)
                 if again is not None:
                     again.resubmitted(job)
                 if uploaded or results:  # the job holds them by now, and lets go of them when it ends
                     handle.when_done(lambda job: self._let_go(uploaded + results * (job.state != JobState.SUCCEEDED)))
-                self._reports.expect(handle)
-                self.sending.used_by(handle)
+                self._jobs.expect(handle)
+                self.uploads.used_by(handle)
             except BaseException:  # an interrupt too: nobody would know the job
                 self.tell("session", "withdraw", ticket)
                 self._let_go(uploaded + results)
@@ -262,11 +261,10 @@ class Cluster:
         UnknownTaskError
             If there is none of that id.
         """
-        known = self._handles.get(job)
+        known = self._jobs.find(job)
         if known is None:
-            known = self._handles[job] = take_up(self, job)
-            if not known.wait(0):
-                self._reports.expect(known)
+            known = attach(self, job)
+            self._jobs.expect(known)
         return known
 
     def events(self, since: int = 0, job: str | None = None) -> tuple[list[Event], int]:
@@ -292,8 +290,8 @@ class Cluster:
     def _end(self, stop: bool) -> None:
         if os.getpid() != self._pid:
             return
-        with opened.lock:
-            opened.remove(self)
+        with cluster_registry.lock:
+            cluster_registry.remove(self)
             if self._closed:
                 return
             self._closed = True
@@ -304,7 +302,7 @@ class Cluster:
         self.shared.close()
         self._host.close() if stop else self._host.hang_up()
         self._held.clear()
-        self._reports.none_more(f"{self.name} was closed before the job ended; start a new cluster and run it again")
+        self._jobs.none_more(f"{self.name} was closed before the job ended; start a new cluster and run it again")
 
     def __enter__(self) -> Cluster:
         return self
@@ -322,7 +320,7 @@ class Cluster:
     def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
         """Call an actor of the cluster and wait for its answer, at most `timeout` seconds."""
         self._check_open()
-        with self._reports.saying_why():
+        with self._jobs.saying_why():
             return self._connection.ask(actor, method, *args, timeout=timeout)
 
     def tell(self, actor: str, method: str, *args: Any) -> None:
@@ -330,42 +328,42 @@ class Cluster:
         if not self._closed:
             self._connection.tell(actor, method, *args)
 
-    def holds(self, data: TensorData) -> bool:
-        """Whether the node's value lies here."""
+    def retains(self, data: TensorData) -> bool:
+        """Whether this client retains the node's value on the cluster."""
         return not self._closed and data.key in self._held
 
-    def held(self) -> frozenset[str]:
-        """Keys of the nodes whose values lie here."""
+    def retained(self) -> frozenset[str]:
+        """Keys of the nodes whose values this client retains."""
         return frozenset() if self._closed else frozenset(self._held)
 
     def computing(self, data: Sequence[TensorData]) -> list[Job]:
         """Jobs that run now and will leave some of these nodes' values here."""
         keys = {one.key for one in data} - self._held
-        return [job for job in self._reports.running if job.gives(keys)] if keys else []
+        return [job for job in self._jobs.running if job.gives(keys)] if keys else []
 
-    def hold(self, data: Sequence[TensorData]) -> None:
-        """The values of these nodes lie here now; each is dropped when nobody refers to the node any more."""
+    def retain(self, data: Sequence[TensorData]) -> None:
+        """Retain values that the cluster has; each is released when no Python object refers to its node any more."""
         for one in data:
             if one.key not in self._held:
                 self._held.add(one.key)
-                weakref.finalize(one, self.drop, one.key).atexit = False
+                weakref.finalize(one, self.release, one.key).atexit = False
 
-    def drop(self, key: str) -> None:
-        """The value of that key need not lie here any more."""
+    def release(self, key: str) -> None:
+        """Release the value of a key; no effect where it is not retained."""
         if key in self._held:
             self.forget(key)
 
     def forget(self, key: str) -> None:
-        """The value of that key, or part of it, is lost: what is left of it need not lie here."""
+        """Release a value some of whose chunks are lost, retained or not."""
         self._held.discard(key)
         self.tell("session", "drop", [key])
 
     def _lost(self) -> None:
         """The connection is cut."""
         if not self._closed:
-            opened.remove(self)
-            what = f"the control process of {self.name} went away{self._reports.because} before the job ended"
-            self._reports.none_more(f"{what}; run it on a new cluster")
+            cluster_registry.remove(self)
+            what = f"the control process of {self.name} went away{self._jobs.because} before the job ended"
+            self._jobs.none_more(f"{what}; run it on a new cluster")
 
     def _let_go(self, keys: list[str]) -> None:
         """Drop arrays that were stored here for one job."""
@@ -376,6 +374,15 @@ class Cluster:
             raise ClusterClosedError(f"{self.name} is closed; start a new one with jmars.Cluster()")
         if os.getpid() != self._pid:
             raise ClusterClosedError(f"{self.name} belongs to process {self._pid}; start one in this process")
+
+
+def open_clusters() -> list[Cluster]:
+    """The open clusters of this process, the default one last."""
+    return [one for one in _everywhere() if one._pid == os.getpid()]
+
+
+def _everywhere() -> list[Cluster]:
+    return [one for one in cluster_registry.everywhere() if isinstance(one, Cluster)]
 
 
 def default_cluster(start: bool = True) -> Cluster | None:
@@ -396,5 +403,5 @@ def _at_least_one(what: str, value: Any) -> int:
 
 @atexit.register
 def _close_all() -> None:
-    for cluster in opened.everywhere():
+    for cluster in _everywhere():
         cluster.close()

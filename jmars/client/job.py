@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jmars.client import plans
-from jmars.client.recovery import RECOVERIES, recover
+from jmars.client.cluster_link import ClusterLink
+from jmars.client.recovery import RECOVERIES, can_recover
 from jmars.client.trace import write_trace
 from jmars.errors import (
     ChunkLostError,
@@ -32,7 +33,6 @@ from jmars.tensor.source_line import SourceLine
 from jmars.units import format_seconds
 
 if TYPE_CHECKING:
-    from jmars.client.cluster import Cluster
     from jmars.client.plans import PlannedRun
 
 __all__ = ["Job"]
@@ -57,7 +57,7 @@ class Job:
     np.float64(10.0)
     """
 
-    def __init__(self, cluster: Cluster, job: str, name: str, data: Sequence[TensorData], single: bool) -> None:
+    def __init__(self, cluster: ClusterLink, job: str, name: str, data: Sequence[TensorData], single: bool) -> None:
         self.id, self.name = job, name
         self.cluster = cluster
         self._data = list(data)  # the results live on the cluster at least as long as the job does here
@@ -95,7 +95,7 @@ class Job:
     def _proposing(self, error: MemoryLimitError, text: str) -> str:
         """The error's text with chunks that fit not only the operand that it names; they are looked for once."""
         if self._advice is None:
-            held = self.cluster.held() - {one.key for one in self._data}
+            held = self.cluster.retained() - {one.key for one in self._data}
             self._advice = plans.suggest_chunk_sizes(error, self._data, held, self.cluster.n_workers)
         return text.replace(error.proposed, self._advice)
 
@@ -175,7 +175,8 @@ class Job:
 
         docs/reference/events.md lists the fields.
         """
-        return self.cluster.events(since, self.id)[0]
+        found, _ = self.cluster.ask("events", "read", since, self.id)
+        return list(found)
 
     def operand(self, number: int) -> dict[str, Any]:
         """An operand of the newest stage as a document of its own: what it fetches and what it does, as JSON.
@@ -196,7 +197,7 @@ class Job:
     def plan(self) -> PlannedRun:
         """What the same run would cost if it began now, in the order that the settings say; it starts nothing."""
         cluster = self.cluster
-        held, known = cluster.held() - {one.key for one in self._data}, cluster.ask("host", "profile")
+        held, known = cluster.retained() - {one.key for one in self._data}, cluster.ask("host", "profile")
         return plans.plan_for(self._data, cluster.n_workers, cluster.capacity, held, known=known)
 
     def gives(self, keys: Set[str]) -> bool:
@@ -227,7 +228,7 @@ class Job:
                 settled = report.get("settled") or {}
                 for one in self._data:
                     one.resolve_lengths(settled.get(one.key))
-                self.cluster.hold(self._data)
+                self.cluster.retain(self._data)
                 try:
                     detach(self._data)
                 except Exception:  # who waits must hear of the end
@@ -249,7 +250,9 @@ class Job:
         if self._recoveries == RECOVERIES or self._cancelled:
             return False
         self._recoveries += 1
-        recover(self, self._data, failure.exception(), lambda: self._gave_up(report))
+        keys = list(getattr(failure.exception(), "keys", ()))
+        name = f"jmars-again-{self.id}"
+        threading.Thread(target=self._submit_again, args=(keys, report), name=name, daemon=True).start()
         return True
 
     def when_again(self, call: Callable[[Job], None]) -> None:
@@ -265,8 +268,16 @@ class Job:
         if self._cancelled:
             self.cluster.tell("session", "cancel", job)
 
-    def _gave_up(self, report: dict[str, Any]) -> None:
-        """It could not be submitted once more."""
+    def _submit_again(self, keys: Sequence[str], report: dict[str, Any]) -> None:
+        """Submit the job again without the tensors that were lost; it ends as reported where that cannot be."""
+        try:
+            if can_recover(self.cluster, self._data, keys):
+                for key in keys:
+                    self.cluster.forget(key)
+                self.cluster.submit_data(self._data, self.name, again=self)
+                return
+        except Exception as problem:  # a user's object that cannot be sent once more too: the user must hear
+            log.warning("%s lost chunks and could not be submitted again: %s", self.name, problem)
         self._recoveries = RECOVERIES
         self.ended(report)
 

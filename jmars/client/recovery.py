@@ -8,31 +8,24 @@ Source: seed 003, "未来工作" (fail-over); RELIABILITY 4.2, row 11.
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from jmars.client.cluster_link import ClusterLink
 from jmars.errors import ChunkLostError
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
-if TYPE_CHECKING:
-    from jmars.client.cluster import Cluster
-    from jmars.client.job import Job
-
-__all__ = ["RECOVERIES", "can_recover", "recover", "with_recovery"]
-
-log = logging.getLogger("jmars.client")
+__all__ = ["RECOVERIES", "can_recover", "with_recovery"]
 
 RECOVERIES = 3  # times that a job is submitted again, or a tensor computed again for one fetch
 
 Value = TypeVar("Value")
 
 
-def can_recover(cluster: Cluster, data: Sequence[TensorData], keys: Sequence[str]) -> bool:
+def can_recover(cluster: ClusterLink, data: Sequence[TensorData], keys: Sequence[str]) -> bool:
     """Whether the graph of these nodes is here, as far as the cluster has lost it (`keys`) or does not hold it."""
-    held = cluster.held() - set(keys) - {one.key for one in data}
+    held = cluster.retained() - set(keys) - {one.key for one in data}
     linked = LinkedGraph.of(data, held)
     return not any(
         isinstance(operand, Stored) and node.key not in held
@@ -40,26 +33,7 @@ def can_recover(cluster: Cluster, data: Sequence[TensorData], keys: Sequence[str
     )
 
 
-def recover(job: Job, data: Sequence[TensorData], error: BaseException, failed: Callable[[], None]) -> None:
-    """Submit a job again whose inputs were lost; `failed` is called where that cannot be. In another thread."""
-    keys = list(getattr(error, "keys", ()))
-
-    def again() -> None:
-        cluster = job.cluster
-        try:
-            if can_recover(cluster, data, keys):
-                for key in keys:
-                    cluster.forget(key)
-                cluster.submit_data(data, job.name, again=job)
-                return
-        except Exception as problem:  # a user's object that cannot be sent once more too: who waits must hear
-            log.warning("%s lost chunks and could not be submitted again: %s", job.name, problem)
-        failed()
-
-    threading.Thread(target=again, name=f"jmars-again-{job.id}", daemon=True).start()
-
-
-def with_recovery(cluster: Cluster, data: TensorData, fetch: Callable[[], Value]) -> Value:
+def with_recovery(cluster: ClusterLink, data: TensorData, fetch: Callable[[], Value]) -> Value:
     """What `fetch` gives; where chunks of `data` are lost, they are computed again first."""
     for left in reversed(range(RECOVERIES + 1)):
         try:
@@ -73,7 +47,7 @@ def with_recovery(cluster: Cluster, data: TensorData, fetch: Callable[[], Value]
     raise AssertionError("the last try returns or raises")
 
 
-def _compute(cluster: Cluster, data: TensorData) -> Any:
+def _compute(cluster: ClusterLink, data: TensorData) -> Any:
     job = cluster.submit_data([data])
     try:
         job.wait()

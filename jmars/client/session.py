@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jmars.client.cluster import Cluster, default_cluster
-from jmars.client.native import plan_on, run
+from jmars.client.default_engine import plan_on, run
 from jmars.tensor.composite import Composite
 from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import TensorData
@@ -61,7 +61,7 @@ class Session:
         data = [one.data for one in _parts(tensors)]
         if self._given is None:
             get_engine().execute(data)  # within a `%%jmars` cell that is the cell's, which shows the job
-        elif missing := [one for one in data if not self._given.holds(one)]:
+        elif missing := [one for one in data if not self._given.retains(one)]:
             run(self._given, missing)
         return tensors[0] if len(tensors) == 1 else tensors
 

@@ -13,18 +13,16 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from jmars.client.cluster_link import ClusterLink
 from jmars.model import events
 from jmars.model.events import Event
 from jmars.model.states import TERMINAL, OperandState
 from jmars.model.timing import STATES, spans
 from jmars.tensor.atomic_file import atomic_file
-
-if TYPE_CHECKING:
-    from jmars.client.cluster import Cluster
 
 __all__ = ["all_events", "trace_of", "write_trace"]
 
@@ -210,19 +208,19 @@ def trace_of(log: Iterable[Event], job: str) -> dict[str, Any]:
     return {"traceEvents": trace.finished(), "displayTimeUnit": "ms", "otherData": other}
 
 
-def all_events(cluster: Cluster, job: str) -> list[Event]:
+def all_events(cluster: ClusterLink, job: str) -> list[Event]:
     """All that the cluster's log still has of a job and of the cluster meanwhile."""
     found: list[Event] = []
     since = 0
     while True:
-        part, upto = cluster.events(since, job)
+        part, upto = cluster.ask("events", "read", since, job)
         found += part
         if upto <= since:
             return found
         since = upto
 
 
-def write_trace(cluster: Cluster, job: str, path: str | os.PathLike[str]) -> Path:
+def write_trace(cluster: ClusterLink, job: str, path: str | os.PathLike[str]) -> Path:
     """Write the trace of a job to a file, whole or not at all; returns its path."""
     target = Path(path)
     with atomic_file(os.path.abspath(target)) as part:

@@ -30,7 +30,7 @@ class Submission:
         Digest of a canonical graph, and the keys and lines of this one (tensor/structure.py); None for a graph that
         is not canonical.
     results
-        (single, descriptors) of the job's results, for clients that attach to the job (client/attaching.py).
+        (single, descriptors) of the job's results, for clients that attach to the job (client/attached_jobs.py).
     """
 
     graph: bytes

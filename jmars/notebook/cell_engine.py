@@ -13,9 +13,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from jmars.client.auto_persist import repeats
 from jmars.client.cluster import Cluster
 from jmars.client.job import Job
-from jmars.client.repeats import repeats
 from jmars.model.states import JobState
 from jmars.notebook.cell_error import raise_at, show_as_one_line
 from jmars.notebook.display import CellDisplay
@@ -193,12 +193,12 @@ class CellEngine:
         if not (may_leave and self._background):
             for other in self._cluster.computing(data):  # a background job computes some of the tensors
                 wait_for_job(other, self._display, may_leave=False, mine=False)
-        missing = [one for one in data if not self._cluster.holds(one)]
+        missing = [one for one in data if not self._cluster.retains(one)]
         if not missing:
             return
         beside: list[TensorData] = []
         if not may_leave:  # auto-persist only in implicit computations, never with the cell's results
-            beside, large = repeats(missing, self._cluster.held(), self._cluster.capacity)
+            beside, large = repeats(missing, self._cluster.retained(), self._cluster.capacity)
             if hint := self._implicit.hint_recomputed([one.op.line for one in large]):
                 self._warn(hint)
         job = self.job = self._cluster.submit_data([*missing, *beside], self._name, single=len(missing) == 1)

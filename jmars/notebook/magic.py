@@ -72,7 +72,7 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
     display = choose_display(cluster)
     engine = CellEngine(cluster, get_engine(), display, source.label, flags.background)
     try:
-        with config.using(**flags.settings()), cluster.sending.once():
+        with config.using(**flags.settings()), cluster.uploads.once():
             return run_cell(shell, source, engine, flags.lazy)
     except CellCancelled:
         print(f"{source.label} was cancelled; names keep their old values", file=sys.stderr)  # noqa: T201

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from jmars.client import plans
 from jmars.client.cluster import Cluster, usable_cores
-from jmars.client.native import plan_on
+from jmars.client.default_engine import plan_on
 from jmars.deploy.memory import default_limit, room_for_chunks
 from jmars.notebook.cell import run_cell
 from jmars.notebook.cell_source import CellSource
@@ -71,7 +71,7 @@ class PlanEngine:
 
     def held(self, data: TensorData) -> bool:
         """Whether the cluster has the value."""
-        return self._cluster is not None and self._cluster.holds(data)
+        return self._cluster is not None and self._cluster.retains(data)
 
     def limits(self) -> tuple[int, int]:
         """Memory limit in bytes and number of workers of the cell's cluster."""

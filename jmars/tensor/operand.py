@@ -85,7 +85,7 @@ class TensorData:
         self.dtype = check_dtype(dtype)
         self.chunks = chunks
         self.has_unknown_lengths = any(n.__class__ is Unknown for n in shape)
-        self.computed = False  # whether a run computed all chunks, kept or not: client/repeats.py
+        self.computed = False  # whether a run computed all chunks, kept or not: client/auto_persist.py
         self.lineage_copy: TensorData | None = None  # what computed nodes refer to in its place: lineage.py
         self.is_lineage_copy = False
         self.key = f"t-{next(_numbers)}-{_prefix}"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.client import Cluster, default_cluster, opened
+from jmars.client import Cluster, cluster_registry, default_cluster
 from jmars.client import cluster as module
 from jmars.client.connection import Connection
 from jmars.deploy.memory import room_for_chunks
@@ -103,7 +103,7 @@ def test_a_cluster_may_be_closed_by_a_callback_and_by_many_threads():
 
 
 def test_a_control_process_that_dies_while_the_default_cluster_starts_is_a_clear_error(monkeypatch):
-    monkeypatch.setattr(opened, "_open", [])
+    monkeypatch.setattr(cluster_registry, "_open", [])
     started = []
     make = module.LocalHost
     monkeypatch.setattr(module, "LocalHost", lambda *how: started.append(make(*how)) or started[-1])

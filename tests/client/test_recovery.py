@@ -23,10 +23,10 @@ class Cluster:
         self.forgotten, self.told, self.here, self.asked = [], [], set(), 0
         self.closed = False
 
-    def held(self):
+    def retained(self):
         return frozenset(self.here)
 
-    def hold(self, data):
+    def retain(self, data):
         self.here |= {one.key for one in data}
 
     def forget(self, key):
@@ -134,7 +134,7 @@ def test_where_that_cannot_be_it_ends_with_what_happened(why):
 
 def test_what_is_fetched_is_computed_again_a_bounded_number_of_times():
     cluster, data = Cluster(None, None, None), (mt.ones(4) + 1).data
-    cluster.hold([data])
+    cluster.retain([data])
     tries = [LOST, LOST, None]
 
     def fetch():
@@ -157,6 +157,6 @@ def test_only_a_graph_that_is_here_can_be_recovered():
     cluster = Cluster()
     assert can_recover(cluster, [(x + 1).data], [x.data.key])
     assert not can_recover(cluster, [(stored + 1).data], [])
-    cluster.hold([stored.data])
+    cluster.retain([stored.data])
     assert can_recover(cluster, [(stored + 1).data], [])
     assert not can_recover(cluster, [(stored + 1).data], [stored.data.key])

@@ -16,7 +16,7 @@ def test_the_newest_open_cluster_is_the_default():
         with jmars.Cluster(n_workers=1) as second:
             assert default_cluster() is second
             x = mt.ones((4, 4), chunk_size=2).execute()
-            assert second.holds(x.data) and not first.holds(x.data)
+            assert second.retains(x.data) and not first.retains(x.data)
         assert default_cluster() is first
         assert x.sum().fetch() == 16  # the value went with its cluster, and is computed again here
 
@@ -38,7 +38,7 @@ def test_a_new_session_runs_keeps_and_fetches():
         total, twice = session.run(x.sum(), x * 2)
         assert total == 45 and np.array_equal(twice, 2 * np.arange(10))
         kept = session.execute(x + 1)
-        assert session.cluster.holds(kept.data)
+        assert session.cluster.retains(kept.data)
         assert np.array_equal(session.fetch(kept), np.arange(1, 11))
 
 

@@ -175,7 +175,7 @@ def test_it_is_run_kept_and_fetched_like_a_tensor(cluster):
     x = duck_tensor(A)
     assert "array_api_strict.Array, shape=(12, 10)" in repr(x) and len(x) == 12 and x.ndim == 2 and x.size == 120
     kept = (x + 1).execute()
-    assert cluster.holds(kept.data) and kept.nbytes > A.nbytes
+    assert cluster.retains(kept.data) and kept.nbytes > A.nbytes
     np.testing.assert_array_equal(np.asarray((kept * 2).fetch()), (A + 1) * 2)
     assert float(x.sum()) == pytest.approx(A.sum())
     assert x.__array_namespace__().multiply(x, 2).shape == x.shape

@@ -22,7 +22,7 @@ def mine(cluster: Cluster) -> Cluster:
 
 def held(cluster: Cluster) -> int:
     gc.collect()
-    return len(cluster.held())
+    return len(cluster.retained())
 
 
 def operands(cluster: Cluster) -> int:
@@ -126,6 +126,6 @@ def test_what_a_name_refers_to_is_computed_twice_at_most(mine):
     x = mt.ones(100, chunk_size=25)
     slow = mt.sqrt(x + 1)
     float(slow.sum())
-    assert not mine.holds(slow.data)
+    assert not mine.retains(slow.data)
     float(slow.max())
-    assert mine.holds(slow.data)
+    assert mine.retains(slow.data)

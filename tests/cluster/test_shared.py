@@ -58,7 +58,7 @@ def test_tensors_move_to_the_cluster_where_they_are_used():
         node = numbers(4, 1000)
         first.submit_data([node]).wait(30)
         assert second.submit_data([total(node)], single=True).result(30) == 6000
-        assert second.holds(node)
+        assert second.retains(node)
 
 
 @pytest.mark.parametrize("actor, method", [("store", "reserve"), ("store", "seal"), ("session", "keep")])
@@ -104,16 +104,16 @@ def test_within_once_an_array_is_sent_for_the_first_job_only_and_goes_with_the_l
     array = np.arange(200_000.0)
     with Cluster(n_workers=1) as cluster:
         node = outside(array, ((50_000,) * 4,))
-        with cluster.sending.once():
+        with cluster.uploads.once():
             for _ in range(3):
                 job = cluster.submit_data([total(node)], single=True)
                 assert job.result(30) == array.sum()
-            assert cluster.holds(node)
+            assert cluster.retains(node)
             slow = cluster.submit_data([apply(lambda out, inputs, number: time.sleep(0.2), node)])
-        assert cluster.holds(node)  # a job still reads it
+        assert cluster.retains(node)  # a job still reads it
         assert slow.wait(30)
         del job, slow
-        assert not cluster.holds(node)
+        assert not cluster.retains(node)
         assert cluster.info()["memory"]["chunks"] == 0
 
 

@@ -115,7 +115,7 @@ def test_what_another_cluster_has_lost_is_computed_where_it_is_needed(tmp_path):
             for path in tmp_path.glob("*/*"):
                 path.unlink()
             assert run(other, total(node)) == SIZE * sum(range(COUNT))
-            assert not one.holds(node)
+            assert not one.retains(node)
 
 
 def test_a_job_of_several_stages_whose_chunks_are_damaged_between_them_ends_well(tmp_path):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from jmars.actors.mailbox import Mailbox, remote_method, remote_methods
-from jmars.client.reports import Reports
+from jmars.client.job_registry import JobRegistry
 from jmars.deploy.clients import ClientSession, ClientStore
 from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
@@ -28,7 +28,7 @@ LISTED = {
     WhyActor: "job cluster operand pulses expect stalled",
     JournaledSession: f"{SESSION} read",
     SchedulerProcess: "resume machine note plans ping",
-    Reports: "ended stalled broken",
+    JobRegistry: "ended stalled broken",
 }
 
 

@@ -28,7 +28,7 @@ def held() -> int:
     cluster = default_cluster(start=False)
     assert cluster is not None
     gc.collect()
-    return len(cluster.held())
+    return len(cluster.retained())
 
 
 def test_a_cell_that_runs_again_replaces_its_results(notebook):

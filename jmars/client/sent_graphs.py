@@ -18,12 +18,12 @@ from jmars.model.submission import Submission
 from jmars.tensor.structure import bindings, canonical, digest
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
 
-__all__ = ["Structures"]
+__all__ = ["SentGraphs"]
 
 REMEMBERED = 10_000  # structures of which it is known that the cluster was sent them
 
 
-class Structures:
+class SentGraphs:
     """What one cluster was sent; `ask` calls its actors."""
 
     def __init__(self, ask: Callable[..., Any]) -> None:
@@ -33,7 +33,7 @@ class Structures:
     def start(self, linked: LinkedGraph, keys: Sequence[str], name: str, ticket: str, told: Sequence[Any] = ()) -> str:
         """Start the job of an linked whose tensors have these keys; returns its id.
 
-        `told` says what its results are, for who takes up the job (see client/attaching.py).
+        `told` says what its results are, for who takes up the job (see client/attached_jobs.py).
         """
         settings = {**config.task, "combine_size": config.combine_size}
         if linked.unfolds:  # each of its stages has a structure of its own

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from jmars.client.job import Job
-from jmars.client.reports import Reports
+from jmars.client.job_registry import JobRegistry
 from jmars.errors import ClusterLostError
 
-CLUSTER = SimpleNamespace(hold=lambda data: None)
+CLUSTER = SimpleNamespace(retain=lambda data: None)
 
 
 def job(name: str) -> Job:
@@ -20,7 +20,7 @@ def report(name: str) -> dict:
 
 
 def test_a_report_that_comes_before_anybody_waits_is_kept():
-    reports = Reports()
+    reports = JobRegistry()
     reports.ended(report("job-1"))
     one = job("job-1")
     reports.expect(one)
@@ -28,7 +28,7 @@ def test_a_report_that_comes_before_anybody_waits_is_kept():
 
 
 def test_a_report_ends_the_job_that_waits():
-    reports = Reports()
+    reports = JobRegistry()
     one, other = job("job-1"), job("job-2")
     reports.expect(one)
     reports.expect(other)
@@ -37,7 +37,7 @@ def test_a_report_ends_the_job_that_waits():
 
 
 def test_who_waits_when_the_cluster_is_gone_hears_that_and_who_comes_later_too():
-    reports = Reports()
+    reports = JobRegistry()
     one, other = job("job-1"), job("job-2")
     reports.expect(one)
     reports.none_more("the cluster went away")
@@ -48,7 +48,7 @@ def test_who_waits_when_the_cluster_is_gone_hears_that_and_who_comes_later_too()
 
 
 def test_a_callback_that_fails_keeps_no_other_from_being_called():
-    reports, called = Reports(), []
+    reports, called = JobRegistry(), []
     one = job("job-1")
     one.when_done(lambda _: 1 / 0)
     one.when_done(called.append)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import jmars.tensor as mt
-from jmars.client.repeats import LARGEST, SHARE, repeats
+from jmars.client.auto_persist import LARGEST, SHARE, repeats
 
 ROOM = 10**6
 

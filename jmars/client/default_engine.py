@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jmars.client import plans
+from jmars.client.auto_persist import repeats
 from jmars.client.cluster import Cluster, default_cluster, usable_cores
-from jmars.client.repeats import repeats
 from jmars.deploy.memory import default_limit, room_for_chunks
 from jmars.tensor.operand import TensorData
 
 if TYPE_CHECKING:
     from jmars.client.plans import PlannedRun
 
-__all__ = ["NativeEngine", "plan_on", "run"]
+__all__ = ["DefaultEngine", "plan_on", "run"]
 
 
-class NativeEngine:
+class DefaultEngine:
     """Runs nodes of the tensor graph on a cluster: the default one, started when it is first needed."""
 
     def execute(self, data: Sequence[TensorData]) -> None:
@@ -28,7 +28,7 @@ class NativeEngine:
         cluster = self._cluster()
         for job in cluster.computing(data):  # in the background; if it fails, the nodes are computed here
             job.wait()
-        missing = [one for one in data if not cluster.holds(one)]
+        missing = [one for one in data if not cluster.retains(one)]
         if missing:
             run(cluster, missing)
 
@@ -45,7 +45,7 @@ class NativeEngine:
     def held(self, data: TensorData) -> bool:
         """Whether the default cluster holds the value."""
         cluster = default_cluster(start=False)
-        return cluster is not None and cluster.holds(data)
+        return cluster is not None and cluster.retains(data)
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
         """What computing these nodes would cost on the default cluster, or on the one that would be started."""
@@ -61,14 +61,14 @@ def plan_on(cluster: Cluster | None, data: Sequence[TensorData], policy: str | N
     """Plan a run of nodes on a cluster, or on the one that would be started where there is none; starts nothing."""
     if cluster is not None:
         known = cluster.ask("host", "profile")
-        return plans.plan_for(data, cluster.n_workers, cluster.capacity, cluster.held(), policy, known)
+        return plans.plan_for(data, cluster.n_workers, cluster.capacity, cluster.retained(), policy, known)
     workers = usable_cores()
     return plans.plan_for(data, workers, room_for_chunks(default_limit(), workers), frozenset(), policy)
 
 
 def run(cluster: Cluster, data: Sequence[TensorData]) -> None:
     """Compute nodes, and what is worth keeping beside them, and wait; an interrupt cancels the job."""
-    job = cluster.submit_data([*data, *repeats(data, cluster.held(), cluster.capacity).kept])
+    job = cluster.submit_data([*data, *repeats(data, cluster.retained(), cluster.capacity).kept])
     try:
         job.wait()
     except BaseException:

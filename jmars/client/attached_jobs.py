@@ -9,10 +9,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from jmars.client.cluster_link import ClusterLink
 from jmars.client.job import Job
 from jmars.errors import ClusterError
 from jmars.tensor.operand import TensorData
@@ -21,10 +22,7 @@ from jmars.tensor.spawn.packing import all_unpacked, unpacked
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import Stored
 
-if TYPE_CHECKING:
-    from jmars.client.cluster import Cluster
-
-__all__ = ["AttachedJob", "outputs_of", "take_up", "told_of"]
+__all__ = ["AttachedJob", "attach", "descriptors_of", "outputs_of"]
 
 
 def outputs_of(handle: Spawned | Output) -> Any:
@@ -32,7 +30,7 @@ def outputs_of(handle: Spawned | Output) -> Any:
     return handle.outputs if isinstance(handle, Spawned) and handle.outputs is not None else handle.number
 
 
-def told_of(data: Sequence[TensorData], single: bool, packed: Sequence[Any] = ()) -> tuple[bool, list[Any]]:
+def descriptors_of(data: Sequence[TensorData], single: bool, packed: Sequence[Any] = ()) -> tuple[bool, list[Any]]:
     """What a job's results are, as plain data for who takes it up."""
     told = [
         (one.key, _dtype_told(one.dtype), None if one.has_unknown_lengths else one.chunks, how)
@@ -50,7 +48,7 @@ class AttachedJob(Job):
         Its results as tensors to go on with, once it has succeeded.
     """
 
-    def __init__(self, cluster: Cluster, job: str, name: str, single: bool, told: Sequence[Any] | None) -> None:
+    def __init__(self, cluster: ClusterLink, job: str, name: str, single: bool, told: Sequence[Any] | None) -> None:
         super().__init__(cluster, job, name, [], single)
         self._told = told
         self.opened = [None if one[3] is None else _opener(one[3]) for one in told or ()]
@@ -82,7 +80,7 @@ class AttachedJob(Job):
         super().ended(report)
 
 
-def take_up(cluster: Cluster, job: str) -> AttachedJob:
+def attach(cluster: ClusterLink, job: str) -> AttachedJob:
     """A handle of a job that the cluster remembers."""
     found = cluster.ask("session", "attach", job)
     handle = AttachedJob(cluster, job, found["name"], found["single"], found["told"])

@@ -10,27 +10,23 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from jmars.client import opened
+from jmars.client import cluster_registry
+from jmars.client.cluster_link import ClusterLink
 from jmars.client.job import Job
-from jmars.client.shared import SharedMemory
 from jmars.errors import ChunkLostError
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor_graph import LinkedGraph
 
-if TYPE_CHECKING:
-    from jmars.client.cluster import Cluster
-
-__all__ = ["Sending", "bring_here"]
+__all__ = ["Uploads", "move_here"]
 
 
-class Sending:
-    """What one cluster was sent and keeps for a while."""
+class Uploads:
+    """NumPy arrays that were sent to a cluster."""
 
-    def __init__(self, cluster: Cluster, shared: SharedMemory) -> None:
-        self._cluster, self._shared = cluster, shared
+    def __init__(self, cluster: ClusterLink) -> None:
+        self._cluster, self._shared = cluster, cluster.shared
         self._sent: list[str] | None = None  # keys; None outside of `once`
         self._jobs: set[Job] = set()  # that run
 
@@ -68,14 +64,14 @@ class Sending:
         stack = list(data)
         while stack:
             node = stack.pop()
-            if id(node) in seen or self._cluster.holds(node):
+            if id(node) in seen or self._cluster.retains(node):
                 continue
             seen.add(id(node))
             stack += node.op.inputs
             if isinstance(node.op, FromArray):
                 node.op.check()
                 self._shared.upload(node.key, node.op.array, node.chunks)
-                self._cluster.hold([node])
+                self._cluster.retain([node])
                 self._sent.append(node.key)
 
     def upload(self, linked: LinkedGraph, keys: list[str], uploaded: list[str], results: list[str]) -> None:
@@ -103,29 +99,29 @@ class Sending:
 
     def _drop(self, keys: Sequence[str]) -> None:
         for key in keys:
-            self._cluster.drop(key)
+            self._cluster.release(key)
 
 
-def bring_here(cluster: Cluster, shared: SharedMemory, data: Sequence[TensorData]) -> None:
-    """Move what these nodes need, and another open cluster holds, to `cluster`, whose memory is `shared`."""
-    others = [one for one in opened.everywhere() if one is not cluster and one.held()]
+def move_here(cluster: ClusterLink, data: Sequence[TensorData]) -> None:
+    """Move the values that these nodes need and another open cluster has to `cluster`."""
+    others = [one for one in cluster_registry.everywhere() if one is not cluster and one.retained()]
     if not others:
         return
     seen: set[int] = set()
     stack = list(data)
     while stack:
         node = stack.pop()
-        if id(node) in seen or cluster.holds(node):
+        if id(node) in seen or cluster.retains(node):
             continue
         seen.add(id(node))
-        owner = next((one for one in others if one.holds(node)), None)
+        owner = next((one for one in others if one.retains(node)), None)
         if owner is None:
             stack += node.op.inputs
         else:
             try:
-                shared.move(node.key, owner.shared, node.dtype, node.chunks)
+                cluster.shared.move(node.key, owner.shared, node.dtype, node.chunks)
             except ChunkLostError:  # it is computed here then
                 owner.forget(node.key)
                 stack += node.op.inputs
             else:
-                cluster.hold([node])
+                cluster.retain([node])

@@ -1,12 +1,13 @@
-"""Who waits for the end of which job: every handle hears of it exactly once.
+"""JobRegistry: the jobs of one cluster by id; each handle hears of its job's end exactly once.
 
-A report may come before `submit` has returned, from another thread, or never, because the cluster is gone. `Reports` is
-the actor "jobs" to which the cluster tells all this. Used by `Cluster`.
+A report may come before `submit` has returned, from another thread, or never, because the cluster is gone.
+`JobRegistry` is the actor "jobs", to which the cluster tells ends.
 """
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,18 +16,19 @@ from jmars.actors import remote_method
 from jmars.client.job import Job
 from jmars.errors import ClusterLostError
 
-__all__ = ["Reports"]
+__all__ = ["JobRegistry"]
 
-_EARLY = 100  # reports of jobs that nobody waits for yet
+_EARLY = 100  # number of reports kept for jobs whose handle is not here yet
 
 
-class Reports:
-    """The jobs of one cluster that have not ended, and reports that came before their job was known here."""
+class JobRegistry:
+    """Handles of one cluster's jobs, and reports that came before their handle."""
 
     def __init__(self) -> None:
         self.reason = ""  # what the control process said of its own end
         self._lock = threading.Lock()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()  # by id
+        self._running: set[Job] = set()  # keeps handles alive until the job's end
         self._early: dict[str, dict[str, Any]] = {}
         self._gone = ""  # why no report will come any more
 
@@ -35,18 +37,20 @@ class Reports:
     def ended(self, report: dict[str, Any]) -> None:
         """A job has ended."""
         with self._lock:
-            job = self._jobs.pop(report["job"], None)
+            job = self._find_running(report["job"])
             if job is None:
                 self._early[report["job"]] = report
                 for old in list(self._early)[:-_EARLY]:
                     del self._early[old]
+            else:
+                self._running.discard(job)
         if job is not None:
             job.ended(report)
 
     @remote_method
     def stalled(self, told: dict[str, Any]) -> None:
         """A job has not moved for some time, or moves again."""
-        job = self._jobs.get(told["job"])
+        job = self._find_running(told["job"])
         if job is not None:
             job.stalled(told)
 
@@ -56,14 +60,18 @@ class Reports:
         self.reason = why
 
     # -- for Cluster
+    def find(self, job: str) -> Job | None:
+        """The handle of a job, while the program refers to it or the job runs."""
+        return self._jobs.get(job)
+
     @property
     def because(self) -> str:
-        """Its reason in brackets, after a blank; empty where it gave none."""
+        """The control process's reason in brackets, after a blank; empty where it gave none."""
         return f" ({self.reason})" if self.reason else ""
 
     @contextmanager
     def saying_why(self) -> Iterator[None]:
-        """A ClusterLostError that is raised meanwhile has the reason that the control process gave."""
+        """Adds the control process's reason to a ClusterLostError that is raised meanwhile."""
         try:
             yield
         except ClusterLostError as error:
@@ -74,15 +82,16 @@ class Reports:
     @property
     def running(self) -> list[Job]:
         """Jobs that have not ended."""
-        return list(self._jobs.values())
+        return list(self._running)
 
     def expect(self, job: Job) -> None:
-        """Tell `job` of its end, which may have come already, or never will."""
+        """Enter a handle, and tell it of its end, which may have come already, or never will."""
         with self._lock:
+            self._jobs[job.id] = job
             early = self._early.pop(job.id, None)
             gone = self._gone
-            if early is None and not gone:
-                self._jobs[job.id] = job
+            if early is None and not gone and not job.wait(0):
+                self._running.add(job)
         if early is not None:
             job.ended(early)
         elif gone:
@@ -92,7 +101,11 @@ class Reports:
         """No report will come any more: all jobs are lost."""
         with self._lock:
             self._gone = self._gone or why
-            jobs = list(self._jobs.values())
-            self._jobs.clear()
+            jobs = list(self._running)
+            self._running.clear()
         for job in jobs:
             job.lost(self._gone)
+
+    def _find_running(self, job: str) -> Job | None:
+        known = self._jobs.get(job)
+        return known if known in self._running else None
