@@ -15,6 +15,7 @@ from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.job import Job
 from jmars.config import config
 from jmars.errors import JobCancelledError, UnknownTaskError
+from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.states import JobState
 from jmars.switches import with_extra
 from jmars.tensor.spawn import Output, Spawned
@@ -24,7 +25,6 @@ __all__ = ["TaskAPI", "TaskResult", "TaskStatus"]
 
 Tileable = Tensor | Spawned | Output
 
-REMEMBERED = 50  # tasks that ended, as the cluster remembers
 
 
 class TaskStatus(IntEnum):
@@ -116,7 +116,7 @@ class TaskAPI:
         with config.using(task=with_extra(config.task, extra_config, fuse_enabled)):
             job = self._cluster.submit(*results)
         ended = [task for task, (one, _) in self._tasks.items() if one.wait(0)]
-        for task in ended[:-REMEMBERED]:
+        for task in ended[:-REMEMBERED_JOBS]:
             del self._tasks[task]
         self._tasks[job.id] = job, results
         return job.id

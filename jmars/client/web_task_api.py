@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from jmars.client.task_api import REMEMBERED, TaskResult, TaskStatus
+from jmars.client.task_api import TaskResult, TaskStatus
 from jmars.client.web_client import Rewriter, WebClient, exception_of, quoted
 from jmars.config import config
 from jmars.errors import UnsupportedError
+from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.states import TERMINAL, JobState
 from jmars.switches import with_extra
 from jmars.tensor.spawn import Output, Spawned
@@ -130,7 +131,7 @@ class WebTaskAPI:
                 self._client.ask("DELETE", self._path("array", name))
             raise
         self._tasks.append(task)
-        while len(self._tasks) > REMEMBERED and self._let_go(self._tasks[0]):
+        while len(self._tasks) > REMEMBERED_JOBS and self._let_go(self._tasks[0]):
             del self._tasks[0]
         return task
 

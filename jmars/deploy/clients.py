@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from jmars.actors import remote_method
-from jmars.deploy.references import REMEMBERED, References
+from jmars.deploy.references import References
 from jmars.deploy.scheduler_port import SessionPort
+from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.states import JobState
 from jmars.model.submission import Submission
 from jmars.worker.store import StoreActor
@@ -56,7 +57,7 @@ class Clients:
             _, told = self.told.get(job, (False, ()))
             left |= dict.fromkeys(one[0] for one in told if self.references.is_held(one[0]))
         self.drop(self.references.ended(job, list(left)))
-        for old in list(self.reports)[:-REMEMBERED]:
+        for old in list(self.reports)[:-REMEMBERED_JOBS]:
             del self.reports[old]
             self.told.pop(old, None)
         return True

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["REMEMBERED", "References"]
+from jmars.model.limits import REMEMBERED_JOBS
 
-REMEMBERED = 50  # ended jobs that may hold results, as many as the scheduler remembers
+__all__ = ["References"]
+
 
 
 class References:
@@ -77,7 +78,7 @@ class References:
         kept = self._inputs.pop(job, ())
         free += self.drop(job, [key for key in kept if key not in results])
         self._results[job] = list(results)
-        while len(self._results) > REMEMBERED:
+        while len(self._results) > REMEMBERED_JOBS:
             free += self.forget(next(iter(self._results)))
         return free
 

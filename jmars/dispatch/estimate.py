@@ -8,10 +8,10 @@ Source: the design's dispatch measurements (batches of 100 cost 5 µs an operand
 
 from __future__ import annotations
 
-__all__ = ["BATCH_OPERANDS", "BATCH_SECONDS", "Estimate", "Seen"]
+from jmars.model.limits import BATCH_SECONDS
 
-BATCH_OPERANDS = 100
-BATCH_SECONDS = 0.005
+__all__ = ["Estimate", "Seen"]
+
 _UNKNOWN = BATCH_SECONDS  # an operand whose program has never run fills a batch
 
 

@@ -2,6 +2,7 @@
 
 states.py    the states of an operand, a job and a worker
 events.py    what happened, as numbered records
+limits.py    numbers that several floors must agree on
 failure.py   an error as data
 submission.py  a graph and how to run it, as it travels from a client to the scheduler
 reports.py   what a host's workers report to the scheduler, a record for each kind

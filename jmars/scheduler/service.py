@@ -16,6 +16,7 @@ from typing import Any
 
 from jmars.errors import UnknownTaskError, fault_of
 from jmars.model import events
+from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.messages import WorkerPort
 from jmars.model.reports import ChunksLost, InputsMissing, Report, Timed, WorkerMoved
 from jmars.model.states import TERMINAL
@@ -32,7 +33,6 @@ __all__ = ["SessionActor"]
 
 log = logging.getLogger("jmars.scheduler")
 
-REMEMBERED = 50  # ended jobs that can still be asked about
 PLAN_BYTES = 4 * 2**20  # of plans that are kept to be run again
 PICTURES = 3  # ended jobs whose graph is still shown to who comes late
 SHOWN = 4  # times the bytes of plans that are kept: what these graphs may take
@@ -184,11 +184,11 @@ class SessionActor:
         """A job has ended, perhaps under another scheduler; those that ended long before it are forgotten."""
         self._over[graph.job] = None
         ended = list(self._over)
-        for name in ended[:-REMEMBERED]:
+        for name in ended[:-REMEMBERED_JOBS]:
             del self._over[name]
             del self._jobs[name]
         self._tickets = {ticket: job for ticket, job in self._tickets.items() if job in self._jobs}
-        for name in ended[-REMEMBERED:-PICTURES]:
+        for name in ended[-REMEMBERED_JOBS:-PICTURES]:
             self._jobs[name].forget_picture()
         self._bound_pictures(ended[-PICTURES:])
         self.idle_since = None if self.active else time.time()

@@ -14,11 +14,11 @@ import os
 from bisect import bisect_left, insort
 from heapq import heappop, heappush
 
+from jmars.model.limits import PAGE, slot_size
+
 __all__ = ["HEADER", "PAGE", "Allocator", "Arena"]
 
-PAGE = mmap.PAGESIZE
 SLAB = 16 * PAGE  # bytes cut at once into small slots
-SMALLEST = 64  # bytes of the smallest slot: a cache line
 HEADER = PAGE  # bytes at the start of the mapping that hold flags, not chunks
 
 
@@ -52,12 +52,8 @@ class Allocator:
 
     def allocate(self, size: int) -> int | None:
         """Offset of a slot of at least `size` bytes, page-aligned from one page on; None when it does not fit now."""
-        if size <= PAGE // 2:
-            slot = max(SMALLEST, 1 << (size - 1).bit_length() if size > 1 else 1)
-            offset = self._take_small(slot)
-        else:
-            slot = -(-size // PAGE) * PAGE
-            offset = self._take_run(slot)
+        slot = slot_size(size)
+        offset = self._take_small(slot) if slot < PAGE else self._take_run(slot)
         if offset is not None:
             self._sizes[offset] = slot
             self.used += slot

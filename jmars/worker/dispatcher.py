@@ -11,19 +11,17 @@ from __future__ import annotations
 from time import monotonic
 from typing import Any
 
-from jmars.dispatch.estimate import BATCH_OPERANDS, BATCH_SECONDS
 from jmars.dispatch.fair_share import FairShare
 from jmars.dispatch.stragglers import WAITS_BEHIND
 from jmars.dispatch.worker_state import Batch, Worker
 from jmars.memory.gathering import pieces_of
 from jmars.model.failure import Failure
+from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, WINDOW
 from jmars.model.messages import JobTable
 from jmars.model.reports import Refused, Started
 from jmars.worker.open_jobs import WorkerContext
 
-__all__ = ["WINDOW", "Dispatcher"]
-
-WINDOW = 2  # batches that an executor holds: one that runs, one that waits beside it
+__all__ = ["Dispatcher"]
 
 
 class Dispatcher:

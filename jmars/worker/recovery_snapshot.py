@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.messages import JobTable
 from jmars.storage.chunks import Chunks
 
 __all__ = ["JobSnapshot", "RecoverySnapshot"]
 
 NOT_HERE, QUEUED, RUNNING, STORED = range(4)  # of an operand, as the host last reported it or was ordered
-REMEMBERED = 50  # jobs that were closed
 
 
 class JobSnapshot:
@@ -111,7 +111,7 @@ class RecoverySnapshot:
         """A job is forgotten here."""
         del self.jobs[job]
         self.closed[job] = measured
-        for old in list(self.closed)[:-REMEMBERED]:
+        for old in list(self.closed)[:-REMEMBERED_JOBS]:
             del self.closed[old]
 
     def as_data(self, besides: Iterable[tuple[int, int]]) -> dict[str, Any]:

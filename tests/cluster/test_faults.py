@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from jmars.client import Cluster
-from jmars.dispatch.estimate import BATCH_OPERANDS
 from jmars.errors import ClusterError
+from jmars.model.limits import BATCH_OPERANDS
 from jmars.model.states import OperandState
 from jmars.tensor.operand import TensorData
 from tests.cluster.operands import SlowToTile, apply, numbers, total

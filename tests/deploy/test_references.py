@@ -1,6 +1,7 @@
 """References: a tensor is dropped with its last holder, and on a detached cluster results stay with their jobs."""
 
-from jmars.deploy.references import REMEMBERED, References
+from jmars.deploy.references import References
+from jmars.model.limits import REMEMBERED_JOBS
 
 
 def test_results_go_to_who_submitted_and_to_who_asked_meanwhile():
@@ -47,7 +48,7 @@ def test_a_report_that_comes_twice_changes_nothing():
 
 def test_jobs_that_are_forgotten_let_go():
     held = References(outlives=True)
-    free = [key for n in range(REMEMBERED + 3) for key in held.ended(f"job-{n}", [f"t-{n}"])]
+    free = [key for n in range(REMEMBERED_JOBS + 3) for key in held.ended(f"job-{n}", [f"t-{n}"])]
     assert free == ["t-0", "t-1", "t-2"]
 
 

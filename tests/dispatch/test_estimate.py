@@ -1,6 +1,7 @@
 """Estimate: what nobody has seen fills a batch; measurements are taken in slowly."""
 
-from jmars.dispatch.estimate import BATCH_SECONDS, Estimate
+from jmars.dispatch.estimate import Estimate
+from jmars.model.limits import BATCH_SECONDS
 
 
 def test_an_unknown_program_fills_a_batch_and_a_known_one_takes_what_it_took():

@@ -87,7 +87,7 @@ def test_reports_of_jobs_that_have_ended_or_never_were_change_nothing():
         for name in (job, "job-99"):
             one.report(Started(name, [0], 0))
             one.report(Finished(name, [0], 0))
-            one.report(Failed(name, 0, 0, Failure("ValueError")))
+            one.report(Failed(name, 0, 0, Failure("ValueError", "")))
             one.report(Interrupted(name, [0], 0))
             one.report(WorkerLost(name, [0], 0, "killed"))
             one.report(InputsMissing(name, [0], [0], "gone"))

@@ -10,8 +10,8 @@ import pytest
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.config import config
-from jmars.dispatch.estimate import BATCH_OPERANDS
 from jmars.errors import OperandError
+from jmars.model.limits import BATCH_OPERANDS
 from jmars.model.states import OperandState as S
 from jmars.remote import spawn
 from jmars.scheduler.lifecycle import LEGAL, Happened, IllegalMoveError, check, step

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError, MemoryLimitError
+from jmars.model.limits import TRAFFIC_WEIGHT
 from jmars.native import backend
 from jmars.plan.choice.candidates import candidates
 from jmars.plan.improve.anneal import anneal
@@ -160,7 +161,7 @@ def choose(
         one = min(tried, key=lambda one: one.score)
         price = 0.0  # of a second of transfer, such that its weight is the same as in the score
         if prefer == "lean" and workers.seconds_per_byte:
-            price = _MOVED * bound / (max(total, 1) * workers.seconds_per_byte)
+            price = TRAFFIC_WEIGHT * bound / (max(total, 1) * workers.seconds_per_byte)
         for name, assign, rank in _improved(graph, workers, one, price, improve, placed, clock):
             attempt(one.assigned_by, f"{one.ranked_by}, {name}", assign, rank)
     fastest = min(one.result.makespan for one in tried)
@@ -182,7 +183,7 @@ def _score(prefer: str, result: SimResult, bound: float, total: int, lean: int) 
     if prefer == "fast":
         return time_
     traffic, held = (result.moved + result.spilled) / max(total, 1), result.peak_total / max(lean, 1)
-    return time_ + _MOVED * traffic + _HELD * max(0.0, held - 1)
+    return time_ + TRAFFIC_WEIGHT * traffic + _HELD * max(0.0, held - 1)
 
 
 def _improved(

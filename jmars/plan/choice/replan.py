@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError, MemoryLimitError
 from jmars.graph.dag import Dag
+from jmars.model.limits import TRAFFIC_WEIGHT
 from jmars.plan.assign.earliest_finish import assign_eft
 from jmars.plan.choice.choose import Candidate, Choice
 from jmars.plan.order.ranks import rank_by
@@ -194,7 +195,7 @@ def replan(
         except MemoryLimitError as error:
             failed.append(error)
             continue
-        score = result.makespan / (bound or 1.0) + _MOVED * result.moved / total
+        score = result.makespan / (bound or 1.0) + TRAFFIC_WEIGHT * result.moved / total
         tried.append(Candidate(name, ordered, assign, rank, result, score))
         if budget is not None and clock() - start >= budget:
             break

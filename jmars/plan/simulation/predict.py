@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import MemoryLimitError
 from jmars.graph.dag import Dag
+from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, PAGE, SMALLEST_SLOT, WINDOW
 from jmars.plan.cost.annotate import annotate, one_host
 from jmars.plan.cost.profile import Profile
 from jmars.plan.plan_graph import PlanGraph
@@ -129,5 +130,5 @@ def slots(nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
     >>> slots(np.array([0, 8, 100, 5000])).tolist()
     [64, 64, 128, 8192]
     """
-    small = 1 << np.ceil(np.log2(np.maximum(nbytes, 64))).astype(np.int64)
-    return np.where(nbytes <= _PAGE // 2, small, -(-nbytes // _PAGE) * _PAGE)
+    small = 1 << np.ceil(np.log2(np.maximum(nbytes, SMALLEST_SLOT))).astype(np.int64)
+    return np.where(nbytes <= PAGE // 2, small, -(-nbytes // PAGE) * PAGE)

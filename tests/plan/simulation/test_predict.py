@@ -7,14 +7,12 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.config import config
-from jmars.dispatch.estimate import BATCH_OPERANDS, BATCH_SECONDS
 from jmars.graph import Dag
 from jmars.optimize import Compiled, compile_graph
 from jmars.plan import PlanGraph, Prediction, Profile, Workers, predict, simulate
 from jmars.plan.simulation.predict import _BATCH, _BATCH_SECONDS, AHEAD, predict_from_simulation, slots
 from jmars.storage.arena import Allocator
 from jmars.tensor.tensor_graph import TensorGraph
-from jmars.worker.dispatcher import WINDOW
 
 MB = 2**20
 
@@ -33,10 +31,6 @@ def of_line(n: int, cost: float, fresh: int = 0, profile: Profile | None = None)
     workers, placed, rank = Workers.build(1, cores=2), np.full(n + 1, -1), np.arange(n + 1)
     result = simulate(graph, workers, np.zeros(n + 1), rank)
     return predict_from_simulation(graph, workers, rank, result, profile or Profile(), placed, fresh)
-
-
-def test_what_is_assumed_of_batches_is_what_workers_do():
-    assert (AHEAD, _BATCH, _BATCH_SECONDS) == (WINDOW, BATCH_OPERANDS, BATCH_SECONDS)
 
 
 @given(st.lists(st.integers(0, 100_000), min_size=1, max_size=50))
