@@ -22,7 +22,7 @@ COMMANDS = {  # by name: module, function of the other arguments that gives the 
     "stop": ("jmars.deploy.commands", "stop"),
     "web": ("jmars.web.server", "main"),
     "slurm": ("jmars.deploy.slurm", "main"),
-    "operand": ("jmars.deploy.operand", "main"),
+    "operand": ("jmars.deploy.operand_runner", "main"),
 }
 PROCESSES = {"host": "jmars.deploy.host", "scheduler": "jmars.deploy.scheduler_process"}
 

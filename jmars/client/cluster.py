@@ -1,6 +1,6 @@
-"""A cluster of workers, and the default one.
+"""Cluster: worker processes on this machine; and the default cluster.
 
-Source: the issue's Python interface; seed 003, "架构"; Mars's `new_cluster`.
+Source: docs/explanation/seeds.md, "Architecture"; Mars `deploy/oscar/local.py`, `new_cluster`.
 """
 
 from __future__ import annotations
@@ -176,14 +176,8 @@ class Cluster:
     def submit(self, *tensors: Tensor | Spawned | Output, name: str = "") -> Job:
         """Start computing tensors, and results of spawned functions; returns at once with a handle.
 
-        NumPy arrays that the tensors were made from enter with the value that they have now.
-
-        Raises
-        ------
-        ClusterClosedError
-            If the cluster was closed.
-        TypeError
-            If something is no tensor.
+        NumPy arrays that the tensors were made from enter with the value that they have now. Raises TypeError for
+        other arguments, ClusterClosedError where the cluster was closed.
         """
         for one in tensors:
             if not isinstance(one, Tensor | Spawned | Output):
@@ -201,7 +195,7 @@ class Cluster:
         packed: Sequence[Any] = (),
         again: Job | None = None,
     ) -> Job:
-        """`submit` for nodes of the tensor graph; `packed` says which are objects (attaching.py), `again` whose job."""
+        """`submit` for nodes; `packed` tells which are objects (attached_jobs.py), `again` is a job to submit again."""
         self._check_open()
         ticket = os.urandom(8).hex()
         with self._lock:
@@ -233,14 +227,11 @@ class Cluster:
         return with_recovery(self, data, lambda: self.shared.fetch(data.key, data.dtype, data.chunks, copy))
 
     def info(self) -> dict[str, Any]:
-        """How the cluster stands.
+        """Status of the cluster's processes and memory.
 
-        Returns
-        -------
-        dict
-            `workers` (list) and `scheduler`, each with `pid`, `state` and `memory` (bytes); `memory` with `limit`,
-            `resident`, `peak` and what was spilled, in bytes; `plans` with how many structures of graphs are kept,
-            their bytes (`size`), and how often one was `found`, `missed` or `dropped`.
+        `workers` (list) and `scheduler` have `pid`, `state` and `memory` (bytes); `memory` has `limit`, `resident`,
+        `peak` and spilled bytes; `plans` counts kept graph structures: their bytes (`size`) and how often a
+        submission `found`, `missed` or `dropped` a structure.
         """
         found: dict[str, Any] = self.ask("host", "info")
         return found | {"workers": list(found["workers"])}

@@ -11,14 +11,14 @@ in_process_scheduler.py  the scheduler in the control process
 relayed.py   the scheduler's actors in another process, method by method
 scheduler_subprocess.py  the scheduler in a process of its own: started, watched, started again
 scheduler_process.py  what that process runs: `python -m jmars scheduler`
-watch.py     why jobs do not move: answers, and a watchdog
+why_service.py     why jobs do not move: answers, and a watchdog
 served.py    actors of the host for clients and for lists of clusters
 host.py      the control process: workers, their store, and a scheduler
 ending.py    waiting for processes that are no children of ours
 local.py     starts a control process from this one
 attached.py  a cluster that somebody else started
 commands.py  clusters listed and ended from a shell
-operand.py   runs one operand apart from any cluster
+operand_runner.py   runs one operand apart from any cluster
 slurm.py     a batch script for one node of a SLURM cluster
 """
 

@@ -26,7 +26,7 @@ from jmars.deploy.lease import Lease
 from jmars.deploy.scheduler_port import SchedulerPort
 from jmars.deploy.scheduler_subprocess import SchedulerSubprocess
 from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
-from jmars.deploy.watch import Watch
+from jmars.deploy.why_service import WhyService
 from jmars.errors import JmarsError, MemoryLimitError, fault_of
 from jmars.model import events
 from jmars.model.reports import WorkerMoved
@@ -65,7 +65,7 @@ class Host:
         store = StoreActor(self.execution)
         passing = ChunkTransferActor(store, arena.memory)
         self.scheduler = self._make_scheduler(names, passing)
-        self.watch = Watch(self.execution, self.scheduler.reasons, self._stalled)
+        self.watch = WhyService(self.execution, self.scheduler.reasons, self._stalled)
         self.clients = Clients(self.scheduler.session, store, orders["detach"])
         self._actors = {
             "events": EventsActor(self.scheduler.session),

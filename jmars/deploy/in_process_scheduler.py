@@ -27,8 +27,8 @@ class InProcessScheduler:
         read_chunk: Callable[[int, int], Awaitable[bytes]],
     ) -> None:
         self._session = SessionActor(execution, workers, EventLog(), job_ended, plan_bytes)
-        self._session.around.machine = machine
-        self._session.around.read_chunk = read_chunk
+        self._session.context.machine = machine
+        self._session.context.read_chunk = read_chunk
         execution.scheduler = self._session
         self.session = InProcessSession(self._session)
         self.tasks = TaskManagerActor(self._session)

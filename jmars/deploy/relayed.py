@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from jmars.model.events import Event
-from jmars.model.standing import HostStanding, Verdict
+from jmars.model.status import HostStatus, Verdict
 from jmars.model.submission import Submission
 
 __all__ = ["RelayedReasons", "RelayedSession", "RelayedTasks"]
@@ -118,12 +118,12 @@ class RelayedReasons:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
-    async def job(self, job: str, host: HostStanding) -> Verdict:
+    async def job(self, job: str, host: HostStatus) -> Verdict:
         """As WhyActor's."""
         found: Verdict = await self._ask("why", "job", job, host)
         return found
 
-    async def cluster(self, host: HostStanding) -> str:
+    async def cluster(self, host: HostStatus) -> str:
         """As WhyActor's."""
         return str(await self._ask("why", "cluster", host))
 

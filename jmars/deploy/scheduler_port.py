@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from jmars.model.events import Event
-from jmars.model.standing import HostStanding, Verdict
+from jmars.model.status import HostStatus, Verdict
 from jmars.model.submission import Submission
 
 __all__ = ["ReasonsPort", "SchedulerPort", "SessionPort", "TasksPort"]
@@ -85,10 +85,10 @@ class TasksPort(Protocol):
 class ReasonsPort(Protocol):
     """Why jobs stand as they do; `host` is the status of the host's workers."""
 
-    async def job(self, job: str, host: HostStanding) -> Verdict:
+    async def job(self, job: str, host: HostStatus) -> Verdict:
         """Why a job stands as it does."""
 
-    async def cluster(self, host: HostStanding) -> str:
+    async def cluster(self, host: HostStatus) -> str:
         """Why each job that has not ended stands as it does, line by line, and which workers ended of late."""
 
     async def operand(self, job: str, operand: int) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class SchedulerProcess:
         self._workers = RemoteWorkers(lambda orders: self.channel.tell("workers", "take", orders))
         self._session = SessionActor(self._workers, orders["names"], self._log, self._job_ended, orders["plan_bytes"])
         self._session.begin_chunks((orders["incarnation"] - 1) << CHUNKS)
-        self._session.around.read_chunk = self._read_chunk
+        self._session.context.read_chunk = self._read_chunk
         self._records = list(read_journal(orders["journal"]))
         loop = asyncio.get_running_loop()
         self._journal = Journal(orders["journal"], loop.call_soon, loop.call_later)
@@ -81,7 +81,7 @@ class SchedulerProcess:
     def machine(self, profile: dict[str, Any], memory: int, fresh: int) -> None:
         """What operands cost on the host, and its memory in bytes."""
         machine = Machine(Profile.of(profile), memory, fresh)
-        self._session.around.machine = lambda: machine
+        self._session.context.machine = lambda: machine
 
     @remote_method
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:

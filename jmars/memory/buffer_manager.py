@@ -19,7 +19,7 @@ from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
 from jmars.memory.allocation_requests import AllocationRequest, DiskBackoff, later
 from jmars.memory.gathering import Gathers
 from jmars.memory.mover_link import MoverLink
-from jmars.model.standing import DiskStanding
+from jmars.model.status import DiskStatus
 from jmars.processes.links import ChildLink
 from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks, Place
@@ -68,7 +68,7 @@ class BufferManager:
         """Seconds in which the mover had something to write or read."""
         return self.mover.seconds
 
-    def moving(self) -> DiskStanding:
+    def moving(self) -> DiskStatus:
         """What is on its way to disk and back."""
         chunks = [one for one in (*self._spills, *self._loads) if one in self.chunks.memory]
         return {

@@ -10,7 +10,7 @@ orders.py    what a scheduler in another process orders, a record for each kind
 messages.py  the ports between the scheduler and a host's workers, and the table of a job
 wire.py      records within msgpack
 timing.py    when each operand was in which state of a worker
-standing.py  how a host and its jobs stand at one moment, for who asks why nothing moves
+status.py  how a host and its jobs stand at one moment, for who asks why nothing moves
 """
 
 from jmars.model.events import Event

@@ -1,49 +1,50 @@
 """From a tensor graph to finished chunks: decides what runs where and when; computes nothing.
 
 lifecycle.py   the legal moves of an operand from state to state
-assigner.py    which worker runs an operand whose inputs are there (AssignerActor)
-blame.py       which operand ends workers
-losses.py      which chunk is lost again and again
-operand.py     OperandActor: the operands of one job as rows of lists
-rendezvous.py  which scheduler holds which operand, hashed over all at once
-shard.py       one shard of a job's operands: an OperandActor with ghosts of what it reads from others
-shards.py      a job's operands spread over several shards, which exchange only what crosses
-picture.py     what the live view is told of a graph
+assigner.py    chooses the worker of an operand whose inputs are stored
+blame.py       operands that end workers
+losses.py      chunks that are lost repeatedly
+operand_rows.py   OperandActor: the operands of one job as rows of lists
+rendezvous.py  rendezvous hashing of operands to schedulers
+shard.py       one shard of a job's operands: an OperandActor with ghosts of remote inputs
+shards.py      a job's operands spread over several shards
+picture.py     the graph as the live view draws it
 ranking.py     the order that a job runs in (Machine, rank_operands)
-fitting.py     whether each operand fits in memory at all
-prepare.py     a submitted graph compiled, planned and laid out for workers
-plans.py       what was prepared, by structure, to be run again
-event_log.py   what happened, numbered and bounded (EventLog)
-chunk_meta.py  which chunks make up a tensor that is kept (ChunkMetaActor)
-surroundings.py  what all jobs of a cluster have in common
-telling.py     what a job tells of its operands and errors, as plain data
-phases.py      what a job's preparation is at
-why.py         why a job stands as it does, in one sentence
-reasons.py     what that sentence is made from (WhyActor)
-executables.py  one operand as a document that runs apart
-watchdog.py    when to say that nothing moves (Watchdog)
-stages.py      the stages of one job, for graphs that unfold while they run
-eta.py         how many seconds a stage may still need (Eta)
-progress.py    how much of a job is done
-watching.py    whether a run goes as planned, and another plan for its rest
-replanning.py  a job that is watched, and that plan swapped in
-preparing.py   what was submitted, ready to run for the first time
-owner.py       a job as its stage sees it
+fitting.py     refuses operands that can never fit in memory
+prepare.py     compiles a graph, plans it and lays it out for workers
+plans.py       prepared graphs by structure, to be run again
+event_log.py   numbered events, bounded in memory (EventLog)
+chunk_meta.py  the chunks of each kept tensor (ChunkMetaActor)
+scheduler_context.py   what all jobs of a cluster share
+job_summaries.py   counts, measurements and errors of a job as plain data
+phases.py      the phases of a job's preparation
+why.py         explains a job's state in one sentence
+why_actor.py   gathers the facts for that sentence (WhyActor)
+executables.py one operand as a document that runs alone
+watchdog.py    when to report that nothing moves (Watchdog)
+stages.py      the stages of a job whose graph unfolds while it runs
+eta.py         remaining seconds of a stage (Eta)
+progress.py    finished share of a job
+plan_monitor.py   compares a run with its plan, and plans its rest anew
+replanning.py  swaps such a plan into a running job
+compile_submission.py   unpickles and prepares a submission
+stage_listener.py   a job as its stage sees it
 stage_run.py   the operands of one stage while they run on the workers
-remains.py     what stands for a stage that failed by our own fault
-graph.py       GraphActor: one job from submission to its end
-service.py     SessionActor: jobs of a cluster, and the port that workers report to
-remote_workers.py  workers in another process: each order a message (RemoteWorkers)
-journal.py     what a scheduler must know to go on where another stopped, in a file (Journal)
-journaled.py   a session whose life is written there
-resuming.py    a scheduler that goes on by it
-tasks.py       TaskManagerActor: jobs as Mars shows tasks
+open_stage.py  opens a stage on the workers
+failed_stage_cleanup.py   releases a stage that failed by a fault of jmars
+graph_actor.py GraphActor: one job from submission to its end
+session_actor.py   SessionActor: the jobs of a cluster; takes the workers' reports
+remote_workers.py  workers in another process: each order is a message
+journal.py     an append-only file from which a next scheduler resumes (Journal)
+journaled.py   writes calls and reports to the journal (JournaledSession)
+resuming.py    resumes from the journal
+task_manager.py   TaskManagerActor: jobs as Mars shows tasks
 """
 
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.ranking import Machine
-from jmars.scheduler.reasons import WhyActor
-from jmars.scheduler.service import SessionActor
-from jmars.scheduler.tasks import TaskManagerActor
+from jmars.scheduler.session_actor import SessionActor
+from jmars.scheduler.task_manager import TaskManagerActor
+from jmars.scheduler.why_actor import WhyActor
 
 __all__ = ["EventLog", "Machine", "SessionActor", "TaskManagerActor", "WhyActor"]

@@ -21,9 +21,9 @@ from jmars.model.events import Event
 from jmars.model.messages import JobTable
 from jmars.model.reports import ChunksLost, Failed, Finished, InputsMissing, Report, WorkerLost
 from jmars.model.submission import Submission
-from jmars.scheduler.graph import GraphActor
+from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.journal import Journal
-from jmars.scheduler.service import SessionActor
+from jmars.scheduler.session_actor import SessionActor
 
 __all__ = ["JournaledSession", "digest_of_table"]
 
@@ -189,7 +189,7 @@ class JournaledSession:
     def _tell_end(self, report: dict[str, Any], tell: Callable[[], None]) -> None:
         job, meta = report["job"], self._session.meta
         self._untold.discard(job)
-        self._session.around.port.free_chunks(meta.release(self._held.pop(job, [])))
+        self._session.context.port.free_chunks(meta.release(self._held.pop(job, [])))
         self._reports[job] = report
         tell()
 

@@ -37,7 +37,7 @@ _PHASES = {  # files of ours by what runs there; the innermost frame that is lis
     "scheduler/ranking.py": "orders are tried in virtual time",
     "scheduler/picture.py": "its picture is drawn",
     "scheduler/prepare.py": "it is laid out for the workers",
-    "scheduler/preparing.py": "the graph is read",
+    "scheduler/compile_submission.py": "the graph is read",
     "scheduler/stages.py": "the next stage is made",
 }
 

@@ -24,8 +24,8 @@ from jmars.plan import Plan, PlanGraph, make_plan
 from jmars.scheduler.event_log import weight
 from jmars.scheduler.fitting import OPERAND_BYTES, TILED_BYTES, Hungriest, hungriest, refuse_many
 from jmars.scheduler.picture import graph_built, with_lines
+from jmars.scheduler.plan_monitor import PlanMonitor
 from jmars.scheduler.ranking import Machine, Ranked, rank_operands
-from jmars.scheduler.watching import Watch
 from jmars.tensor.chunk import GraphLayer
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings, Slot
@@ -177,9 +177,9 @@ class Watched(NamedTuple):
     executors: int
     memory: int
 
-    def watch(self) -> Watch:
+    def watch(self) -> PlanMonitor:
         """The watch over one run."""
-        return Watch(*self)
+        return PlanMonitor(*self)
 
 
 class Ready(NamedTuple):

@@ -18,10 +18,10 @@ from jmars.model import events
 from jmars.model.messages import WorkerPort
 from jmars.plan import DriftReport
 from jmars.scheduler.event_log import EventLog
-from jmars.scheduler.operand import OperandActor
+from jmars.scheduler.operand_rows import OperandActor
+from jmars.scheduler.plan_monitor import JobProgress, NewPlan, PlanMonitor, plan_anew
 from jmars.scheduler.prepare import Watched
 from jmars.scheduler.shards import Shards
-from jmars.scheduler.watching import NewPlan, Standing, Watch, plan_anew
 
 __all__ = ["Replanning", "watch_over"]
 
@@ -37,14 +37,14 @@ class Replanning:
     def __init__(
         self,
         job: str,
-        watch: Watch,
+        watch: PlanMonitor,
         operands: OperandActor | Shards,
         rank: Sequence[int],
         port: WorkerPort,
         log: EventLog,
-        carefully: Callable[..., None],
+        isolate_faults: Callable[..., None],
     ) -> None:
-        self._carefully = carefully
+        self._carefully = isolate_faults
         self._job, self._watch, self._operands = job, watch, operands
         self._rank = rank
         self._port, self._log = port, log
@@ -71,7 +71,7 @@ class Replanning:
             worker, assign = np.array(rows.owner, np.int64), np.array(rows.assign, np.int64)
             for operand, chosen in rows.chosen.items():
                 worker[operand] = assign[operand] = chosen
-            now = Standing(state, worker, assign, np.array(self._rank, np.int64))
+            now = JobProgress(state, worker, assign, np.array(self._rank, np.int64))
             left = float(costs.cost[state < 3].sum()) / len(watch.workers)
             new = await asyncio.to_thread(plan_anew, costs, watch.workers, report, now, _SHARE * left)
         except Exception:  # the run goes on as it was planned; the next attempt would end alike
@@ -98,7 +98,7 @@ def watch_over(
     rank: Sequence[int],
     port: WorkerPort,
     log: EventLog,
-    carefully: Callable[..., None],
+    isolate_faults: Callable[..., None],
 ) -> Replanning | None:
-    """The watch over a stage that was opened, None where it is too short; another plan comes in by `carefully`."""
-    return None if watched is None else Replanning(job, watched.watch(), operands, rank, port, log, carefully)
+    """The watch over a stage that was opened, None where it is too short; another plan comes in by `isolate_faults`."""
+    return None if watched is None else Replanning(job, watched.watch(), operands, rank, port, log, isolate_faults)

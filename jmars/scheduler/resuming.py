@@ -23,10 +23,10 @@ from jmars.model.messages import JobTable
 from jmars.model.reports import ChunksLost, Failed, Finished, Report, WorkerLost
 from jmars.model.states import OperandState as S
 from jmars.model.submission import Submission
-from jmars.scheduler.graph import GraphActor
+from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.journaled import JournaledSession, digest_of_table
 from jmars.scheduler.remote_workers import RemoteWorkers
-from jmars.scheduler.service import SessionActor
+from jmars.scheduler.session_actor import SessionActor
 from jmars.scheduler.stage_run import StageRun
 from jmars.tensor.structure import Bindings
 from jmars.tensor.tensor_graph import Stored
@@ -166,8 +166,8 @@ class Resuming:
             return
         submission = self._whole(job)
         assert submission.bindings is not None
-        around, bindings = self._session.around, Bindings(*submission.bindings)
-        take = around.take_chunks
+        context, bindings = self._session.context, Bindings(*submission.bindings)
+        take = context.take_chunks
         same: list[bool] = []
 
         def compare(table: JobTable) -> None:
@@ -175,12 +175,12 @@ class Resuming:
             if not same[0]:
                 raise ClusterError(f"the graph of {job} was compiled otherwise than before")
 
-        around.take_chunks, self._workers.opening = lambda _: base, compare
-        jobs_ended, around.ended = around.ended, lambda graph: None
+        context.take_chunks, self._workers.opening = lambda _: base, compare
+        jobs_ended, context.ended = context.ended, lambda graph: None
         try:
             await graph.submit(submission)
         finally:
-            around.take_chunks, around.ended, self._workers.opening = take, jobs_ended, self._noted.opening
+            context.take_chunks, context.ended, self._workers.opening = take, jobs_ended, self._noted.opening
         self._base[job] = base
         if not same or not same[0]:
             log.warning("%s begins anew: its graph could not be compiled as before", job)

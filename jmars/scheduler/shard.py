@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from jmars.flow import Counters
 from jmars.model.states import OperandState as S
 from jmars.scheduler.lifecycle import Happened
-from jmars.scheduler.operand import Moved, OperandActor
+from jmars.scheduler.operand_rows import Moved, OperandActor
 
 __all__ = ["Shard"]
 

@@ -23,7 +23,7 @@ from jmars.model.states import OperandState as S
 from jmars.scheduler.blame import Blame
 from jmars.scheduler.lifecycle import Happened
 from jmars.scheduler.losses import Losses
-from jmars.scheduler.operand import Moved, OperandActor, Recovery, Rows
+from jmars.scheduler.operand_rows import Moved, OperandActor, Recovery, Rows
 from jmars.scheduler.rendezvous import highest, subgraphs
 from jmars.scheduler.shard import Shard
 

@@ -34,18 +34,16 @@ from jmars.model.reports import (
 )
 from jmars.model.states import OperandState as S
 from jmars.scheduler.eta import Eta
-from jmars.scheduler.fitting import refuse_unfit
-from jmars.scheduler.operand import Moved
-from jmars.scheduler.owner import Known, Owner
+from jmars.scheduler.job_summaries import blame_operand, chunk_loss_error, worker_killer_error
+from jmars.scheduler.operand_rows import Moved
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.replanning import watch_over
+from jmars.scheduler.scheduler_context import SchedulerContext
 from jmars.scheduler.shards import Shards, make_rows
-from jmars.scheduler.stages import Stages
-from jmars.scheduler.surroundings import Surroundings
-from jmars.scheduler.telling import accused, ended_workers, lost_too_often
+from jmars.scheduler.stage_listener import RegistrationState, StageListener
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["StageRun", "open_stage"]
+__all__ = ["StageRun"]
 
 RETRY_SECONDS, RETRY_FACTOR = 0.05, 3  # before the second try of an operand, and how much longer before each later one
 
@@ -68,21 +66,27 @@ class StageRun:
     """
 
     def __init__(
-        self, job: str, owner: Owner, around: Surroundings, ready: Ready, table: JobTable, given: dict[int, int]
+        self,
+        job: str,
+        listener: StageListener,
+        context: SchedulerContext,
+        ready: Ready,
+        table: JobTable,
+        given: dict[int, int],
     ) -> None:
         prepared = ready.prepared
         self.ready, self.table, self.given = ready, table, given
-        shards, workers = prepared.settings.get("shards", 1), len(around.workers)
+        shards, workers = prepared.settings.get("shards", 1), len(context.workers)
         self.operands = make_rows(prepared.pool.acquire(), table.nbytes, prepared.assign, workers, shards)
         watched, told = prepared.watched, prepared.picture.get("predicted")
         planned = None if watched is None else watched.graph.cost
         makespan = None if told is None else told["makespan"]
-        self.eta = Eta(table.program, len(around.workers), planned, makespan, begun=monotonic())
+        self.eta = Eta(table.program, len(context.workers), planned, makespan, begun=monotonic())
         self.ended = False
-        self.known = Known.OPEN
-        self._job, self._owner, self._around = job, owner, around
-        self._port, self._meta, self._log = around.port, around.meta, around.log
-        ports = around.port, around.log, owner.carefully
+        self.known = RegistrationState.OPEN
+        self._job, self._listener, self._context = job, listener, context
+        self._port, self._meta, self._log = context.port, context.meta, context.log
+        ports = context.port, context.log, listener.isolate_faults
         self._replanning = watch_over(prepared.watched, job, self.operands, table.rank, *ports)
         self._stopping = False
         self._succeeded = False
@@ -94,7 +98,7 @@ class StageRun:
             told = {"operands": [shard.own for shard in self.operands.shards]}
             self._log.append(events.OPERANDS_SPREAD, self._job, told)
         if self.operands.is_done:  # all is here: a job does not end before who submits it has heard of it
-            asyncio.get_running_loop().call_soon(self._owner.carefully, self._nothing_to_do)
+            asyncio.get_running_loop().call_soon(self._listener.isolate_faults, self._nothing_to_do)
             return
         self._submit(*self.operands.start())
 
@@ -171,7 +175,7 @@ class StageRun:
             self._moved(S.READY, moved.ready)
             if again:
                 delay = RETRY_SECONDS * RETRY_FACTOR ** (rows.tries[operand] - 1)
-                asyncio.get_running_loop().call_later(delay, self._owner.carefully, self._try_again, operand)
+                asyncio.get_running_loop().call_later(delay, self._listener.isolate_faults, self._try_again, operand)
         elif S.FATAL in moved.states:
             self._fatal(moved, failure.at(self._blame(operand, failure.member)))
         else:
@@ -201,7 +205,7 @@ class StageRun:
             fatal, *more = [rows.hopeless(one) for one in causes]
             for moved in more:
                 self._tell(moved)
-            error = ended_workers(where, rows.blame.deaths[causes[0]], why, how, others)
+            error = worker_killer_error(where, rows.blame.deaths[causes[0]], why, how, others)
             self._fatal(fatal, Failure.of(error, where))
         self._act(rows.dropped(operands))
 
@@ -228,12 +232,12 @@ class StageRun:
 
     def closed(self, measured: dict[str, Any] | None) -> None:
         """The workers know nothing of the stage any more; `measured` is None where it never came to them."""
-        self.known = Known.CLOSED
+        self.known = RegistrationState.CLOSED
         prepared = self.ready.prepared
         prepared.pool.release(self.operands.counters)  # nothing more is reported
         if self._succeeded and measured is not None:
-            self._around.ran(prepared, measured)
-        self._owner.closed(measured, self._succeeded)
+            self._context.ran(prepared, measured)
+        self._listener.closed(measured, self._succeeded)
 
     # -- what follows from them
     def _submit(self, operands: Sequence[int], workers: Sequence[int]) -> None:
@@ -260,7 +264,7 @@ class StageRun:
 
     def _try_again(self, operand: int) -> None:
         """Some time after an operand raised: submit it, unless it is not needed any more or lacks inputs by now."""
-        if self.known is Known.OPEN and self.operands.state[operand] == S.READY:
+        if self.known is RegistrationState.OPEN and self.operands.state[operand] == S.READY:
             self._act(self.operands.missing([operand]))
 
     def _recover(self, lost: Sequence[int], why: str) -> None:
@@ -276,7 +280,7 @@ class StageRun:
         elif found.worst >= 0:
             where = self._blame(found.worst)
             times = self.operands.losses.of(found.worst)
-            self._fatal(self.operands.hopeless(found.worst), Failure.of(lost_too_often(where, times, why), where))
+            self._fatal(self.operands.hopeless(found.worst), Failure.of(chunk_loss_error(where, times, why), where))
         else:
             self._submit(found.ready, found.workers)
 
@@ -312,7 +316,7 @@ class StageRun:
     def _fatal(self, moved: Moved | None, error: Failure) -> None:
         """An operand cannot be computed: all that depends on it is FATAL, the rest is stopped."""
         if not self._stopping:
-            self._owner.failing(error, self._line)
+            self._listener.failing(error, self._line)
         if moved is not None:
             self._tell(moved)
         self.stop()
@@ -323,13 +327,13 @@ class StageRun:
             return
         self._stopping = True
         self._tell(self.operands.stop())
-        self._owner.stopping()
+        self._listener.stopping()
         self._port.stop_execution(self._job)
         self._end_if_still()
 
     def _never_opened(self, failure: Failure) -> None:
-        where, line = accused(failure.unpickled(), self.ready)
-        self._owner.failing(failure.at(where), line)
+        where, line = blame_operand(failure.unpickled(), self.ready)
+        self._listener.failing(failure.at(where), line)
         self._stopping = self.ended = True
         self._moved(S.CANCELLED, self.operands.stop().states.get(S.CANCELLED, []))
         self._port.free_chunks(self.let_go())
@@ -346,7 +350,7 @@ class StageRun:
         if succeeded:
             prepared, bound = self.ready
             shapes = {chunk[operand]: shape for operand, shape in rows.sizes.items()}
-            self._owner.keep(
+            self._listener.keep(
                 {bound.key(name): [chunk[i] for i in ids] for name, ids in prepared.results.items()}, shapes
             )
         else:
@@ -354,7 +358,7 @@ class StageRun:
             self._moved(S.FREED, freed)
             self._port.free_chunks([chunk[i] for i in freed if program[i] >= 0])
         self._port.free_chunks(self.let_go())
-        self.known = Known.CLOSING
+        self.known = RegistrationState.CLOSING
         self._port.close_job(self._job)
 
     def let_go(self) -> list[int]:
@@ -378,43 +382,3 @@ class StageRun:
         if operands:
             ids = np.array(operands, "<u4").tobytes()
             self._log.append(events.OPERANDS_MOVED, self._job, {"state": int(state), "ids": ids, "worker": worker})
-
-
-def open_stage(
-    job: str, number: int, owner: Owner, around: Surroundings, ready: Ready, stages: Stages | None
-) -> StageRun:
-    """Open a job, or its next stage, on the workers; raises what speaks against it, and then nothing has happened.
-
-    Raises
-    ------
-    ClusterError
-        If a tensor that it reads was dropped, or too many jobs are open.
-    ChunkLostError
-        If chunks of it were lost.
-    MemoryLimitError
-        If one of its operands does not fit in memory by itself.
-    """
-    prepared, bound = ready
-    most = prepared.hungriest
-    if most is not None and around.machine is not None and most.nbytes > (room := around.machine().memory):
-        refuse_unfit(most, room, prepared.blame(most.operand, bound)[0])
-    meta, port = around.meta, around.port
-    table = prepared.open(job, number, around.take_chunks(prepared.plan.dag.n), bound)
-    given: dict[int, int] = {}
-    if stages is not None:
-        stages.hold(meta)
-    for name, operands in prepared.stored.items():
-        key = bound.key(name)
-        held = meta.chunks(key if stages is None else stages.name(key))
-        for operand, index in operands:
-            given[operand] = table.chunk[operand] = held[index]
-    run = StageRun(job, owner, around, ready, table, given)
-    try:
-        port.open_job(table)
-    except Exception:
-        prepared.pool.release(run.operands.counters)
-        raise
-    meta.hold(given.values())
-    if stages is not None:
-        port.free_chunks(stages.begin(meta))
-    return run

@@ -16,7 +16,7 @@ import numpy as np
 from jmars.optimize.unfolding import Stage, Unfolding, reported_splits
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.prepare import Ready
-from jmars.scheduler.surroundings import ReadChunk
+from jmars.scheduler.scheduler_context import ReadChunk
 from jmars.tensor.operand import Splits
 from jmars.tensor.tensor_graph import TensorGraph
 

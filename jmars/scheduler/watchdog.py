@@ -1,7 +1,7 @@
 """When to say that nothing moves: before the user asks, and neither at once nor all the time.
 
 `Watchdog` is told now and then what each job's pulse is; it says which jobs have stood still for long enough that their
-user should hear why, and which of those move again. It knows no clock. Used by `deploy/watch.py`.
+user should hear why, and which of those move again. It knows no clock. Used by `deploy/why_service.py`.
 Source: RELIABILITY 3: "never silent: a watchdog names what is waited for".
 """
 

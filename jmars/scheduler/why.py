@@ -1,6 +1,6 @@
 """Why a job stands as it does: one sentence, made from how the job and the host stand.
 
-`why` is a pure function of plain data (`model/standing.py`); whoever asks has gathered it. It names what is waited for:
+`why` is a pure function of plain data (`model/status.py`); whoever asks has gathered it. It names what is waited for:
 the operand and the user's line, the worker, seconds, bytes, and who holds them, the likeliest reason first. `died` is
 the same for a worker that ended. Used by SessionActor, the watchdog and the errors of lost workers.
 Source: RELIABILITY 3: "never silent: a watchdog names what is waited for"; "the error says which task, which worker".
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jmars.model.standing import GRAPHS, DeathStanding, HostStanding, JobStanding, LineStanding, Verdict, WorkerStanding
 from jmars.model.states import TERMINAL
+from jmars.model.status import GRAPHS, DeathStatus, HostStatus, JobStatus, QueueStatus, Verdict, WorkerStatus
 from jmars.units import format_bytes, format_seconds
 
 __all__ = ["died", "named", "of_cluster", "why"]
@@ -30,9 +30,9 @@ _DOWN = {  # what the system says of a process that does not run
 _UNWELL = ("suspect", "stopped", "frozen", "fenced", "replaced")  # states of WorkerMoved that stop an operand
 
 
-def named(host: HostStanding, words: Callable[[str, int], str]) -> HostStanding:
+def named(host: HostStatus, words: Callable[[str, int], str]) -> HostStatus:
     """`host` with operands in the words of their jobs; `words(job, operand)` gives "" where it knows nothing."""
-    groups: tuple[Sequence[WorkerStanding | LineStanding | DeathStanding], ...]
+    groups: tuple[Sequence[WorkerStatus | QueueStatus | DeathStatus], ...]
     groups = (host["workers"], host["line"], host["reading"], host["deaths"])
     for rows in groups:
         for row in rows:
@@ -41,7 +41,7 @@ def named(host: HostStanding, words: Callable[[str, int], str]) -> HostStanding:
     return host
 
 
-def why(job: JobStanding, host: HostStanding) -> Verdict:
+def why(job: JobStatus, host: HostStatus) -> Verdict:
     """Why the job stands as it does.
 
     Parameters
@@ -71,7 +71,7 @@ def why(job: JobStanding, host: HostStanding) -> Verdict:
     return Verdict(kind="unknown", text=text)
 
 
-def of_cluster(jobs: Sequence[JobStanding], host: HostStanding) -> str:
+def of_cluster(jobs: Sequence[JobStatus], host: HostStatus) -> str:
     """Why each job that has not ended stands as it does, line by line, and which workers ended of late."""
     lines = [why(job, host)["text"] for job in jobs if job["state"] not in TERMINAL or job["untold"]]
     if not lines:
@@ -81,7 +81,7 @@ def of_cluster(jobs: Sequence[JobStanding], host: HostStanding) -> str:
     return "\n".join(lines)
 
 
-def died(death: DeathStanding) -> str:
+def died(death: DeathStatus) -> str:
     """Why a worker ended, in one sentence."""
     ran = f" while it ran {death['what']}" if death["what"] else ""
     memory = ""
@@ -96,7 +96,7 @@ def _how(how: str) -> str:
     return how if how.startswith(("killed", "stopped", "replaced", "ended by")) else f"lost: it {how}"
 
 
-def _label(job: JobStanding) -> str:
+def _label(job: JobStatus) -> str:
     return job["name"] if job["name"] == job["id"] else f"{job['name']} ({job['id']})"
 
 
@@ -107,7 +107,7 @@ def _age(seconds: float) -> str:
 # -- jobs that have ended, or are about to
 
 
-def _ended(job: JobStanding, host: HostStanding) -> Verdict:
+def _ended(job: JobStatus, host: HostStatus) -> Verdict:
     took = format_seconds(job["elapsed"])
     if job["state"] == "succeeded":
         return Verdict(kind="done", text=f"{_label(job)} is done: it took {took}")
@@ -120,7 +120,7 @@ def _ended(job: JobStanding, host: HostStanding) -> Verdict:
     return Verdict(kind="failed", text=f"{_label(job)} failed after {took}{where}: {job['error']}{tail}")
 
 
-def _cancelling(job: JobStanding, host: HostStanding) -> Verdict:
+def _cancelling(job: JobStatus, host: HostStatus) -> Verdict:
     text = f"{_label(job)} was told to stop {format_seconds(job['since'])} ago"
     mine = [worker for worker in host["workers"] if worker["job"] == job["id"]]
     if not mine:
@@ -141,7 +141,7 @@ def _cancelling(job: JobStanding, host: HostStanding) -> Verdict:
 # -- reasons of a job that goes on, in the order in which they are looked at
 
 
-def _stopped(job: JobStanding, host: HostStanding) -> Verdict | None:
+def _stopped(job: JobStatus, host: HostStatus) -> Verdict | None:
     for row in host["workers"]:
         unwell = row["process"] in _DOWN or row["state"] in _UNWELL
         if not unwell or row["job"] != job["id"]:
@@ -157,14 +157,14 @@ def _stopped(job: JobStanding, host: HostStanding) -> Verdict | None:
     return None
 
 
-def _preparing(job: JobStanding, host: HostStanding) -> Verdict | None:
+def _preparing(job: JobStatus, host: HostStatus) -> Verdict | None:
     if not job["phase"] and job["state"] != "preparing":
         return None
     what = "is prepared" if job["state"] == "preparing" else "prepares its next stage"
     return Verdict(kind="preparing", text=f"{_label(job)} {what}: {job['phase'] or 'it is begun'}")
 
 
-def _runs(job: JobStanding, host: HostStanding) -> Verdict | None:
+def _runs(job: JobStatus, host: HostStatus) -> Verdict | None:
     mine = [row for row in host["workers"] if row["job"] == job["id"] and row["state"] != "asks"]
     if not mine:
         return None
@@ -187,7 +187,7 @@ def _runs(job: JobStanding, host: HostStanding) -> Verdict | None:
     return Verdict(kind="runs", text=text + (f"; {', '.join(also)}" if also else ""))
 
 
-def _result(job: JobStanding, host: HostStanding) -> Verdict | None:
+def _result(job: JobStatus, host: HostStatus) -> Verdict | None:
     for row in host["workers"]:
         if row["job"] == job["id"] and row["state"] == "asks":
             text = (
@@ -197,7 +197,7 @@ def _result(job: JobStanding, host: HostStanding) -> Verdict | None:
     return None
 
 
-def _disk(job: JobStanding, host: HostStanding) -> Verdict | None:
+def _disk(job: JobStatus, host: HostStatus) -> Verdict | None:
     disk = host["disk"]
     waits = host["waiting"].get(job["id"], 0)
     reading = next((one for one in host["reading"] if one["job"] == job["id"]), None)
@@ -215,7 +215,7 @@ def _disk(job: JobStanding, host: HostStanding) -> Verdict | None:
     return Verdict(kind="disk", text=text)
 
 
-def _memory(job: JobStanding, host: HostStanding) -> Verdict | None:
+def _memory(job: JobStatus, host: HostStatus) -> Verdict | None:
     if not host["waiting"].get(job["id"]) or not host["line"]:
         return None
     head = host["line"][0]
@@ -231,7 +231,7 @@ def _memory(job: JobStanding, host: HostStanding) -> Verdict | None:
     return Verdict(kind="memory", text=text)
 
 
-def _holders(job: JobStanding, host: HostStanding) -> str:
+def _holders(job: JobStatus, host: HostStatus) -> str:
     """Who holds the memory, the largest share first."""
     memory = host["memory"]
     others = sum(size for name, size in memory["jobs"].items() if name != job["id"])
@@ -254,7 +254,7 @@ def _holders(job: JobStanding, host: HostStanding) -> str:
     return f"of {format_bytes(memory['capacity'])} there are {', '.join(parts)}{pinned}"
 
 
-def _queued(job: JobStanding, host: HostStanding) -> Verdict | None:
+def _queued(job: JobStatus, host: HostStatus) -> Verdict | None:
     n = host["queued"].get(job["id"], 0)
     others = sorted({row["job"] for row in host["workers"] if row["job"] and row["job"] != job["id"]})
     if not others:
@@ -268,7 +268,7 @@ def _queued(job: JobStanding, host: HostStanding) -> Verdict | None:
     return Verdict(kind="queued", text=text)
 
 
-def _starting(job: JobStanding, host: HostStanding) -> Verdict | None:
+def _starting(job: JobStatus, host: HostStatus) -> Verdict | None:
     starting = [row["name"] for row in host["workers"] if row["state"] == "starting"]
     if not starting:
         return None

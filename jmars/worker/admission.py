@@ -20,7 +20,7 @@ from jmars.memory.gathering import Piece, pieces_of
 from jmars.memory.quota import Quota
 from jmars.memory.udf_memory import UdfMemoryPolicy
 from jmars.model.messages import JobTable
-from jmars.model.standing import GRAPHS
+from jmars.model.status import GRAPHS
 from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks
 from jmars.worker.dynamic_outputs import DynamicOutputs

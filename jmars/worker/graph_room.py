@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from jmars.memory.allocation_requests import AllocationRequest
-from jmars.model.standing import GRAPHS
+from jmars.model.status import GRAPHS
 from jmars.worker.open_jobs import WorkerContext
 
 __all__ = ["GraphRoom"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jmars.dispatch.worker_state import Death, Worker
 from jmars.memory.buffer_manager import AllocationRequest
 from jmars.model.messages import JobTable
-from jmars.model.standing import DeathStanding, HostStanding, LineStanding, MemoryStanding, WorkerStanding
+from jmars.model.status import DeathStatus, HostStatus, MemoryStatus, QueueStatus, WorkerStatus
 from jmars.processes.health import Vital
 from jmars.processes.vitals import vitals
 from jmars.storage.arena import PAGE
@@ -29,7 +29,7 @@ _STATES = {"S": "sleeps", "I": "sleeps", "D": "waits for a disk", "t": "held by 
 _VITALS = {Vital.STOPPED: "stopped", Vital.FROZEN: "frozen", Vital.GONE: "is gone"}
 
 
-def standing(execution: ExecutionActor) -> HostStanding:
+def standing(execution: ExecutionActor) -> HostStatus:
     """The host at this moment."""
     jobs = execution.jobs.by_number
     line = execution.storing.line
@@ -45,8 +45,8 @@ def standing(execution: ExecutionActor) -> HostStanding:
     }
 
 
-def _died(death: Death) -> DeathStanding:
-    found: DeathStanding = {
+def _died(death: Death) -> DeathStatus:
+    found: DeathStatus = {
         "worker": death.worker,
         "pid": death.pid,
         "job": death.job,
@@ -73,8 +73,8 @@ def process_state(pid: int) -> str:
     return _STATES.get(letter, "runs")
 
 
-def _worker(execution: ExecutionActor, worker: Worker) -> WorkerStanding:
-    found: WorkerStanding = {
+def _worker(execution: ExecutionActor, worker: Worker) -> WorkerStatus:
+    found: WorkerStatus = {
         "name": worker.name,
         "pid": worker.link.pid,
         "process": process_state(worker.link.pid) if worker.link.pid else "",
@@ -103,7 +103,7 @@ def _words(table: JobTable, operand: int) -> str:
     return f"operand {table.programs[row].name}" if row >= 0 else "a stored chunk"
 
 
-def _waits(execution: ExecutionActor, request: AllocationRequest) -> LineStanding:
+def _waits(execution: ExecutionActor, request: AllocationRequest) -> QueueStatus:
     """One who waits, and what it has no room for yet."""
     chunks = execution.chunks
     sizes = [chunks.size(one) for one in request.chunks if one in chunks.memory or one in chunks.disk]
@@ -127,7 +127,7 @@ def _pages(size: int) -> int:
     return -(-size // PAGE) * PAGE
 
 
-def _memory(execution: ExecutionActor, tables: Sequence[JobTable]) -> MemoryStanding:
+def _memory(execution: ExecutionActor, tables: Sequence[JobTable]) -> MemoryStatus:
     """Every slot by who holds it."""
     chunks, size_of = execution.chunks, execution.chunks.allocator.size_of
     held = {table.job: 0 for table in tables}

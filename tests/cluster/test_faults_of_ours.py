@@ -70,8 +70,8 @@ def expected(n):
 SITES = [
     ("jmars.scheduler.stage_run", "StageRun", "finished"),
     ("jmars.scheduler.stage_run", "StageRun", "started"),
-    ("jmars.scheduler.operand", "OperandActor", "finished"),
-    ("jmars.scheduler.graph", "GraphActor", "_begin"),
+    ("jmars.scheduler.operand_rows", "OperandActor", "finished"),
+    ("jmars.scheduler.graph_actor", "GraphActor", "_begin"),
     ("jmars.worker.execution", "ExecutionActor", "enqueue_graph"),
     ("jmars.worker.report_handler", "ReportHandler", "reported"),
     ("jmars.worker.report_handler", "ReportHandler", "_stored"),
@@ -115,8 +115,8 @@ def test_a_fault_at_what_the_owner_told_ends_the_cluster_with_its_reason(cluster
 
 
 LOOKED = """
-import jmars.deploy.watch as module
-real, times = module.Watch.look, []
+import jmars.deploy.why_service as module
+real, times = module.WhyService.look, []
 async def look(self, now=None):
     times.append(1)
     if len(times) == 1:
@@ -124,7 +124,7 @@ async def look(self, now=None):
     if len(times) == 3:
         self._tell({{"job": {job!r}, "calm": True, "seconds": 7.0, "kind": "looked", "text": "looked again"}})
     return await real(self, now)
-module.Watch.look = look
+module.WhyService.look = look
 """
 
 

@@ -9,7 +9,7 @@ from jmars.client.job_registry import JobRegistry
 from jmars.deploy.clients import ClientSession, ClientStore
 from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
-from jmars.deploy.watch import Watch
+from jmars.deploy.why_service import WhyService
 from jmars.errors import ActorNotFoundError
 from jmars.scheduler import SessionActor, TaskManagerActor, WhyActor
 from jmars.scheduler.journaled import JournaledSession
@@ -22,7 +22,7 @@ LISTED = {
     ClientHost: "ready descriptor ping info profile close",
     ClusterActor: "summary processes jobs cancel",
     EventsActor: "read",
-    Watch: "job cluster operand",
+    WhyService: "job cluster operand",
     ChunkTransferActor: "gather put",
     TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     WhyActor: "job cluster operand pulses expect stalled",

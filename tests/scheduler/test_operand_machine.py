@@ -17,7 +17,7 @@ from jmars.graph import Dag
 from jmars.model.states import OperandState as S
 from jmars.scheduler.lifecycle import LEGAL
 from jmars.scheduler.losses import MOST_LOSSES
-from jmars.scheduler.operand import OperandActor
+from jmars.scheduler.operand_rows import OperandActor
 from jmars.scheduler.shards import Shards
 
 WORKERS = 3

@@ -16,7 +16,7 @@ from jmars.plan import Profile
 from jmars.scheduler import EventLog, Machine, SessionActor
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Prepared, prepare
-from jmars.scheduler.service import PICTURES, SHOWN
+from jmars.scheduler.session_actor import PICTURES, SHOWN
 from jmars.tensor.spawn import spawn
 from jmars.tensor.structure import bindings, canonical, digest_of
 from jmars.tensor.tensor_graph import TensorGraph
@@ -186,13 +186,13 @@ def test_what_functions_bring_along_counts_in_the_size_of_a_plan(tensor):
 def test_a_plan_that_cannot_be_made_again_leaves_the_one_that_is_there(monkeypatch, caplog):
     async def story():
         one, port, ended = session()
-        one.around.machine = lambda: Machine(Profile(), 2**30)
+        one.context.machine = lambda: Machine(Profile(), 2**30)
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: wrong.append(context))
         job = await submitted(one, cell())
         (before,) = one.plans._kept.values()
         port.makespan = 5.0
         port.run(one, job)
-        await asyncio.wait(one.around._refining)
+        await asyncio.wait(one.context._refining)
         assert one.plans.find(wire(cell())[1]) is before and ended[0]["state"] == JobState.SUCCEEDED
 
     wrong = []
@@ -205,7 +205,7 @@ def test_what_an_ended_job_is_remembered_by_is_no_graph():
     async def story():
         one, port, _ = session()
         x = mt.arange(6, chunk_size=2)
-        one.around.read_chunk = None
+        one.context.read_chunk = None
         blob = cloudpickle.dumps(TensorGraph.of([x[x > 1].data]))
         job = one.submit(Submission(blob))
         await asyncio.gather(*one._tasks)
@@ -274,13 +274,13 @@ def test_a_prediction_that_was_far_off_makes_the_next_runs_plan_another_one():
     async def story():
         one, port, ended = session()
         profile = Profile()
-        one.around.machine = lambda: Machine(profile, 2**30)
+        one.context.machine = lambda: Machine(profile, 2**30)
         job = await submitted(one, cell())
         (before,) = one.plans._kept.values()
         assert before.picture["predicted"] is None  # nothing worth a plan, as far as was known
         port.makespan = 5.0
         port.run(one, job)
-        await asyncio.gather(*one.around._refining)
+        await asyncio.gather(*one.context._refining)
         (after,) = one.plans._kept.values()
         assert after is not before and after.refined == 1 and after.pool is before.pool
         assert one.plans.refined == 1
@@ -288,7 +288,7 @@ def test_a_prediction_that_was_far_off_makes_the_next_runs_plan_another_one():
             job = again(one, cell())
             assert sorted(port.tables[job].rank) == list(range(len(port.tables[job].rank)))
             port.run(one, job)
-            await asyncio.gather(*one.around._refining)
+            await asyncio.gather(*one.context._refining)
         assert one.plans.refined == 2  # and no more
         assert [report["state"] for report in ended] == [JobState.SUCCEEDED] * 4
 

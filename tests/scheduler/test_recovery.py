@@ -10,7 +10,7 @@ from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
 from jmars.model.states import OperandState as S
 from jmars.scheduler.losses import MOST_LOSSES
-from jmars.scheduler.operand import OperandActor
+from jmars.scheduler.operand_rows import OperandActor
 from tests.graph.examples import dags
 
 

@@ -7,8 +7,8 @@ from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
 from jmars.plan import PlanGraph
 from jmars.scheduler import EventLog, replanning
-from jmars.scheduler.operand import OperandActor
-from jmars.scheduler.watching import Watch
+from jmars.scheduler.operand_rows import OperandActor
+from jmars.scheduler.plan_monitor import PlanMonitor
 
 N = 40
 
@@ -46,7 +46,7 @@ def story(monkeypatch, plan):
     async def run():
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: wrong.append(context))
         graph = Dag.from_edges(N, [], [])
-        watch = Watch(PlanGraph.build(graph, cost=1.0, nbytes=8, op=0), 2, 10**9)
+        watch = PlanMonitor(PlanGraph.build(graph, cost=1.0, nbytes=8, op=0), 2, 10**9)
         rows = OperandActor(Counters(FlowGraph(graph)), [8] * N, [k % 2 for k in range(N)], 2)
         rows.start()
         one = replanning.Replanning("job-1", watch, rows, range(N), port, EventLog(), lambda act, *args: act(*args))

@@ -16,7 +16,7 @@ from jmars.scheduler.journal import Journal, read_journal
 from jmars.scheduler.journaled import JournaledSession
 from jmars.scheduler.remote_workers import RemoteWorkers
 from jmars.scheduler.resuming import Resuming
-from jmars.scheduler.service import REMEMBERED
+from jmars.scheduler.session_actor import REMEMBERED
 from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.structure import bindings, canonical, digest
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph

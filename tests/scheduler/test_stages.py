@@ -8,8 +8,8 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import ClusterError
 from jmars.scheduler.chunk_meta import ChunkMetaActor
+from jmars.scheduler.job_summaries import counts_by_state, merge_measurements, states_as_events, sum_counts
 from jmars.scheduler.stages import Stages
-from jmars.scheduler.telling import added, counts_by_state, in_all, states_as_events
 from jmars.tensor.tensor_graph import TensorGraph
 
 
@@ -99,7 +99,7 @@ def test_a_tensor_that_is_gone_is_an_error():
 
 def test_counts_costs_and_errors_are_told_as_plain_data():
     assert counts_by_state(bytes([0, 3, 3]))[:4] == [1, 0, 0, 2]
-    assert added([1, 2], [3, 4]) == [4, 6]
-    assert in_all(None, {"peak": 1}) == {"peak": 1} and in_all({"peak": 1}, None) == {"peak": 1}
+    assert sum_counts([1, 2], [3, 4]) == [4, 6]
+    assert merge_measurements(None, {"peak": 1}) == {"peak": 1} and merge_measurements({"peak": 1}, None) == {"peak": 1}
     assert [(data["state"], np.frombuffer(data["ids"], "<u4").tolist()) for _, _, data in
             states_as_events("job-1", bytes([3, 0, 3]))] == [(0, [1]), (3, [0, 2])]  # fmt: skip

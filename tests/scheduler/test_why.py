@@ -1,14 +1,14 @@
 from typing import Any
 
-from jmars.model.standing import GRAPHS, DeathStanding, HostStanding, JobStanding, LineStanding, WorkerStanding
+from jmars.model.status import GRAPHS, DeathStatus, HostStatus, JobStatus, QueueStatus, WorkerStatus
 from jmars.scheduler.why import died, named, of_cluster, why
 
 MB = 2**20
 SUM = "operand sum of line 3 (x.sum())"
 
 
-def job(state: str = "running", **told: Any) -> JobStanding:
-    found: JobStanding = {
+def job(state: str = "running", **told: Any) -> JobStatus:
+    found: JobStatus = {
         "id": "job-3",
         "name": "In [5]",
         "state": state,
@@ -23,8 +23,8 @@ def job(state: str = "running", **told: Any) -> JobStanding:
     return found | told  # type: ignore[return-value]
 
 
-def worker(number: int = 0, of: str = "", **told: Any) -> WorkerStanding:
-    found: WorkerStanding = {
+def worker(number: int = 0, of: str = "", **told: Any) -> WorkerStatus:
+    found: WorkerStatus = {
         "name": f"worker-{number}",
         "pid": 100 + number,
         "process": "runs" if of else "sleeps",
@@ -39,13 +39,13 @@ def worker(number: int = 0, of: str = "", **told: Any) -> WorkerStanding:
     return found | told  # type: ignore[return-value]
 
 
-def waits(of: str = "job-3", **told: Any) -> LineStanding:
-    found: LineStanding = {"job": of, "operand": 9, "what": SUM, "needs": 300 * MB, "lacks": 120 * MB}
+def waits(of: str = "job-3", **told: Any) -> QueueStatus:
+    found: QueueStatus = {"job": of, "operand": 9, "what": SUM, "needs": 300 * MB, "lacks": 120 * MB}
     return found | told  # type: ignore[return-value]
 
 
-def host(*workers: WorkerStanding, **told: Any) -> HostStanding:
-    found: HostStanding = {
+def host(*workers: WorkerStatus, **told: Any) -> HostStatus:
+    found: HostStatus = {
         "workers": list(workers) or [worker(0), worker(1)],
         "queued": {},
         "line": [],
@@ -66,7 +66,7 @@ def host(*workers: WorkerStanding, **told: Any) -> HostStanding:
     return found | told  # type: ignore[return-value]
 
 
-DEATH: DeathStanding = {
+DEATH: DeathStatus = {
     "worker": "worker-1",
     "pid": 101,
     "job": "job-3",

@@ -9,8 +9,8 @@ import pytest
 
 from jmars.flow.counters import Counters
 from jmars.model.states import OperandState as S
-from jmars.scheduler.operand import OperandActor
-from jmars.scheduler.service import SessionActor
+from jmars.scheduler.operand_rows import OperandActor
+from jmars.scheduler.session_actor import SessionActor
 from jmars.storage.arena import Arena
 from jmars.worker.execution import ExecutionActor
 from tests.sim import executor

@@ -134,7 +134,7 @@ class World:
                 self.loop.call_later(random.expovariate(0.7), self.apart.kill)
         else:
             self._session = SessionActor(self.execution, names, self.log, self.ended)
-            self._session.around.read_chunk = self.read
+            self._session.context.read_chunk = self.read
             self.execution.scheduler = Reports(self)
         self.execution.start()
 

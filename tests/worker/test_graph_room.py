@@ -1,7 +1,7 @@
 """What graphs take in the control process: held against the memory for chunks, and given up as the last thing."""
 
 from jmars.model.reports import Refused
-from jmars.model.standing import GRAPHS
+from jmars.model.status import GRAPHS
 from jmars.worker.graph_room import PATIENCE, PIECE, STEP
 from tests.worker.steps_host import Host, in_loop, program, table
 

@@ -19,15 +19,23 @@ from jmars.model.failure import Failure
 from jmars.model.reports import ChunksLost, JobBroken, JobReport
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState
 from jmars.model.submission import Submission
+from jmars.scheduler.compile_submission import compile_submission
+from jmars.scheduler.failed_stage_cleanup import FailedStageCleanup
+from jmars.scheduler.job_summaries import (
+    blame_operand,
+    counts_by_state,
+    internal_failure,
+    merge_measurements,
+    standing,
+    sum_counts,
+)
+from jmars.scheduler.open_stage import open_stage
 from jmars.scheduler.phases import Phases
 from jmars.scheduler.prepare import Ready
-from jmars.scheduler.preparing import compile_submission
 from jmars.scheduler.progress import Progress
-from jmars.scheduler.remains import Remains
-from jmars.scheduler.stage_run import StageRun, open_stage
+from jmars.scheduler.scheduler_context import SchedulerContext
+from jmars.scheduler.stage_run import StageRun
 from jmars.scheduler.stages import Stages
-from jmars.scheduler.surroundings import Surroundings
-from jmars.scheduler.telling import accused, added, counts_by_state, in_all, our_fault, standing
 from jmars.tensor.source_line import SourceLine
 
 __all__ = ["GraphActor"]
@@ -42,11 +50,11 @@ class GraphActor:
     ----------
     job, number, name
         Id, running number and the name that people see.
-    around
+    context
         What it shares with the other jobs.
     """
 
-    def __init__(self, job: str, number: int, name: str, around: Surroundings) -> None:
+    def __init__(self, job: str, number: int, name: str, context: SchedulerContext) -> None:
         self.job, self.number, self.name = job, number, name
         self.state = JobState.PREPARING
         self.error: Failure | None = None
@@ -58,12 +66,12 @@ class GraphActor:
         self.settled: dict[str, Any] = {}  # chunks of results whose lengths were not known when they were submitted
         self.newest: Ready | None = None  # the newest stage, also after its end, as long as the picture is kept
         self.phases = Phases()  # what its preparation is at
-        self._around = around
-        self._port, self._meta, self._log = around.port, around.meta, around.log
+        self._context = context
+        self._port, self._meta, self._log = context.port, context.meta, context.log
         self._stop_as: JobState | None = None  # how it will end once nothing runs
         self._picture: dict[str, Any] | None = None
         self._run: StageRun | None = None
-        self._remains: Remains | None = None  # of a stage that failed by our own fault
+        self._cleanup: FailedStageCleanup | None = None  # of a stage that failed by our own fault
         self._final_states = b""
         self._stages: Stages | None = None  # of a graph that unfolds while it runs
         self._earlier = [0] * len(STATE_NAMES)  # operands of stages that have ended, by state
@@ -75,7 +83,7 @@ class GraphActor:
     # -- preparing
     async def submit(self, submission: Submission) -> None:
         """Compile, plan and start; returns when operands run, or the job has ended already."""
-        args = (self._around, self.job, submission, self._check)
+        args = (self._context, self.job, submission, self._check)
         found = await asyncio.to_thread(self.phases.run, compile_submission, *args)
         if self.state in TERMINAL:
             return  # cancelled meanwhile
@@ -91,9 +99,9 @@ class GraphActor:
             return
         if isinstance(ready, Ready):
             try:
-                self._run = open_stage(self.job, self.number, self, self._around, ready, self._stages)
+                self._run = open_stage(self.job, self.number, self, self._context, ready, self._stages)
             except Exception as error:  # a tensor was dropped, too many jobs are open, a user's object has no hash
-                where, self.line = accused(error, ready)
+                where, self.line = blame_operand(error, ready)
                 self.error = Failure.of(error, where)
             else:
                 self._begin(self._run)
@@ -130,16 +138,16 @@ class GraphActor:
         if isinstance(report, JobBroken):
             self.broken(report.why)
         elif self._run is not None:
-            self.carefully(self._run.report, report)
-        elif self._remains is not None:
-            self._remains.report(report)
+            self.isolate_faults(self._run.report, report)
+        elif self._cleanup is not None:
+            self._cleanup.report(report)
 
-    def carefully(self, act: Callable[..., None], *args: Any) -> None:
+    def isolate_faults(self, act: Callable[..., None], *args: Any) -> None:
         """Do something for this job; what nobody foresaw ends this job alone."""
         try:
             act(*args)
         except Exception as error:
-            if self.state in TERMINAL or self._remains is not None:
+            if self.state in TERMINAL or self._cleanup is not None:
                 raise  # on the way to its end, or behind it: then nothing is known
             log.exception("%s ends by a fault of ours", self.job)
             self.broken(fault_of(error))
@@ -149,9 +157,9 @@ class GraphActor:
 
         No effect when it has ended, or is about to. What fails on that way is raised.
         """
-        if self.state in TERMINAL or self._remains is not None:
+        if self.state in TERMINAL or self._cleanup is not None:
             return
-        self.failing(our_fault(what), None)
+        self.failing(internal_failure(what), None)
         for key in self.results:
             self._port.free_chunks(self._meta.drop(key))
         self.results = []
@@ -161,14 +169,14 @@ class GraphActor:
             return
         self._leave(stage)
         self._move(JobState.CANCELLING)
-        self._remains = Remains(stage, self.job, self._around, self._gone)
-        self._remains.stop()
+        self._cleanup = FailedStageCleanup(stage, self.job, self._context, self._gone)
+        self._cleanup.stop()
 
     def _gone(self) -> None:
-        self._remains = None
+        self._cleanup = None
         self._end(JobState.FAILED)
 
-    # -- what the stage tells: GraphActor is its Owner
+    # -- what the stage tells: GraphActor is its StageListener
     def failing(self, error: Failure, line: SourceLine | None) -> None:
         """An operand cannot be computed: the job will end as failed."""
         self.error, self.line = error, line
@@ -191,7 +199,7 @@ class GraphActor:
         """The stage is over: the next one, or the end."""
         assert self._run is not None
         if measured is not None:
-            self.measured = in_all(self.measured, measured)
+            self.measured = merge_measurements(self.measured, measured)
         self._leave(self._run)
         self._run = None
         if self._stop_as is not None:
@@ -205,7 +213,7 @@ class GraphActor:
         """Note how the operands of a stage stand that is over."""
         self._final_states = bytes(stage.operands.state)
         self._progress.close(self._final_states)
-        self._earlier = added(self._earlier, counts_by_state(self._final_states))
+        self._earlier = sum_counts(self._earlier, counts_by_state(self._final_states))
 
     # -- ending
     def cancel(self) -> None:
@@ -226,12 +234,12 @@ class GraphActor:
         """From the end of a stage to the beginning of the next."""
         ready: Any
         try:
-            assert self._around.read_chunk is not None
-            values = await stages.values(self._meta, self._around.read_chunk)
+            assert self._context.read_chunk is not None
+            values = await stages.values(self._meta, self._context.read_chunk)
             ready = await asyncio.to_thread(self.phases.run, stages.prepare, values)
         except Exception as error:  # the chunk was lost on a disk
             ready = error
-        asyncio.get_running_loop().call_soon(self.carefully, self.run, ready)
+        asyncio.get_running_loop().call_soon(self.isolate_faults, self.run, ready)
 
     def _keep(self, results: Mapping[str, list[int]]) -> None:
         """Leave the results here, chunks by key."""
@@ -248,7 +256,7 @@ class GraphActor:
             self._port.free_chunks(self._stages.close(self._meta))
             self._stages = None
         self._move(state)
-        self._around.ended(self)
+        self._context.ended(self)
 
     def forget_plan(self) -> None:
         """An ended job shows its picture, and no operand of it any more."""
@@ -291,7 +299,7 @@ class GraphActor:
 
     def describe(self) -> dict[str, Any]:
         """What a list of jobs shows."""
-        counts = added(self._earlier, counts_by_state(self._run.operands.state)) if self._run else self._earlier
+        counts = sum_counts(self._earlier, counts_by_state(self._run.operands.state)) if self._run else self._earlier
         return {
             "id": self.job,
             "name": self.name,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-__all__ = ["GRAPHS", "DeathStanding", "DiskStanding", "HostStanding", "JobStanding", "LineStanding", "MemoryStanding"]
-__all__ += ["Verdict", "WorkerStanding"]
+__all__ = ["GRAPHS", "DeathStatus", "DiskStatus", "HostStatus", "JobStatus", "MemoryStatus", "QueueStatus"]
+__all__ += ["Verdict", "WorkerStatus"]
 
 GRAPHS = "what graphs take in the control process"  # who waits for memory, or holds it, under this name
 
 
-class WorkerStanding(TypedDict):
+class WorkerStatus(TypedDict):
     """One executor process, and what it was given."""
 
     name: str
@@ -30,7 +30,7 @@ class WorkerStanding(TypedDict):
     behind: int  # operands that wait behind it in the same process
 
 
-class LineStanding(TypedDict):
+class QueueStatus(TypedDict):
     """Who waits for memory, or for chunks that are read back from disk."""
 
     job: str  # "" for an array that the notebook stores or fetches
@@ -40,7 +40,7 @@ class LineStanding(TypedDict):
     lacks: int  # bytes of it that have no room yet; 0 where only reads are waited for
 
 
-class MemoryStanding(TypedDict):
+class MemoryStatus(TypedDict):
     """Who holds the memory for chunks and scratch."""
 
     capacity: int
@@ -52,7 +52,7 @@ class MemoryStanding(TypedDict):
     graphs: int  # what graphs take in the control process, as far as it is promised
 
 
-class DiskStanding(TypedDict):
+class DiskStatus(TypedDict):
     """What is written to disk and read back just now."""
 
     writes: int  # chunks
@@ -62,7 +62,7 @@ class DiskStanding(TypedDict):
     full: str  # why it took nothing more; "" where it does
 
 
-class DeathStanding(TypedDict):
+class DeathStatus(TypedDict):
     """A worker process that ended while it had work."""
 
     worker: str
@@ -76,20 +76,20 @@ class DeathStanding(TypedDict):
     seconds: float  # ago
 
 
-class HostStanding(TypedDict):
+class HostStatus(TypedDict):
     """One host."""
 
-    workers: list[WorkerStanding]
+    workers: list[WorkerStatus]
     queued: dict[str, int]  # ready operands that nobody has taken, by job
-    line: list[LineStanding]  # the first few who wait for memory, in their order
+    line: list[QueueStatus]  # the first few who wait for memory, in their order
     waiting: dict[str, int]  # all who do, by job
-    reading: list[LineStanding]  # the first few who have their room and wait for reads
-    memory: MemoryStanding
-    disk: DiskStanding
-    deaths: list[DeathStanding]  # the newest last
+    reading: list[QueueStatus]  # the first few who have their room and wait for reads
+    memory: MemoryStatus
+    disk: DiskStatus
+    deaths: list[DeathStatus]  # the newest last
 
 
-class JobStanding(TypedDict):
+class JobStatus(TypedDict):
     """One job."""
 
     id: str

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
 from jmars.model.states import OperandState as S
-from jmars.scheduler.operand import OperandActor
+from jmars.scheduler.operand_rows import OperandActor
 
 
 def actor(n, edges, kept=(), given=(), workers=2, assign=None):

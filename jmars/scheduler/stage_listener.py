@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from jmars.model.failure import Failure
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["Known", "Owner"]
+__all__ = ["RegistrationState", "StageListener"]
 
 
-class Known(Enum):
+class RegistrationState(Enum):
     """What the workers know of a stage."""
 
     OPEN = "open"
@@ -20,10 +20,10 @@ class Known(Enum):
     CLOSED = "closed"
 
 
-class Owner(Protocol):
+class StageListener(Protocol):
     """The job that a stage belongs to."""
 
-    def carefully(self, act: Callable[..., None], *args: Any) -> None:
+    def isolate_faults(self, act: Callable[..., None], *args: Any) -> None:
         """Do something for the job; what nobody foresaw ends this job alone."""
 
     def failing(self, error: Failure, line: SourceLine | None) -> None:

@@ -18,8 +18,8 @@ from jmars.errors import UnknownTaskError
 from jmars.model import events
 from jmars.model.states import TERMINAL, JobState
 from jmars.model.states import OperandState as S
-from jmars.scheduler.graph import GraphActor
-from jmars.scheduler.service import SessionActor
+from jmars.scheduler.graph_actor import GraphActor
+from jmars.scheduler.session_actor import SessionActor
 
 __all__ = ["TaskManagerActor"]
 

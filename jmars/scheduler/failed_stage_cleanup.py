@@ -10,37 +10,37 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jmars.model.reports import ChunksLost, JobClosed, JobReport, Refused
-from jmars.scheduler.owner import Known
+from jmars.scheduler.scheduler_context import SchedulerContext
+from jmars.scheduler.stage_listener import RegistrationState
 from jmars.scheduler.stage_run import StageRun
-from jmars.scheduler.surroundings import Surroundings
 
-__all__ = ["Remains"]
+__all__ = ["FailedStageCleanup"]
 
 
-class Remains:
+class FailedStageCleanup:
     """Takes the reports that still come for a stage.
 
     Parameters
     ----------
     stage
         The one that is given up; no report reaches it any more.
-    job, around
+    job, context
         Its job, and what that shares with others.
     gone
         Called once, when the workers know nothing of it and nothing is held for it.
     """
 
-    def __init__(self, stage: StageRun, job: str, around: Surroundings, gone: Callable[[], None]) -> None:
-        self._stage, self._job, self._around, self._gone = stage, job, around, gone
+    def __init__(self, stage: StageRun, job: str, context: SchedulerContext, gone: Callable[[], None]) -> None:
+        self._stage, self._job, self._context, self._gone = stage, job, context, gone
 
     def stop(self) -> None:
         """Have the workers stop and forget it, unless they were told to."""
-        if self._stage.known is Known.CLOSED:
+        if self._stage.known is RegistrationState.CLOSED:
             self._bury()
-        elif self._stage.known is Known.OPEN:
-            self._stage.known = Known.CLOSING  # so that a try which it has planned comes to nothing
-            self._around.port.stop_execution(self._job)
-            self._around.port.close_job(self._job)
+        elif self._stage.known is RegistrationState.OPEN:
+            self._stage.known = RegistrationState.CLOSING  # so that a try which it has planned comes to nothing
+            self._context.port.stop_execution(self._job)
+            self._context.port.close_job(self._job)
 
     def report(self, report: JobReport | ChunksLost) -> None:
         """Take a report of the workers; only the end of the stage on the workers has an effect."""
@@ -48,10 +48,10 @@ class Remains:
             self._bury()
 
     def _bury(self) -> None:
-        stage, around = self._stage, self._around
+        stage, context = self._stage, self._context
         free = stage.let_go()
         made = [chunk for row, chunk in zip(stage.table.program, stage.table.chunk, strict=True) if row >= 0]
-        around.port.free_chunks(free + [chunk for chunk in made if not around.meta.is_held(chunk)])
-        if stage.known is not Known.CLOSED:
+        context.port.free_chunks(free + [chunk for chunk in made if not context.meta.is_held(chunk)])
+        if stage.known is not RegistrationState.CLOSED:
             stage.ready.prepared.pool.release(stage.operands.counters)
         self._gone()

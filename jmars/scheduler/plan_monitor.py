@@ -1,9 +1,8 @@
-"""Whether a run goes as planned, and another plan for what is left when it does not.
+"""Compares a run with its plan, and plans the rest anew when workers drift.
 
-`Watch` is told what ended, where and in which time. Now and then it compares the workers (`plan.drift`); when one of
-them is slower or faster than the others, it says so, and `plan_anew` makes a plan for the rest, in a thread. GraphActor
-swaps it in. Both are plain: times come from whoever asks.
-Source: PLANNING 0.5 and 3.4: drift triggers replanning, not blind stealing; owners as affinity.
+`PlanMonitor` takes the operands that ended, with worker and time, and now and then compares the workers (`plan.drift`).
+When a worker is slower or faster than the others, it reports drift, and `plan_anew` makes a plan for the rest, in a
+thread; GraphActor swaps the plan in. Both are plain: the caller gives the time.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from jmars.model.states import OperandState as S
 from jmars.plan import DriftReport, Observed, Plan, PlanGraph, Workers, drift, with_speed
 from jmars.plan.choice.replan import DONE, READY, RUNNING, WAITS, replan
 
-__all__ = ["NewPlan", "Standing", "Watch", "plan_anew"]
+__all__ = ["JobProgress", "NewPlan", "PlanMonitor", "plan_anew"]
 
 LEAST_SECONDS = 0.5  # of work left, for which another plan is worth its making
 LOOK_SECONDS = 0.25  # between two looks
@@ -31,7 +30,7 @@ _LEFT[[S.UNSCHEDULED, S.READY, S.RUNNING]] = WAITS, READY, RUNNING
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class JobProgress:
     """How a job stands: the state of each operand, who runs it or has run it (-1 nobody), and its plan until now."""
 
     state: NDArray[np.uint8]
@@ -52,7 +51,7 @@ class NewPlan:
     before: float  # seconds that the old plan would take
 
 
-class Watch:
+class PlanMonitor:
     """One job as it goes.
 
     Parameters
@@ -127,7 +126,7 @@ def _largest(graph: PlanGraph) -> int:
     return math.ceil(float((graph.nbytes + graph.work + inputs).max(initial=0.0)))
 
 
-def plan_anew(graph: PlanGraph, workers: Workers, report: DriftReport, now: Standing, budget: float) -> NewPlan:
+def plan_anew(graph: PlanGraph, workers: Workers, report: DriftReport, now: JobProgress, budget: float) -> NewPlan:
     """Another plan for what is left, for workers as fast as they are found to be. Takes about `budget` seconds."""
     state = _LEFT[now.state]
     there = (now.state == S.FINISHED) & (now.worker >= 0)

@@ -23,10 +23,10 @@ from jmars.model.states import TERMINAL
 from jmars.model.submission import Submission
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
-from jmars.scheduler.graph import GraphActor
+from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Ready
-from jmars.scheduler.surroundings import Surroundings
+from jmars.scheduler.scheduler_context import SchedulerContext
 from jmars.tensor.structure import Bindings
 
 __all__ = ["SessionActor"]
@@ -51,7 +51,7 @@ class SessionActor:
     ) -> None:
         self.meta = ChunkMetaActor()
         self.plans = Plans(plan_bytes)
-        self.around = Surroundings(workers, port, self.meta, log, self.plans, self.take_chunks, self._ended)
+        self.context = SchedulerContext(workers, port, self.meta, log, self.plans, self.take_chunks, self._ended)
         self.log = log
         log.standing = self._standing
         self._port, self._workers, self._job_ended = port, workers, job_ended
@@ -79,19 +79,19 @@ class SessionActor:
             self.prepare(graph, submission)
         else:
             assert submission.bindings is not None
-            graph.carefully(graph.run, Ready(prepared, Bindings(*submission.bindings)))
+            graph.isolate_faults(graph.run, Ready(prepared, Bindings(*submission.bindings)))
         return graph.job
 
     def cancel(self, job: str) -> None:
         """Stop a job; no effect on one that has ended."""
         graph = self.graph(job)
-        graph.carefully(graph.cancel)
+        graph.isolate_faults(graph.cancel)
 
     def withdraw(self, ticket: str) -> None:
         """Who submitted it was interrupted and knows no job: stop it, if it came at all, and keep nothing of it."""
         graph = self._jobs.get(self._tickets.pop(ticket, ""))
         if graph is not None:
-            graph.carefully(graph.cancel)
+            graph.isolate_faults(graph.cancel)
             self.drop(graph.results)
 
     def describe(self, job: str) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class SessionActor:
     def revived(self, job: str, number: int, name: str, ticket: str) -> GraphActor:
         """A job of that id, perhaps one that another scheduler began."""
         self._number = max(self._number, number)
-        graph = self._jobs[job] = GraphActor(job, number, name or job, self.around)
+        graph = self._jobs[job] = GraphActor(job, number, name or job, self.context)
         if ticket:
             self._tickets[ticket] = job
         self.submitted.set()

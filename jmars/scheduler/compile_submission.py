@@ -11,8 +11,8 @@ import cloudpickle
 
 from jmars.model.submission import Submission
 from jmars.scheduler.prepare import Ready, prepare
+from jmars.scheduler.scheduler_context import SchedulerContext
 from jmars.scheduler.stages import Stages
-from jmars.scheduler.surroundings import Surroundings
 from jmars.tensor.structure import Bindings
 from jmars.tensor.tensor_graph import TensorGraph
 
@@ -20,7 +20,7 @@ __all__ = ["compile_submission"]
 
 
 def compile_submission(
-    around: Surroundings, job: str, submission: Submission, check: Callable[[], None]
+    context: SchedulerContext, job: str, submission: Submission, check: Callable[[], None]
 ) -> tuple[Ready | None, Stages | None]:
     """Unpickles a submitted graph and prepares its first stage; None where there is nothing to run.
 
@@ -28,7 +28,7 @@ def compile_submission(
 
     Parameters
     ----------
-    around, job
+    context, job
         The cluster, and the job's id.
     submission
         Has a graph.
@@ -36,15 +36,15 @@ def compile_submission(
         Called between steps; may raise to stop.
     """
     graph, settings = cloudpickle.loads(submission.graph), submission.settings
-    machine = around.machine() if around.machine is not None else None
+    machine = context.machine() if context.machine is not None else None
     if submission.bindings is not None:
         bound = Bindings(*submission.bindings)
-        prepared = prepare(graph, settings, around.workers, check, machine, bound)
-        around.plans.keep(submission.structure, prepared)
+        prepared = prepare(graph, settings, context.workers, check, machine, bound)
+        context.plans.keep(submission.structure, prepared)
         return Ready(prepared, bound), None
 
     def ready(part: TensorGraph) -> Ready:
-        return around.plans.ready(part, settings, around.workers, check, machine)
+        return context.plans.ready(part, settings, context.workers, check, machine)
 
     if not graph.unfolds:
         return ready(graph), None

@@ -15,7 +15,7 @@ from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Prepared
 from jmars.scheduler.ranking import Machine
 
-__all__ = ["ReadChunk", "Surroundings"]
+__all__ = ["ReadChunk", "SchedulerContext"]
 
 log = logging.getLogger("jmars.scheduler")
 
@@ -23,7 +23,7 @@ ReadChunk = Callable[[int, int], Awaitable[bytes]]  # (chunk, bytes of it) -> th
 
 
 @dataclass
-class Surroundings:
+class SchedulerContext:
     """The cluster as a job sees it."""
 
     workers: Sequence[str]  # names, by index

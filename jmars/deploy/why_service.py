@@ -1,7 +1,7 @@
-"""Why nothing moves, asked by clients and, before they ask, by a watchdog.
+"""WhyService: explains to clients why jobs do not move, and says so unasked by a watchdog.
 
-`Watch` brings together how the host stands and what the scheduler knows, which may live in another process. It serves
-the actor "why". Used by `Host`. Source: RELIABILITY 3, "silent hang after faults".
+`WhyService`, the actor "why", brings together the status of the host and the scheduler's knowledge, which may be in
+another process.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 
 from jmars.actors import remote_method
 from jmars.deploy.scheduler_port import ReasonsPort
-from jmars.model.standing import Verdict
+from jmars.model.status import Verdict
 from jmars.scheduler.watchdog import CALM, Watchdog
 from jmars.worker import ExecutionActor
 from jmars.worker.host_status import standing
 
-__all__ = ["Watch"]
+__all__ = ["WhyService"]
 
 log = logging.getLogger("jmars.host")
 
 LOOK_SECONDS = 1.0  # between two looks of the watchdog
 
 
-class Watch:
+class WhyService:
     """What the actor "why" answers.
 
     Parameters

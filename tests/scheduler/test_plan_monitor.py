@@ -7,7 +7,7 @@ import numpy as np
 from jmars.graph import Dag
 from jmars.model.states import OperandState as S
 from jmars.plan import PlanGraph
-from jmars.scheduler.watching import LOOK_SECONDS, MOST_PLANS, Standing, Watch, plan_anew
+from jmars.scheduler.plan_monitor import LOOK_SECONDS, MOST_PLANS, JobProgress, PlanMonitor, plan_anew
 
 
 def graph(n=100, cost=0.1):
@@ -24,31 +24,31 @@ def ran(watch, n, slow=3.0):
 
 
 def test_a_slow_worker_is_found_and_programs_that_cost_otherwise_than_thought_are_not_to_blame():
-    watch = Watch(graph(), 2, 10**9)
+    watch = PlanMonitor(graph(), 2, 10**9)
     ran(watch, 24)
     report = watch.look(1.0)
     assert report is not None and report.workers == (1,)
     assert 0.25 < report.speed[1] / report.speed[0] < 0.45
-    even = Watch(graph(), 2, 10**9)
+    even = PlanMonitor(graph(), 2, 10**9)
     ran(even, 24, slow=1.0)
     assert even.look(1.0) is None
 
 
 def test_it_looks_now_and_then_while_there_is_enough_left_and_not_for_ever():
-    watch = Watch(graph(), 2, 10**9)
+    watch = PlanMonitor(graph(), 2, 10**9)
     ran(watch, 24)
     assert watch.look(LOOK_SECONDS / 2) is None  # too early
     assert watch.look(LOOK_SECONDS) is not None
     assert watch.look(1.5 * LOOK_SECONDS) is None
     watch.plans = MOST_PLANS
     assert watch.look(100.0) is None
-    late = Watch(graph(), 2, 10**9)
+    late = PlanMonitor(graph(), 2, 10**9)
     ran(late, 100)
     assert late.look(1.0) is None  # less is left than a plan is worth
 
 
 def test_what_was_planned_for_is_no_drift_any_more():
-    watch = Watch(graph(), 2, 10**9)
+    watch = PlanMonitor(graph(), 2, 10**9)
     ran(watch, 24)
     report = watch.look(1.0)
     watch.planned(report.speed)
@@ -56,7 +56,7 @@ def test_what_was_planned_for_is_no_drift_any_more():
 
 
 def test_the_new_plan_gives_the_slow_worker_less_and_keeps_what_runs():
-    watch = Watch(graph(), 2, 10**9)
+    watch = PlanMonitor(graph(), 2, 10**9)
     ran(watch, 24)
     report = watch.look(1.0)
     n = 101
@@ -64,7 +64,7 @@ def test_the_new_plan_gives_the_slow_worker_less_and_keeps_what_runs():
     state[:24], state[24:26], state[100] = S.FINISHED, S.RUNNING, S.UNSCHEDULED
     worker = np.where(np.arange(n) < 26, np.arange(n) // 2 % 2, -1)
     assign = np.where(np.arange(n) < 100, np.arange(n) % 2, -1)
-    now = Standing(state, worker, assign, np.arange(n))
+    now = JobProgress(state, worker, assign, np.arange(n))
     new = plan_anew(watch.costs(), watch.workers, report, now, budget=1.0)
     assert sorted(new.rank) == list(range(n))
     assert new.assign[:24] == [-1] * 24 and new.assign[24:26] == worker[24:26].tolist()
@@ -75,21 +75,21 @@ def test_the_new_plan_gives_the_slow_worker_less_and_keeps_what_runs():
 
 def test_chunks_that_lay_there_before_the_job_stay_readable():
     dag = Dag.from_edges(6, [0, 0, 0, 0, 0], [1, 2, 3, 4, 5])
-    watch = Watch(PlanGraph.build(dag, cost=[0.0] + [1.0] * 5, nbytes=8, op=[-1] + [0] * 5), 2, 10**9)
+    watch = PlanMonitor(PlanGraph.build(dag, cost=[0.0] + [1.0] * 5, nbytes=8, op=[-1] + [0] * 5), 2, 10**9)
     watch.ended([1], 0, [1_000_000])
     state = np.array([S.FINISHED, S.FINISHED, S.READY, S.READY, S.READY, S.RUNNING], np.uint8)
-    now = Standing(state, np.array([-1, 0, -1, -1, -1, 1]), np.array([-1, 0, 0, 1, 0, 1]), np.arange(6))
+    now = JobProgress(state, np.array([-1, 0, -1, -1, -1, 1]), np.array([-1, 0, 0, 1, 0, 1]), np.arange(6))
     report = type("Report", (), {"speed": np.array([1.0, 0.5]), "why": "because"})()
     new = plan_anew(watch.costs(), watch.workers, report, now, budget=1.0)
     assert new.assign[:2] == [-1, -1] and new.assign[5] == 1 and min(new.assign[2:5]) >= 0
 
 
 def test_an_operand_larger_than_a_share_of_the_memory_keeps_nobody_from_planning_anew():
-    watch = Watch(replace(graph(), nbytes=np.full(101, 6 * 10**8)), 2, 10**9)  # it runs beside nothing else
+    watch = PlanMonitor(replace(graph(), nbytes=np.full(101, 6 * 10**8)), 2, 10**9)  # it runs beside nothing else
     ran(watch, 24)
     state = np.full(101, S.READY, np.uint8)
     state[:24], state[100] = S.FINISHED, S.UNSCHEDULED
     worker = np.where(np.arange(101) < 24, np.arange(101) // 2 % 2, -1)
-    now = Standing(state, worker, np.arange(101) % 2, np.arange(101))
+    now = JobProgress(state, worker, np.arange(101) % 2, np.arange(101))
     new = plan_anew(watch.costs(), watch.workers, watch.look(1.0), now, budget=1.0)
     assert sorted(new.rank) == list(range(101)) and 0 < new.makespan < 1e3

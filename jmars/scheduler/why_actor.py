@@ -1,7 +1,7 @@
 """WhyActor: gathers what the scheduler knows of its jobs, so that `why` can answer, and says when nothing moves.
 
 A host brings its status (`worker/host_status.py`), since it may be another process; the operands get the words of their
-jobs here. `deploy/watch.py` asks it, for clients and for the watchdog.
+jobs here. `deploy/why_service.py` asks it, for clients and for the watchdog.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from jmars.actors import remote_method
 from jmars.errors import UnknownTaskError
 from jmars.model import events
-from jmars.model.standing import HostStanding, JobStanding, Verdict
 from jmars.model.states import TERMINAL
+from jmars.model.status import HostStatus, JobStatus, Verdict
 from jmars.scheduler.executables import document
-from jmars.scheduler.graph import GraphActor
-from jmars.scheduler.service import SessionActor
+from jmars.scheduler.graph_actor import GraphActor
+from jmars.scheduler.session_actor import SessionActor
 from jmars.scheduler.watchdog import CALM
 from jmars.scheduler.why import named, of_cluster, why
 
@@ -41,13 +41,13 @@ class WhyActor:
         self._session, self._untold = session, untold
 
     @remote_method
-    async def job(self, job: str, host: HostStanding) -> Verdict:
+    async def job(self, job: str, host: HostStatus) -> Verdict:
         """Why a job stands as it does; UnknownTaskError for one that is not remembered."""
         graph = self._session.graph(job)
         return why(self._stands(graph), named(host, self._words))
 
     @remote_method
-    async def cluster(self, host: HostStanding) -> str:
+    async def cluster(self, host: HostStatus) -> str:
         """The same of all jobs that have not ended, line by line, and which workers ended of late."""
         found = [self._session.graph(told["id"]) for told in self._session.jobs()]
         told = of_cluster([self._stands(graph) for graph in found], named(host, self._words))
@@ -103,7 +103,7 @@ class WhyActor:
             return ""
         return ready.prepared.blame(operand, ready.bound)[0]
 
-    def _stands(self, graph: GraphActor) -> JobStanding:
+    def _stands(self, graph: GraphActor) -> JobStatus:
         told = graph.describe()
         age = time.monotonic() - graph.submitted
         error = graph.error

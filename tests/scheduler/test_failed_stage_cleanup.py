@@ -20,7 +20,7 @@ from jmars.model.reports import (
     WorkerLost,
 )
 from jmars.scheduler import stage_run
-from jmars.scheduler.graph import GraphActor
+from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.stage_run import StageRun
 from tests.scheduler.test_stage_run import Apart, chain, ran, submitted, told
 

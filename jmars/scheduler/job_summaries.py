@@ -16,15 +16,15 @@ from jmars.scheduler.prepare import Ready
 from jmars.tensor.source_line import SourceLine
 
 __all__ = [
-    "accused",
-    "added",
+    "blame_operand",
+    "chunk_loss_error",
     "counts_by_state",
-    "ended_workers",
-    "in_all",
-    "lost_too_often",
-    "our_fault",
+    "internal_failure",
+    "merge_measurements",
     "standing",
     "states_as_events",
+    "sum_counts",
+    "worker_killer_error",
 ]
 
 
@@ -34,18 +34,18 @@ def counts_by_state(states: bytes | bytearray) -> list[int]:
     return counts
 
 
-def added(one: list[int], other: list[int]) -> list[int]:
+def sum_counts(one: list[int], other: list[int]) -> list[int]:
     """Counts of two stages together."""
     return [a + b for a, b in zip(one, other, strict=True)]
 
 
-def in_all(before: dict[str, Any] | None, stage: dict[str, Any] | None) -> dict[str, Any] | None:
+def merge_measurements(before: dict[str, Any] | None, stage: dict[str, Any] | None) -> dict[str, Any] | None:
     """What a job has taken after one more stage: times and bytes moved add up, the peak is the highest.
 
     Examples
     --------
     >>> one = {"makespan": 1.5, "peak": 10, "spilled": 0, "moved": 3}
-    >>> in_all(one, one | {"peak": 7})
+    >>> merge_measurements(one, one | {"peak": 7})
     {'makespan': 3.0, 'peak': 10, 'spilled': 0, 'moved': 6}
     """
     if before is None or stage is None:
@@ -76,7 +76,7 @@ def standing(
     return [*found, (events.JOB_MOVED, job, moved)]
 
 
-def accused(error: BaseException | None, ready: Ready) -> tuple[str, SourceLine | None]:
+def blame_operand(error: BaseException | None, ready: Ready) -> tuple[str, SourceLine | None]:
     """Where to look for why a stage could not be opened: the operand that is too large, else the largest result."""
     prepared, bound = ready
     operand = error.operand if isinstance(error, MemoryLimitError) else None
@@ -87,13 +87,13 @@ def accused(error: BaseException | None, ready: Ready) -> tuple[str, SourceLine 
     return ("while it was opened on the workers", None) if operand is None else prepared.blame(operand, bound)
 
 
-def our_fault(what: str) -> Failure:
+def internal_failure(what: str) -> Failure:
     """Failure of one job by a fault of jmars, which `errors.fault_of` told; other jobs go on."""
     told = f"jmars failed by its own fault, and other jobs go on: {what}; please report that, and run the cell again"
     return Failure.of(InternalError(told))
 
 
-def ended_workers(operand: str, deaths: Deaths, why: str, how: str, others: Sequence[str] = ()) -> Exception:
+def worker_killer_error(operand: str, deaths: Deaths, why: str, how: str, others: Sequence[str] = ()) -> Exception:
     """The error of an operand that ended one worker after the other, as `others` did that ran beside it at last."""
     beside = f"; so did {', '.join(others)}" if others else ""
     if how == "memory":
@@ -107,7 +107,7 @@ def ended_workers(operand: str, deaths: Deaths, why: str, how: str, others: Sequ
     )
 
 
-def lost_too_often(operand: str, times: int, why: str) -> StorageError:
+def chunk_loss_error(operand: str, times: int, why: str) -> StorageError:
     """The error of a job one of whose chunks is lost again and again."""
     return StorageError(
         f"the chunk of {operand} was lost {times} times, a second or more apart, the last time because {why}; it was "
