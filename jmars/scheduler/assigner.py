@@ -1,7 +1,7 @@
-"""Which worker runs an operand whose inputs are there.
+"""Chooses the worker of an operand whose inputs are stored: the worker that made most bytes of the inputs.
 
-The one that made most bytes of its inputs; among equals the one with the least to do. First operands follow the plan.
-Source: seed 003, "Worker 选择策略".
+Among equals the worker with the least load wins. First operands follow the plan.
+Source: docs/explanation/seeds.md, "Choosing workers".
 """
 
 from __future__ import annotations

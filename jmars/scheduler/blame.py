@@ -1,8 +1,8 @@
-"""Which operand ends workers: only one that did so while it ran alone is to blame.
+"""Finds the operands that end workers: an operand is to blame only if its worker died while the operand ran alone.
 
-When a worker dies, any operand of its batch may be the cause, or none (somebody else killed it). All of them run again,
-each alone on its worker; one whose worker dies under it once more, and again, is held to be the cause.
-Used by OperandActor. Source: RELIABILITY 4.4 (6): Dask's three strikes blame bystanders.
+When a worker dies, any operand of the batch may be the cause, or none (the system killed it). All of them run again,
+each alone on a worker; an operand under which workers die again and again is the cause. Dask, which counts three
+deaths whatever ran beside an operand, blames bystanders too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Deaths:
 
 
 class Blame:
-    """The deaths of one job.
+    """Counts of worker deaths by operand of one job.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Blame:
         self.deaths: dict[int, Deaths] = {}  # by operand
 
     def died(self, operands: Sequence[int], how: str) -> list[int]:
-        """A worker died holding these; returns those that are the cause, where that is plain by now."""
+        """Note that a worker died with operands; returns the operands that are known to be the cause."""
         alone, causes = len(operands) == 1, []
         for operand in operands:
             known = self.deaths.setdefault(operand, Deaths())

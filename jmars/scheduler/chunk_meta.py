@@ -1,7 +1,7 @@
-"""Which chunks make up a tensor that is kept, and who still needs a chunk.
+"""The chunks of each kept tensor, and reference counts of chunks.
 
 A chunk may belong to several tensors (a reshape that moves nothing) and to jobs that read it, so holders are counted;
-who drops the last hold frees it. Source: the design's `ChunkMetaActor`; seed 003, "Operand 状态" (results stay).
+the last release frees the chunk. Source: docs/explanation/seeds.md, "Operand states".
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class ChunkMetaActor:
         self._lost: set[int] = set()  # held chunks that are gone
 
     def keep(self, key: str, chunks: Sequence[int]) -> list[int]:
-        """Make `chunks` the tensor `key`; returns those that nobody needs because it was here already.
+        """Make `chunks` the tensor `key`; returns chunks to free because the tensor was here already.
 
-        The first one stays, unless chunks of it are lost: somebody may be reading it, and a key's value never changes.
+        The first tensor stays, unless chunks of it are lost: a job may be reading it, and a key's value never changes.
         """
         self.hold(chunks)
         before = self.tensors.get(key)
@@ -35,7 +35,7 @@ class ChunkMetaActor:
         return self.release(before or ())
 
     def chunks(self, key: str) -> list[int]:
-        """Chunks of a kept tensor; raises ChunkLostError when it is not here, or some of it are gone."""
+        """Chunks of a kept tensor; raises ChunkLostError when the tensor is not here, or some chunks are gone."""
         known = self.tensors.get(key)
         if known is None:
             raise ChunkLostError(f"tensor {key} is no longer on the cluster; compute it again", [key])
@@ -44,11 +44,11 @@ class ChunkMetaActor:
         return known
 
     def held(self) -> list[int]:
-        """All chunks that somebody needs."""
+        """Chunks with at least one holder."""
         return list(self._holders)
 
     def is_held(self, chunk: int) -> bool:
-        """Whether a chunk is here, and somebody needs it."""
+        """Whether a chunk is here and has a holder."""
         return chunk in self._holders and chunk not in self._lost
 
     def lost(self, chunks: Iterable[int]) -> list[str]:
@@ -58,21 +58,21 @@ class ChunkMetaActor:
         return [key for key, held in self.tensors.items() if not gone.isdisjoint(held)] if gone else []
 
     def drop(self, key: str) -> list[int]:
-        """Forget a tensor; returns the chunks that nobody holds now."""
+        """Forget a tensor; returns chunks without a holder now."""
         return self.release(self.tensors.pop(key, ()))
 
     def hold(self, chunks: Iterable[int]) -> None:
-        """Count one holder more for each chunk."""
+        """Add a holder to each chunk."""
         for chunk in chunks:
             self._holders[chunk] = self._holders.get(chunk, 0) + 1
 
     def told(self, chunk: int, shape: tuple[int, ...]) -> None:
-        """A chunk has this shape, which was not known before; noted while somebody holds it."""
+        """Note the shape of a chunk that was not known before, while the chunk has a holder."""
         if chunk in self._holders:
             self.shapes[chunk] = shape
 
     def release(self, chunks: Iterable[int]) -> list[int]:
-        """Count one holder less; returns the chunks that nobody holds now."""
+        """Remove a holder from each chunk; returns chunks without a holder now."""
         free = []
         for chunk in chunks:
             left = self._holders[chunk] - 1

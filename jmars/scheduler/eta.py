@@ -1,10 +1,10 @@
-"""How many seconds a running stage may still need: from what its operands cost and the pace at which they end.
+"""Estimates the remaining seconds of a running stage, from costs of its operands and the pace at which they end.
 
-What counts is work, not operands: one of a program counts as many seconds as those that ended took on average, or as
-was planned. Work done since the start gives the pace, which includes all waiting for memory, disk and messages; early
-on the plan's makespan counts as well. What is told moves smoothly, so that it does not flicker. Plain: clock and states
-come from whoever asks. Used by StageRun.
-Source: CAPABILITIES S3.39, Mars's `estimate_graph_finish_time`: within twice the truth on a steady run.
+Work counts, not the number of operands: an operand costs as many seconds as ended operands of its program took on
+average, or as planned. Work done since the start gives the pace, which includes all waiting for memory, disk and
+messages; early on the plan's makespan counts as well. The estimate moves smoothly, so that a display does not flicker,
+and is within twice the truth on a steady run. Plain: the caller gives time and states.
+Source: Mars `services/task/api/core.py`, `estimate_graph_finish_time`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DONE[S.RUNNING] = 0.5  # on average
 
 
 class Eta:
-    """One stage as it goes.
+    """Estimate for one stage.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ class Eta:
         self._told = begun
 
     def ended(self, operands: Sequence[int], microseconds: Sequence[int]) -> None:
-        """Operands ended, after so long each."""
+        """Operands ended after so many microseconds each."""
         if len(operands) == len(microseconds):
             self._operands += operands
             self._microseconds += microseconds
 
     def left(self, now: float, states: bytes | bytearray) -> float | None:
-        """Seconds that may be left; None while nothing is known.
+        """Estimated remaining seconds; None while no cost is known.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class Eta:
         return weight * by_pace + (1 - weight) * by_plan
 
     def _costs(self) -> NDArray[np.float64] | None:
-        """Seconds of each operand, as it is known now; None where nothing ended and nothing was planned."""
+        """Seconds of each operand by current knowledge; None where no operand ended and none was planned."""
         if self._rows is None:
             self._rows = np.asarray(self._program, np.int64)
             self._count = self._seconds = np.zeros(int(self._rows.max(initial=-1)) + 1)

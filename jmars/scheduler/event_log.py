@@ -1,7 +1,7 @@
-"""What happened, numbered and bounded.
+"""Numbered events of scheduler and host, bounded in memory.
 
-Appended to by the scheduler and the host alone; readers hold the last number that they saw. Who falls behind the oldest
-event kept is given what stands instead, as events: the graph, and every operand's state.
+Readers keep the number of the last event that they saw. A reader behind the oldest kept event gets the present state
+as events: the graph, and every operand's state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class EventLog:
         self._held = 0  # bytes, about
 
     def append(self, kind: str, job: str, data: dict[str, Any], size: int | None = None) -> None:
-        """Write down that something happened; `size` are the bytes of `data` where they are known (`weight`)."""
+        """Append an event; `size` is the size of `data` in bytes, where it is known (`weight`)."""
         self.last += 1
         size = 100 + (weight(data) if size is None else size)
         self._events.append(([self.last, self._now(), kind, job, data], size))

@@ -1,6 +1,6 @@
-"""The executable graph of one operand: Fetch operands for what it reads, and the operand itself. Used by reasons.py.
+"""The executable graph of one operand: the operand and Fetch operands for its inputs.
 
-Source: seed 003, "执行控制"; Mars's `get_executable_operand_dag`.
+Source: docs/explanation/seeds.md, "Execution control"; Mars `scheduler/graph.py`, `get_executable_operand_dag`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["document"]
 
 
 def document(ready: Ready, job: str, operand: int) -> dict[str, Any]:
-    """The document of an operand; a chunk that was stored before is a Fetch alone, and nothing to run.
+    """Document of an operand; of a chunk that was stored before only a Fetch.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""What stands for a stage in which something went wrong that nobody foresaw.
+"""FailedStageCleanup: releases a stage that failed with an unexpected error.
 
-Its rows may be half changed, so they decide nothing any more. What is left to do: have the workers stop and forget it,
-and then give back every chunk that only it needed. So a fault of ours ends one job, not the others and not the cluster.
-Made by GraphActor. Source: docs/explanation/reliability.md, "What goes wrong in us".
+The stage's rows may be half changed, so they decide nothing any more: the workers stop and forget the stage, and then
+every chunk that only it needed is freed. So a fault of jmars ends one job, not other jobs and not the cluster.
+Source: docs/explanation/reliability.md, "What goes wrong in us".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["FailedStageCleanup"]
 
 
 class FailedStageCleanup:
-    """Takes the reports that still come for a stage.
+    """Takes the remaining reports for a stage.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class FailedStageCleanup:
         self._stage, self._job, self._context, self._gone = stage, job, context, gone
 
     def stop(self) -> None:
-        """Have the workers stop and forget it, unless they were told to."""
+        """Make the workers stop and forget the stage, unless they were told to."""
         if self._stage.known is RegistrationState.CLOSED:
             self._bury()
         elif self._stage.known is RegistrationState.OPEN:

@@ -1,8 +1,8 @@
-"""Whether each operand of a job fits in memory at all, and their number: who does not is refused before anything runs.
+"""Refuses jobs that cannot fit in memory before they run: by their hungriest operand, and by their number of operands.
 
-An operand holds its inputs, its output and its scratch at once. Where that is more than the memory limit leaves for
-chunks, no order of the run helps, only other chunks; the client, which knows the user's arrays, looks for those.
-Used by prepare.py and stage_run.py. Source: seed 003, "内存管理"; the issue's "Memory is a guarantee".
+An operand holds inputs, output and scratch at once. Where they need more than the memory limit leaves for chunks, no
+order of the run helps, only other chunks; the client, which knows the user's arrays, looks for such chunks.
+Source: docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Hungriest(NamedTuple):
 
 
 def hungriest(graph: ChunkGraph) -> Hungriest | None:
-    """The operand that needs most memory at once; chunks whose size only the run tells do not count.
+    """The operand that needs most memory at once; chunks of unknown size do not count.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def hungriest(graph: ChunkGraph) -> Hungriest | None:
 
 
 def refuse_many(n: int, each: int, room: int, name: str, line: SourceLine | None) -> None:
-    """Raise MemoryLimitError where planning and running so many operands takes all the memory that there is for chunks.
+    """Raise MemoryLimitError where planning and running so many operands takes all memory for chunks.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def refuse_many(n: int, each: int, room: int, name: str, line: SourceLine | None
 
 
 def refuse_unfit(most: Hungriest, room: int, what: str) -> None:
-    """Raise MemoryLimitError where the operand that needs most cannot run.
+    """Raise MemoryLimitError where the hungriest operand cannot run.
 
     Parameters
     ----------

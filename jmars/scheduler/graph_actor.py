@@ -1,8 +1,9 @@
 """GraphActor: one job from submission to its end.
 
-It compiles the tensor graph (in a thread, so that a cancel is heard meanwhile), makes the plan, and runs one stage
-after the other (StageRun); most jobs have one. It ends as succeeded, failed or cancelled exactly once, and then holds
-nothing but the results. Source: seed 003, "作业提交", "取消作业" and "执行控制".
+It compiles the tensor graph (in a thread, so that a cancel is heard meanwhile), makes the plan, and runs stage after
+stage (StageRun); most jobs have one stage. A job ends as succeeded, failed or cancelled exactly once, and then holds
+nothing but the results.
+Source: docs/explanation/seeds.md, "Submitting a job", "Cancelling a job" and "Execution control".
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ log = logging.getLogger("jmars.scheduler")
 
 
 class GraphActor:
-    """One job. Its public attributes are what `describe` tells; everything else is its own.
+    """One job.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ class GraphActor:
         self.run(ready)
 
     def run(self, ready: Ready | BaseException | None) -> None:
-        """Start a stage, or end where there is none or it could not be prepared."""
+        """Start a stage, or end the job where there is no stage or its preparation failed."""
         if self.state in TERMINAL:
             return  # cancelled meanwhile
         if ready is None:
@@ -115,7 +116,7 @@ class GraphActor:
             raise JobCancelledError("cancelled while it was prepared")
 
     def _begin(self, run: StageRun) -> None:
-        """A stage was opened on the workers: start it."""
+        """Start a stage that was opened on the workers."""
         prepared, bound = run.ready
         number = 1 if self._stages is None else self._stages.number
         self._picture, self.newest = prepared.shown(bound, number), run.ready
@@ -130,11 +131,13 @@ class GraphActor:
     # -- reports of the workers
     @property
     def stage(self) -> StageRun | None:
-        """What runs, and takes the reports of the workers; None before the first stage, between two, and at the end."""
+        """The running stage, which takes the workers' reports; None before the first stage, between stages, and at
+        the end.
+        """
         return self._run
 
     def report(self, report: JobReport | ChunksLost | JobBroken) -> None:
-        """Hand a report of the workers to the stage that runs; it has no effect where it comes too late."""
+        """Hand a report of the workers to the running stage; a late report has no effect."""
         if isinstance(report, JobBroken):
             self.broken(report.why)
         elif self._run is not None:
@@ -143,7 +146,7 @@ class GraphActor:
             self._cleanup.report(report)
 
     def isolate_faults(self, act: Callable[..., None], *args: Any) -> None:
-        """Do something for this job; what nobody foresaw ends this job alone."""
+        """Call `act` for this job; an unexpected error ends this job alone."""
         try:
             act(*args)
         except Exception as error:
@@ -153,9 +156,9 @@ class GraphActor:
             self.broken(fault_of(error))
 
     def broken(self, what: str) -> None:
-        """We failed at something for this job: it fails, and what it holds is given back as soon as nothing of it runs.
+        """Fail the job for a fault of jmars; its chunks are freed as soon as none of its operands runs.
 
-        No effect when it has ended, or is about to. What fails on that way is raised.
+        No effect when the job has ended, or is about to. Errors on that way are raised.
         """
         if self.state in TERMINAL or self._cleanup is not None:
             return
@@ -183,11 +186,11 @@ class GraphActor:
         self._stop_as = JobState.FAILED
 
     def stopping(self) -> None:
-        """What runs is about to be told to stop."""
+        """The stage is about to stop its running operands."""
         self._move(JobState.CANCELLING)
 
     def keep(self, chunks: Mapping[str, list[int]], shapes: Mapping[int, tuple[int, ...]]) -> None:
-        """All operands of the stage are done: its results stay."""
+        """Keep the results of a stage whose operands are all done."""
         if self._stages is None:
             self._keep(chunks)
         else:
@@ -196,7 +199,7 @@ class GraphActor:
             self._meta.told(one, shape)
 
     def closed(self, measured: dict[str, Any] | None, succeeded: bool) -> None:
-        """The stage is over: the next one, or the end."""
+        """Go on with the next stage, or end the job."""
         assert self._run is not None
         if measured is not None:
             self.measured = merge_measurements(self.measured, measured)
@@ -217,7 +220,7 @@ class GraphActor:
 
     # -- ending
     def cancel(self) -> None:
-        """Stop the job; no effect when it has ended or is about to."""
+        """Stop the job; no effect when the job has ended or is about to."""
         if self.state in TERMINAL or self._stop_as is not None:
             return
         if self._run is None:
@@ -259,21 +262,21 @@ class GraphActor:
         self._context.ended(self)
 
     def forget_plan(self) -> None:
-        """An ended job shows its picture, and no operand of it any more."""
+        """Drop the plan of an ended job; the picture stays."""
         self.newest = None
 
     def forget_picture(self) -> None:
-        """Keep of an ended job only what `describe` tells."""
+        """Drop all of an ended job but the fields of `describe`."""
         self._picture = self.newest = None
         self._final_states = b""  # a byte for each operand, of use beside the picture only
 
     # -- for a scheduler that comes after this one
     def over(self) -> dict[str, Any]:
-        """What is told of an ended job, beside its report."""
+        """Measurements of an ended job, beside its report."""
         return {"elapsed": self.elapsed, "measured": self.measured, "counts": self._earlier}
 
     def restore(self, report: Mapping[str, Any], over: Mapping[str, Any]) -> None:
-        """It has ended before, with this report and what `over` told; its picture is gone."""
+        """Restore a job that ended under an earlier scheduler, from its report and `over`; the picture is lost."""
         self.state, self.error = JobState(report["state"]), report["error"]
         self.line = SourceLine(*report["line"]) if report["line"] else None
         self.results, self.settled = list(report["results"]), report["settled"]
@@ -288,17 +291,17 @@ class GraphActor:
 
     @property
     def eta(self) -> float | None:
-        """Seconds that the stage which runs may still need; None while nothing is known."""
+        """Estimated remaining seconds of the running stage; None while unknown."""
         if self._run is None or self.state is not JobState.RUNNING:
             return None
         return self._run.eta.left(time.monotonic(), self._run.operands.state)
 
     def held(self) -> list[int]:
-        """Bytes of its chunks by the worker that made them, while it runs."""
+        """Bytes of the job's chunks by the worker that made them, while the job runs."""
         return self._run.operands.held if self._run is not None else []
 
     def describe(self) -> dict[str, Any]:
-        """What a list of jobs shows."""
+        """Fields of the job in lists of jobs."""
         counts = sum_counts(self._earlier, counts_by_state(self._run.operands.state)) if self._run else self._earlier
         return {
             "id": self.job,
@@ -313,7 +316,7 @@ class GraphActor:
         }
 
     def standing(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """How it stands, as events: for a reader who missed some."""
+        """Present state of the job as events, for a reader that missed some."""
         states = self._run.operands.state if self._run is not None else self._final_states
         return standing(self.job, self.name, self._picture, states, self._job_data())
 

@@ -1,4 +1,4 @@
-"""What a job tells of its operands and errors, as plain data for lists, events and reports. Used by graph.py."""
+"""Summaries of a job's operands, measurements and errors as plain data, for lists, events and reports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def counts_by_state(states: bytes | bytearray) -> list[int]:
-    """Operands in each state."""
+    """Number of operands in each state."""
     counts: list[int] = np.bincount(np.frombuffer(states, np.uint8), minlength=len(STATE_NAMES)).tolist()
     return counts
 
@@ -40,7 +40,7 @@ def sum_counts(one: list[int], other: list[int]) -> list[int]:
 
 
 def merge_measurements(before: dict[str, Any] | None, stage: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What a job has taken after one more stage: times and bytes moved add up, the peak is the highest.
+    """Measurements of a job after one more stage: times and moved bytes add up, the peak is the maximum.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def merge_measurements(before: dict[str, Any] | None, stage: dict[str, Any] | No
 
 
 def states_as_events(job: str, states: bytes | bytearray) -> list[tuple[str, str, dict[str, Any]]]:
-    """One event for each state that some operands are in: for a reader who missed how they came there."""
+    """One event for each state with the operands in it, for a reader that missed earlier events."""
     rows = np.frombuffer(states, np.uint8)
     return [
         (
@@ -69,7 +69,7 @@ def states_as_events(job: str, states: bytes | bytearray) -> list[tuple[str, str
 def standing(
     job: str, name: str, picture: dict[str, Any] | None, states: bytes | bytearray, moved: dict[str, Any]
 ) -> list[tuple[str, str, dict[str, Any]]]:
-    """How a job stands, as events: for a reader who missed some; `picture` is None where it is forgotten."""
+    """Present state of a job as events, for a reader that missed some; `picture` is None where it was dropped."""
     found: list[tuple[str, str, dict[str, Any]]] = [(events.JOB_SUBMITTED, job, {"name": name})]
     if picture is not None:
         found += [(events.GRAPH_BUILT, job, picture), *states_as_events(job, states)]
@@ -88,13 +88,13 @@ def blame_operand(error: BaseException | None, ready: Ready) -> tuple[str, Sourc
 
 
 def internal_failure(what: str) -> Failure:
-    """Failure of one job by a fault of jmars, which `errors.fault_of` told; other jobs go on."""
+    """Failure of one job by a fault of jmars (`errors.fault_of`); other jobs go on."""
     told = f"jmars failed by its own fault, and other jobs go on: {what}; please report that, and run the cell again"
     return Failure.of(InternalError(told))
 
 
 def worker_killer_error(operand: str, deaths: Deaths, why: str, how: str, others: Sequence[str] = ()) -> Exception:
-    """The error of an operand that ended one worker after the other, as `others` did that ran beside it at last."""
+    """Error of an operand that ended several workers, as did `others` that ran beside it at last."""
     beside = f"; so did {', '.join(others)}" if others else ""
     if how == "memory":
         return MemoryLimitError(
@@ -108,7 +108,7 @@ def worker_killer_error(operand: str, deaths: Deaths, why: str, how: str, others
 
 
 def chunk_loss_error(operand: str, times: int, why: str) -> StorageError:
-    """The error of a job one of whose chunks is lost again and again."""
+    """Error of a job that lost the same chunk several times."""
     return StorageError(
         f"the chunk of {operand} was lost {times} times, a second or more apart, the last time because {why}; it was "
         "computed again each time. Look at the disk of spill_dir, or give another one"

@@ -1,9 +1,8 @@
-"""A session whose life is written to a journal, so that another process can go on with it.
+"""JournaledSession: a SessionActor whose calls and reports are journaled, so that another process can resume.
 
-Wraps SessionActor: what clients do and what workers report is noted as it happens, jobs as they are submitted, opened
-and ended. Asks may come twice, when a scheduler died before it answered: tickets tell. `resuming` reads it all back.
-What a client is told stands in the journal before: where the disk has no room, answers wait with it.
-Source: docs/decisions/0027-scheduler-apart.md; seed 003, "未来工作" (fail-over of the scheduler).
+Calls may come twice, when a scheduler died before its answer: a ticket makes them one. `resuming` reads the journal.
+Clients get an answer only after the journal has the record: where the disk has no room, answers wait.
+Source: docs/decisions/0027-scheduler-apart.md; docs/explanation/seeds.md, "Future work".
 """
 
 from __future__ import annotations
@@ -125,18 +124,18 @@ class JournaledSession:
 
     # -- what happens here
     def opening(self, table: JobTable) -> None:
-        """A job, or its next stage, is about to be opened on the workers."""
+        """Note that a job, or its next stage, is about to be opened on the workers."""
         self._journal.note("open", table.job, table.number, table.base, len(table.program), digest_of_table(table))
 
     def ended(self, report: dict[str, Any], tell: Callable[[], None]) -> None:
-        """A job has ended; written before anybody hears of it by `tell`."""
+        """Note the end of a job; `tell` is called after the record is written."""
         graph = self._session.graph(report["job"])
         self._journal.note("end", report, *_left(graph, self._session))
         self._untold.add(graph.job)
         self._journal.when_written(lambda: self._tell_end(report, tell))
 
     def untold(self, job: str) -> str:
-        """Why nobody is told of a job's end yet, or (of "") why clients wait at all; "" where nobody does."""
+        """Why clients do not hear of a job's end yet (of "": why answers wait at all); "" where nothing waits."""
         waits = job in self._untold if job else self._journal.trouble
         return f"the scheduler's journal {self._journal.trouble}" if waits else ""
 
@@ -145,9 +144,9 @@ class JournaledSession:
         self._reports[report["job"]] = report
 
     def compact(self) -> None:
-        """Where nothing runs and the journal is long, let it tell only what still matters.
+        """Shorten a long journal while no job runs to the records that still matter.
 
-        Graphs are not among that: who runs one again is asked to send it once more.
+        Graphs are dropped: a client that runs a graph again is asked to send it once more.
         """
         if self._journal.size < self.longest or self._session.active or self._journal.trouble:
             return
@@ -168,7 +167,7 @@ class JournaledSession:
             self.structures.clear()
 
     def begin_anew(self, job: str, submission: Submission, held: list[int]) -> None:
-        """Run a job from its beginning under its old id; `held` are chunks to be let go of at its end."""
+        """Run a job from its beginning under its old id; `held` are chunks to release at its end."""
         graph = self._session.revived(job, self._session.number + 1, submission.name, submission.ticket)
         self._held[job] = held
         self._note_job(job, submission)
@@ -211,7 +210,7 @@ def digest_of_table(table: JobTable) -> bytes:
 
 
 def _left(graph: GraphActor, session: SessionActor) -> tuple[dict[str, Any], dict[str, list[int]], dict[int, Any]]:
-    """What an ended job tells of itself, the tensors that it left by key, and shapes of their chunks."""
+    """Measurements of an ended job, the tensors that it left by key, and shapes of their chunks."""
     meta = session.meta
     tensors = {key: meta.tensors[key] for key in graph.results if key in meta.tensors}
     shapes = {chunk: meta.shapes[chunk] for chunks in tensors.values() for chunk in chunks if chunk in meta.shapes}

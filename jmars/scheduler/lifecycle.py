@@ -1,9 +1,9 @@
-"""The life of an operand as one pure function: (state, what happened) -> (state, what is to be done).
+"""The life of an operand as one pure function: (state, event) -> (state, command).
 
-`step` has a handler for each state, and `LEGAL`, the table of moves that the seed draws, is what the handlers can do.
-Rows of operands are moved in batches (operand.py): `taken_in` says at once for which states something is news.
-What a worker tells a second time, or too late, changes nothing; what this scheduler would decide wrongly raises.
-Source: seed 003, "Operand 状态" ("we define a transition function for entering each state").
+`step` has a handler for each state; `LEGAL` is the table of moves that the handlers can make. Rows of operands are
+moved in batches (operand_rows.py): `taken_in` tells at once in which states an event has an effect. A worker's report
+that comes twice or too late has none; a wrong decision of the scheduler raises.
+Source: docs/explanation/seeds.md, "Operand states".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["LEGAL", "REPORTS", "Command", "Happened", "IllegalMoveError", "Move"
 
 
 class Happened(IntEnum):
-    """What an operand may meet."""
+    """Events of an operand."""
 
     INPUTS_THERE = 0  # the last of its inputs is stored
     UNNEEDED = 1  # nobody needs its chunk any more
@@ -41,7 +41,7 @@ REPORTS = frozenset(what for what in Happened if what >= Happened.TAKEN)
 
 
 class Command(Enum):
-    """What is to be done when an operand enters a state."""
+    """Commands that follow when an operand enters a state."""
 
     SUBMIT = "choose a worker and submit it there"
     TELL = "tell predecessors and successors, and the job"
@@ -51,18 +51,18 @@ class Command(Enum):
 
 
 class Move(NamedTuple):
-    """The state after, and what is to be done."""
+    """Next state and command."""
 
     state: S
     commands: tuple[Command, ...] = ()
 
 
 class IllegalMoveError(ExecutionError, AssertionError):
-    """Something was decided for an operand that its state does not allow: a mistake of ours."""
+    """A decision about an operand that its state does not allow: a fault of jmars."""
 
 
 def step(state: S, what: Happened, *, inputs_there: bool = True, tries_left: int = 0) -> Move:
-    """What becomes of an operand.
+    """Next state and command of an operand after an event.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ Handler = Callable[[Happened, bool, int], Move | None]  # None: nothing that fit
 
 
 def _back(inputs_there: bool) -> Move:
-    """From a worker: to another one, or to wait for inputs that were lost meanwhile."""
+    """From a worker: to another worker, or to wait for inputs that were lost meanwhile."""
     return Move(S.READY, (Command.SUBMIT,)) if inputs_there else Move(S.UNSCHEDULED)
 
 
@@ -183,7 +183,7 @@ def _cancelling(what: Happened, inputs_there: bool, tries_left: int) -> Move | N
 
 
 def _over(state: S) -> Handler:
-    """CANCELLED and FATAL are left for nothing; a chunk that comes still is of no use."""
+    """CANCELLED and FATAL are final; a chunk that still comes is of no use."""
 
     def handler(what: Happened, inputs_there: bool, tries_left: int) -> Move | None:
         if what == Happened.STORED:
@@ -206,7 +206,7 @@ _HANDLERS: dict[S, Handler] = {
 
 
 def _moves(state: S) -> frozenset[int]:
-    """States that may follow one."""
+    """States that may follow a state."""
     found = {
         move.state
         for what in Happened
@@ -221,7 +221,7 @@ LEGAL: dict[int, frozenset[int]] = {state: _moves(state) for state in _HANDLERS}
 
 
 def taken_in(what: Happened) -> bytes:
-    """For each state 1 if what happened can move an operand there, else 0: what is tested for each of a batch."""
+    """For each state 1 if the event can move an operand in it, else 0: a table to test whole batches."""
     flags = bytearray(max(S) + 1)
     for state, handler in _HANDLERS.items():
         moves = [handler(what, inputs_there, 0) for inputs_there in (True, False)]

@@ -1,7 +1,7 @@
-"""How often the chunk of an operand was lost: who loses it again and again has no disk to work with.
+"""Counts how often each operand's chunk was lost; a chunk lost again and again means a broken disk.
 
-A disk that cannot be read for a moment may lose the same chunk many times within it, since computing it again is fast;
-losses that follow each other closely are one trouble and count once. Used by `operand` and `shards`.
+A disk that cannot be read for a moment may lose the same chunk many times within it, since computing the chunk again is
+fast; losses that follow each other closely count once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Losses:
         self._counts: dict[int, tuple[int, float]] = {}  # operand: (how often, when that was counted last)
 
     def worst(self, operands: Collection[int], now: float) -> int:
-        """Count that chunks of these were lost at a time in seconds; one that was lost too often, or -1."""
+        """Count losses of operands' chunks at a time in seconds; returns an operand with too many losses, or -1."""
         for operand in operands:
             count, last = self._counts.get(operand, (0, now - ONE_TROUBLE))
             if now - last >= ONE_TROUBLE:
@@ -39,5 +39,5 @@ class Losses:
         return found if self.of(found) > MOST_LOSSES else -1
 
     def of(self, operand: int) -> int:
-        """How often its chunk was lost."""
+        """Number of losses of an operand's chunk."""
         return self._counts.get(operand, (0, 0.0))[0]

@@ -1,9 +1,9 @@
 """OperandActor: the operands of one job as rows of lists.
 
-One actor holds many operands; an actor or coroutine each would cost 12 to 24 times as much per step. Its rows are the
-counters of a `flow` instance, a state byte, and the worker that made the chunk. What becomes of an operand is decided
-by `lifecycle`, for most of them by tables made from it; StageRun acts on what is returned.
-Source: seed 003, "Operand 状态" and "执行控制".
+One actor holds many operands; an actor or coroutine for each would cost 12 to 24 times as much per step. The rows are
+the counters of a `flow` instance, a state byte, and the worker that made the chunk. `lifecycle` decides the moves, for
+most batches by tables made from it; StageRun acts on the returned values.
+Source: docs/explanation/seeds.md, "Operand states" and "Execution control".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AT_WORK = (S.RUNNING, S.CANCELLING)
 
 
 class Moved(NamedTuple):
-    """What became of operands that were reported or stopped."""
+    """State changes of operands that were reported or stopped."""
 
     states: dict[S, list[int]]  # operands by their new state, but those that are ready
     ready: list[int]  # to be submitted
@@ -35,7 +35,7 @@ class Moved(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """What follows from the loss of chunks."""
+    """Consequences of a loss of chunks."""
 
     again: list[int]  # operands that run again, those lost first
     ready: list[int]  # of them: that can run at once
@@ -45,13 +45,13 @@ class Recovery(NamedTuple):
 
 
 class Rows:
-    """What can be asked of a job's operands, whether one actor holds them all or several shards do."""
+    """Questions about a job's operands, which one actor or several shards answer."""
 
     counters: Counters
     state: bytearray
 
     def descendants(self, operands: Iterable[int]) -> list[int]:
-        """All that read the chunks of these, directly or not, ascending."""
+        """Operands that read the chunks of `operands`, directly or not, ascending."""
         seen: set[int] = set()
         stack = list(operands)
         while stack:
@@ -62,7 +62,7 @@ class Rows:
         return sorted(seen)
 
     def those_in(self, *states: S) -> list[int]:
-        """Operands in one of these states, ascending."""
+        """Operands in one of several states, ascending."""
         wanted = set(states)
         return [operand for operand, state in enumerate(self.state) if state in wanted]
 
@@ -110,7 +110,7 @@ class OperandActor(Rows):
 
     # -- the way that all go
     def started(self, operands: Iterable[int], worker: int) -> list[int]:
-        """A worker took operands; returns those for which that is news."""
+        """A worker took operands; returns the operands whose state changed."""
         state, taken = self.state, []
         for operand in operands:
             if _TAKES[state[operand]]:
@@ -125,7 +125,7 @@ class OperandActor(Rows):
         return taken
 
     def finished(self, operands: Sequence[int], worker: int) -> tuple[list[int], list[int], list[int]]:
-        """Chunks are stored: (operands ready by that, the worker of each, operands whose chunk nobody needs now).
+        """Chunks are stored: (operands that became ready, worker of each, operands whose chunk no operand needs now).
 
         Operands that do not run, because the report comes a second time or too late, are passed over and left in `odd`.
         """
@@ -160,7 +160,7 @@ class OperandActor(Rows):
         self.nbytes[operand] = size
 
     def replanned(self, assign: Sequence[int]) -> None:
-        """Operands that do not run yet have these workers from now on, -1 for those that are over."""
+        """Give operands that do not run yet new workers; -1 for ended operands."""
         state, load = self.state, self.load
         self.assign = assign
         for operand, before in self.chosen.items():
@@ -172,19 +172,19 @@ class OperandActor(Rows):
 
     # -- when something goes wrong
     def died(self, operands: Sequence[int], how: str) -> list[int]:
-        """The worker that held these is dead; returns those that are the cause, where that is plain by now."""
+        """The worker that held operands is dead; returns the operands that are known to be the cause."""
         return self.blame.died([operand for operand in operands if self.state[operand] == _RUNNING], how)
 
     def dropped(self, operands: Iterable[int]) -> Moved:
-        """A worker stopped these or dropped them, or died: they run again, or are cancelled where that was ordered."""
+        """A worker stopped or dropped operands, or died: they run again, or are cancelled where that was ordered."""
         return self._meet(operands, Happened.DROPPED)
 
     def missing(self, operands: Iterable[int]) -> Moved:
-        """A worker has not all inputs of these: they wait for them."""
+        """A worker has not all inputs of operands: they wait for the inputs."""
         return self._meet(operands, Happened.MISSING)
 
     def raised(self, operand: int, most: int) -> Moved:
-        """An operand raised: it is tried again, `most` times; then it is FATAL with all that depends on it."""
+        """An operand raised: it is retried, `most` times; then it and all its descendants are FATAL."""
         if self.state[operand] == _RUNNING:
             self.tries[operand] = self.tries.get(operand, 0) + 1
         return self._meet([operand], Happened.RAISED, tries_left=max(0, most + 1 - self.tries.get(operand, 0)))
@@ -194,23 +194,23 @@ class OperandActor(Rows):
         return self._meet([operand], Happened.REFUSED)
 
     def hopeless(self, operand: int) -> Moved:
-        """An operand will never be computed, wherever it stands: it ends workers, or its chunk is lost each time."""
+        """Give up an operand in any state: it ends workers, or its chunk is lost each time."""
         return self._meet([operand], Happened.RAISED if self.state[operand] == _RUNNING else Happened.HOPELESS)
 
     def stop(self) -> Moved:
-        """What does not run is cancelled, what runs is to be stopped, and nothing becomes ready from now on."""
+        """Cancel waiting operands, mark running operands to be stopped; no operand becomes ready after that."""
         self._stopped = True
         return self._meet(range(len(self.state)), Happened.STOP)
 
     def free(self) -> list[int]:
-        """Nobody needs what is stored; returns the operands."""
+        """Free all stored chunks; returns their operands."""
         return self._meet(self.those_in(S.FINISHED), Happened.UNNEEDED).states.get(S.FREED, [])
 
     def lost(self, operands: Sequence[int], now: float) -> Recovery | None:
-        """Chunks of operands are gone: what is still needed of them runs again, with what was freed before it.
+        """Chunks of operands are gone: needed operands run again, with freed operands before them.
 
-        Those that a worker has and that read them stay there, until it says that it misses their inputs, or that they
-        have ended. None where nothing was lost that matters.
+        Readers that a worker has stay there until the worker reports that they miss inputs, or ended. None where no needed
+        chunk was lost.
         """
         state, owner = self.state, self.owner
         again, ready, withdrawn, given = self.counters.lost([one for one in operands if state[one] == _FINISHED])
@@ -234,7 +234,7 @@ class OperandActor(Rows):
 
     # -- own
     def _meet(self, operands: Iterable[int], what: Happened, tries_left: int = 0, spread: bool = True) -> Moved:
-        """Move each operand as `lifecycle` says, and (`spread`) all that depends on those that are FATAL by it."""
+        """Move each operand as `lifecycle` says, and (`spread`) all descendants of operands that became FATAL."""
         state, waiting = self.state, self.counters.waiting
         known: dict[tuple[int, bool], Move] = {}
         moved: dict[S, list[int]] = {}
@@ -259,7 +259,7 @@ class OperandActor(Rows):
         return Moved(moved, ready, self._make_ready(ready))
 
     def _leave(self, operand: int, after: S) -> None:
-        """An operand goes into another state than by the way that all go."""
+        """Move an operand out of its state outside the usual way."""
         if self.state[operand] in _AT_WORK and after not in _AT_WORK:
             self.running -= 1
         if after not in _AT_WORK and operand in self.chosen:
@@ -269,7 +269,9 @@ class OperandActor(Rows):
         self.state[operand] = after
 
     def _to_submit(self, ready: list[int], finished: Sequence[int]) -> list[int]:
-        """Of those whose last input is there: not what a worker has already, and nothing once all is stopped."""
+        """Operands to submit of those whose last input arrived: none that a worker has, and none once all is
+        stopped.
+        """
         self._withdrawn.difference_update(finished)
         left = [] if self._stopped else [operand for operand in ready if operand not in self._withdrawn]
         self._withdrawn.difference_update(ready)  # the worker that has them finds their inputs again

@@ -1,8 +1,8 @@
-"""What a job's preparation is at, and since when: for who asks why no operand runs.
+"""Phases: the running phase of a job's preparation and its age, to explain why no operand runs.
 
-A graph is prepared in a thread, which may hang in code of the user's (unpickling, the functions of a lazy graph). So
-nobody is asked to report: `Phases` notes which thread works, and looks at its stack only when somebody wants to know.
-Used by GraphActor. Source: seed 003, "准备执行图".
+A graph is prepared in a thread, which may hang in the user's code (unpickling, the functions of a lazy graph). So the
+thread need not report: `Phases` notes the thread, and looks at its stack only when a client asks.
+Source: docs/explanation/seeds.md, "Preparing the graph".
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PHASES = {  # files of ours by what runs there; the innermost frame that is lis
 
 
 class Phases:
-    """One thing at a time that runs in a thread.
+    """One call at a time that runs in a thread.
 
     Examples
     --------
@@ -59,9 +59,9 @@ class Phases:
         self._since = 0.0
 
     def run(self, call: Callable[..., Any], *args: Any) -> Any:
-        """`call(*args)`, in the thread that it runs in; what it raises is returned.
+        """Run `call(*args)` in the calling thread; returns an exception that it raised.
 
-        Code of users runs in it, which may raise SystemExit too.
+        The user's code runs within, and may raise SystemExit too.
         """
         self._thread, self._since = threading.get_ident(), monotonic()
         try:
@@ -73,7 +73,7 @@ class Phases:
 
     @property
     def now(self) -> str:
-        """What is done; "" while nothing is."""
+        """Name of the running phase; "" while none runs."""
         thread = self._thread
         frame = sys._current_frames().get(thread) if thread is not None else None
         return phase_of(frame) if frame is not None else ""
@@ -85,7 +85,7 @@ class Phases:
 
 
 def phase_of(frame: FrameType | None) -> str:
-    """What the code of a stack does, in words; code of a user's within it is named by its line."""
+    """Phase that a stack is in, in words; the user's code within is named by its line."""
     phase, users = "it is begun", ""
     for link in reversed(traceback.extract_stack(frame)):  # the innermost first
         if link.filename.startswith(_PACKAGE):

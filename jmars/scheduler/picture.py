@@ -1,8 +1,8 @@
-"""What the live view is told of a graph: the chunk graph before and after fusion, and the layers of both.
+"""The graph as the live view draws it: the chunk graph before and after fusion, and the layers of both.
 
 `graph_built` gives the data of a GraphBuilt event, `with_lines` puts a run's own lines in. Small graphs travel edge by
-edge; of large ones only the graph of layers (one box per tensor operand before, one per kind of fused operand after)
-travels, and which operand is in which box.
+edge; of large graphs only the graph of layers (one box per tensor operand before, one per kind of fused operand after)
+travels, with the box of each operand.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def graph_built(compiled: Compiled, plan: Plan, workers: Sequence[str]) -> dict[
 def with_lines(
     picture: dict[str, Any], compiled: Compiled, line_of: Callable[[SourceLine | None], SourceLine | None]
 ) -> dict[str, Any]:
-    """The picture with the lines that `line_of` gives for those of the compiled graph."""
+    """The picture with the lines that `line_of` gives for lines of the compiled graph."""
     before = compiled.before
     counts = np.bincount(before.layer, minlength=len(before.layers)).tolist()
     stages = [_layer(layer.name, line_of(layer.line), count) for layer, count in zip(before.layers, counts)]

@@ -1,8 +1,8 @@
 """Compares a run with its plan, and plans the rest anew when workers drift.
 
 `PlanMonitor` takes the operands that ended, with worker and time, and now and then compares the workers (`plan.drift`).
-When a worker is slower or faster than the others, it reports drift, and `plan_anew` makes a plan for the rest, in a
-thread; GraphActor swaps the plan in. Both are plain: the caller gives the time.
+When a worker is slower or faster than the rest, it reports drift, and `plan_anew` makes a plan for the remaining
+operands, in a thread; GraphActor swaps the plan in. Both are plain: the caller gives the time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEFT[[S.UNSCHEDULED, S.READY, S.RUNNING]] = WAITS, READY, RUNNING
 
 @dataclass(frozen=True, eq=False)
 class JobProgress:
-    """How a job stands: the state of each operand, who runs it or has run it (-1 nobody), and its plan until now."""
+    """State of each operand, its worker (-1 for none), and the plan until now."""
 
     state: NDArray[np.uint8]
     worker: NDArray[np.int64]
@@ -41,7 +41,7 @@ class JobProgress:
 
 @dataclass(frozen=True, eq=False)
 class NewPlan:
-    """What is left, planned anew: order and worker of each operand (-1: over), why, and what the rest should take."""
+    """Plan for the remaining operands: order and worker of each (-1: ended), reason, and predicted seconds."""
 
     rank: list[int]
     assign: list[int]
@@ -52,7 +52,7 @@ class NewPlan:
 
 
 class PlanMonitor:
-    """One job as it goes.
+    """Run of one job beside its plan.
 
     Parameters
     ----------
@@ -74,13 +74,13 @@ class PlanMonitor:
         self._left = float(graph.cost.sum())  # seconds of planned work
 
     def ended(self, operands: Sequence[int], worker: int, microseconds: Sequence[int]) -> None:
-        """Operands ended on a worker, which took so long for each."""
+        """Operands ended on a worker after so many microseconds each."""
         self._operands += operands
         self._worker += [worker] * len(operands)
         self._microseconds += microseconds
 
     def look(self, now: float) -> DriftReport | None:
-        """How the workers compare, if it is time to look and another plan would be worth it; else None."""
+        """Comparison of the workers, if it is time and a new plan would pay; else None."""
         if now - self._looked < LOOK_SECONDS or self.plans >= MOST_PLANS:
             return None
         self._looked = now
@@ -98,7 +98,7 @@ class PlanMonitor:
         return Observed(np.array(self._operands, np.int64), np.array(self._worker, np.int64), took)
 
     def _as_seen(self, seen: Observed) -> PlanGraph:
-        """The graph with what its programs really cost, so that workers are compared and not guesses."""
+        """The graph with measured costs of its programs, so that workers are compared and not guesses."""
         op = self.graph.op
         kinds = int(op.max(initial=-1)) + 1
         of = op[seen.operand]
@@ -110,11 +110,11 @@ class PlanMonitor:
         return replace(self.graph, cost=cost)
 
     def costs(self) -> PlanGraph:
-        """The graph with what was learnt in this run."""
+        """The graph with the costs learnt in this run."""
         return self._as_seen(self.observed())
 
     def planned(self, speed: NDArray[np.float64]) -> None:
-        """Another plan was made for workers of this speed."""
+        """Note that a new plan was made for workers of this speed."""
         self.plans += 1
         self.workers = with_speed(self.workers, speed)
 
@@ -127,7 +127,7 @@ def _largest(graph: PlanGraph) -> int:
 
 
 def plan_anew(graph: PlanGraph, workers: Workers, report: DriftReport, now: JobProgress, budget: float) -> NewPlan:
-    """Another plan for what is left, for workers as fast as they are found to be. Takes about `budget` seconds."""
+    """A new plan for the remaining operands and workers of the measured speeds. Takes about `budget` seconds."""
     state = _LEFT[now.state]
     there = (now.state == S.FINISHED) & (now.worker >= 0)
     given = (now.state == S.FINISHED) & (now.worker < 0)  # stored before: it lies where all can read it

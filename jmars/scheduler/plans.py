@@ -1,7 +1,6 @@
-"""Prepared graphs by structure: a cell or function run again with other data is not tiled, fused or planned again.
+"""Cache of prepared graphs by structure: a cell run again with other data is not tiled, fused or planned again.
 
-The last used ones stay, within a budget of bytes; what is dropped is only prepared again. Owned by SessionActor.
-Source: PLANNING 6.2, "pool instances per plan hash, so re-running a cell re-uses plan, compiled kernels and instance".
+The last used graphs stay, within a budget of bytes; a dropped graph is only prepared again.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["Plans"]
 
 
 class Plans:
-    """A cache; what is used longest ago goes first.
+    """Cache that evicts the least recently used plan.
 
     Attributes
     ----------
@@ -36,7 +35,7 @@ class Plans:
         self._kept: dict[bytes, Prepared] = {}  # the last used one last
 
     def find(self, structure: bytes) -> Prepared | None:
-        """What was prepared for a structure."""
+        """The prepared graph of a structure."""
         with self._lock:
             prepared = self._kept.pop(structure, None)
             if prepared is None:
@@ -47,7 +46,7 @@ class Plans:
             return prepared
 
     def keep(self, structure: bytes, prepared: Prepared) -> None:
-        """Keep what was prepared for a structure, unless it alone is over the budget."""
+        """Keep a prepared graph by its structure, unless it alone is over the budget."""
         with self._lock:
             old = self._kept.pop(structure, None)
             self.size -= old.size if old is not None else 0
@@ -62,7 +61,7 @@ class Plans:
                 self.dropped += 1
 
     def replace(self, old: Prepared, new: Prepared) -> None:
-        """From now on runs of a structure take another plan; nothing where the old one is not here any more."""
+        """Replace a structure's plan for later runs; no effect where the old plan was dropped."""
         with self._lock:
             for structure, prepared in self._kept.items():
                 if prepared is old:

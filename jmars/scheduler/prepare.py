@@ -1,9 +1,9 @@
-"""A graph's structure made ready to run, once for all runs of it: compiled, planned, laid out as lists for workers.
+"""Prepares a graph's structure once for all runs: compiles it, plans it, lays it out as lists for workers.
 
-`prepare` runs in a thread and touches nothing but its arguments. What it gives knows no keys of tensors and no lines:
-each run brings its `Bindings`, so a cell run again with other data is neither tiled nor planned (`plans` keeps them).
-A job of several stages prepares each of them.
-Source: seed 003, "准备执行图" and "初始 Worker 分配"; seed 002, "Execution Lifecycle" (pooled instances).
+`prepare` runs in a thread and touches nothing but its arguments. The prepared structure has no tensor keys and no
+lines: each run brings its `Bindings`, so a cell run again with other data is neither tiled nor planned (`plans` keeps
+them). A job of several stages prepares each of them.
+Source: docs/explanation/seeds.md, "Preparing the graph", "Initial worker assignment" and "Execution lifecycle".
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KEPT = 4  # of them, when no job runs
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A structure that can be opened on the workers again and again; its jobs only read it.
+    """A structure that can be opened on the workers again and again; jobs only read it.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Prepared:
         return max(int(self.settings.get("retries", 0)), TRANSIENT_RETRIES if transient else 0)
 
     def is_off(self, makespan: float) -> bool:
-        """Whether a run that took so many seconds teaches enough to plan the next ones again."""
+        """Whether a run of so many seconds differs enough from the prediction to plan later runs again."""
         if self.refined >= REFINED or makespan < LEAST_SECONDS:
             return False
         told = self.picture["predicted"]
@@ -152,8 +152,8 @@ class Prepared:
     def blame(self, operand: int, bindings: Bindings, member: int = -1) -> tuple[str, SourceLine | None]:
         """An operand in words, for errors, and the line that asked for it.
 
-        `member` says which of the fused operands is to blame; where that is not known (-1), it is the first that calls
-        a function, since the others hardly raise; else the last.
+        `member` is the fused operand to blame; where unknown (-1), the first that calls a function, since others
+        hardly raise; else the last.
         """
         tiled, after = self.compiled.tiled, self.compiled.after
         name = after.programs[after.program[operand]].name if after.program[operand] >= 0 else "a stored chunk"
@@ -171,19 +171,19 @@ class Prepared:
 
 
 class Watched(NamedTuple):
-    """What a run is compared with: the graph as it was planned, executors, and bytes that they share."""
+    """Baseline of a run: the graph as planned, the executors, and the bytes that they share."""
 
     graph: PlanGraph
     executors: int
     memory: int
 
     def watch(self) -> PlanMonitor:
-        """The watch over one run."""
+        """Monitor of one run."""
         return PlanMonitor(*self)
 
 
 class Ready(NamedTuple):
-    """What a job opens: a structure, and what fills it in."""
+    """A structure with the bindings of one run."""
 
     prepared: Prepared
     bound: Bindings
@@ -197,7 +197,7 @@ def prepare(
     machine: Machine | None = None,
     bound: Bindings | None = None,
 ) -> Prepared:
-    """Compile and plan.
+    """Compile and plan a graph.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def _compiled(
     machine: Machine | None,
     bound: Bindings | None,
 ) -> Compiled:
-    """The graph compiled for a machine; refused where it has too many operands for it."""
+    """The graph compiled for a machine; refused where it has too many operands for the memory."""
     if machine is None:
         return compile_graph(graph, settings, check, None, len(workers))
 
@@ -321,7 +321,7 @@ def _slots(args: list[tuple[Any, ...]] | None) -> list[tuple[int, int, int]]:
 
 
 def _size(compiled: Compiled) -> int:
-    """Bytes of what is kept of a graph, about: measured with tracemalloc, and what users' functions bring along."""
+    """Estimated bytes that a kept graph takes: measured with tracemalloc, plus users' functions."""
     before, after = compiled.before, compiled.after
     args = 150 * after.n if after.args is not None else 0
     steps = [step for program in after.programs for step in program.steps]

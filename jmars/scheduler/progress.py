@@ -1,8 +1,8 @@
-"""How much of a job is done: a number that never falls, and is 1 only at the end.
+"""Progress of a job: a share that never falls, and is 1 only at the end.
 
-A job runs in stages, and how many there will be is not known. Each has a share of what is left: all of it when no other
-can come, else half. Within a stage what counts is how many of its operands are done.
-Source: CAPABILITIES S0.18, the sum over stages of subtask progress times the stage's share, as in Mars.
+A job runs in stages of unknown number. A stage has a share of the remainder: all of it when no other stage can follow,
+else half. Within a stage the share of finished operands counts.
+Source: Mars `services/task/supervisor/processor.py` (the sum over stages of subtask progress times the stage's share).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Progress:
         self._given = 0
 
     def begin(self, given: int, last: bool) -> None:
-        """A stage begins, `given` operands of which were done before; `last` when no other can come."""
+        """Begin a stage, `given` operands of which were done before; `last` when no stage can follow."""
         self._given = given
         self._share = (1 - self._before) * (1 if last else 0.5)
 
     def close(self, states: bytes | bytearray) -> None:
-        """The stage has ended with its operands in these states."""
+        """End the stage with its operands in these states."""
         self._before += self._share * self._done(states)
         self._share = 0.0
 

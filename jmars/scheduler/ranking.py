@@ -1,7 +1,6 @@
-"""The order that a job runs in: as the settings say, or the best of several that are simulated with this host's costs.
+"""Chooses the order that a job runs in: as the settings say, or the best of several, simulated with this host's costs.
 
-Called by prepare.py in its thread; the planners release the interpreter's lock while they work.
-Source: PLANNING 7, steps 3 to 6; the issue's "portfolio choice (prefer, time-boxed)" and "predicted beside measured".
+The planners release the interpreter's lock while they work.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _TRIED = 12  # orders that are told at most
 
 @dataclass(frozen=True)
 class Machine:
-    """What the host can do, as of now."""
+    """Measured costs and memory of the host."""
 
     profile: Profile
     memory: int  # bytes for chunks and scratch
@@ -37,9 +36,9 @@ class Machine:
 
 @dataclass(frozen=True)
 class Ranked:
-    """An order, and what it should cost where that was simulated.
+    """An order, with its predicted cost where that was simulated.
 
-    `graph` is what the planner saw, None where nothing was planned; `predicted` is the field of the GraphBuilt event.
+    `graph` is the planner's input, None where nothing was planned; `predicted` is the field of the GraphBuilt event.
     """
 
     rank: NDArray[np.int64]
@@ -94,7 +93,7 @@ def rank_operands(
 
 
 def _told(choice: Choice) -> list[list[Any]]:
-    """What was tried, the best first: name, seconds, bytes held at most, spilled and moved."""
+    """Candidates, best first: name, seconds, peak bytes, spilled and moved bytes."""
     tried = sorted(choice.tried, key=lambda one: one.score)[:_TRIED]
     return [
         [one.ranked_by, one.result.makespan, one.result.peak_total, one.result.spilled, one.result.moved]

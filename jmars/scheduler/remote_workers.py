@@ -1,6 +1,6 @@
-"""Workers that are in another process, as the scheduler sees them: each order a message.
+"""RemoteWorkers: workers in another process, to which each order is a message.
 
-Source: docs/decisions/0027-scheduler-apart.md; seed 003, "架构" (scheduler and workers apart).
+Source: docs/decisions/0027-scheduler-apart.md; docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RemoteWorkers:
         self._gathered = []
 
     def send_gathered(self) -> None:
-        """Send what was gathered; what comes now is sent at once."""
+        """Send the gathered orders; later orders are sent at once."""
         gathered, self._gathered = self._gathered, None
         if gathered:
             self._send_now(gathered)
@@ -62,15 +62,15 @@ class RemoteWorkers:
             self._order(OpenJob(table.job, cloudpickle.dumps(table)))
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Run these ready operands."""
+        """Run ready operands."""
         self._order(EnqueueGraph(job, list(operands), list(workers)))
 
     def stop_execution(self, job: str) -> None:
-        """Stop what runs of a job."""
+        """Stop running operands of a job."""
         self._order(StopExecution(job))
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
-        """Operands have these ranks and workers from now on."""
+        """Give operands new ranks and workers."""
         self._order(Replan(job, list(rank), list(workers), list(slow)))
 
     def close_job(self, job: str) -> None:
@@ -78,6 +78,6 @@ class RemoteWorkers:
         self._order(CloseJob(job))
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
-        """Give the memory or file of these chunks back."""
+        """Give the memory or file of chunks back."""
         if chunks:
             self._order(FreeChunks(list(chunks)))

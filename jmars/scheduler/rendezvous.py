@@ -1,10 +1,10 @@
-"""Which scheduler holds which operand: rendezvous hashing, over all operands at once.
+"""Rendezvous hashing: chooses the scheduler of each operand, for all operands at once.
 
-Each scheduler draws a number for each key from a hash of both; the highest has it. When a scheduler joins, only what it
-wins moves, and only to it; when one leaves, what it had is spread over all others. There is no ring to keep. Operands
-are hashed by the subgraph that they stand in, for each edge between two schedulers costs two messages.
-Used by shards.py. Source: seed 003, "准备执行图" (OperandActors on all schedulers by consistent hashing); RUNTIME 5
-(against uhashring: a tenth of the time, better balance); Thaler and Ravishankar 1996.
+Each scheduler draws a number for each key from a hash of both; the highest wins. When a scheduler joins, only the keys
+that it wins move; when a scheduler leaves, its keys are spread over all others. There is no ring to keep. Operands are
+hashed by their subgraph, since each edge between two schedulers costs two messages. uhashring takes ten times as long
+and balances worse.
+Source: docs/explanation/seeds.md, "Submitting a job"; Thaler and Ravishankar 1996.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A job that is watched while it runs, and the other plan for its rest swapped in when it drifts.
+"""Swaps a new plan into a running job when its workers drift.
 
-`watching` decides; here it is told of reports, its plans are made in a thread and handed to the operands' rows and to
-the workers, and an event says so. One for each stage of a job that is worth it; owned by GraphActor.
-Source: PLANNING 7, runtime step 8 (drift monitor, replan what remains).
+`plan_monitor` decides; `Replanning` feeds it reports, has plans made in a thread, gives them to the operands' rows and
+to the workers, and logs an event. Stages that are too short have none.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _SLOW = 0.8  # of the fastest worker's speed: who is below takes only what is pl
 
 
 class Replanning:
-    """The watch over one stage of a job."""
+    """Monitoring of one stage of a job."""
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class Replanning:
         self._open = True
 
     def ended(self, operands: Sequence[int], worker: int, microseconds: Sequence[int]) -> None:
-        """Operands ended on a worker, which took so long for each."""
+        """Operands ended on a worker after so many microseconds each."""
         self._watch.ended(operands, worker, microseconds)
         if self._open and (self._task is None or self._task.done()):
             report = self._watch.look(time.monotonic())
@@ -100,5 +99,5 @@ def watch_over(
     log: EventLog,
     isolate_faults: Callable[..., None],
 ) -> Replanning | None:
-    """The watch over a stage that was opened, None where it is too short; another plan comes in by `isolate_faults`."""
+    """Monitoring of a stage that was opened, None where it is too short; a new plan comes in by `isolate_faults`."""
     return None if watched is None else Replanning(job, watched.watch(), operands, rank, port, log, isolate_faults)

@@ -1,11 +1,10 @@
-"""A scheduler that goes on where a dead one stopped: by its journal, and by what the workers' host announces.
+"""Resumes the work of a dead scheduler from its journal and from the recovery snapshot of the host.
 
-The journal is lived through once more, with orders muted: the graph of each job that has not ended is compiled again,
-and what was reported of it is reported again, failures and dead workers too. Then what the host has done meanwhile is
-added, and what is left to order is ordered: ready operands that the host does not have, chunks that nobody needs,
-chunks that are not there. So nothing that has finished runs again. A job whose compiled graph is not the one that was
-journaled, one of several stages, and one that the host never got begin anew.
-Source: docs/decisions/0027-scheduler-apart.md; RUNTIME 5.
+The journal is replayed without side effects: the graph of each job that has not ended is compiled again, and its
+journaled reports are acted on again, failures and dead workers too. Then the host's work since is added, and missing
+orders are sent: ready operands that the host does not have, chunks to free, chunks to compute again. So no finished
+operand runs again. A job begins anew if its compiled graph differs from the journaled graph, if it has several stages,
+or if the host never got it. Source: docs/decisions/0027-scheduler-apart.md.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class Resuming:
         self._held: dict[str, list[int]] = {}  # of jobs that begin anew: what they read
 
     async def run(self, records: Iterable[tuple[Any, ...]], host: Mapping[str, Any]) -> None:
-        """Take up what `records` tell; `host` is what the workers' host announces."""
+        """Replay `records`; `host` is the recovery snapshot of the workers' host."""
         story = list(records)
         for record in story:
             if record[0] == "job":
@@ -131,7 +130,7 @@ class Resuming:
                 raise ClusterError(f"the journal has a record {kind!r} that this version does not know")
 
     def _report(self, report: Report) -> None:
-        """Act on a journaled report once more; what it tells of was started before."""
+        """Act on a journaled report once more; its operands were started before."""
         if isinstance(report, ChunksLost):
             self._session.report(report)
             return
@@ -213,7 +212,7 @@ class Resuming:
             meta.told(chunk, shape)
 
     def _hold(self, job: str, keys: Iterable[str]) -> None:
-        """What a job that begins anew reads must stay until then."""
+        """Hold the inputs of a job that begins anew until then."""
         meta = self._session.meta
         held = self._held.setdefault(job, [])
         for key in keys:
@@ -227,7 +226,7 @@ class Resuming:
 
     # -- what the host did meanwhile
     def _add_what_the_host_did(self, host: Mapping[str, Any]) -> dict[str, StageRun]:
-        """Reports that nobody heard; returns what goes on, by job."""
+        """Add reports that no scheduler heard; returns the stages that go on, by job."""
         going: dict[str, StageRun] = {}
         for job in [job for job in self._told if job not in self._ended]:
             stage, here = self._stage(job), host["jobs"].get(job)
@@ -244,14 +243,14 @@ class Resuming:
         return going
 
     def _may_go_on(self, job: str, stage: StageRun, here: Mapping[str, Any]) -> bool:
-        """Whether the host still runs what it is given of a job, or was stopped by its user or for a journaled error.
+        """Whether the host still runs a job, or stopped it for its user or for a journaled error.
 
-        An operand that can never run there is not in the journal: that comes again as the job runs again.
+        An operand that can never run there is not in the journal: the refusal comes again as the job runs again.
         """
         return not here.get("stopped") or job in self._stopped or stage.ended
 
     def _settle_chunks(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> None:
-        """Free what nobody needs, and compute again what is gone."""
+        """Free chunks without a holder, and compute lost chunks again."""
         here = set(np.frombuffer(host["chunks"], "<i8").tolist())
         needed = set(self._session.meta.held())
         for stage in going.values():
@@ -288,7 +287,7 @@ class Resuming:
 
 
 def _catch_up(stage: StageRun, here: Mapping[str, Any]) -> None:
-    """Chunks that are stored and operands that run, which no journal tells of."""
+    """Add stored chunks and running operands that no journal has."""
     rows = stage.operands
     left: dict[int, int] = {}
     for worker, operands in here["stored"]:
@@ -307,7 +306,7 @@ def _catch_up(stage: StageRun, here: Mapping[str, Any]) -> None:
 
 
 def _names_of_leaves(blob: bytes) -> Sequence[str]:
-    """What a canonical graph calls the tensors that were there before."""
+    """Names that a canonical graph has for stored tensors."""
     graph = cloudpickle.loads(blob)
     return [m.key for op, m in zip(graph.operands, graph.metas) if isinstance(op, Stored)]
 

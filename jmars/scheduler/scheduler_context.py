@@ -1,4 +1,4 @@
-"""What all jobs of a cluster have in common. Made by SessionActor, handed to each GraphActor."""
+"""SchedulerContext: what all jobs of a cluster share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ReadChunk = Callable[[int, int], Awaitable[bytes]]  # (chunk, bytes of it) -> th
 
 @dataclass
 class SchedulerContext:
-    """The cluster as a job sees it."""
+    """Workers, logs and caches of a cluster, for its jobs."""
 
     workers: Sequence[str]  # names, by index
     port: WorkerPort
@@ -39,9 +39,9 @@ class SchedulerContext:
     _refining: set[asyncio.Task[None]] = field(default_factory=set)
 
     def ran(self, prepared: Prepared, measured: dict[str, Any]) -> None:
-        """A job, or a stage of one, has succeeded: how far its prediction was off is told with the next ones.
+        """A job, or a stage, has succeeded: compare its measurements with the prediction, for later predictions.
 
-        Where it was far off, the next runs get another plan, made in a thread with the costs that are known now.
+        After a large difference a thread plans the structure again with present costs, for its next runs.
         """
         if self.machine is None:
             return

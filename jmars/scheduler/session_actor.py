@@ -1,7 +1,6 @@
-"""SessionActor: the jobs of a cluster, and the port that workers report to.
+"""SessionActor: the jobs of a cluster; takes calls of clients and reports of workers.
 
-Clients reach it by name over a channel (`submit`, `cancel`, `jobs` …); the host's workers call the port's methods.
-Source: seed 003, "作业提交" (SessionActor creates a GraphActor for each graph).
+Source: docs/explanation/seeds.md, "Submitting a job".
 """
 
 from __future__ import annotations
@@ -83,12 +82,14 @@ class SessionActor:
         return graph.job
 
     def cancel(self, job: str) -> None:
-        """Stop a job; no effect on one that has ended."""
+        """Stop a job; no effect on an ended job."""
         graph = self.graph(job)
         graph.isolate_faults(graph.cancel)
 
     def withdraw(self, ticket: str) -> None:
-        """Who submitted it was interrupted and knows no job: stop it, if it came at all, and keep nothing of it."""
+        """Stop the job of a submission that was interrupted, if it came, and drop its results; the client knows no
+        job id.
+        """
         graph = self._jobs.get(self._tickets.pop(ticket, ""))
         if graph is not None:
             graph.isolate_faults(graph.cancel)
@@ -126,7 +127,7 @@ class SessionActor:
         self._port.free_chunks(self.meta.keep(key, range(first, first + count)))
 
     def drop(self, keys: Sequence[str]) -> None:
-        """Nobody needs these tensors any more."""
+        """Free tensors that no client needs any more."""
         for key in keys:
             self._port.free_chunks(self.meta.drop(key))
 
@@ -135,12 +136,12 @@ class SessionActor:
         return self.meta.chunks(key)
 
     def shapes(self, key: str) -> list[tuple[int, ...] | None]:
-        """Shapes of a kept tensor's chunks, in C order of its grid; None where it was known before they were there."""
+        """Shapes of a kept tensor's chunks, in C order of its grid; None where known at submission."""
         return [self.meta.shapes.get(chunk) for chunk in self.meta.chunks(key)]
 
     # -- for workers
     def report(self, report: Report) -> None:
-        """Take a report of the workers; about jobs it goes to their GraphActor, and nowhere where it comes too late."""
+        """Take a report of the workers, or hand it to the GraphActor of its job; a late report has no effect."""
         match report:
             case Timed(job, operands, worker, microseconds):
                 ids = array("I", operands).tobytes()
@@ -165,7 +166,7 @@ class SessionActor:
 
     # -- for a scheduler that goes on where another one stopped
     def revived(self, job: str, number: int, name: str, ticket: str) -> GraphActor:
-        """A job of that id, perhaps one that another scheduler began."""
+        """Make the GraphActor of a job, perhaps with the id of a job that an earlier scheduler began."""
         self._number = max(self._number, number)
         graph = self._jobs[job] = GraphActor(job, number, name or job, self.context)
         if ticket:
@@ -175,13 +176,13 @@ class SessionActor:
         return graph
 
     def prepare(self, graph: GraphActor, submission: Submission) -> None:
-        """Begin to compile a job's graph, and run it then."""
+        """Compile a job's graph in a thread, then run it."""
         task = asyncio.ensure_future(graph.submit(submission))
         self._tasks.add(task)
         task.add_done_callback(partial(self._prepared, graph))
 
     def remember(self, graph: GraphActor) -> None:
-        """A job has ended, perhaps under another scheduler; those that ended long before it are forgotten."""
+        """Remember an ended job, perhaps of an earlier scheduler, and forget the oldest."""
         self._over[graph.job] = None
         ended = list(self._over)
         for name in ended[:-REMEMBERED_JOBS]:
@@ -194,7 +195,7 @@ class SessionActor:
         self.idle_since = None if self.active else time.time()
 
     def _bound_pictures(self, ended: Sequence[str]) -> None:
-        """Plans and pictures of these jobs stay as long as they are small together; the last picture always does."""
+        """Keep plans and pictures of these jobs as long as they are small together; the last picture always stays."""
         left = SHOWN * self.plans.budget
         for name in reversed(ended):
             graph = self._jobs[name]
@@ -226,7 +227,7 @@ class SessionActor:
         return any(job.state not in TERMINAL for job in self._jobs.values())
 
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
-        """Log an event of the host; MEMORY_CHANGED gets the bytes that each worker's chunks take."""
+        """Log an event of the host; MEMORY_CHANGED gets the bytes of each worker's chunks."""
         if kind == events.MEMORY_CHANGED:
             held = self.held()
             data["workers"] = [{**told, "bytes": held[index]} for index, told in enumerate(data["workers"])]
@@ -241,7 +242,7 @@ class SessionActor:
         return found
 
     def graph(self, job: str) -> GraphActor:
-        """A job that is remembered; raises UnknownTaskError for others."""
+        """A remembered job; raises UnknownTaskError for other ids."""
         known = self._jobs.get(job)
         if known is None:
             raise UnknownTaskError(f"there is no job {job!r} here; `Cluster.jobs()` lists those that are remembered")

@@ -1,8 +1,8 @@
-"""One shard: an OperandActor over the operands that it owns, with ghosts for those of others that they read.
+"""Shard: an OperandActor over a part of a job's operands, with ghosts of the inputs that other shards own.
 
-Numbers are the shard's own: first what it owns, then the ghosts. A ghost is never submitted here; it is finished when
-its owner says so, and released to that one when nobody here reads it any more. Used by shards.py.
-Source: seed 003, "Operand 状态".
+Operands are numbered within the shard: its own first, then the ghosts. A ghost is never submitted here; it is finished
+when its owner says so, and released to its owner after its last reader here.
+Source: docs/explanation/seeds.md, "Operand states".
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Shard(OperandActor):
         self._holders: dict[int, set[int]] = {}  # owned here: other shards that read it and have not released it
 
     def outside(self, operands: Iterable[int]) -> list[int]:
-        """Numbers in the whole job of those that are owned here."""
+        """Numbers in the whole job of operands that are owned here."""
         return [self.ids[one] for one in operands if one < self.own]
 
     def start(self) -> tuple[list[int], list[int]]:
@@ -72,16 +72,16 @@ class Shard(OperandActor):
         return held
 
     def make_ready(self, operands: Sequence[int]) -> list[int]:
-        """Operands run as soon as a worker takes them; returns the worker of each."""
+        """Make operands ready; returns the worker of each."""
         return self._make_ready(operands)
 
     def meet(self, operands: Iterable[int], what: Happened) -> Moved:
-        """Something happened to operands here, and to nothing that depends on them."""
+        """Apply an event to operands here, and not to their descendants."""
         return self._meet(operands, what, spread=False)
 
     # -- ghosts
     def arrived(self, operand: int, worker: int, size: int) -> tuple[list[int], list[int], list[int]]:
-        """The chunk of a ghost is there: what `finished` returns, of this shard."""
+        """The chunk of a ghost is stored; returns as `finished`, for this shard."""
         ghost = self._ghosts[operand]
         if self._stopped or self.counters.finished[ghost]:  # the second: released, and computed again for others
             return [], [], []
@@ -94,7 +94,7 @@ class Shard(OperandActor):
         return ready, self._make_ready(ready), freed
 
     def gone(self, operand: int) -> None:
-        """The chunk of a ghost was lost; its owner computes it again. Nothing where it was released before."""
+        """The chunk of a ghost was lost; its owner computes it again. No effect where the ghost was released before."""
         again, _, withdrawn, _ = self.counters.lost([self._ghosts[operand]])
         for ghost in again:
             self.held[self.owner[ghost]] -= self.nbytes[ghost]
@@ -103,14 +103,14 @@ class Shard(OperandActor):
 
     # -- what other shards read
     def hold(self, one: int, shard: int) -> None:
-        """Another shard reads an operand."""
+        """Count a shard that reads an operand."""
         holders = self._holders.setdefault(one, set())
         if not self.counters.held[one]:
             self.counters.hold([one])
         holders.add(shard)
 
     def released(self, one: int, shard: int) -> list[int]:
-        """Another shard has read an operand for the last time; returns it if nobody needs it now."""
+        """A shard has read an operand for the last time; returns the operand if no reader is left."""
         holders = self._holders[one]
         holders.discard(shard)
         if holders or one in self._results:
@@ -121,7 +121,7 @@ class Shard(OperandActor):
 
     # -- lost chunks
     def compute_again(self, operands: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-        """Chunks are needed and not there.
+        """Compute chunks again that are needed and lost.
 
         Returns
         -------
@@ -148,7 +148,7 @@ class Shard(OperandActor):
 
 
 class _States(bytearray):
-    """States of a shard; those that it owns are told to the whole job as they change."""
+    """States of a shard; changes of its own operands are told to the whole job."""
 
     def __init__(self, states: bytearray, ids: Sequence[int], whole: bytearray) -> None:
         super().__init__(states)

@@ -1,13 +1,12 @@
-"""The operands of one job spread over several schedulers: `Shards` looks like one OperandActor and is many.
+"""Shards: the operands of one job spread over several schedulers, with the interface of one OperandActor.
 
-Each shard is an OperandActor over the subgraph that it owns. What it reads from another shard stands in it as a ghost,
-an operand that runs elsewhere; what another one reads of it is kept until that one lets it go. Only what crosses is
-exchanged, as four messages about one operand: `stored` (its chunk is there, on this worker, of this size), `released`
-(a shard has read it for the last time), `gone` (its chunk was lost), `needed` (a shard that had released it reads it
-again). They are delivered one after the other until there are none, so a shard needs nothing of another's memory;
-what all see alike, the load of the workers and who ended some, is told beside them.
-Used by StageRun where the switch `shards` is more than 1.
-Source: seed 003, "准备执行图" and "Operand 状态" (OperandActors tell each other what became of them).
+Each shard is an OperandActor over a subgraph. Inputs that another shard owns stand in it as ghosts, operands that run
+elsewhere; an operand is kept until every shard that reads it has released it. Shards exchange four messages about one
+operand: `stored` (its chunk is there, on this worker, of this size), `released` (a shard has read it for the last
+time), `gone` (its chunk was lost), `needed` (a shard that had released it reads it again). Messages are delivered one
+after the other until none is left, so a shard needs no memory of another shard; common knowledge, the load of the
+workers and the operands that ended some, is told beside them. The switch `shards` sets their number.
+Source: docs/explanation/seeds.md, "Preparing the graph" and "Operand states".
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["Shards", "make_rows"]
 
 
 class Shards(Rows):
-    """All operands of a job; takes and tells what OperandActor does.
+    """All operands of a job; has the methods of OperandActor.
 
     Parameters
     ----------
@@ -101,11 +100,13 @@ class Shards(Rows):
         return told.ready, told.workers
 
     def started(self, operands: Iterable[int], worker: int) -> list[int]:
-        """A worker took operands; returns those for which that is news."""
+        """A worker took operands; returns the operands whose state changed."""
         return [one for shard, mine in self._by_shard(operands) for one in shard.outside(shard.started(mine, worker))]
 
     def finished(self, operands: Sequence[int], worker: int) -> tuple[list[int], list[int], list[int]]:
-        """Chunks are stored: (operands ready by that, the worker of each, operands whose chunk nobody needs now)."""
+        """Chunks are stored: (operands that became ready, worker of each, operands whose chunk no operand needs
+        now).
+        """
         told = _Told()
         for shard, mine in self._by_shard(operands):
             ready, workers, freed = shard.finished(mine, worker)
@@ -124,26 +125,26 @@ class Shards(Rows):
         self.shards[self._home[operand]].nbytes[self._place[operand]] = size
 
     def replanned(self, assign: Sequence[int]) -> None:
-        """Operands that do not run yet have these workers from now on, -1 for those that are over."""
+        """Give operands that do not run yet new workers; -1 for ended operands."""
         self.assign = assign
         for shard in self.shards:
             shard.replanned([assign[one] for one in shard.ids])
 
     # -- when something goes wrong
     def died(self, operands: Sequence[int], how: str) -> list[int]:
-        """The worker that held these is dead; returns the one that is the cause, where that is plain by now."""
+        """The worker that held operands is dead; returns the operand that is known to be the cause."""
         return self.blame.died([operand for operand in operands if self.state[operand] == S.RUNNING], how)
 
     def dropped(self, operands: Iterable[int]) -> Moved:
-        """A worker stopped these or dropped them, or died: they run again, or are cancelled where that was ordered."""
+        """A worker stopped or dropped operands, or died: they run again, or are cancelled where that was ordered."""
         return self._meet(operands, lambda shard, mine: shard.dropped(mine))
 
     def missing(self, operands: Iterable[int]) -> Moved:
-        """A worker has not all inputs of these: they wait for them."""
+        """A worker has not all inputs of operands: they wait for the inputs."""
         return self._meet(operands, lambda shard, mine: shard.missing(mine))
 
     def raised(self, operand: int, most: int) -> Moved:
-        """An operand raised: it is tried again, `most` times; then it is FATAL with all that depends on it."""
+        """An operand raised: it is retried, `most` times; then it and all its descendants are FATAL."""
         return self._meet([operand], lambda shard, mine: shard.raised(mine[0], most))
 
     def refused(self, operand: int) -> Moved:
@@ -151,19 +152,19 @@ class Shards(Rows):
         return self._meet([operand], lambda shard, mine: shard.refused(mine[0]))
 
     def hopeless(self, operand: int) -> Moved:
-        """An operand will never be computed, wherever it stands: it ends workers, or its chunk is lost each time."""
+        """Give up an operand in any state: it ends workers, or its chunk is lost each time."""
         return self._meet([operand], lambda shard, mine: shard.hopeless(mine[0]))
 
     def stop(self) -> Moved:
-        """What does not run is cancelled, what runs is to be stopped, and nothing becomes ready from now on."""
+        """Cancel waiting operands, mark running operands to be stopped; no operand becomes ready after that."""
         return self._meet(range(len(self.state)), lambda shard, _: shard.stop())
 
     def free(self) -> list[int]:
-        """Nobody needs what is stored; returns the operands."""
+        """Free all stored chunks; returns their operands."""
         return [one for shard in self.shards for one in shard.outside(shard.free())]
 
     def lost(self, operands: Sequence[int], now: float) -> Recovery | None:
-        """Chunks of operands are gone: what is still needed of them runs again, with what was freed before it."""
+        """Chunks of operands are gone: needed operands run again, with freed operands before them."""
         told = _Told()
         for shard, mine in self._by_shard(operands):
             self._again(shard, [one for one in mine if shard.state[one] == S.FINISHED], told)
@@ -208,14 +209,14 @@ class Shards(Rows):
 
     # -- own
     def _by_shard(self, operands: Iterable[int]) -> list[tuple[Shard, list[int]]]:
-        """Each shard that owns some of these, and their numbers in it."""
+        """Shards that own some operands, with the operands' numbers there."""
         found: dict[int, list[int]] = {}
         for one in operands:
             found.setdefault(self._home[one], []).append(self._place[one])
         return [(self.shards[number], mine) for number, mine in found.items()]
 
     def _meet(self, operands: Iterable[int], does: Callable[[Shard, list[int]], Moved]) -> Moved:
-        """What became of operands; those that are FATAL by it take with them all that depends on them, anywhere."""
+        """Apply an event to operands; descendants of operands that became FATAL follow, in all shards."""
         told = _Told()
         for shard, mine in self._by_shard(operands):
             told.moved(shard, does(shard, mine))
@@ -235,7 +236,7 @@ class Shards(Rows):
                 self._post(reader, "stored", one, self._home[one])
 
     def _freed(self, shard: Shard, freed: Iterable[int], told: _Told) -> None:
-        """Chunks that a shard does not need any more: its own are free, ghosts are released to who owns them."""
+        """Free chunks that a shard does not need any more: release ghosts to their owners."""
         number = self.shards.index(shard)
         for one in freed:
             operand = shard.ids[one]
@@ -245,7 +246,7 @@ class Shards(Rows):
                 self._post(self._home[operand], "released", operand, number)
 
     def _again(self, shard: Shard, mine: Sequence[int], told: _Told) -> None:
-        """A shard computes chunks again, and asks for those of others that it had released."""
+        """Compute chunks of a shard again, and ask other shards for released inputs."""
         number = self.shards.index(shard)
         again, ready, given = shard.compute_again(mine)
         for one in again + given:
@@ -293,7 +294,7 @@ class Shards(Rows):
 
 
 class _Told:
-    """What a report leads to, over all shards."""
+    """Consequences of a report, over all shards."""
 
     def __init__(self) -> None:
         self.ready: list[int] = []

@@ -1,9 +1,8 @@
 """StageRun: the operands of a job, or of one stage of it, while they run on the workers.
 
-From the opening of the job on the workers to their report that they closed it: reports change the operands' rows
-(OperandActor), what these decide becomes orders to the workers and events in the log. Reports that come twice or too
-late change nothing. Owned by GraphActor, which makes stages and ends the job.
-Source: seed 003, "执行控制" and "取消作业".
+From the opening of the stage on the workers to their report that they closed it: reports change the operands' rows
+(OperandActor), whose decisions become orders to the workers and events in the log. Reports that come twice or too late
+have no effect. Source: docs/explanation/seeds.md, "Execution control" and "Cancelling a job".
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ class StageRun:
         sizes: Mapping[int, tuple[int, ...]] | None = None,
         microseconds: Sequence[int] = (),
     ) -> None:
-        """Chunks are stored: what waited for them is ready, what only they needed is freed."""
+        """Chunks are stored: submit operands that became ready, free chunks without a reader left."""
         rows = self.operands
         for operand, shape in (sizes or {}).items():
             rows.sized(operand, shape, self.table.bytes_of(operand, shape))
@@ -164,9 +163,9 @@ class StageRun:
                 self._replanning.ended(operands, worker, microseconds)
 
     def failed(self, operand: int, failure: Failure, again: bool = True) -> None:
-        """An operand raised: it is tried again, or it and what depends on it are FATAL and the rest stops.
+        """An operand raised: retry it, or make it and its descendants FATAL and stop the rest.
 
-        `again` is False where whoever resumes the job has those run that are ready.
+        `again` is False while a job is resumed: ready operands are then submitted later.
         """
         rows = self.operands
         most = self.ready.prepared.tries(operand, transient=failure.is_transient)
@@ -182,7 +181,9 @@ class StageRun:
             self._act(moved)
 
     def refused(self, operand: int, failure: Failure) -> None:
-        """An operand can never run on this host, or (-1) nothing of this job can, and the workers have forgotten it."""
+        """An operand can never run on this host; with -1 no operand of the job can, and the workers have forgotten
+        the job.
+        """
         if operand < 0:
             self._never_opened(failure)
             return
@@ -193,11 +194,11 @@ class StageRun:
             self._act(moved)
 
     def interrupted(self, operands: Sequence[int]) -> None:
-        """Operands were stopped before they were done: as ordered, or because they stood behind one that failed."""
+        """Operands were stopped before their end: as ordered, or because they stood behind a failed operand."""
         self._act(self.operands.dropped(operands))
 
     def lost(self, operands: Sequence[int], why: str, how: str) -> None:
-        """The worker died: what it held runs again elsewhere, but what has ended too many workers by itself."""
+        """The worker died: its operands run again elsewhere, except operands that ended too many workers alone."""
         rows = self.operands
         causes = rows.died(operands, how)
         if causes:
@@ -210,7 +211,7 @@ class StageRun:
         self._act(rows.dropped(operands))
 
     def chunks_lost(self, chunks: Iterable[int], why: str) -> None:
-        """Chunks are gone from the workers: what made them runs again, and what made the inputs that were freed."""
+        """Chunks are gone from the workers: their operands run again, and operands whose freed chunks these read."""
         base, program = self.table.base, self.table.program
         mine = [one - base for one in chunks if 0 <= one - base < len(program) and program[one - base] >= 0]
         outside = set(chunks) & set(self.given.values())
@@ -222,7 +223,7 @@ class StageRun:
             self._recover(mine, why)
 
     def missing(self, operands: Sequence[int]) -> None:
-        """Operands that a worker had cannot run, because inputs are gone: they wait until these are there again."""
+        """Operands that a worker had cannot run, because inputs are gone: they wait for the inputs."""
         self._act(self.operands.missing(operands))
 
     def spilled(self, operands: Sequence[int], on_disk: bool) -> None:
@@ -231,7 +232,7 @@ class StageRun:
         self._moved(S.SPILLED if on_disk else S.FINISHED, [one for one in operands if state[one] == S.FINISHED])
 
     def closed(self, measured: dict[str, Any] | None) -> None:
-        """The workers know nothing of the stage any more; `measured` is None where it never came to them."""
+        """The workers have forgotten the stage; `measured` is None where the stage never came to them."""
         self.known = RegistrationState.CLOSED
         prepared = self.ready.prepared
         prepared.pool.release(self.operands.counters)  # nothing more is reported
@@ -254,7 +255,7 @@ class StageRun:
             self._port.free_chunks(self._meta.release(read))
 
     def _without_odd(self, operands: Sequence[int], microseconds: Sequence[int]) -> tuple[list[int], list[int]]:
-        """What of a report counts; chunks of operands that were given up meanwhile are freed."""
+        """The valid part of a report; chunks of operands that were given up meanwhile are freed."""
         rows = self.operands
         odd, rows.odd = set(rows.odd), []
         given_up = [one for one in odd if rows.state[one] in (S.CANCELLED, S.FATAL)]
@@ -263,7 +264,7 @@ class StageRun:
         return [operands[k] for k in kept], [microseconds[k] for k in kept] if microseconds else []
 
     def _try_again(self, operand: int) -> None:
-        """Some time after an operand raised: submit it, unless it is not needed any more or lacks inputs by now."""
+        """Submit an operand again some time after it raised, unless it is not needed any more or lacks inputs."""
         if self.known is RegistrationState.OPEN and self.operands.state[operand] == S.READY:
             self._act(self.operands.missing([operand]))
 
@@ -285,7 +286,7 @@ class StageRun:
             self._submit(found.ready, found.workers)
 
     def _take_back(self, given: Sequence[int]) -> set[int]:
-        """Hold chunks from outside that were released and are read again; returns those that are gone by now."""
+        """Hold chunks from outside that were released and are read again; returns chunks that are gone by now."""
         chunks = {operand: self.table.chunk[operand] for operand in given}
         gone = {chunk for chunk in chunks.values() if not self._meta.is_held(chunk)}
         if not gone:
@@ -308,13 +309,13 @@ class StageRun:
 
     # -- ending
     def _act(self, moved: Moved) -> None:
-        """Tell what became of operands, submit those that are ready, and end where nothing is left to wait for."""
+        """Log state changes, submit ready operands, and end where no operand is left to wait for."""
         self._tell(moved)
         self._submit(moved.ready, moved.workers)
         self._end_if_still()
 
     def _fatal(self, moved: Moved | None, error: Failure) -> None:
-        """An operand cannot be computed: all that depends on it is FATAL, the rest is stopped."""
+        """Give up an operand: its descendants are FATAL, the rest is stopped."""
         if not self._stopping:
             self._listener.failing(error, self._line)
         if moved is not None:
@@ -322,7 +323,7 @@ class StageRun:
         self.stop()
 
     def stop(self) -> None:
-        """Stop what runs and drop what waits; no effect when that was done before, or nothing is left to stop."""
+        """Stop running operands and drop waiting operands; no effect when that was done before, or none is left."""
         if self._stopping or self.ended:
             return
         self._stopping = True
@@ -344,7 +345,7 @@ class StageRun:
             self._over(succeeded=False)
 
     def _over(self, succeeded: bool) -> None:
-        """Nothing runs any more: keep what was computed or free it, and have the workers close the stage."""
+        """End the stage: keep its results or free its chunks, and order the workers to close it."""
         self.ended, self._succeeded = True, succeeded
         rows, chunk = self.operands, self.table.chunk
         if succeeded:
@@ -362,7 +363,7 @@ class StageRun:
         self._port.close_job(self._job)
 
     def let_go(self) -> list[int]:
-        """Let go of chunks from outside; returns those that nobody needs now."""
+        """Release chunks from outside; returns chunks without a holder now."""
         if self._replanning is not None:
             self._replanning.close()
         given, self.given = self.given, {}
@@ -370,7 +371,7 @@ class StageRun:
 
     # -- telling
     def _blame(self, operand: int, member: int = -1) -> str:
-        """An operand in words; the line that asked for it is noted."""
+        """An operand in words; notes the line that asked for it."""
         text, self._line = self.ready.prepared.blame(operand, self.ready.bound, member)
         return text
 

@@ -1,8 +1,9 @@
-"""The stages of one job: what it prepares next, and which of its tensors lie here between two stages.
+"""Stages: the stages of a job whose graph unfolds while it runs, and the tensors kept between two of them.
 
-`Stages` joins what optimize/unfolding.py decides with the chunks of ChunkMetaActor: tensors that a later stage reads
-are kept under names of the job, and dropped as soon as no stage to come needs them. GraphActor runs one stage after the
-other. Source: CAPABILITIES S0.3 (stages of a task).
+`Stages` joins decisions of optimize/unfolding.py with the chunks of ChunkMetaActor: tensors that a later stage reads
+are kept under names of the job, and dropped as soon as no later stage needs them. GraphActor runs one stage after the
+other.
+Source: Mars `services/task/supervisor/stage.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["Stages"]
 
 
 class Stages:
-    """A job that unfolds. Made and prepared in a thread; all else is for the event loop.
+    """A job that unfolds. Made and prepared in a thread; all other methods are for the event loop.
 
     Parameters
     ----------
@@ -63,24 +64,24 @@ class Stages:
 
     @property
     def is_last(self) -> bool:
-        """Whether no stage is to come after this one."""
+        """Whether no stage follows."""
         return not self._run.unfolds
 
     def name(self, key: str) -> str:
-        """The name under which the leaf `key` of the stage's graph is kept."""
+        """Name under which the leaf `key` of the stage's graph is kept."""
         assert self._stage is not None
         node = self._stage.given.get(key)
         return key if node is None else self._name(node)
 
     def hold(self, meta: ChunkMetaActor) -> None:
-        """Hold what was stored before the job, for all its stages; ClusterError if something was dropped meanwhile."""
+        """Hold stored inputs of the job for all its stages; ClusterError if an input was dropped meanwhile."""
         if self._held is None:
             held = [chunk for key in self._run.outside() for chunk in meta.chunks(key)]
             meta.hold(held)
             self._held = held
 
     def begin(self, meta: ChunkMetaActor) -> list[int]:
-        """The stage opens, and holds what it reads itself; returns chunks that nobody needs any more."""
+        """Release chunks at the opening of the stage, which holds its inputs; returns chunks without a holder now."""
         assert self._stage is not None
         self.number += 1
         return [chunk for node in self._stage.dropped for chunk in self._drop(self._name(node), meta)]
@@ -88,7 +89,7 @@ class Stages:
     def end(
         self, chunks: Mapping[str, Sequence[int]], shapes: Mapping[int, Sequence[int]], meta: ChunkMetaActor
     ) -> None:
-        """The stage has run: keep what it computed.
+        """Keep the results of the stage.
 
         Parameters
         ----------
@@ -110,7 +111,7 @@ class Stages:
         self._run.learn(told)
 
     async def values(self, meta: ChunkMetaActor, read: ReadChunk) -> dict[int, Any]:
-        """What the stage was to tell: the elements of each node that is wanted, one chunk each."""
+        """Values that decide the next stage: the elements of each wanted node, one chunk each."""
         assert self._stage is not None
         found: dict[int, Any] = {}
         for node in self._stage.wanted:
@@ -130,7 +131,7 @@ class Stages:
         return found
 
     def close(self, meta: ChunkMetaActor) -> list[int]:
-        """The job ends: let go of everything; returns chunks that nobody needs any more."""
+        """Release all chunks at the job's end; returns chunks without a holder now."""
         free = [chunk for name in list(self._names) for chunk in self._drop(name, meta)]
         free += meta.release(self._held or [])
         self._held = []

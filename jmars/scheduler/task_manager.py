@@ -1,8 +1,7 @@
-"""TaskManagerActor: what clients ask of jobs as tasks of tileables and subtasks, as plain data.
+"""TaskManagerActor: jobs as tasks of tileables and subtasks, as Mars shows them, as plain data.
 
-A task is a job, a tileable a tensor operand of it, a subtask an operand on chunks as it runs. Of several stages
-the newest is shown. `jmars.client.TaskAPI` asks it over a channel.
-Source: seed 000, "APIs"; Mars `services/task/api`.
+A task is a job, a tileable a tensor operand of it, a subtask an operand on chunks as it runs. Of several stages the
+newest is shown. Source: docs/explanation/seeds.md, "APIs"; Mars `services/task/api/core.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class TaskManagerActor:
 
     @remote_method
     async def results(self) -> list[dict[str, Any]]:
-        """How each job that is remembered stands, the oldest first."""
+        """`result` of all remembered jobs, oldest first."""
         return [await self.result(job["id"]) for job in self._session.jobs()]
 
     @remote_method
@@ -80,7 +79,7 @@ class TaskManagerActor:
 
     @remote_method
     async def tileable_graph(self, task: str) -> dict[str, Any]:
-        """Tensor operands and who reads whom."""
+        """Tensor operands and their edges."""
         picture, _ = self._shown(task)
         return {
             "tileables": [{"tileableId": str(k), "tileableName": s[0]} for k, s in enumerate(picture["stages"])],
@@ -91,7 +90,7 @@ class TaskManagerActor:
 
     @remote_method
     async def tileable_details(self, task: str) -> dict[str, Any]:
-        """For each tensor operand how many operands on chunks it has, how many of them are done, and its line."""
+        """For each tensor operand the number of its operands on chunks, how many of them are done, and its line."""
         picture, states = self._shown(task)
         rows = _rows(picture)
         found: dict[str, Any] = {}
@@ -107,10 +106,9 @@ class TaskManagerActor:
 
     @remote_method
     async def tileable_subtasks(self, task: str, tileable: str, with_input_output: bool) -> dict[str, Any]:
-        """The operands on chunks of one tensor operand and who of them reads whom.
+        """The operands on chunks of one tensor operand, and edges among them.
 
-        With `with_input_output` also those of others that they read, or that read them. Edges are known of graphs up to
-        1,500 operands.
+        With `with_input_output` also their direct inputs and readers. Edges are known of graphs up to 1,500 operands.
         """
         picture, states = self._shown(task)
         rows = _rows(picture)
@@ -167,7 +165,7 @@ def _rows(picture: dict[str, Any]) -> list[NDArray[np.int64]]:
 
 
 def _together(statuses: list[int]) -> int:
-    """The status of a tensor operand whose operands have these."""
+    """Status of a tensor operand from the states of its operands."""
     for one in (ERRORED, CANCELLED, RUNNING):
         if one in statuses:
             return one

@@ -1,8 +1,7 @@
-"""When to say that nothing moves: before the user asks, and neither at once nor all the time.
+"""Watchdog: decides when to report that nothing moves, before the user asks, and neither at once nor all the time.
 
-`Watchdog` is told now and then what each job's pulse is; it says which jobs have stood still for long enough that their
-user should hear why, and which of those move again. It knows no clock. Used by `deploy/why_service.py`.
-Source: RELIABILITY 3: "never silent: a watchdog names what is waited for".
+`Watchdog` takes each job's pulse now and then; it returns jobs that have stood still long enough for their user to
+hear why, and reported jobs that move again. The caller gives the time.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Watchdog:
         self._seen: dict[str, _Seen] = {}
 
     def look(self, now: float, pulses: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
-        """What is to be said.
+        """Jobs to report.
 
         Parameters
         ----------

@@ -1,9 +1,7 @@
-"""Why a job stands as it does: one sentence, made from how the job and the host stand.
+"""Explains why a job stands as it does in one sentence, from the status of job and host.
 
-`why` is a pure function of plain data (`model/status.py`); whoever asks has gathered it. It names what is waited for:
-the operand and the user's line, the worker, seconds, bytes, and who holds them, the likeliest reason first. `died` is
-the same for a worker that ended. Used by SessionActor, the watchdog and the errors of lost workers.
-Source: RELIABILITY 3: "never silent: a watchdog names what is waited for"; "the error says which task, which worker".
+`why` is a pure function of plain data (`model/status.py`). It names the awaited operand and the user's line, the
+worker, seconds, bytes, and the holder of memory, the likeliest reason first. `died` explains the end of a worker.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ _UNWELL = ("suspect", "stopped", "frozen", "fenced", "replaced")  # states of Wo
 
 
 def named(host: HostStatus, words: Callable[[str, int], str]) -> HostStatus:
-    """`host` with operands in the words of their jobs; `words(job, operand)` gives "" where it knows nothing."""
+    """`host` with operands in the words of their jobs; `words(job, operand)` gives "" for unknown operands."""
     groups: tuple[Sequence[WorkerStatus | QueueStatus | DeathStatus], ...]
     groups = (host["workers"], host["line"], host["reading"], host["deaths"])
     for rows in groups:
@@ -232,7 +230,7 @@ def _memory(job: JobStatus, host: HostStatus) -> Verdict | None:
 
 
 def _holders(job: JobStatus, host: HostStatus) -> str:
-    """Who holds the memory, the largest share first."""
+    """Holders of memory, the largest share first."""
     memory = host["memory"]
     others = sum(size for name, size in memory["jobs"].items() if name != job["id"])
     held = sum(memory["jobs"].values()) + memory["kept"] + memory["promised"] + memory["graphs"]

@@ -1,7 +1,7 @@
-"""WhyActor: gathers what the scheduler knows of its jobs, so that `why` can answer, and says when nothing moves.
+"""WhyActor: gathers the facts about jobs from which `why` makes its sentence, and logs jobs that do not move.
 
-A host brings its status (`worker/host_status.py`), since it may be another process; the operands get the words of their
-jobs here. `deploy/why_service.py` asks it, for clients and for the watchdog.
+A host brings its status (`worker/host_status.py`), since it may be another process; operands get the words of their
+jobs here. `deploy/why_service.py` asks, for clients and for the watchdog.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOVING = ("preparing", "running", "cancelling")
 
 
 class WhyActor:
-    """Why jobs stand as they do; nothing here changes one.
+    """Explains the state of jobs; changes none.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ class WhyActor:
 
     @remote_method
     async def job(self, job: str, host: HostStatus) -> Verdict:
-        """Why a job stands as it does; UnknownTaskError for one that is not remembered."""
+        """Why a job stands as it does; UnknownTaskError for a job that is not remembered."""
         graph = self._session.graph(job)
         return why(self._stands(graph), named(host, self._words))
 
     @remote_method
     async def cluster(self, host: HostStatus) -> str:
-        """The same of all jobs that have not ended, line by line, and which workers ended of late."""
+        """Why each job that has not ended stands as it does, line by line, and which workers ended of late."""
         found = [self._session.graph(told["id"]) for told in self._session.jobs()]
         told = of_cluster([self._stands(graph) for graph in found], named(host, self._words))
         waits = self._untold("")
@@ -56,7 +56,7 @@ class WhyActor:
 
     @remote_method
     async def operand(self, job: str, operand: int) -> dict[str, Any]:
-        """The executable graph of an operand of the job's newest stage, as JSON: what it fetches, and what it does.
+        """The executable graph of an operand of the job's newest stage, as JSON: its Fetch operands and itself.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class WhyActor:
 
     @remote_method
     async def pulses(self) -> dict[str, list[Any]]:
-        """Of each job that has not ended something that differs as soon as it has moved."""
+        """A value for each job that has not ended, which differs as soon as the job has moved."""
         found = {}
         for told in self._session.jobs():
             if told["state"] in _MOVING or self._untold(told["id"]):
@@ -82,14 +82,14 @@ class WhyActor:
 
     @remote_method
     async def expect(self) -> None:
-        """Tell of each job that runs how long it may still take."""
+        """Log the remaining seconds of each running job."""
         for told in self._session.jobs():
             if told["eta"] is not None:
                 self._session.log.append(events.EXPECTED, told["id"], {"left": told["eta"]})
 
     @remote_method
     async def stalled(self, job: str, verdict: Verdict, seconds: float) -> None:
-        """The job has not moved for so long, for this reason; an empty text says that it moves again."""
+        """Log that a job has not moved for so long, for this reason; an empty text says that it moves again."""
         calm = verdict["kind"] in CALM
         self._session.log.append(events.STALLED, job, {**verdict, "seconds": seconds, "calm": calm})
 
