@@ -1,12 +1,12 @@
 """Addressable objects that talk over authenticated frames.
 
 frames.py    messages as length-prefixed msgpack
-auth.py      who may connect: the peer's user, then a challenge that both ends answer with the cluster's token
+auth.py      authentication: the peer's user, then a challenge that both ends answer with the cluster's token
 mailbox.py   the actors of a process by name, and the methods that messages may call
-channel.py   one connection: ask an actor of the other end, tell it, serve our own
+channel.py   one connection: ask and tell actors of the peer, serve own actors
 descriptors.py  a file descriptor handed to another process
-registry.py  the clusters of this user, by the files that they register with
-delivery.py  every message once and in order, over a transport that loses, doubles and reorders
+registry.py  the clusters of this user, by their registry files
+delivery.py  exactly-once, in-order delivery over a transport that loses, doubles and reorders
 """
 
 from jmars.actors.auth import new_token

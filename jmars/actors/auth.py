@@ -1,8 +1,8 @@
-"""Who may connect: the same user of this host, holding the cluster's token.
+"""Authentication of connections: the same user of this host, with the cluster's token.
 
-The server sends a nonce, the client answers with its HMAC and a nonce of its own, the server answers that. All three
-messages are of fixed length, so nothing is parsed before the token is proven. Used by `channel`.
-Source: the threats of RELIABILITY 2 (pickle on open sockets, replayed frames), answered by RFC 2104.
+The server sends a nonce, the client answers with an HMAC and a nonce of its own, the server answers with an HMAC. All
+three messages are of fixed length, so nothing is parsed before the token is proven: a stranger can neither have a
+pickle read nor replay frames. Source: RFC 2104.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One authenticated connection: ask an actor of the other end, tell it something, serve our own actors.
+"""Channel: an authenticated connection that asks and tells actors of the peer, and serves own actors.
 
 A message is `(number, actor, method, args)`; number 0 wants no answer. An answer is `(-number, ok, value)`. An actor is
-any object whose class lists remote methods (mailbox.py). A message takes 4 µs, where one of xoscar's takes 60.
+any object whose class lists remote methods (mailbox.py). A message takes 4 µs, against 60 in xoscar.
 Source: docs/explanation/seeds.md, "Architecture" (actors).
 """
 
@@ -32,7 +32,7 @@ ANSWER_SECONDS = 30.0  # a cluster that is busy compiling may answer late
 
 
 class Channel(asyncio.Protocol):
-    """One end of a connection. `server` ends check who connects; both ends prove the token."""
+    """An end of a connection. `server` ends check the peer's user; both ends prove the token."""
 
     def __init__(
         self, mailbox: Mailbox, token: str, server: bool, on_close: Callable[[Channel], None] | None = None
@@ -57,7 +57,7 @@ class Channel(asyncio.Protocol):
         return len(self._answers)
 
     async def ask(self, actor: str, method: str, *args: Any) -> Any:
-        """What `actor.method(*args)` returns at the other end; its exception is raised here."""
+        """The value that `actor.method(*args)` returns at the peer; raises its exception."""
         if self.closed:
             raise ClusterLostError("the connection to the cluster is closed; start a new cluster")
         self._number += 1
@@ -71,7 +71,7 @@ class Channel(asyncio.Protocol):
             self._send((0, actor, method, args))
 
     def tell_later(self, seconds: float, actor: str, method: str, *args: Any) -> asyncio.TimerHandle:
-        """`tell` after so long; who cancels what this returns tells nothing. Source: Mars's actors, `_delay`."""
+        """`tell` after a delay; cancel the returned handle to tell nothing. Source: Mars `actors/core.py`, `_delay`."""
         return asyncio.get_running_loop().call_later(seconds, self.tell, actor, method, *args)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Channel(asyncio.Protocol):
 
     # -- asyncio's callbacks
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is there: check who it is; a server challenges."""
+        """Check the peer's user; a server sends the challenge."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         patience = PROOF_SECONDS if self._server else ANSWER_SECONDS
@@ -108,7 +108,7 @@ class Channel(asyncio.Protocol):
             self._refuse(str(error))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection ended: everything that waits for an answer fails."""
+        """Fail all calls that wait for an answer."""
         self.closed = True
         if self._deadline:
             self._deadline.cancel()
@@ -126,7 +126,7 @@ class Channel(asyncio.Protocol):
 
     # -- handshake
     def _shake_hands(self, data: bytes) -> bytes:
-        """Take the peer's part of the handshake; returns the bytes after it."""
+        """Take the peer's part of the handshake; returns the bytes behind the handshake."""
         hello = self._hello
         hello += data
         size = auth.PROOF + auth.NONCE if self._server else (auth.CHALLENGE if not self._challenged else auth.PROOF)
@@ -216,7 +216,9 @@ class Channel(asyncio.Protocol):
         hand_over(self._transport.get_extra_info("socket").fileno(), pack((-number, True, None)), value.fd)
 
     def _fail(self, number: int, actor: str, method: str, error: Exception) -> None:
-        """Tell who asked; where nobody did, an error that is not one of ours breaks this process's promises."""
+        """Send an error to the caller; without a caller, an error that is not of jmars goes to the loop's exception
+        handler.
+        """
         if number:
             if not self.closed:
                 self._send((-number, False, _describe(error)))
@@ -259,7 +261,8 @@ async def serve(
 ) -> asyncio.AbstractServer:
     """Listen on the Unix socket `path`, whose folder must be private (0700); the socket itself is 0600.
 
-    `mailbox` serves every connection, or makes a mailbox for each; `on_close` hears of those too that proved nothing.
+    `mailbox` serves all connections, or makes a mailbox for each; `on_close` is called for unauthenticated connections
+    too.
     """
 
     def accept() -> Channel:

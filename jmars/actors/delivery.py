@@ -1,15 +1,13 @@
-"""Every message acted on exactly once and in order, though the transport loses, doubles and reorders frames.
+"""Delivery: acts on messages exactly once and in order over a transport that loses, doubles and reorders frames.
 
-`Delivery` is one end of a conversation, pure: it is given messages, frames and the time, and returns what to put on the
-wire and what to act on. The thin shell around it (the link between a host and a scheduler that is a process of its
-own, the simulation of tests/sim) calls `resume` when it is connected, then `send`, `receive` and after it `due`, and
-wakes itself at `next_due`.
+`Delivery` is an end of a conversation, and pure: it takes messages, frames and the time, and returns frames to send and
+messages to act on. The thin shell around it (the link between hosts, the simulation of tests/sim) calls `resume` when
+it is connected, then `send`, `receive` and afterwards `due`, and wakes at `next_due`.
 
-A frame is `(sender, to, number, acknowledged, message)`, plain values that msgpack takes. Messages are numbered from 1
-for each pair of incarnations; number 0 carries no message, only who sends and how far it has heard. What is not
-acknowledged is sent again. An end that starts anew has a higher incarnation: it acts on nothing that was meant for the
-one before, and the other end is told, with what it had sent in vain.
-Source: RELIABILITY 4.2 row 18 and 4.4 rule 2; the sliding window of RFC 9293, section 3.8.
+A frame is `(sender, to, number, acknowledged, message)`, plain values for msgpack. Messages are numbered from 1 for
+each pair of incarnations; number 0 carries no message, only the sender and an acknowledgement. Unacknowledged messages
+are sent again. An end that starts anew has a higher incarnation: it ignores messages for the incarnation before, and
+the peer learns which messages were lost. Source: RFC 9293, section 3.8 (sliding window).
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ BURST = 16  # messages sent again at a time, the oldest first
 
 @dataclass(slots=True)
 class Received:
-    """What a frame brought."""
+    """Result of a frame."""
 
     messages: list[Any] = field(default_factory=list)  # to act on now, in the order in which they were sent
     is_new: bool = False  # the other end is heard for the first time, or is not the one it was
@@ -42,7 +40,7 @@ class Received:
 
 
 class Delivery:
-    """One end.
+    """An end of a conversation.
 
     Parameters
     ----------
@@ -86,20 +84,20 @@ class Delivery:
 
     @property
     def unacknowledged(self) -> int:
-        """Messages of which it is not known that they were acted on."""
+        """Messages without an acknowledgement."""
         return len(self._sent) + len(self._waiting)
 
     @property
     def next_due(self) -> float:
-        """When `due` has something to send next; infinity when never."""
+        """Next time when `due` has a frame to send; infinity when never."""
         return min(self._again, self._acknowledge)
 
     def hello(self) -> Frame:
-        """A frame without a message: who we are and how far we have heard."""
+        """A frame without a message: incarnation and acknowledgement."""
         return (self.incarnation, self.peer, 0, self._heard, None)
 
     def send(self, message: Any, now: float) -> list[Frame]:
-        """Take a message; returns what goes on the wire now, which is nothing while the window is full.
+        """Take a message; returns frames to send now, none while the window is full.
 
         Raises
         ------
@@ -114,7 +112,7 @@ class Delivery:
         return self._flush(now)
 
     def receive(self, frame: Frame, now: float) -> Received:
-        """What there is to act on after this frame; then ask `due` what to send.
+        """Messages to act on after a frame; then ask `due` for frames to send.
 
         Raises
         ------
@@ -137,7 +135,7 @@ class Delivery:
         return found
 
     def due(self, now: float) -> list[Frame]:
-        """What goes on the wire at this time: messages that the window has room for, repetitions, acknowledgements."""
+        """Frames to send at this time: messages that the window has room for, repetitions, acknowledgements."""
         frames = self._flush(now)
         if now >= self._again:
             self._timeout = min(2 * self._timeout, LONGEST)
@@ -150,14 +148,14 @@ class Delivery:
         return frames
 
     def resume(self, now: float) -> list[Frame]:
-        """What goes first on every connection: who we are, and everything of which it is not known that it came."""
+        """First frames of a connection: incarnation, and all unacknowledged messages."""
         self._timeout = self._first_timeout
         self._again = now + self._timeout if self._sent or not self.peer else math.inf
         return [self.hello(), *self._frames(len(self._sent)), *self._flush(now)]
 
     # -- own
     def _begin(self, peer: int, found: Received) -> None:
-        """The other end is one that was not heard before."""
+        """Start with a new incarnation of the peer."""
         if self.peer:
             found.undelivered = [message for _, message in self._sent] + list(self._waiting)
             self._waiting.clear()
@@ -190,7 +188,7 @@ class Delivery:
         self._acknowledge = min(self._acknowledge, now + ACK_SECONDS)
 
     def _flush(self, now: float) -> list[Frame]:
-        """Put what waits on its way, as far as the window reaches."""
+        """Send waiting messages, as far as the window reaches."""
         if not self._waiting or not self.peer:
             return []
         frames = []
@@ -213,7 +211,7 @@ class Delivery:
 
 
 def _checked(frame: Any) -> Frame:
-    """The frame, if it is one."""
+    """The frame, if it is valid."""
     if isinstance(frame, (tuple, list)) and len(frame) == 5:
         sender, to, number, acknowledged, message = frame
         if all(type(one) is int and one >= 0 for one in (sender, to, number, acknowledged)) and sender > 0:

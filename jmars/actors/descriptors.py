@@ -1,8 +1,8 @@
-"""A file descriptor handed to another process: the shared memory of a cluster, to a client that did not make it.
+"""Hands a file descriptor to another process: the shared memory of a cluster, to a client that did not make it.
 
-An actor returns a `Descriptor`; who asks with `received` gets it as ancillary data of the answer, behind the same proof
-of the token as everything else. It is blocking and has a connection of its own, since event loops read no ancillary
-data. Used by deploy/attached.py. Source: unix(7), SCM_RIGHTS.
+An actor returns a `Descriptor`; `received` gets it as ancillary data of the answer, behind the same proof of the token
+as all messages. `received` blocks and has a connection of its own, since event loops read no ancillary data.
+Source: unix(7), SCM_RIGHTS.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["Descriptor", "hand_over", "received"]
 
 @dataclass(frozen=True)
 class Descriptor:
-    """What an actor returns to hand a descriptor over; it stays open here."""
+    """A descriptor as an actor's answer; it stays open here."""
 
     fd: int
 
 
 def hand_over(connection: int, frame: bytes, fd: int) -> None:
-    """Write `frame` to the socket `connection` with `fd` beside it; nothing may wait to be written there."""
+    """Write `frame` to the socket `connection` with `fd` beside it; the socket's write buffer must be empty."""
     with socket.socket(fileno=os.dup(connection)) as copy:
         sent = socket.send_fds(copy, [frame], [fd])
     if sent != len(frame):
@@ -92,7 +92,7 @@ def _exactly(raw: socket.socket, size: int) -> bytes:
 
 
 def _read_answer(raw: socket.socket, fds: list[int]) -> None:
-    """Read until the answer is there; what the cluster tells everybody meanwhile is not for us."""
+    """Read until the answer is there; broadcasts of the cluster are skipped."""
     decoder = Decoder()
     while True:
         data, found, _, _ = socket.recv_fds(raw, 65536, 4)

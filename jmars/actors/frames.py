@@ -1,7 +1,4 @@
-"""Messages as length-prefixed msgpack: four bytes of length, little-endian, then the body.
-
-Used by every connection, between processes of a host and to the client. Nothing here unpickles.
-"""
+"""Messages as length-prefixed msgpack: four bytes of length, little-endian, then the body. Nothing here unpickles."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ def pack(message: Any) -> bytes:
 
 
 def unpack(body: bytes | bytearray | memoryview) -> Any:
-    """The message of one body; lists come back as tuples, but those directly in a record."""
+    """The message of a body; lists come back as tuples, but those directly in a record."""
     try:
         return msgpack.unpackb(
             body, ext_hook=unpack_record, use_list=False, strict_map_key=False, unicode_errors="surrogatepass"

@@ -1,7 +1,7 @@
-"""Mailbox: the actors of this process by name, and the methods of each that messages may call.
+"""Mailbox: the actors of this process by name, and the methods that messages may call.
 
-A method is reachable only if its class marks it with `remote_method`; public methods for the actor's own process are
-not. Source: docs/explanation/seeds.md, "Architecture" (actors).
+Messages reach only methods that the actor's class marks with `remote_method`; other public methods are for the actor's
+own process. Source: docs/explanation/seeds.md, "Architecture" (actors).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Clusters of this user, as their registry files tell them: where each listens, and the token that it wants.
+"""Finds the clusters of this user by their registry files, which tell socket and token.
 
-A file is believed only if it is ours alone. Used by the doors, the client and the Jupyter server part.
-Source: shared design, "labextension and server extension" (discovery without touching the kernel).
+A file is believed only if this user alone can write and read it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _LARGEST = 64 * 1024  # bytes of a registry file
 
 @dataclass(frozen=True)
 class Entry:
-    """What a registry file says of a cluster.
+    """Contents of a registry file.
 
     Attributes
     ----------
@@ -51,7 +50,7 @@ class Entry:
 
 
 def read_entry(path: Path) -> Entry | None:
-    """The cluster of one registry file; None for a file that is not ours, is open to others, or says something else."""
+    """The cluster of a registry file; None for a file of another user, open to other users, or with other contents."""
     if not _ID.fullmatch(path.stem):
         return None
     try:
@@ -82,7 +81,9 @@ def entries() -> list[Entry]:
 
 
 def refuse_twin(name: str) -> None:
-    """Raise ClusterError where a cluster of that name or id runs here: nobody could tell which of two is meant."""
+    """Raise ClusterError where a cluster of that name or id runs here, since a name must tell which cluster is
+    meant.
+    """
     for entry in entries():
         if name in (entry.name, entry.id) and _listens(entry):
             raise ClusterError(
@@ -92,7 +93,7 @@ def refuse_twin(name: str) -> None:
 
 
 def _listens(entry: Entry) -> bool:
-    """Whether somebody listens there: the file of a cluster that was killed stays until its janitor comes."""
+    """Whether the cluster listens: the file of a killed cluster stays until the janitor comes."""
     with socket.socket(socket.AF_UNIX) as one:
         try:
             one.connect(entry.socket)
@@ -102,7 +103,7 @@ def _listens(entry: Entry) -> bool:
 
 
 def find_entry(name: str = "") -> Entry:
-    """The cluster of that id or name; the newest one for "".
+    """The cluster of that id or name; the newest cluster for "".
 
     Raises
     ------

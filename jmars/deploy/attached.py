@@ -1,7 +1,6 @@
-"""A cluster that somebody else started, as one of its clients holds it.
+"""AttachedHost: a running cluster that another process started, as a client holds it.
 
-Found by its registry file; its shared memory comes over the authenticated socket. Used by `jmars.connect`.
-Source: the design's processes of a host, "already running".
+Found by the registry file; the shared memory comes over the authenticated socket.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ END_SECONDS = 5.0
 
 
 class AttachedHost:
-    """What `LocalHost` is to who started a cluster.
+    """A cluster of another process; has the interface of `LocalHost`.
 
     Parameters
     ----------
@@ -50,17 +49,17 @@ class AttachedHost:
         return self._socket
 
     def is_alive(self) -> bool:
-        """Whether it is worth another attempt to connect."""
+        """Whether another attempt to connect may succeed."""
         return False
 
     def hang_up(self) -> None:
-        """Let go of it."""
+        """Close the descriptor of the shared memory."""
         if self.arena >= 0:
             os.close(self.arena)
             self.arena = -1
 
     def close(self) -> None:
-        """Wait until every process of the cluster, which was told to end, has ended."""
+        """Wait until all processes of a cluster that was told to end have ended."""
         try:
             if self.pid:
                 end_control(self.pid, self.janitor, END_SECONDS)

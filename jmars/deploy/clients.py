@@ -1,7 +1,7 @@
-"""The actors that each client of a cluster reaches; they release what the client holds when it is gone.
+"""The actors that each client of a cluster reaches; they release a client's holds when the client is gone.
 
-A channel has its own actors "session" and "store", which note what the client holds, so that several clients use a
-cluster at once and later ones attach to jobs.
+A channel has its own actors "session" and "store", which note the client's holds, so that several clients use a
+cluster at once and later clients attach to jobs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Clients:
 
 
 class Client:
-    """One client: the actors that it reaches under the names "session" and "store"."""
+    """A client's actors "session" and "store", and its holds."""
 
     def __init__(self, clients: Clients, number: int) -> None:
         self.number = number
@@ -84,9 +84,9 @@ class Client:
         self._clients = clients
 
     def left(self) -> None:
-        """The client is gone: let go of all that it held.
+        """The client is gone: release all its holds.
 
-        One that was sent away lives, and may still read and write where it was: these slots are nobody else's.
+        A client that was sent away still lives, and may read and write its slots: no other client gets them.
         """
         self.gone = True
         for ticket in list(self.tickets) if not self.sent_away else ():
@@ -98,7 +98,7 @@ class Client:
 
 
 class ClientSession:
-    """The actor "session" of one client: the scheduler's jobs and tensors, and what this client holds of them."""
+    """The actor "session" of a client: the scheduler's jobs and tensors, and the client's holds on them."""
 
     def __init__(self, clients: Clients, client: Client) -> None:
         self._clients, self._client, self._session = clients, client, clients.session
@@ -115,18 +115,18 @@ class ClientSession:
 
     @remote_method
     def call_me(self, name: str) -> None:
-        """This client is the one that had that name before, and holds what that one held; so will who comes next.
+        """Take over the name and the holds of an earlier client; so will the next client of that name.
 
-        For the web gateway, which may be killed and started again; one at a time has a name.
+        For the web gateway, which may be killed and started again; one client at a time has a name.
         """
         self._client.number = self._clients.lasting.setdefault(name, self._client.number)
         self._client.lasts = True
 
     @remote_method
     async def attach(self, job: str) -> dict[str, Any]:
-        """Take up a job: its name, its results' descriptors, and its report where it has ended.
+        """Attach to a job: name, descriptors of results, and the report where the job has ended.
 
-        This client holds its results from now on, where another client held them still.
+        This client holds the results from now on, if another client held them still.
         """
         clients = self._clients
         described = await self._session.describe(job)
@@ -136,17 +136,17 @@ class ClientSession:
 
     @remote_method
     def forget(self, job: str) -> None:
-        """The job need not hold its results for clients to come."""
+        """The job need not hold results for later clients."""
         self._clients.drop(self._clients.references.forget(job))
 
     @remote_method
     async def cancel(self, job: str) -> None:
-        """Stop a job; no effect on one that has ended."""
+        """Stop a job; no effect on an ended job."""
         await self._session.cancel(job)
 
     @remote_method
     def withdraw(self, ticket: str) -> None:
-        """Stop the job of a submission that was interrupted, if it came, and drop its results."""
+        """Stop the job of an interrupted submission, if it came, and drop the results."""
         self._session.withdraw(ticket)
 
     @remote_method
@@ -173,19 +173,19 @@ class ClientSession:
 
     @remote_method
     async def keep(self, key: str, first: int, count: int) -> None:
-        """Make stored chunks the tensor `key`, which this client holds."""
+        """Make stored chunks the tensor `key`, held by this client."""
         self._clients.references.hold(self._client.number, [key])
         await self._session.keep(key, first, count)
         self._client.chunks.pop(first, None)  # not before: a scheduler that is being started is told of uploads
 
     @remote_method
     def drop(self, keys: Sequence[str]) -> None:
-        """This client needs these tensors no more."""
+        """Release this client's holds on tensors."""
         self._clients.drop(self._clients.references.drop(self._client.number, keys))
 
     @remote_method
     async def chunks(self, key: str) -> list[int]:
-        """Chunk numbers of a kept tensor, in C order of its grid."""
+        """Chunk numbers of a kept tensor, in C order of the grid."""
         return await self._session.chunks(key)
 
     def _wants(self, job: str) -> None:
@@ -196,7 +196,7 @@ class ClientSession:
 
 
 class ClientStore:
-    """The actor "store" of one client: StoreActor, with a note of what the client has to let go of."""
+    """The actor "store" of a client: StoreActor, with notes of the client's pins and uploads."""
 
     def __init__(self, store: StoreActor, client: Client) -> None:
         self._store, self._client = store, client

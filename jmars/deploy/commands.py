@@ -21,7 +21,7 @@ PATIENCE = 5.0  # seconds
 
 
 def status(args: list[str]) -> int:
-    """List the clusters, or the jobs of one; returns the exit status."""
+    """List the clusters, or the jobs of a cluster; returns the exit status."""
     try:
         if args:
             return _jobs(find_entry(args[0]))
@@ -75,7 +75,7 @@ def _jobs(entry: Entry) -> int:
 
 
 def _asked(entry: Entry, *messages: tuple[str, str]) -> list[Any]:
-    """What a cluster answers to messages without arguments.
+    """Answers of a cluster to messages without arguments.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Waiting for processes of a cluster that are no children of ours. Used by who lets go of a cluster, or ends it."""
+"""Waits for processes of a cluster that are no children of this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ended_within(pid: int, seconds: float) -> bool:
 
 
 def end_control(pid: int, janitor: int, seconds: float) -> None:
-    """Wait until the control process has ended, by force after `seconds`; and its janitor, which ends all others."""
+    """Wait until the control process has ended, by force after `seconds`, and the janitor, which ends all others."""
     if not ended_within(pid, seconds):
         try:
             os.kill(pid, signal.SIGKILL)

@@ -1,10 +1,10 @@
-"""The private folder, registry file and spill folder of one cluster.
+"""The private folder, registry file and spill folder of a cluster.
 
-    <runtime_dir>/<id>.json        0600: where the cluster listens, and its token; the Jupyter server part reads it
-    <tmp>/jmars-<random>/          0700: the socket, the log and a lock that the control process and the janitor hold
-    <spill_dir>/jmars-<id>-<random>/  0700: spilled chunks; made when the first one is spilled
+<runtime_dir>/<id>.json        0600: socket and token; the Jupyter server part reads it
+<tmp>/jmars-<random>/          0700: the socket, the log and a lock that the control process and the janitor hold
+<spill_dir>/jmars-<id>-<random>/  0700: spilled chunks; made for the first spilled chunk
 
-Whoever finds a registry file whose lock is free removes what it names: its cluster was killed, janitor and all.
+A registry file with a free lock belongs to a cluster that was killed with the janitor: the finder removes the folders.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Folders", "sweep"]
 
 @dataclass(frozen=True)
 class Folders:
-    """Paths of one cluster, as text."""
+    """Paths of a cluster, as text."""
 
     registry: str
     folder: str
@@ -38,7 +38,7 @@ class Folders:
 
     @classmethod
     def make(cls, cluster: str, spill_dir: str | os.PathLike[str] | None) -> Folders:
-        """Make the private folder; the others are made when they are needed.
+        """Make the private folder; the other folders are made on first use.
 
         Raises
         ------
@@ -64,12 +64,12 @@ class Folders:
 
     @property
     def log(self) -> Path:
-        """What the cluster's processes print."""
+        """Output of the cluster's processes."""
         return Path(self.folder) / "log"
 
     @property
     def journal(self) -> Path:
-        """What a scheduler apart must not forget."""
+        """Journal of a scheduler in another process."""
         return Path(self.folder) / "journal"
 
     def disk_room(self) -> int:
@@ -77,7 +77,7 @@ class Folders:
         return spill_room(os.path.dirname(self.spill))
 
     def make_spill(self) -> str:
-        """The spill folder, made if it is not there."""
+        """The spill folder, made on first use."""
         try:
             os.makedirs(self.spill, mode=0o700, exist_ok=True)
         except OSError as error:
@@ -93,7 +93,7 @@ class Folders:
         return self.spill
 
     def register(self, entry: dict[str, Any]) -> None:
-        """Write the registry file, all at once, for nobody else to read."""
+        """Write the registry file atomically, readable by this user alone."""
         temporary = f"{self.registry}.{secrets.token_hex(4)}"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(fd, "w") as file:
@@ -107,14 +107,14 @@ class Folders:
         return fd
 
     def remove(self) -> None:
-        """Remove everything; what is gone already does not matter."""
+        """Remove all files and folders; missing files do not matter."""
         shutil.rmtree(self.spill, ignore_errors=True)
         Path(self.registry).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def sweep() -> list[str]:
-    """Remove what clusters left whose every process was killed; returns their ids."""
+    """Remove files of clusters whose processes were all killed; returns ids of the clusters."""
     swept = []
     for path in runtime_dir().glob("*.json"):
         try:

@@ -1,8 +1,8 @@
 """The control process: scheduler, workers and their store in one event loop.
 
-`main` is what `python -m jmars host` runs. It reads its orders as one JSON line from standard input, whose end is the
-kernel's. First it forks the janitor and the zygote, while there is no thread; then it listens.
-Source: the design's processes of a host; seed 003, "架构".
+`main` is what `python -m jmars host` runs. It reads orders as one JSON line from standard input, whose end is the
+kernel's end. First it forks the janitor and the zygote, while there is no thread; then it listens.
+Source: docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WATCH_SECONDS = 0.2  # between two readings of the memory while a job runs
 
 
 class Host:
-    """All that the control process serves; clients reach it as the actor "host". `orders` are LocalHost's."""
+    """The objects of the control process. `orders` are LocalHost's."""
 
     def __init__(self, orders: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena):
         self.orders, self.folders, self.arena = orders, folders, arena
@@ -84,7 +84,7 @@ class Host:
         self._known: dict[str, int] = {}  # processes, as they were told of last
 
     def _make_scheduler(self, workers: list[str], passing: ChunkTransferActor) -> SchedulerPort:
-        """One in this process; where the cluster is detached one of its own, which may die without harm."""
+        """A scheduler in this process; for a detached cluster in a process of its own, which may die without harm."""
         plans = memory.plan_bytes(self.orders["limit"])
 
         def read_chunk(chunk: int, size: int) -> Awaitable[bytes]:
@@ -189,7 +189,7 @@ class Host:
         self.folders.remove()
 
     def _mailbox(self, channel: Channel) -> Mailbox:
-        """What a connection reaches: some of it its own, so that all of it is let go of with the connection."""
+        """Actors for one connection: some are the connection's own and release their holds when it ends."""
         client = self.clients.come()
         mailbox = Mailbox()
         for name, actor in self._actors.items():
@@ -216,11 +216,13 @@ class Host:
 
     @property
     def kernels(self) -> int:
-        """Clients for whom a detached cluster lives on."""
+        """Number of clients that keep a detached cluster alive."""
         return sum(client.is_kernel for client in self._channels.values())
 
     def look_at_lease(self) -> None:
-        """Somebody came or went, or a job has ended: a detached cluster that nobody uses ends in time."""
+        """Start or stop the lease after a client came or went, or a job ended; an unused detached cluster ends with
+        the lease.
+        """
         if self._lease is None:
             return
         loop = asyncio.get_running_loop()
@@ -239,9 +241,9 @@ class Host:
             self.ended.set()
 
     def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback raised: what it left undone is unknown, so the cluster ends with the reason instead of hanging.
+        """A callback raised: the state is unknown, so the cluster ends with the reason instead of hanging.
 
-        Where it did what a client told us that is not the cluster's owner, only that client is sent away.
+        An error in a call of a client that does not own the cluster ends that client's connection alone.
         """
         error = context.get("exception")
         log.error("%s", context["message"], exc_info=error)
@@ -300,7 +302,7 @@ class Host:
                 await self.scheduler.submitted.wait()
 
     async def _look(self) -> None:
-        """Tell of memory, of worker processes, and of what does not move."""
+        """Log memory, worker processes, and jobs that do not move."""
         pids = self._all_pids()
         for worker in self.execution.workers:
             if pids.get(worker.name) != self._known.get(worker.name):

@@ -36,10 +36,10 @@ class InProcessScheduler:
         self.submitted = self._session.submitted
 
     def start(self) -> None:
-        """Nothing to start."""
+        """No effect."""
 
     def close(self) -> None:
-        """Nothing to end."""
+        """No effect."""
 
     @property
     def pid(self) -> int:

@@ -1,9 +1,9 @@
-"""A process that removes what SIGKILL leaves.
+"""The janitor: a process that removes processes, files and memory that SIGKILL leaves.
 
-It stands apart, in a session of its own, and waits for two ends: of the kernel that started the cluster, and of the
-control process. When the kernel ends, the control process has a second to end in order; then everything of its
-process group is killed, stopped processes too, and the cluster's folders are removed. Source: RELIABILITY 4.4, rule
-9; PR_SET_PDEATHSIG would fire when the *thread* that started us ends.
+It runs in a session of its own, and waits for two ends: of the kernel that started the cluster, and of the control
+process. When the kernel ends, the control process has a second to end in order; then the whole process group is killed,
+stopped processes too, and the cluster's folders are removed. PR_SET_PDEATHSIG would fire when the *thread* that started
+the cluster ends, prctl(2).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KERNEL_GRACE = 1.0  # seconds for an orderly end after the kernel's
 
 
 def start_janitor(folders: Folders, kernel: int, close: list[int]) -> tuple[int, int]:
-    """Fork the janitor; returns its pid and a descriptor that must stay open for as long as this process lives.
+    """Fork the janitor; returns a pid and a descriptor that must stay open for as long as this process lives.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def start_janitor(folders: Folders, kernel: int, close: list[int]) -> tuple[int,
 
 
 def _watch(control_end: int, kernel: int, control: int) -> None:
-    """Return when the control process has ended, or the kernel has and its grace is over."""
+    """Return when the control process has ended, or the kernel has and the grace is over."""
     poll = select.poll()
     poll.register(control_end, select.POLLIN)
     try:
@@ -81,7 +81,7 @@ def _kill_group(group: int) -> None:
 
 
 def _running(group: int) -> bool:
-    """Whether a process of the group runs; one that only waits to be reaped does not."""
+    """Whether a process of the group runs; a zombie does not."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:

@@ -1,7 +1,6 @@
-"""How long a detached cluster lives on when nobody uses it.
+"""Lease: how long an unused detached cluster lives on.
 
-A plain decision: the host tells what happens and when, and asks when to look again. Used by host.py.
-Source: RELIABILITY 3 (clusters that stay after their notebook), "lease".
+Plain: the host reports clients and jobs with the time, and asks when to look again.
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ class Lease:
         self._ends = now + seconds
 
     def update(self, clients: int, active: bool, now: float) -> float:
-        """So many clients are there, and jobs run or not; returns when the lease ends, infinity while it is used."""
+        """Note the number of clients and whether jobs run; returns the end of the lease, infinity while the cluster
+        is used.
+        """
         if clients or active:
             self._ends = math.inf
         elif self._ends == math.inf:
@@ -38,5 +39,5 @@ class Lease:
         return self._ends
 
     def is_over(self, now: float) -> bool:
-        """Whether it has ended."""
+        """Whether the lease has ended."""
         return now >= self._ends

@@ -1,6 +1,6 @@
-"""Starts a control process from this one, and sees it end.
+"""LocalHost: starts a control process from this process, and sees it end.
 
-Source: the design's start measurements (a host is up in 20 ms, its executors in 100).
+A host is up in 20 ms, the executors in 100.
 """
 
 from __future__ import annotations
@@ -161,11 +161,13 @@ class LocalHost:
         return not ended_within(self.pid, 0) if self.detached else self._process.poll() is None
 
     def hang_up(self) -> None:
-        """Let go of a detached cluster, which runs on."""
+        """Close the descriptors of a detached cluster, which runs on."""
         self._close_files()
 
     def close(self) -> None:
-        """Wait until every process of the cluster has ended, by force if need be; then nothing is left of it."""
+        """Wait until all processes of the cluster have ended, by force if need be, with their files and memory
+        removed.
+        """
         if self.detached:
             try:
                 end_control(self.pid, self.janitor, END_SECONDS)

@@ -1,7 +1,7 @@
-"""What processes really take, and what the machine or container allows: bytes and cores.
+"""Measures memory of processes, and memory and cores that the machine or container allows.
 
-The memory of a cluster is the sum of what its processes have for themselves (proportional set size, without shared
-memory) and the pages of the arena. Source: the design's "Memory limit"; Linux's proc(5), cgroups v1 and v2.
+The memory of a cluster is the sum of its processes' private memory (proportional set size, without shared memory) and
+the pages of the arena. Source: proc(5); cgroups v1 and v2, https://docs.kernel.org/admin-guide/cgroup-v2.html.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LEAST_BYTES = 64 * MB  # that a limit must leave for chunks and scratch
 
 
 def private_bytes(pid: int) -> int:
-    """Proportional set size of a process in bytes, shared memory left out; 0 when it is gone."""
+    """Proportional set size of a process in bytes, shared memory left out; 0 for an ended process."""
     total = 0
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as rollup:
@@ -50,18 +50,18 @@ def private_bytes(pid: int) -> int:
 
 
 class PrivateMemory:
-    """`private_bytes` of several processes, asked often.
+    """`private_bytes` of several processes, for frequent use.
 
-    The proportional set size costs 16 ms for each gigabyte of chunks that a process has mapped. How much of a process
-    is anonymous the kernel counts anyway; what there is beside that (libraries, pages of a forked process that it still
-    shares) hardly changes, and is asked for now and then.
+    The proportional set size costs 16 ms for each gigabyte of chunks that a process has mapped. The kernel counts
+    anonymous memory anyway; the rest (libraries, pages that a forked process still shares) hardly changes, and is read
+    now and then.
     """
 
     def __init__(self) -> None:
         self._beside: dict[int, tuple[int, int]] = {}  # pid: bytes beside anonymous ones, readings until asked again
 
     def of(self, pids: Mapping[str, int]) -> dict[str, int]:
-        """Bytes by the names of the processes; 0 for one that is gone."""
+        """Bytes by name of process; 0 for an ended process."""
         known, self._beside = self._beside, {}
         return {name: self._of(pid, *known.get(pid, (0, 0))) for name, pid in pids.items()}
 
@@ -76,7 +76,7 @@ class PrivateMemory:
 
 
 def _anonymous(pid: int) -> int:
-    """Bytes of anonymous memory of a process; 0 when it is gone."""
+    """Bytes of anonymous memory of a process; 0 for an ended process."""
     try:
         with open(f"/proc/{pid}/status", "rb") as status:
             return next((int(line.split()[1]) * 1024 for line in status if line.startswith(b"RssAnon:")), 0)
@@ -90,18 +90,18 @@ def available() -> int:
 
 
 def _machine(name: str) -> int:
-    """Bytes that the machine has of something, by its name in /proc/meminfo."""
+    """A number of bytes from /proc/meminfo, by name."""
     with open("/proc/meminfo", encoding="ascii") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(f"{name}:"))
 
 
 def default_limit() -> int:
-    """Half of what is available, in bytes."""
+    """Half of the available memory, in bytes."""
     return available() // 2
 
 
 def _container_free() -> Iterable[int]:
-    """Bytes left below each memory limit of cgroup v2 or v1 that holds for us."""
+    """Bytes left below each memory limit of cgroup v2 or v1 that holds for this process."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -132,7 +132,7 @@ def _container_free() -> Iterable[int]:
 
 
 def chosen_limit(given: str | int | None) -> int:
-    """The memory limit in bytes: what was given, or the default.
+    """The given memory limit in bytes, or the default.
 
     Raises
     ------
@@ -213,5 +213,5 @@ def set_aside(limit: int, workers: int, room: int) -> int:
 
 
 def of_control(private: Mapping[str, int]) -> int:
-    """Bytes that the control process and the scheduler's take, of those of all processes by name."""
+    """Bytes of the control process and the scheduler's process, from bytes of all processes by name."""
     return private.get("control", 0) + private.get("scheduler", 0)

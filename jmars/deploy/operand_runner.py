@@ -16,7 +16,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run it; returns the exit status.
+    """Run the operand; returns the exit status.
 
     Parameters
     ----------

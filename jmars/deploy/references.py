@@ -1,8 +1,8 @@
-"""Whose tensors are kept: every client of a cluster holds what it computed, uploaded or took up from a job.
+"""References: clients' holds on tensors that they computed, uploaded or attached to.
 
-A tensor is dropped when nobody holds it any more. A client's end ends its holds; on a cluster that outlives its clients
-the results that it still held stay with the jobs that gave them, for as long as these are remembered. Decides alone;
-`clients` acts. Source: docs/decisions/0026-whose-tensors.md.
+A tensor without a holder is dropped. A client's end ends all holds of the client; on a cluster that outlives clients,
+results that the client still held stay with the jobs that made them, for as long as these jobs are remembered. Decides
+alone; `clients` acts. Source: docs/decisions/0026-whose-tensors.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["References"]
 
 
 class References:
-    """Who holds which tensor.
+    """Holders of tensors.
 
     Parameters
     ----------
@@ -40,12 +40,12 @@ class References:
         self._inputs: dict[str, list[str]] = {}  # job that has not ended: what its client held as it went
 
     def hold(self, client: int, keys: Iterable[str]) -> None:
-        """A client holds these tensors from now on."""
+        """Add a client's hold on tensors."""
         for key in keys:
             self._holders.setdefault(key, set()).add(client)
 
     def drop(self, holder: int | str, keys: Iterable[str]) -> list[str]:
-        """A client, or job, holds them no more; returns those that nobody holds now."""
+        """End a holder's hold on tensors; returns tensors without a holder now."""
         free = []
         for key in keys:
             holders = self._holders.get(key, set())
@@ -56,14 +56,14 @@ class References:
         return free
 
     def wants(self, client: int, job: str) -> None:
-        """A client has submitted a job, or asks for its results: it will hold them, or does already."""
+        """A client has submitted or attached to a job: the client holds the results, now or when they come."""
         if job in self._results:
             self.hold(client, self.results(job))
         else:
             self._owner.setdefault(job, set()).add(client)
 
     def ended(self, job: str, results: Sequence[str]) -> list[str]:
-        """A job has left these results; returns keys that nobody holds."""
+        """Add the results of an ended job; returns keys without a holder."""
         if job in self._results:
             return []  # told twice
         owners = self._owner.pop(job, set())
@@ -83,11 +83,11 @@ class References:
         return free
 
     def forget(self, job: str) -> list[str]:
-        """A job need not hold its results any more; returns keys that nobody holds now."""
+        """End a job's hold on results; returns keys without a holder now."""
         return self.drop(job, self._results.pop(job, ()))
 
     def left(self, client: int) -> list[str]:
-        """A client is gone; returns keys that nobody holds now."""
+        """End all holds of a client; returns keys without a holder now."""
         wanted = [job for job, owners in self._owner.items() if client in owners]  # they may read what it holds
         for job in wanted:
             self._owner[job].discard(client)
@@ -102,15 +102,15 @@ class References:
         return self.drop(client, held)
 
     def keep_for(self, job: str, keys: Sequence[str]) -> None:
-        """A job that may not have begun to run yet holds these until it ends, for it may read them."""
+        """Hold tensors for a job until its end, since a job that has not begun yet may read them."""
         for key in keys:
             self._holders[key].add(job)
         self._inputs.setdefault(job, []).extend(keys)
 
     def is_held(self, key: str) -> bool:
-        """Whether somebody holds a tensor."""
+        """Whether a tensor has a holder."""
         return key in self._holders
 
     def results(self, job: str) -> list[str]:
-        """What a job has left that is still held by somebody."""
+        """Results of a job that have a holder."""
         return [key for key in self._results.get(job, ()) if key in self._holders]

@@ -1,7 +1,7 @@
 """Relays: the scheduler's actors in another process, method by method as messages.
 
-Each class implements the port of the same name in `scheduler_port`; `ask` sends a call and gives its answer, `submit`
-and `tell` are ways to do so for submissions and for calls without an answer.
+Classes implement the ports of the same names in `scheduler_port`; `ask` sends a call and gives the answer, `submit` and
+`tell` send submissions and calls without an answer.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ class SessionPort(Protocol):
     """The jobs of a cluster and their tensors; jobs that are not remembered raise UnknownTaskError."""
 
     async def submit(self, submission: Submission) -> str:
-        """Start a job; returns its id, "" for a structure that is not kept any more. One ticket is one job."""
+        """Start a job; returns the job's id, "" for a structure that is not kept any more. A ticket is one job."""
 
     async def cancel(self, job: str) -> None:
-        """Stop a job; no effect on one that has ended."""
+        """Stop a job; no effect on an ended job."""
 
     def withdraw(self, ticket: str) -> None:
-        """Stop the job of a submission whose client does not know its id, if it came, and drop its results."""
+        """Stop the job of an interrupted submission, if it came, and drop the results."""
 
     async def describe(self, job: str) -> dict[str, Any]:
         """State, counts of operands by state, progress, seconds, error."""
@@ -51,7 +51,7 @@ class SessionPort(Protocol):
         """Free tensors that no client needs any more."""
 
     async def chunks(self, key: str) -> list[int]:
-        """Chunk numbers of a kept tensor, in C order of its grid."""
+        """Chunk numbers of a kept tensor, in C order of the grid."""
 
 
 class TasksPort(Protocol):
@@ -76,10 +76,10 @@ class TasksPort(Protocol):
         """Tensor operands and their edges."""
 
     async def tileable_details(self, task: str) -> dict[str, Any]:
-        """Progress and state of each tensor operand."""
+        """Progress and state of all tensor operands."""
 
     async def tileable_subtasks(self, task: str, tileable: str, with_input_output: bool) -> dict[str, Any]:
-        """The operands on chunks of one tensor operand."""
+        """The operands on chunks of a tensor operand."""
 
 
 class ReasonsPort(Protocol):
@@ -89,23 +89,23 @@ class ReasonsPort(Protocol):
         """Why a job stands as it does."""
 
     async def cluster(self, host: HostStatus) -> str:
-        """Why each job that has not ended stands as it does, line by line, and which workers ended of late."""
+        """Why running jobs stand as they do, line by line, and which workers ended of late."""
 
     async def operand(self, job: str, operand: int) -> dict[str, Any]:
         """The executable graph of an operand, as JSON."""
 
     async def pulses(self) -> dict[str, list[Any]]:
-        """A value for each job that has not ended, which differs as soon as the job has moved."""
+        """A value for each running job; two equal values mean that the job has not moved."""
 
     async def expect(self) -> None:
-        """Log the remaining seconds of each running job."""
+        """Log the remaining seconds of running jobs."""
 
     async def stalled(self, job: str, verdict: Verdict, seconds: float) -> None:
         """Log that a job has not moved for so long; an empty text says that it moves again."""
 
 
 class SchedulerPort(Protocol):
-    """A scheduler with its jobs, its process and its log."""
+    """A scheduler: jobs, process and log."""
 
     submitted: asyncio.Event  # set with each job; whoever waits for one clears it
 
@@ -122,10 +122,10 @@ class SchedulerPort(Protocol):
         """Why jobs stand as they do."""
 
     def start(self) -> None:
-        """Start what it needs."""
+        """Start the scheduler's process, if there is one."""
 
     def close(self) -> None:
-        """End its process, if it has one of its own."""
+        """End the scheduler's process, if there is one."""
 
     @property
     def pid(self) -> int:
@@ -133,7 +133,7 @@ class SchedulerPort(Protocol):
 
     @property
     def pids(self) -> dict[str, int]:
-        """Processes of its own, by name."""
+        """The scheduler's own processes, by name."""
 
     @property
     def state(self) -> str:

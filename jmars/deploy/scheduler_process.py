@@ -1,8 +1,8 @@
-"""The scheduler as a process of its own: what `python -m jmars scheduler` runs.
+"""The scheduler in a process of its own: `python -m jmars scheduler`.
 
-A child of a detached cluster's host, which writes its orders as one JSON line to standard input and talks over a socket
-that is handed down. It ends with that socket. What it must not forget stands in the journal.
-Source: docs/decisions/0027-scheduler-apart.md; seed 003, "架构" (scheduler, worker and web apart).
+A child of a detached cluster's host, which writes orders as one JSON line to standard input and talks over an inherited
+socket. The process ends with the socket. A journal keeps all that the next scheduler needs.
+Source: docs/decisions/0027-scheduler-apart.md; docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHUNKS, EVENTS = 40, 32  # bits of the numbers that one incarnation gives: none 
 
 
 class SchedulerProcess:
-    """All that the process serves to its host; itself the actor "scheduler".
+    """The actor "scheduler", and the mailbox of the process.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ class SchedulerProcess:
 
     @remote_method
     def machine(self, profile: dict[str, Any], memory: int, fresh: int) -> None:
-        """What operands cost on the host, and its memory in bytes."""
+        """Take measured costs of operands on the host, and the host's memory in bytes."""
         machine = Machine(Profile.of(profile), memory, fresh)
         self._session.context.machine = lambda: machine
 
     @remote_method
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
-        """Something happened on the host."""
+        """Log an event of the host."""
         self._session.note(kind, job, data)
 
     @remote_method
@@ -111,7 +111,7 @@ class SchedulerProcess:
 
 
 class Reports:
-    """The actor "reports": what the host's workers report. Until the scheduler has resumed, they wait here."""
+    """The actor "reports": takes the host's reports, and keeps them until the scheduler has resumed."""
 
     def __init__(self, session: JournaledSession, workers: RemoteWorkers) -> None:
         self._session, self._workers = session, workers
@@ -119,7 +119,7 @@ class Reports:
 
     @remote_method
     def take(self, reports: Sequence[Report]) -> None:
-        """Act on reports in order; what is ordered upon them goes back in one message."""
+        """Act on reports in order; resulting orders go back in one message."""
         if self._waiting is not None:
             self._waiting += reports
             return
@@ -131,7 +131,7 @@ class Reports:
             self._workers.send_gathered()
 
     def go_on(self) -> None:
-        """Act on the reports that have waited, and on later ones at once."""
+        """Act on kept reports, and on later reports at once."""
         waiting, self._waiting = self._waiting or [], None
         for report in waiting:
             self._act_on(report)
@@ -166,7 +166,7 @@ async def _serve(orders: dict[str, Any]) -> None:
 
 
 def _broken(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A callback raised: what it left undone is unknown, so the next scheduler begins from the journal."""
+    """A callback raised: the state is unknown, so the next scheduler begins from the journal."""
     log.error("%s", context["message"], exc_info=context.get("exception"))
     if context.get("exception") is not None:
         os._exit(1)

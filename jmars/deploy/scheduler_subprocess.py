@@ -1,8 +1,8 @@
-"""The scheduler as a process of its own, seen from the host: started, heard, relayed to, started again when it dies.
+"""SchedulerSubprocess: starts a scheduler in a process of its own, watches it, and starts the next when it dies.
 
-Clients stay connected to the host, which hands their calls on; what was not answered when the scheduler died is asked
-of the next one. The workers go on meanwhile. A scheduler that is stopped is waited for; one that stays so is ended.
-Source: docs/decisions/0027-scheduler-apart.md; RELIABILITY 4.2, rows 7 and 27; RUNTIME 5, "who started it restarts it".
+Clients stay connected to the host, which relays their calls; calls without an answer when a scheduler dies are sent to
+the next. The workers go on meanwhile. A suspended scheduler is waited for, and ended when it stays suspended.
+Source: docs/decisions/0027-scheduler-apart.md.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class SchedulerSubprocess:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Processes of its own."""
+        """The scheduler's own processes."""
         return {"scheduler": self.pid} if self.pid else {}
 
     @property
@@ -137,7 +137,7 @@ class SchedulerSubprocess:
         return bool(self._running or self._submitting)
 
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
-        """Something happened on the host."""
+        """Log an event of the host."""
         if self._hearing is not None:
             self._hearing.tell("scheduler", "note", kind, job, data)
 
@@ -146,7 +146,7 @@ class SchedulerSubprocess:
         return dict(await self.ask("scheduler", "plans"))
 
     async def ask(self, actor: str, method: str, *args: Any) -> Any:
-        """What the scheduler answers, or the next one if it dies before; in the order of the calls.
+        """Answer of the scheduler, or of the next if the scheduler dies before; in the order of the calls.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class SchedulerSubprocess:
                 await asyncio.sleep(0)  # its end is acted on first
 
     async def _submit(self, submission: Submission) -> str:
-        """A submission: the cluster is in use until its job has ended."""
+        """Submit; the cluster is in use until the job has ended."""
         self._submitting += 1
         self.submitted.set()
         try:
@@ -178,7 +178,7 @@ class SchedulerSubprocess:
         return job
 
     def _tell(self, actor: str, method: str, *args: Any) -> None:
-        """`ask`, for calls whose answer nobody awaits."""
+        """`ask`, for calls whose answer is not needed."""
         asyncio.ensure_future(self.ask(actor, method, *args)).add_done_callback(_heard)
 
     def job_ended(self, report: dict[str, Any]) -> None:
@@ -239,7 +239,7 @@ class SchedulerSubprocess:
         return process, channel
 
     async def _resume(self, channel: Channel) -> None:
-        """Tell the new scheduler how this host stands; from then on it hears the reports."""
+        """Send the new scheduler the recovery snapshot of this host; later reports go to the new scheduler."""
         self._gathered = None  # they are in the announcement
         asked = asyncio.ensure_future(channel.ask("scheduler", "resume", self._known.as_data(self._besides())))
         self._hearing = channel  # with no turn of the loop between: what is reported now is not in the announcement
@@ -255,7 +255,7 @@ class SchedulerSubprocess:
         gone.set()
 
     async def _bury(self) -> None:
-        """See the process end; one that only hung up is ended."""
+        """Wait for the end of the process; end a process that only hung up."""
         self._hearing = self._channel = None
         self._up.clear()
         process = self._process
@@ -266,7 +266,7 @@ class SchedulerSubprocess:
             self._process = None
 
     async def _watch(self, channel: Channel) -> None:
-        """End a scheduler that stays stopped; one that is only busy is waited for."""
+        """End a scheduler that stays suspended; a busy scheduler is waited for."""
         heard = time.monotonic()
         while not channel.closed:
             await asyncio.sleep(PING_SECONDS)
@@ -293,7 +293,7 @@ class SchedulerSubprocess:
         self._gathered.append(report)
 
     def _send_reports(self, hearing: Channel, gathered: list[Report]) -> None:
-        """What was reported in this turn of the loop, as one message: each costs its time at both ends."""
+        """Send the reports of one turn of the loop as one message, which saves time at both ends."""
         if self._gathered is gathered:
             self._gathered = None
         if self._hearing is hearing:  # else it is part of what the next one is told
@@ -308,7 +308,7 @@ class SchedulerSubprocess:
 
 
 class _ForScheduler:
-    """The actor "host": what a scheduler tells and asks beside its orders."""
+    """The actor "host": the host's methods for the scheduler, beside orders."""
 
     def __init__(self, apart: SchedulerSubprocess, read_chunk: Callable[[int, int], Awaitable[bytes]]) -> None:
         self._apart, self._read_chunk = apart, read_chunk
@@ -320,11 +320,11 @@ class _ForScheduler:
 
     @remote_method
     def read_chunk(self, chunk: int, size: int) -> Awaitable[bytes]:
-        """The first bytes of a chunk, for what is decided by a value."""
+        """The first bytes of a chunk, for decisions by value."""
         return self._read_chunk(chunk, size)
 
 
 def _heard(asked: asyncio.Future[Any]) -> None:
-    """Take note of a question that was answered by its channel's end."""
+    """Retrieve the exception of a call whose channel ended."""
     if not asked.cancelled():
         asked.exception()

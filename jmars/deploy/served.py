@@ -1,4 +1,4 @@
-"""Actors of the host that hand on to what the host has: for one client, and for lists of clusters."""
+"""Actors of the host: for clients, and for lists of clusters."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ START_SECONDS = 20.0  # for which executors may not come up: less than a client 
 
 
 class ClientHost:
-    """The host, as one client reaches it."""
+    """The actor "host" of a client."""
 
     def __init__(self, host: Host, client: Client) -> None:
         self._host, self._client = host, client
 
     @remote_method
     async def ready(self) -> dict[str, Any]:
-        """What a client needs to map the arena, when the executors are forked; it is one for whom the cluster lives on.
+        """Wait until the executors are forked; returns the facts for mapping the arena. The client keeps a detached
+        cluster alive.
 
         Raises
         ------
@@ -59,7 +60,7 @@ class ClientHost:
 
     @remote_method
     def descriptor(self) -> Descriptor:
-        """The shared memory, for a client that did not make it."""
+        """Descriptor of the shared memory, for a client that did not make it."""
         return Descriptor(self._host.arena.fd)
 
     @remote_method
@@ -83,7 +84,7 @@ class ClientHost:
 
 
 class ClusterActor:
-    """What lists of clusters ask: a summary, the jobs, cancel."""
+    """The actor "cluster", for lists of clusters: a summary, the jobs, cancel."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

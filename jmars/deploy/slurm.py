@@ -1,7 +1,7 @@
 """A batch script for SLURM that runs a Python program with jmars on one node: `python -m jmars slurm PROGRAM`.
 
-Within the job `jmars.Cluster()` takes the cores and the memory that SLURM granted, as it takes those of any container.
-Several nodes are not for it. Source: seed 004, gateway (slurm launch).
+Within the job `jmars.Cluster()` takes the cores and the memory that SLURM granted, as in any container. Jobs of several
+nodes are not supported. Source: https://slurm.schedmd.com/sbatch.html.
 """
 
 from __future__ import annotations

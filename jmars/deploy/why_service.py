@@ -1,7 +1,6 @@
-"""WhyService: explains to clients why jobs do not move, and says so unasked by a watchdog.
+"""WhyService: explains to clients why jobs do not move, and reports such jobs unasked by a watchdog.
 
-`WhyService`, the actor "why", brings together the status of the host and the scheduler's knowledge, which may be in
-another process.
+`WhyService` joins the status of the host with the scheduler's knowledge, which may be in another process.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ LOOK_SECONDS = 1.0  # between two looks of the watchdog
 
 
 class WhyService:
-    """What the actor "why" answers.
+    """The actor "why".
 
     Parameters
     ----------
@@ -59,7 +58,7 @@ class WhyService:
         return await self._reasons.operand(job, operand)
 
     async def look(self, now: float | None = None) -> None:
-        """Say how long jobs may still take and which do not move, if it is time to look."""
+        """Log remaining seconds of jobs, and report jobs that do not move, if it is time to look."""
         now = time.monotonic() if now is None else now
         if now - self._looked < LOOK_SECONDS:
             return

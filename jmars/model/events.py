@@ -1,8 +1,8 @@
-"""What happened, as numbered records.
+"""Numbered records of events.
 
-An event is a plain list `[seq, time, kind, job, data]`, so that it travels as msgpack without a step between. `seq`
-grows by one per cluster, `time` is seconds since the epoch, `job` is its id or "", and `data` is a dict that depends on
-the kind; docs/reference/events.md lists the fields. The scheduler's event log writes them; the notebook folds them.
+An event is a plain list `[seq, time, kind, job, data]`, so that msgpack takes it as it is. `seq` grows by one per
+cluster, `time` is seconds since the epoch, `job` is a job's id or "", and `data` is a dict that depends on the kind;
+docs/reference/events.md lists the fields. The scheduler's event log writes events; the notebook folds them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the scheduler and a host's workers say to each other.
+"""The ports between the scheduler and a host's workers, and the table of a job.
 
-Neither imports the other: each holds the other's port, a protocol below. Every call is an order or a report, may come
-in batches, names job and operands by dense numbers, and answers nothing, so that the two may live in one process, where
-a report may come before the order has returned, or apart. Reports come in the order in which they were made.
-Source: seed 003, "执行控制" (submit to a worker, report back, stop).
+Scheduler and workers do not import each other: each holds a port to the other. Calls are orders or reports, may come in
+batches, name job and operands by dense numbers, and answer nothing, so that the two may live in one process, where a
+report may come before the order has returned, or in two. Reports come in the order in which they were made.
+Source: docs/explanation/seeds.md, "Execution control".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["JobTable", "ReportPort", "WorkerPort"]
 
 @dataclass(frozen=True, slots=True)
 class JobTable:
-    """What a worker must know to run the operands of one job; lists are indexed by operand.
+    """The operands of a job as lists by operand, for the workers.
 
     Chunks are numbered over the whole cluster: operand `i` gives chunk `chunk[i]`, which is `base + i` unless it was
     stored before the job.
@@ -43,7 +43,7 @@ class JobTable:
     tight: bool = False  # whether its chunks may not fit in memory together, so that order goes before place
 
     def bytes_of(self, operand: int, shape: Sequence[int]) -> int:
-        """Bytes of an operand's chunk if it has this shape."""
+        """Bytes of an operand's chunk with this shape."""
         return math.prod(shape) * int(self.programs[self.program[operand]].output.dtype.itemsize)
 
 
@@ -53,26 +53,29 @@ class WorkerPort(Protocol):
     def open_job(self, table: JobTable) -> None:
         """Take the operands of a job; nothing runs yet.
 
-        Where that cannot be, it raises and nothing has happened; apart, `refused` with operand -1 is reported instead.
+        Where that cannot be, it raises without effect; workers in another process report Refused with operand -1
+        instead.
         """
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Run these ready operands, each on the worker chosen for it. Source: seed 003, `enqueue_graph`."""
+        """Run ready operands, each on the worker chosen for it."""
 
     def stop_execution(self, job: str) -> None:
-        """Drop what is queued of a job and stop what runs; every running operand is reported as interrupted or done."""
+        """Drop queued operands of a job and stop running operands, which are then reported as interrupted or
+        finished.
+        """
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
-        """From now on a job's operands have these ranks, and those that wait these workers (-1: as it was).
+        """Give operands of a job new ranks, and waiting operands new workers (-1: as before).
 
-        The slow workers take only what is planned for them.
+        The slow workers take only operands that are planned for them.
         """
 
     def close_job(self, job: str) -> None:
-        """Forget a job once none of its operands runs; then `closed` is reported, and nothing more of this job."""
+        """Forget a job once none of its operands runs; then report JobClosed, and nothing more of this job."""
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
-        """Give the memory or file of these chunks back."""
+        """Give the memory or file of chunks back."""
 
 
 class ReportPort(Protocol):

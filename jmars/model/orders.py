@@ -1,6 +1,6 @@
-"""Orders: what a scheduler in another process tells a host's workers, one frozen record for each method of WorkerPort.
+"""Orders of a scheduler in another process to a host's workers: a frozen record for each method of WorkerPort.
 
-Source: docs/explanation/seeds.md, "Execution control" (`enqueue_graph`, stop).
+Source: docs/explanation/seeds.md, "Execution control".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class EnqueueGraph:
 
 @dataclass(frozen=True, slots=True)
 class StopExecution:
-    """Drop what is queued of a job and stop what runs."""
+    """Drop queued operands of a job and stop running operands."""
 
     job: str
 

@@ -1,8 +1,8 @@
-"""Reports: what a host's workers tell the scheduler, one frozen record for each kind of message.
+"""Reports of a host's workers to the scheduler: a frozen record for each kind of message.
 
 The receiver chooses the handler by the record's class. Lists are by batch, so a record is made per batch, not per
 operand. Operands are numbered within their job; worker -1 means none. Reports arrive in the order in which they were
-made; a report that comes twice or too late changes nothing.
+made; a report that comes twice or too late has no effect.
 Source: docs/explanation/seeds.md, "Execution control".
 """
 
@@ -56,7 +56,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """Time of operands in each of a worker's four states; comes right before their Finished."""
+    """Time of operands in the four states of a worker; comes right before Finished."""
 
     job: str
     operands: Sequence[int]
@@ -87,8 +87,8 @@ class Interrupted:
 class WorkerLost:
     """A worker died while it ran operands; none of them is done. An operand that ran alone is to blame.
 
-    `how` is "signal", "exit", "memory" (ended by the kernel or the host for its memory) or "stopped" (it did not
-    answer, and was ended).
+    `how` is "signal", "exit", "memory" (ended by the kernel or the host for its memory) or "stopped" (ended because it
+    did not answer).
     """
 
     job: str
@@ -144,7 +144,7 @@ class JobClosed:
 
 @dataclass(frozen=True, slots=True)
 class JobBroken:
-    """The host failed at something for a job by a fault of jmars (`errors.fault_of`); the job is to be closed."""
+    """The host failed for a job by a fault of jmars (`errors.fault_of`); the job is to be closed."""
 
     job: str
     why: str

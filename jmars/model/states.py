@@ -1,8 +1,4 @@
-"""The states of an operand and of a job.
-
-Used by the scheduler, which owns them, and by all who show them.
-Source: seed 003, "Operand 状态" (its "SCHEDUED" is UNSCHEDULED, its first "CANCELLED" is FATAL).
-"""
+"""The states of an operand and of a job. Source: docs/explanation/seeds.md, "Operand states"."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ STATE_NAMES: tuple[str, ...] = tuple(state.name.lower() for state in OperandStat
 
 
 class JobState(StrEnum):
-    """Where a job stands. Source: seed 003, "作业提交" and "取消作业"."""
+    """States of a job. Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job"."""
 
     PREPARING = "preparing"
     RUNNING = "running"

@@ -1,8 +1,7 @@
-"""How a host and its jobs stand at one moment, as plain data: what `why` is answered from.
+"""Status of a host and of jobs at one moment, as plain data from which `why` makes its sentence.
 
-`worker/host_status.py` gathers what a host knows, each job tells the rest; `scheduler/why.py` makes a sentence of both.
-All of it travels as msgpack. Seconds are ages, not times of day; sizes are bytes; -1 stands for no operand.
-Source: RELIABILITY 3, "silent hang after faults": a watchdog names what is waited for.
+`worker/host_status.py` gathers the host's status, jobs add theirs; `scheduler/why.py` explains. All records travel as
+msgpack. Seconds are ages, not times of day; sizes are bytes; -1 stands for no operand.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ GRAPHS = "what graphs take in the control process"  # who waits for memory, or h
 
 
 class WorkerStatus(TypedDict):
-    """One executor process, and what it was given."""
+    """An executor process and its work."""
 
     name: str
     pid: int  # 0 while it is being forked
@@ -31,7 +30,7 @@ class WorkerStatus(TypedDict):
 
 
 class QueueStatus(TypedDict):
-    """Who waits for memory, or for chunks that are read back from disk."""
+    """An operand that waits for memory, or for chunks that are read back from disk."""
 
     job: str  # "" for an array that the notebook stores or fetches
     operand: int
@@ -41,7 +40,7 @@ class QueueStatus(TypedDict):
 
 
 class MemoryStatus(TypedDict):
-    """Who holds the memory for chunks and scratch."""
+    """Holders of the memory for chunks and scratch."""
 
     capacity: int
     used: int
@@ -53,7 +52,7 @@ class MemoryStatus(TypedDict):
 
 
 class DiskStatus(TypedDict):
-    """What is written to disk and read back just now."""
+    """Writes to disk and reads under way."""
 
     writes: int  # chunks
     reads: int
@@ -77,7 +76,7 @@ class DeathStatus(TypedDict):
 
 
 class HostStatus(TypedDict):
-    """One host."""
+    """Status of a host."""
 
     workers: list[WorkerStatus]
     queued: dict[str, int]  # ready operands that nobody has taken, by job
@@ -90,7 +89,7 @@ class HostStatus(TypedDict):
 
 
 class JobStatus(TypedDict):
-    """One job."""
+    """Status of a job."""
 
     id: str
     name: str
@@ -105,7 +104,7 @@ class JobStatus(TypedDict):
 
 
 class Verdict(TypedDict):
-    """Why a job stands as it does: one sentence, and in one word what kind of reason it is."""
+    """Why a job stands as it does: a sentence, and the kind of reason in a word."""
 
     kind: str  # a key of docs/reference/why.md
     text: str

@@ -1,4 +1,4 @@
-"""Submission: everything that travels when a client submits a job, from `Cluster.submit` to the GraphActor.
+"""Submission: all that travels when a client submits a job, from `Cluster.submit` to the GraphActor.
 
 Source: docs/explanation/seeds.md, "Submitting a job".
 """

@@ -1,9 +1,9 @@
-"""When each operand was in which of the four states of a worker, laid out from what a batch reports.
+"""Begin and end of operands in the four states of a worker, laid out from reports of batches.
 
-ALLOCATING (waits for memory) and PREPARING_INPUTS (waits for chunks that are read back) pass while others compute;
-CALCULATING and STORING of one worker follow each other without overlap. A batch reports how long each took and comes
-when its last operand has ended, so the ends are known and the beginnings follow. Used by the view's lanes and by the
-trace. Source: seed 003, "Worker 中的执行细节" (the four states).
+ALLOCATING (waits for memory) and PREPARING_INPUTS (waits for chunks that are read back) pass while other operands
+compute; CALCULATING and STORING of one worker follow each other without overlap. A batch reports the duration of each
+state and comes when its last operand has ended, so the ends are known and the begins follow.
+Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Spans = NDArray[np.float64]  # shape (operands, 6): begins of the states, then t
 
 
 def spans(time: float, data: Mapping[str, Any]) -> Spans:
-    """Where the four states of each operand of an `OperandsTimed` event stand.
+    """Begin and end of operands of an `OperandsTimed` event in the four states.
 
     Parameters
     ----------

@@ -209,8 +209,8 @@ class OperandActor(Rows):
     def lost(self, operands: Sequence[int], now: float) -> Recovery | None:
         """Chunks of operands are gone: needed operands run again, with freed operands before them.
 
-        Readers that a worker has stay there until the worker reports that they miss inputs, or ended. None where no needed
-        chunk was lost.
+        Readers that a worker has stay there until the worker reports that they miss inputs, or ended. None where no
+        needed chunk was lost.
         """
         state, owner = self.state, self.owner
         again, ready, withdrawn, given = self.counters.lost([one for one in operands if state[one] == _FINISHED])
