@@ -1,31 +1,31 @@
 """Clusters, jobs and sessions for users, and the engine behind every tensor.
 
-heartbeat.py    a control process that does not answer is named (Silence)
+heartbeat.py    warns of a control process that does not answer (Silence)
 connection.py   a channel to a cluster, used from any thread
 shared.py       arrays to and from the cluster's shared memory
 cluster_link.py   a cluster as the files below use it (ClusterLink)
-recovery.py     chunks that a cluster has lost, computed again
+recovery.py     computes lost chunks again
 trace.py        a run as a Chrome trace
 job.py          a submitted graph (Job)
-job_registry.py   handles of jobs by id, which are told of ends (JobRegistry)
-auto_persist.py   values that are kept unasked because a loop computes them again
+job_registry.py   handles of jobs by id (JobRegistry)
+auto_persist.py   keeps values that a loop would compute again
 cluster_registry.py   the open clusters of this process
 uploads.py      NumPy arrays, sent for each job or once for a cell (Uploads)
-sent_graphs.py  graphs, sent whole once and named by their structure afterwards (SentGraphs)
+sent_graphs.py  graphs, sent whole once and by structure afterwards (SentGraphs)
 attached_jobs.py   handles of other clients' jobs (AttachedJob)
-cluster.py      a cluster of workers (Cluster), and the default one
-connecting.py   a cluster that runs already (connect)
-default_engine.py   the engine that tensors call when they need a value
-session.py      run tensors on the default cluster (Session, execute)
+cluster.py      a cluster of workers (Cluster), and the default cluster
+connecting.py   a running cluster (connect)
+default_engine.py   runs tensors when Python needs a value (DefaultEngine)
+session.py      runs tensors on the default cluster (Session, execute)
 tasks/          graphs of tasks from a file
 xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
 xarray_points.py    points of tensors, which xarray would not index
 dask_graphs.py  graphs of Dask's collections (dask_scheduler)
 task_api.py     jobs as Mars shows tasks (TaskAPI)
 web_client.py   requests to a gateway, JSON and .npy over HTTP
-web_task_api.py   the same as TaskAPI over HTTP (WebTaskAPI); loaded when it is named
+web_task_api.py   TaskAPI over HTTP (WebTaskAPI); loaded on first use
 serving.py      a gateway as a child process (WebGateway)
-plans/          what a run will cost, before it begins (PlannedRun)
+plans/          predicts the cost of a run before it begins (PlannedRun)
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
-"""Jobs of other clients taken up: what a client tells of its results, and handles made of what another one told.
+"""AttachedJob: a handle of a job that another client submitted, and the result descriptors that make it possible.
 
-A result is told as (key, dtype, chunks, packed): the dtype as text, or its pickle; chunks None where only the run tells
-them; `packed` None for an array, else which outputs of a spawned function it is. Used by `Cluster.job`.
+A descriptor is (key, dtype, chunks, packed): the dtype as text, or pickled; chunks None until the run tells them;
+`packed` None for an array, else the outputs of a spawned function.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["AttachedJob", "attach", "descriptors_of", "outputs_of"]
 
 
 def outputs_of(handle: Spawned | Output) -> Any:
-    """Which outputs of a spawned function a handle stands for: a number, or the names of all."""
+    """Outputs of a spawned function that a handle stands for: a number, or the names of all."""
     return handle.outputs if isinstance(handle, Spawned) and handle.outputs is not None else handle.number
 
 
 def descriptors_of(data: Sequence[TensorData], single: bool, packed: Sequence[Any] = ()) -> tuple[bool, list[Any]]:
-    """What a job's results are, as plain data for who takes it up."""
+    """Descriptors of a job's results, as plain data for other clients."""
     told = [
         (one.key, _dtype_told(one.dtype), None if one.has_unknown_lengths else one.chunks, how)
         for one, how in zip_longest(data, packed)
@@ -55,14 +55,14 @@ class AttachedJob(Job):
 
     @property
     def tensors(self) -> list[Tensor]:
-        """Its results as tensors to go on with; raises what the job raised."""
+        """Results as tensors; raises the job's error."""
         self.wait()
         if self.error is not None:
             raise self.error
         return [Tensor(one) for one in self._data]
 
     def forget(self) -> None:
-        """The cluster need not keep its results for who may come; who holds them still has them."""
+        """Tell the cluster not to keep the results for later clients; present holders keep them."""
         self.cluster.tell("session", "forget", self.id)
 
     def result(self, timeout: float | None = None) -> Any:
@@ -72,7 +72,7 @@ class AttachedJob(Job):
         return super().result(timeout)
 
     def ended(self, report: dict[str, Any]) -> None:
-        """The cluster says that it has ended (called by the cluster)."""
+        """Take the report of the job's end (called by the cluster)."""
         if self.wait(0):
             return  # told twice
         settled = report.get("settled") or {}

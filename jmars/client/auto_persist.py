@@ -1,11 +1,10 @@
-"""Values that are worth keeping because they are computed again: those that a loop carries from one look to the next.
+"""Auto-persist: keeps values that a loop would compute again from turn to turn.
 
-A look at a value computes all that leads to it and keeps only the value. In `while change > 1e-6:` the tensor of each
-turn leads to those of all turns before, so each look would compute the whole history once more. So where a look
-computes a second time what one before it has computed, the nearest values above that which somebody still refers to
-are kept with it, if they are computed as a whole anyway (`reads_all`) and small. Used by native.py and the notebook's
-cells.
-Source: decision 0036.
+An implicit compute computes all lineage of a value and keeps only the value. In `while change > 1e-6:` the tensor of
+each turn depends on all turns before, so each test would compute the whole history once more. So when an implicit
+compute repeats work of an earlier implicit compute, the nearest ancestors that a Python name still refers to are kept
+too, if they are small and computed as a whole anyway (`reads_all`).
+Source: docs/decisions/0036-lineage-without-values.md.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ _one = threading.Lock()  # looks of several threads take their room one after th
 
 
 class Repeats(NamedTuple):
-    """Nodes that are computed again, or made of such, and that somebody refers to."""
+    """Nodes that are computed repeatedly, and their dependents, with references from Python."""
 
     kept: list[TensorData]  # small enough to be kept
     large: list[TensorData]  # not so: they are computed again each time, unless somebody executes them
 
 
 def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> Repeats:
-    """What to keep beside `data`, at whose values somebody looks; what leads there counts as computed from now on.
+    """Nodes to keep beside `data`, which an implicit compute needs; notes their lineage as computed.
 
     Parameters
     ----------
@@ -83,7 +82,7 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
 
 
 def _computed_whole(linked: LinkedGraph) -> list[bool]:
-    """Of each node, whether every chunk of it is computed for sure, however little of it the results need."""
+    """For each node whether every chunk is surely computed, however small a part of the node the results need."""
     whole = [False] * len(linked.nodes)
     for k in linked.results:
         whole[k] = True
@@ -95,14 +94,16 @@ def _computed_whole(linked: LinkedGraph) -> list[bool]:
 
 
 def _reads_all(node: TensorData, operand: Operand) -> bool:
-    """Whether all of a node leads to all of its inputs; a slice is cut from as many chunks as it has."""
+    """Whether the whole node depends on all of its inputs; a slice is cut from all of its chunks."""
     if isinstance(operand, Slice):
         return math.prod(map(len, node.chunks)) == math.prod(map(len, operand.inputs[0].chunks))
     return operand.reads_all
 
 
 def _nearest_named(linked: LinkedGraph, wanted: list[bool]) -> list[TensorData]:
-    """The first nodes on each way down from the results that are wanted, of known size, and that somebody refers to."""
+    """The first nodes on each way down from the results that are wanted, of known size, and with references from
+    Python.
+    """
     readers = [0] * len(wanted)
     for inputs in linked.inputs:
         for k in inputs:
@@ -121,7 +122,7 @@ def _nearest_named(linked: LinkedGraph, wanted: list[bool]) -> list[TensorData]:
 
 
 def _references(nodes: list[Any], k: int) -> int:
-    """To an entry of a list: from the list, from nodes that are made of it, from handles, and from this call."""
+    """References to an entry of a list: from the list, from dependent nodes, from handles, and from this call."""
     return sys.getrefcount(nodes[k])
 
 

@@ -114,7 +114,7 @@ class Cluster:
         return cluster
 
     def _use(self, host: LocalHost | AttachedHost) -> None:
-        """Be a client of the cluster that `host` holds; close it where that fails."""
+        """Connect to the cluster of `host`; close the host where that fails."""
         self._pid = os.getpid()
         self._jobs = JobRegistry()
         self._held: set[str] = set()  # keys of tensors that lie on the cluster
@@ -155,7 +155,7 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """What lists of clusters show."""
+        """Name in lists of clusters."""
         return self._host.name
 
     @property
@@ -170,7 +170,7 @@ class Cluster:
 
     @property
     def closed(self) -> bool:
-        """Whether it can be used no more."""
+        """Whether the cluster was closed."""
         return self._closed
 
     def submit(self, *tensors: Tensor | Spawned | Output, name: str = "") -> Job:
@@ -222,7 +222,7 @@ class Cluster:
         return handle
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
-        """The value of a node that lies here: owned; with `copy=False` read-only, a view if it is one chunk."""
+        """The value of a node that the cluster has: owned; with `copy=False` read-only, a view of a single chunk."""
         self._check_open()
         return with_recovery(self, data, lambda: self.shared.fetch(data.key, data.dtype, data.chunks, copy))
 
@@ -237,7 +237,7 @@ class Cluster:
         return found | {"workers": list(found["workers"])}
 
     def why(self, job: str = "") -> str:
-        """Why a job stands as it does; of "", each that has not ended, and which workers ended of late."""
+        """Why a job stands as it does; of "", all running jobs, and workers that ended of late."""
         return reason(self.ask, self.name, self._host.pid, *(("job", job) if job else ("cluster",)))
 
     def jobs(self) -> list[dict[str, Any]]:
@@ -245,7 +245,7 @@ class Cluster:
         return list(self.ask("session", "jobs"))
 
     def job(self, job: str) -> Job:
-        """A job that the cluster remembers, whoever submitted it: wait for it, cancel it, take its values.
+        """A handle of any job that the cluster remembers: wait for the job, cancel it, take its values.
 
         Raises
         ------
@@ -268,14 +268,14 @@ class Cluster:
         return WebGateway(self.id, port)
 
     def close(self) -> None:
-        """End all processes, and remove all memory and files; tensors that lie there are computed anew when needed.
+        """End all processes, and remove all memory and files; tensors there are computed anew when needed.
 
         A cluster that is detached, or that another process started, goes on: this only hangs up.
         """
         self._end(stop=not self._host.detached)
 
     def stop(self) -> None:
-        """End the cluster for all its clients, detached or not, and remove all memory and files."""
+        """End the cluster for all clients, detached or not, and remove all memory and files."""
         self._end(stop=True)
 
     def _end(self, stop: bool) -> None:
@@ -309,7 +309,7 @@ class Cluster:
 
     # -- for the rest of the client
     def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
-        """Call an actor of the cluster and wait for its answer, at most `timeout` seconds."""
+        """Call an actor of the cluster and wait for the answer, at most `timeout` seconds."""
         self._check_open()
         with self._jobs.saying_why():
             return self._connection.ask(actor, method, *args, timeout=timeout)
@@ -324,28 +324,28 @@ class Cluster:
         return not self._closed and data.key in self._held
 
     def retained(self) -> frozenset[str]:
-        """Keys of the nodes whose values this client retains."""
+        """Keys of nodes that this client retains."""
         return frozenset() if self._closed else frozenset(self._held)
 
     def computing(self, data: Sequence[TensorData]) -> list[Job]:
-        """Jobs that run now and will leave some of these nodes' values here."""
+        """Running jobs that will leave some of these nodes' values on the cluster."""
         keys = {one.key for one in data} - self._held
         return [job for job in self._jobs.running if job.gives(keys)] if keys else []
 
     def retain(self, data: Sequence[TensorData]) -> None:
-        """Retain values that the cluster has; each is released when no Python object refers to its node any more."""
+        """Retain values that the cluster has, each until no Python object refers to the node any more."""
         for one in data:
             if one.key not in self._held:
                 self._held.add(one.key)
                 weakref.finalize(one, self.release, one.key).atexit = False
 
     def release(self, key: str) -> None:
-        """Release the value of a key; no effect where it is not retained."""
+        """Release the value of a key; no effect where the key is not retained."""
         if key in self._held:
             self.forget(key)
 
     def forget(self, key: str) -> None:
-        """Release a value some of whose chunks are lost, retained or not."""
+        """Release a value with lost chunks, retained or not."""
         self._held.discard(key)
         self.tell("session", "drop", [key])
 
@@ -357,7 +357,7 @@ class Cluster:
             self._jobs.none_more(f"{what}; run it on a new cluster")
 
     def _let_go(self, keys: list[str]) -> None:
-        """Drop arrays that were stored here for one job."""
+        """Drop arrays that were stored for a single job."""
         self.tell("session", "drop", [key for key in keys if key not in self._held])
 
     def _check_open(self) -> None:
@@ -368,7 +368,7 @@ class Cluster:
 
 
 def open_clusters() -> list[Cluster]:
-    """The open clusters of this process, the default one last."""
+    """The open clusters of this process, the default cluster last."""
     return [one for one in _everywhere() if one._pid == os.getpid()]
 
 
@@ -377,7 +377,9 @@ def _everywhere() -> list[Cluster]:
 
 
 def default_cluster(start: bool = True) -> Cluster | None:
-    """The open cluster that is newest or was made the default since; with `start`, a new one where there is none."""
+    """The open cluster that is newest or was made the default since; with `start`, a new cluster where there is
+    none.
+    """
     mine = open_clusters()
     if mine or not start:
         return mine[-1] if mine else None

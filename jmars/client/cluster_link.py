@@ -1,4 +1,4 @@
-"""ClusterLink: a cluster as the client's own parts use it, so that they need not know the user's `Cluster`."""
+"""ClusterLink: a cluster as the client's own parts use it, without the user's `Cluster`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ClusterLink", "SubmittedJob"]
 
 
 class SubmittedJob(Protocol):
-    """A job that was submitted, as far as recovery needs it."""
+    """A submitted job, as recovery uses it."""
 
     @property
     def error(self) -> BaseException | None:
@@ -26,7 +26,7 @@ class SubmittedJob(Protocol):
 
 
 class ClusterLink(Protocol):
-    """Calls to the cluster's actors, and which tensors this client retains there.
+    """Calls to the cluster's actors, and this client's retained tensors.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class ClusterLink(Protocol):
         """Bytes that chunks and scratch may take."""
 
     def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
-        """Call an actor and wait for its answer, at most `timeout` seconds."""
+        """Call an actor and wait for the answer, at most `timeout` seconds."""
 
     def tell(self, actor: str, method: str, *args: Any) -> None:
         """Call an actor without waiting."""
@@ -59,13 +59,13 @@ class ClusterLink(Protocol):
         """Whether this client retains a tensor."""
 
     def retain(self, data: Sequence[TensorData]) -> None:
-        """Retain tensors until nothing in this process refers to them."""
+        """Retain tensors, each until no Python object refers to the node any more."""
 
     def release(self, key: str) -> None:
-        """Release a tensor, if it is retained."""
+        """Release a tensor; no effect where the key is not retained."""
 
     def forget(self, key: str) -> None:
-        """Release a tensor some of whose chunks are lost, retained or not."""
+        """Release a tensor with lost chunks, retained or not."""
 
     def why(self, job: str = "") -> str:
         """Why a job stands as it does."""

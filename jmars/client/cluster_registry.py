@@ -1,6 +1,6 @@
-"""The open clusters of this process, the default one last.
+"""The open clusters of this process, the default cluster last.
 
-`Cluster` enters itself here and takes itself out.
+`Cluster` enters and leaves the registry.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _open: list[ClusterLink] = []
 
 
 def add(cluster: ClusterLink) -> None:
-    """Enter an open cluster as the default one."""
+    """Enter an open cluster as the default cluster."""
     with lock:
         _open.append(cluster)
 
@@ -30,13 +30,13 @@ def remove(cluster: ClusterLink) -> None:
 
 
 def everywhere() -> list[ClusterLink]:
-    """All open clusters, also those of the process that this one was forked from."""
+    """All open clusters, also of the process that this process was forked from."""
     with lock:
         return list(_open)
 
 
 def make_default(cluster: ClusterLink) -> None:
-    """Make an open cluster the default one."""
+    """Make an open cluster the default cluster."""
     with lock:
         if cluster in _open:
             remove(cluster)

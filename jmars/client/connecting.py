@@ -1,4 +1,4 @@
-"""`jmars.connect`: a cluster that runs already, which another notebook or program started."""
+"""`jmars.connect`: connects to a running cluster, which another notebook or program started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["connect"]
 
 
 def connect(name: str = "") -> Cluster:
-    """A cluster of this user that runs already, in this process or another; it becomes the default one.
+    """A running cluster of this user, of this process or another; becomes the default cluster.
 
     Parameters
     ----------

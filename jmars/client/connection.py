@@ -1,6 +1,6 @@
-"""A channel to a cluster, used from any thread.
+"""Connection: a channel to a cluster, for use from any thread.
 
-All clusters of a process share one daemon thread with an event loop of its own, never the kernel's.
+All clusters of a process share one daemon thread with an event loop apart from the kernel's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _lock = threading.Lock()
 
 
 def _acquire_loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process's jmars thread, started when it is first needed."""
+    """The loop of this process's jmars thread, started on first use."""
     with _lock:
         loop, users = _loops.get(os.getpid(), (None, 0))
         if loop is None:
@@ -56,7 +56,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _end_tasks() -> None:
-    """Cancel what still waits, so that no thread waits for it for ever."""
+    """Cancel all tasks, so that no thread waits for an answer for ever."""
     for _ in range(3):  # what was scheduled before the end becomes a task, then ends, then tells its thread
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
@@ -64,7 +64,7 @@ async def _end_tasks() -> None:
 
 
 class Connection:
-    """Calls to the actors of one cluster, from threads that may block."""
+    """Calls to the actors of a cluster, from threads that may block."""
 
     def __init__(self, path: Path, token: str, mailbox: Mailbox, lost: Callable[[], None]) -> None:
         self._loop = _acquire_loop()
@@ -78,7 +78,7 @@ class Connection:
             raise
 
     def watch(self, name: str, pid: int, busy: Callable[[], bool]) -> None:
-        """Say when the cluster does not answer though somebody waits for it; see heartbeat.py."""
+        """Warn when the cluster does not answer while a call waits; see heartbeat.py."""
 
         def begin() -> None:
             self._beating = asyncio.ensure_future(beat(self._channel, name, pid, busy))
@@ -86,7 +86,7 @@ class Connection:
         self._loop.call_soon_threadsafe(begin)
 
     def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
-        """What `actor.method(*args)` returns on the cluster.
+        """The value that `actor.method(*args)` returns on the cluster.
 
         Raises
         ------
@@ -156,16 +156,16 @@ class Connection:
 
 
 class _Listener(Protocol):
-    """What is known of a cluster that one connects to."""
+    """A cluster to connect to."""
 
     token: str
 
     @property
     def socket(self) -> Path:
-        """Where it listens."""
+        """Path of the socket."""
 
     def is_alive(self) -> bool:
-        """Whether it may listen yet."""
+        """Whether the cluster may listen yet."""
 
 
 def patient_connection(host: _Listener, mailbox: Mailbox, lost: Callable[[], None]) -> Connection:

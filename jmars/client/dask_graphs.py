@@ -1,7 +1,7 @@
-"""Dask's graphs on a jmars cluster: any Dask collection, planned and shown like our own.
+"""Runs Dask's graphs on a jmars cluster: any Dask collection, planned and shown like a tensor.
 
 `get` is a scheduler as Dask knows them; each of Dask's tasks becomes a spawned function. Needs Dask 2024.12 or later
-(extra `dask`), imported when a graph comes. Source: Dask, "Custom scheduler": `get(dsk, keys, **kwargs)`.
+(extra `dask`), imported when a graph comes. Source: https://docs.dask.org/en/stable/scheduler-overview.html.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def _refuse_lost_writes(nodes: Mapping[Any, Any]) -> None:
 
 
 def _calls(node: Any) -> Iterator[tuple[Any, Mapping[Any, Any]]]:
-    """The tasks that a node calls, each with the nodes that only it can name: several where Dask has fused them."""
+    """The tasks that a node calls, each with the nodes that only this task can name: several where Dask has fused
+    them.
+    """
     if getattr(getattr(node, "func", None), "__name__", "") == "_execute_subgraph":
         inner, _, names, *values = node.args
         known = {**inner, **dict(zip(names, values))}
@@ -117,7 +119,7 @@ def _calls(node: Any) -> Iterator[tuple[Any, Mapping[Any, Any]]]:
 
 
 def _in_order(nodes: Mapping[Any, Any], keys: Any) -> list[Any]:
-    """The keys that are needed, each after what it depends on."""
+    """Needed keys, in topological order."""
     order: dict[Any, None] = {}
     todo = [(key, False) for key in _flat(keys)]
     while todo:
@@ -149,7 +151,7 @@ def _like(keys: Any, values: Mapping[Any, Any]) -> Any:
 
 
 def _name(key: Any) -> str:
-    """What the view shows for a key: its name without the token behind it."""
+    """Name of a key for the view, without the token at the end."""
     from dask.utils import key_split
 
     first = key[0] if isinstance(key, tuple) else key

@@ -1,4 +1,4 @@
-"""The engine that tensors call when they need a value: it runs them on the default cluster.
+"""DefaultEngine: runs tensors on the default cluster when Python needs a value.
 
 Put into `tensor.engine`'s slot when `jmars.client` is imported.
 """
@@ -21,10 +21,10 @@ __all__ = ["DefaultEngine", "plan_on", "run"]
 
 
 class DefaultEngine:
-    """Runs nodes of the tensor graph on a cluster: the default one, started when it is first needed."""
+    """Runs nodes of the tensor graph on the default cluster, started on first use."""
 
     def execute(self, data: Sequence[TensorData]) -> None:
-        """Compute what does not lie on the cluster yet; raises what the job raises."""
+        """Compute nodes without a value on the cluster; raises the job's error."""
         cluster = self._cluster()
         for job in cluster.computing(data):  # in the background; if it fails, the nodes are computed here
             job.wait()
@@ -33,12 +33,12 @@ class DefaultEngine:
             run(cluster, missing)
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
-        """The value of a node, computed where it is not held."""
+        """The value of a node, computed where the cluster has none."""
         self.execute([data])
         return self._cluster().fetch(data, copy)
 
     def limits(self) -> tuple[int, int]:
-        """Memory limit in bytes and workers of the default cluster, or of the one that would be started."""
+        """Memory limit in bytes and workers of the default cluster, running or not."""
         cluster = default_cluster(start=False)
         return (cluster.memory_limit, cluster.n_workers) if cluster else (default_limit(), usable_cores())
 
@@ -48,7 +48,7 @@ class DefaultEngine:
         return cluster is not None and cluster.retains(data)
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
-        """What computing these nodes would cost on the default cluster, or on the one that would be started."""
+        """Predicted cost of computing nodes on the default cluster, running or not."""
         return plan_on(default_cluster(start=False), data, policy)
 
     def _cluster(self) -> Cluster:
@@ -58,7 +58,7 @@ class DefaultEngine:
 
 
 def plan_on(cluster: Cluster | None, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
-    """Plan a run of nodes on a cluster, or on the one that would be started where there is none; starts nothing."""
+    """Plan a run of nodes on a cluster, or with None on the default cluster as it would be; starts nothing."""
     if cluster is not None:
         known = cluster.ask("host", "profile")
         return plans.plan_for(data, cluster.n_workers, cluster.capacity, cluster.retained(), policy, known)
@@ -67,7 +67,7 @@ def plan_on(cluster: Cluster | None, data: Sequence[TensorData], policy: str | N
 
 
 def run(cluster: Cluster, data: Sequence[TensorData]) -> None:
-    """Compute nodes, and what is worth keeping beside them, and wait; an interrupt cancels the job."""
+    """Compute nodes, with auto-persisted nodes, and wait; an interrupt cancels the job."""
     job = cluster.submit_data([*data, *repeats(data, cluster.retained(), cluster.capacity).kept])
     try:
         job.wait()

@@ -1,8 +1,7 @@
-"""A control process that does not answer is named while somebody waits for it, and waited for all the same.
+"""Warns while a caller waits for a control process that does not answer; the caller goes on waiting.
 
-It may be stopped (SIGSTOP, a debugger, a suspended container) or starved; what it computes goes on when it does. Used
-by `Cluster`, whose connection carries the question. Source: RELIABILITY 0, finding 3 (a call to a stopped peer hangs
-for ever and says nothing), and 4.2, row 7.
+The process may be suspended (SIGSTOP, a debugger, a frozen container) or starved, and then goes on later. A call to a
+suspended peer would otherwise hang without a word.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SILENT = 3.0  # seconds without an answer after which the first word is said; ea
 
 
 class Silence:
-    """What to say of a control process that does not answer.
+    """Decides when and what to report of a control process that does not answer.
 
     Examples
     --------
@@ -46,20 +45,20 @@ class Silence:
         self._next = SILENT
 
     def waited(self, seconds: float, stopped: bool) -> str:
-        """An answer has been waited for so long; "" where it is not time to speak."""
+        """Text after so many seconds of waiting; "" where it is not time to speak."""
         if seconds < self._next:
             return ""
         self._next *= 2
         return unanswered(self._name, self._pid, seconds, stopped)
 
     def over(self, seconds: float) -> str:
-        """It has answered; "" where nothing was said before."""
+        """Text after the answer; "" where nothing was said before."""
         said, self._next = self._next > SILENT, SILENT
         return f"the control process of {self._name} goes on, after {format_seconds(seconds)}" if said else ""
 
 
 def unanswered(name: str, pid: int, seconds: float, stopped: bool) -> str:
-    """That a control process has not answered for so long, and what may be done about it."""
+    """Text: a control process has not answered for so long, and what the user can do."""
     who = f"the control process of {name} (process {pid})"
     if stopped:
         return f"{who} is stopped, for {format_seconds(seconds)} now; it goes on after `kill -CONT {pid}`"
@@ -67,7 +66,7 @@ def unanswered(name: str, pid: int, seconds: float, stopped: bool) -> str:
 
 
 def reason(ask: Callable[..., Any], name: str, pid: int, *question: Any) -> str:
-    """What the cluster says when it is asked why; where it says nothing in time, that, and whether it is stopped.
+    """The cluster's answer to a question why; without an answer in time, a text about the silent control process.
 
     Raises
     ------
@@ -86,7 +85,7 @@ def reason(ask: Callable[..., Any], name: str, pid: int, *question: Any) -> str:
 
 
 async def beat(channel: Channel, name: str, pid: int, busy: Callable[[], bool]) -> None:
-    """Ask whether the control process is there, each second in which somebody waits for it, until it is gone.
+    """Ping the control process each second in which a caller waits, until the connection ends.
 
     Parameters
     ----------

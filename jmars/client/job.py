@@ -1,6 +1,6 @@
-"""A submitted graph: ask how it stands, wait for it, cancel it, take its values.
+"""Job: a handle of a submitted graph, to ask for its state, wait, cancel, and take its values.
 
-Made by `Cluster.submit`. Source: seed 003, "作业提交" and "取消作业".
+Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job".
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ log = logging.getLogger("jmars.client")
 
 
 class Job:
-    """One run of a graph on a cluster.
+    """A run of a graph on a cluster.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Job:
         return error
 
     def _proposing(self, error: MemoryLimitError, text: str) -> str:
-        """The error's text with chunks that fit not only the operand that it names; they are looked for once."""
+        """The error's text with chunks that fit not only the operand in it; the client looks for them once."""
         if self._advice is None:
             held = self.cluster.retained() - {one.key for one in self._data}
             self._advice = plans.suggest_chunk_sizes(error, self._data, held, self.cluster.n_workers)
@@ -101,7 +101,7 @@ class Job:
 
     @property
     def line(self) -> SourceLine | None:
-        """The user's line whose operand failed; None where none did."""
+        """The user's line of the failed operand; None where no operand failed."""
         line = (self._report or {}).get("line")
         return SourceLine(*line) if line else None
 
@@ -111,10 +111,10 @@ class Job:
         return found
 
     def why(self) -> str:
-        """Why the job stands as it does, in one sentence: what it waits for or runs, or how it ended.
+        """Why the job stands as it does, in a sentence: what it waits for or runs, or how it ended.
 
-        Operands are named with the user's line, and with worker, seconds and bytes; docs/how-to/see-why.md explains
-        what to do about each.
+        Operands are named with the user's line, and with worker, seconds and bytes; docs/how-to/see-why.md tells what
+        to do.
         """
         try:
             return self.cluster.why(self.id)
@@ -126,7 +126,7 @@ class Job:
 
     @property
     def progress(self) -> float:
-        """Share of the work that is done, from 0 to 1: it never falls, and is 1 only when the job has succeeded."""
+        """Share of the work that is done, from 0 to 1; never falls, and is 1 only when the job has succeeded."""
         if self._report is not None and self._report["state"] == JobState.SUCCEEDED:
             return 1.0
         return float(self.describe()["progress"])
@@ -142,7 +142,7 @@ class Job:
         return self._done.wait(timeout)
 
     def result(self, timeout: float | None = None) -> Any:
-        """The values, as NumPy arrays (or NumPy scalars): one for one tensor, else a list.
+        """The values, as NumPy arrays (or NumPy scalars): a single value for a single tensor, else a list.
 
         Raises
         ------
@@ -171,7 +171,7 @@ class Job:
             self.cluster.tell("session", "cancel", self.id)
 
     def events(self, since: int = 0) -> list[Event]:
-        """What happened to the job after event number `since`, and to the cluster meanwhile.
+        """Events of the job after event number `since`, and of the cluster meanwhile.
 
         docs/reference/events.md lists the fields.
         """
@@ -179,33 +179,35 @@ class Job:
         return list(found)
 
     def operand(self, number: int) -> dict[str, Any]:
-        """An operand of the newest stage as a document of its own: what it fetches and what it does, as JSON.
+        """An operand of the newest stage as a JSON document: its Fetch operands and itself.
 
-        `jmars.kernels.run_executable(document, inputs)` runs it on given chunks, and so does `python -m jmars operand`:
-        to look for what is wrong with one chunk without the rest. It holds a pickle: run only what you made.
+        `jmars.kernels.run_executable(document, inputs)` runs the document on given chunks, and so does `python -m
+        jmars operand`: to debug a single chunk without the rest. The document holds a pickle: run only your own.
         """
         found: dict[str, Any] = self.cluster.ask("why", "operand", self.id, number)
         return found
 
     def trace(self, path: str | os.PathLike[str]) -> Path:
-        """Write what happened so far as a Chrome trace, which https://ui.perfetto.dev draws; returns the path.
+        """Write the run so far as a Chrome trace, for https://ui.perfetto.dev; returns the path.
 
         Workers are threads, operands are slices with the four states of a worker, memory and spill are counters.
         """
         return write_trace(self.cluster, self.id, path)
 
     def plan(self) -> PlannedRun:
-        """What the same run would cost if it began now, in the order that the settings say; it starts nothing."""
+        """Predicted cost of the same run if it began now, in the order of the settings; starts nothing."""
         cluster = self.cluster
         held, known = cluster.retained() - {one.key for one in self._data}, cluster.ask("host", "profile")
         return plans.plan_for(self._data, cluster.n_workers, cluster.capacity, held, known=known)
 
     def gives(self, keys: Set[str]) -> bool:
-        """Whether it runs still and will leave a node of one of these keys on the cluster."""
+        """Whether the job still runs and will leave a node with a key of `keys` on the cluster."""
         return not self._done.is_set() and any(one.key in keys for one in self._data)
 
     def when_done(self, call: Callable[[Job], None]) -> None:
-        """Call `call(job)` once it has ended, at once if it has; from another thread, which may not ask the cluster."""
+        """Call `call(job)` at the job's end, at once for an ended job; from another thread, which may not ask the
+        cluster.
+        """
         with self._lock:
             if not self._done.is_set():
                 self._callbacks.append(call)
@@ -213,13 +215,13 @@ class Job:
         call(self)
 
     def stalled(self, told: dict[str, Any]) -> None:
-        """It has not moved for some time (called by the cluster): said once more where nothing else shows it."""
+        """Log that the job has not moved for some time, where no view shows it (called by the cluster)."""
         if told["text"] and not self.shown:
             text = f"nothing moved for {format_seconds(told['seconds'])}: {told['text']}"
             log.log(logging.INFO if told["calm"] else logging.WARNING, "%s", text)
 
     def ended(self, report: dict[str, Any]) -> None:
-        """The cluster says that it has ended (called by the cluster)."""
+        """Take the report of the job's end (called by the cluster)."""
         with self._lock:
             if self._done.is_set() or self._runs_again(report):
                 return
@@ -243,7 +245,7 @@ class Job:
                 log.exception("what was to be done at the end of %s failed", self.name)
 
     def _runs_again(self, report: dict[str, Any]) -> bool:
-        """Whether it ended because what it read was lost, and is submitted once more."""
+        """Whether the job ended because inputs were lost, and is submitted once more."""
         failure: Failure | None = report["error"]
         if failure is None or failure.name != ChunkLostError.__name__:
             return False
@@ -256,12 +258,12 @@ class Job:
         return True
 
     def when_again(self, call: Callable[[Job], None]) -> None:
-        """Call `call(job)`, from another thread, each time it is submitted again, because what it reads was lost."""
+        """Call `call(job)`, from another thread, each time the job is submitted again after a loss of inputs."""
         if not self._done.is_set():
             self._again.append(call)
 
     def resubmitted(self, job: str) -> None:
-        """It runs under another id from now on (called by the cluster)."""
+        """Take a new id, after the job was submitted again (called by the cluster)."""
         self.id = job
         for call in self._again:
             call(self)
@@ -269,7 +271,7 @@ class Job:
             self.cluster.tell("session", "cancel", job)
 
     def _submit_again(self, keys: Sequence[str], report: dict[str, Any]) -> None:
-        """Submit the job again without the tensors that were lost; it ends as reported where that cannot be."""
+        """Submit the job again without the lost tensors; where that fails, the job ends as reported."""
         try:
             if can_recover(self.cluster, self._data, keys):
                 for key in keys:

@@ -1,4 +1,4 @@
-"""JobRegistry: the jobs of one cluster by id; each handle hears of its job's end exactly once.
+"""JobRegistry: handles of a cluster's jobs by id; each handle gets the report of its job's end exactly once.
 
 A report may come before `submit` has returned, from another thread, or never, because the cluster is gone.
 `JobRegistry` is the actor "jobs", to which the cluster tells ends.
@@ -22,7 +22,7 @@ _EARLY = 100  # number of reports kept for jobs whose handle is not here yet
 
 
 class JobRegistry:
-    """Handles of one cluster's jobs, and reports that came before their handle."""
+    """Handles of a cluster's jobs, and reports that came before their handle."""
 
     def __init__(self) -> None:
         self.reason = ""  # what the control process said of its own end
@@ -56,17 +56,17 @@ class JobRegistry:
 
     @remote_method
     def broken(self, why: str) -> None:
-        """The control process ends, for a reason of its own."""
+        """The control process ends, for this reason."""
         self.reason = why
 
     # -- for Cluster
     def find(self, job: str) -> Job | None:
-        """The handle of a job, while the program refers to it or the job runs."""
+        """The handle of a job, as long as the program refers to the handle or the job runs."""
         return self._jobs.get(job)
 
     @property
     def because(self) -> str:
-        """The control process's reason in brackets, after a blank; empty where it gave none."""
+        """The control process's reason in brackets, after a blank; empty without a reason."""
         return f" ({self.reason})" if self.reason else ""
 
     @contextmanager
@@ -85,7 +85,7 @@ class JobRegistry:
         return list(self._running)
 
     def expect(self, job: Job) -> None:
-        """Enter a handle, and tell it of its end, which may have come already, or never will."""
+        """Enter a handle, and give it a report that came early, or the news that none will come."""
         with self._lock:
             self._jobs[job.id] = job
             early = self._early.pop(job.id, None)

@@ -1,9 +1,8 @@
-"""Chunks that a cluster has lost, computed again from what the client still has: the graph of every tensor.
+"""Computes lost chunks again from the lineage that the client has.
 
-What runs in a job is recovered by the scheduler; what was computed or sent before, only by who holds its graph. So a
-job that ends with ChunkLostError is submitted once more without the tensors that were lost, and a tensor whose chunk is
-found to be lost as it is fetched is computed again. Used by `Job` and `Cluster.fetch`.
-Source: seed 003, "未来工作" (fail-over); RELIABILITY 4.2, row 11.
+The scheduler recovers chunks of running jobs; only the client has the graph of tensors that were computed or sent
+before. So a job that ends with ChunkLostError is submitted once more without the lost tensors, and a tensor whose chunk
+is found to be lost at a fetch is computed again. Source: docs/explanation/seeds.md, "Future work".
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Value = TypeVar("Value")
 
 
 def can_recover(cluster: ClusterLink, data: Sequence[TensorData], keys: Sequence[str]) -> bool:
-    """Whether the graph of these nodes is here, as far as the cluster has lost it (`keys`) or does not hold it."""
+    """Whether the lineage of nodes is here, as far as the cluster has lost (`keys`) or does not have them."""
     held = cluster.retained() - set(keys) - {one.key for one in data}
     linked = LinkedGraph.of(data, held)
     return not any(
@@ -34,7 +33,7 @@ def can_recover(cluster: ClusterLink, data: Sequence[TensorData], keys: Sequence
 
 
 def with_recovery(cluster: ClusterLink, data: TensorData, fetch: Callable[[], Value]) -> Value:
-    """What `fetch` gives; where chunks of `data` are lost, they are computed again first."""
+    """Result of `fetch`; lost chunks of `data` are computed again first."""
     for left in reversed(range(RECOVERIES + 1)):
         try:
             return fetch()

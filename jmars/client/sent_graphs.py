@@ -1,8 +1,7 @@
-"""Graphs on their way to one cluster: sent whole once, named by their structure when they come again.
+"""SentGraphs: sends a graph whole the first time, and only its structure's digest afterwards.
 
 A cell or function that runs again with other data has a graph of the same structure: then only keys and lines travel,
-and the cluster takes what it prepared for the first. Used by `Cluster.submit_data`.
-Source: PLANNING 6.2, instances by plan hash.
+and the cluster uses the prepared graph of the first run.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ REMEMBERED = 10_000  # structures of which it is known that the cluster was sent
 
 
 class SentGraphs:
-    """What one cluster was sent; `ask` calls its actors."""
+    """Structures that a cluster knows; `ask` calls the cluster's actors."""
 
     def __init__(self, ask: Callable[..., Any]) -> None:
         self._ask = ask
         self._sent: dict[bytes, None] = {}  # oldest first
 
     def start(self, linked: LinkedGraph, keys: Sequence[str], name: str, ticket: str, told: Sequence[Any] = ()) -> str:
-        """Start the job of an linked whose tensors have these keys; returns its id.
+        """Start a job of linked nodes with these keys; returns the job's id.
 
-        `told` says what its results are, for who takes up the job (see client/attached_jobs.py).
+        `told` are the descriptors of the results, for other clients (client/attached_jobs.py).
         """
         settings = {**config.task, "combine_size": config.combine_size}
         if linked.unfolds:  # each of its stages has a structure of its own

@@ -1,6 +1,6 @@
-"""A cluster's gateway to HTTP, as a child process of this one: what `Cluster.serve` gives.
+"""WebGateway: serves a cluster over HTTP from a child process; `Cluster.serve` makes it.
 
-Source: `python -m jmars web`; seed 003, "架构" (the Web service).
+Source: docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _open: dict[str, list[WebGateway]] = {}  # by cluster
 
 
 class WebGateway:
-    """A process that serves one cluster on 127.0.0.1; ends with `close`, and with its cluster.
+    """A process that serves a cluster on 127.0.0.1; ends with `close`, and with the cluster.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class WebGateway:
         return self._process.pid
 
     def close(self) -> None:
-        """End it; sessions and their results stay on the cluster for the next one."""
+        """End the process; sessions and their results stay on the cluster for the next gateway."""
         process = self._process
         if process.poll() is None:
             process.terminate()
@@ -98,7 +98,7 @@ class WebGateway:
         return f"<WebGateway {self.url}>"
 
     def _two_lines(self) -> list[str]:
-        """What it prints when it listens."""
+        """The first two lines of output, when the gateway listens."""
         assert self._process.stdout is not None
         fd, said, end = self._process.stdout.fileno(), b"", time.monotonic() + START_SECONDS
         poll = select.poll()

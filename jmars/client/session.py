@@ -1,6 +1,6 @@
-"""Run tensors on a cluster, as Mars's sessions do.
+"""Session: runs tensors on a cluster, as Mars's sessions do.
 
-Source: seed 003, "作业提交" (`session.run(tensor)`); Mars's `new_session` and `execute`.
+Source: docs/explanation/seeds.md, "Submitting a job"; Mars `deploy/oscar/session.py`, `new_session` and `execute`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Session", "execute", "new_session", "plan_of"]
 
 
 class Session:
-    """A cluster, seen as something that runs tensors.
+    """Runs tensors on a cluster.
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ class Session:
 
     @property
     def cluster(self) -> Cluster:
-        """Where it runs."""
+        """The cluster."""
         cluster = self._given or default_cluster()
         assert cluster is not None
         return cluster
 
     def run(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
-        """Compute tensors together; returns their values, one for one tensor, else a list."""
+        """Compute tensors together; returns a single value for a single tensor, else a list."""
         if any(isinstance(one, Composite) for one in tensors):
             return self.fetch(*tensors)
         return self.cluster.submit(*tensors).result()  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ class Session:
         return tensors[0] if len(tensors) == 1 else tensors
 
     def plan(self, *tensors: Tensor | Spawned | Output | Composite, policy: str | None = None) -> PlannedRun:
-        """What computing tensors together would cost; starts nothing.
+        """Predicted cost of computing tensors together; starts nothing.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class Session:
         return values[0] if len(values) == 1 else values
 
     def _value(self, one: Tensor | Spawned | Output | Composite) -> Any:
-        """The value of what is held."""
+        """The value of a node that the cluster has."""
         if isinstance(one, Composite):
             return one.decode([self.cluster.fetch(part.data) for part in one.parts()])
         value = self.cluster.fetch(one.data)
@@ -106,7 +106,7 @@ class Session:
 
 
 def _parts(tensors: Sequence[Tensor | Spawned | Output | Composite]) -> list[Tensor | Spawned | Output]:
-    """All, with what is made of several tensors in its parts."""
+    """All tensors, with tensors of several parts replaced by the parts."""
     found: list[Tensor | Spawned | Output] = []
     for one in tensors:
         found += one.parts() if isinstance(one, Composite) else [one]
@@ -114,12 +114,12 @@ def _parts(tensors: Sequence[Tensor | Spawned | Output | Composite]) -> list[Ten
 
 
 def new_session(**cluster: Any) -> Session:
-    """A session on a new cluster, which becomes the default one; takes what `Cluster` takes."""
+    """A session on a new cluster, which becomes the default cluster; takes the arguments of `Cluster`."""
     return Session(Cluster(**cluster))
 
 
 def plan_of(*tensors: Tensor | Spawned | Output | Composite, policy: str | None = None) -> PlannedRun:
-    """What computing tensors together would cost on the default cluster, or on the one that would be started.
+    """Predicted cost of computing tensors together on the default cluster, running or not.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def plan_of(*tensors: Tensor | Spawned | Output | Composite, policy: str | None 
 
 
 def execute(*tensors: Tensor | Spawned | Output | Composite) -> Any:
-    """Compute tensors together on the default cluster; returns them, one for one tensor, else a tuple.
+    """Compute tensors together on the default cluster; returns a single tensor, or a tuple of several.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Arrays to and from the cluster's shared memory.
+"""SharedMemory: copies arrays to and from the cluster's shared memory.
 
-The kernel maps the same memory as the cluster, so an array goes chunk by chunk into slots that the cluster gives, and
-comes back out of slots that it holds still; no array goes through a socket.
-Source: the design's "Fetch": an owned copy, or a read-only view that pins its slot.
+The kernel maps the same memory as the cluster, so an array goes chunk by chunk into slots that the cluster reserves,
+and comes back out of pinned slots: an owned copy, or a read-only view that keeps its slot pinned. No array goes
+through a socket.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SharedMemory:
         self._window = max(1, capacity // 4)
 
     def upload(self, key: str, array: Array, splits: Splits) -> None:
-        """Store `array` in chunks of `splits` as the tensor `key`, with the value it has now."""
+        """Store `array` in chunks of `splits` as the tensor `key`, with its present value."""
         refuse_pointers(array.dtype)
         boxes = list(_boxes(splits))
         self._store(key, len(boxes), (array[_whole(box)] for box in boxes))
@@ -63,7 +63,7 @@ class SharedMemory:
         return result
 
     def fetch(self, key: str, dtype: np.dtype[Any], splits: Splits, copy: bool) -> Any:
-        """The tensor `key`: owned; with `copy=False` read-only, a view if it is one chunk."""
+        """The tensor `key`: owned; with `copy=False` read-only, a view of a single chunk."""
         if not copy and all(len(axis) == 1 for axis in splits):
             return self.view(key, dtype, tuple(map(sum, splits)))
         value = self.download(key, dtype, splits)
@@ -72,13 +72,13 @@ class SharedMemory:
         return value if splits or not copy else value[()]
 
     def move(self, key: str, source: SharedMemory, dtype: np.dtype[Any], splits: Splits) -> None:
-        """Store here what another cluster holds under `key`."""
+        """Copy a tensor `key` of another cluster to this cluster."""
         refuse_pointers(dtype)
         chunks, boxes = source._connection.ask("session", "chunks", key), list(_boxes(splits))
         self._store(key, len(boxes), (source._copy(c, dtype, box) for c, box in zip(chunks, boxes, strict=True)))
 
     def _copy(self, chunk: int, dtype: np.dtype[Any], box: tuple[slice, ...]) -> Array:
-        """One chunk's own copy: nothing is held here while its new place there is waited for."""
+        """An own copy of a chunk, so that no pin is held while the chunk's new slot is waited for."""
         with self._pinned([chunk]) as (offset,):
             return np.ndarray(tuple(one.stop - one.start for one in box), dtype, self._memory, offset).copy()
 
@@ -99,7 +99,7 @@ class SharedMemory:
 
     @contextmanager
     def _pinned(self, chunks: Sequence[int]) -> Iterator[Sequence[int]]:
-        """Where chunks lie, which stay there meanwhile."""
+        """Offsets of chunks, which stay pinned meanwhile."""
         ticket = secrets.token_hex(8)
         try:
             yield self._connection.ask("store", "pin", ticket, chunks)
@@ -107,7 +107,9 @@ class SharedMemory:
             self._connection.tell("store", "unpin", ticket)
 
     def view(self, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        """A read-only view of a tensor of one chunk; its slot is pinned until the view and all made of it are gone."""
+        """A read-only view of a tensor of a single chunk; the slot is pinned until the view and all views of it are
+        gone.
+        """
         refuse_pointers(dtype)
         chunk = self._connection.ask("session", "chunks", key)
         ticket = secrets.token_hex(8)
@@ -124,14 +126,14 @@ class SharedMemory:
         return array
 
     def close(self) -> None:
-        """Unmap, now or when the last view of it is gone."""
+        """Unmap, now or when the last view is gone."""
         try:
             self._memory.close()
         except BufferError:
             del self._memory  # the views hold it
 
     def _groups(self, parts: Iterator[tuple[int, tuple[slice, ...]]], itemsize: int) -> Iterator[list[tuple[int, Any]]]:
-        """Chunks with their boxes, in groups that take a quarter of the memory at most, or one chunk."""
+        """Chunks with their boxes, in groups of at most a quarter of the memory, or of a single chunk."""
         group: list[tuple[int, Any]] = []
         held = 0
         for chunk, box in parts:
@@ -146,7 +148,7 @@ class SharedMemory:
 
 
 def _boxes(splits: Splits) -> Iterator[tuple[slice, ...]]:
-    """Where each chunk lies in the whole, in C order of the grid."""
+    """Place of each chunk in the whole, in C order of the grid."""
     axes: list[Sequence[slice]] = []
     for lengths in splits:
         stops = list(itertools.accumulate(lengths))
@@ -155,5 +157,5 @@ def _boxes(splits: Splits) -> Iterator[tuple[slice, ...]]:
 
 
 def _whole(box: tuple[slice, ...]) -> Any:
-    """The index of a box, which gives an array where a chunk has no axes too."""
+    """Index of a box, which gives an array for a chunk without axes too."""
     return (*box, ...)

@@ -1,7 +1,7 @@
-"""`TaskAPI`: jobs as Mars's task service shows them, for programs that know that.
+"""TaskAPI: jobs as Mars's task service shows them.
 
-A task is a job, and its id the job's. Answers are plain values; the live view and `Job` tell more.
-Source: seed 000, "APIs": `TaskAPI(session_id, task_manager_ref)`; Mars `services/task/api/core.py`.
+A task is a job, with the job's id. Answers are plain values; the live view and `Job` tell more.
+Source: docs/explanation/seeds.md, "APIs"; Mars `services/task/api/core.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TaskStatus(IntEnum):
 
 @dataclass(frozen=True)
 class TaskResult:
-    """How a task stands.
+    """State of a task.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class TaskAPI:
         fuse_enabled: bool = True,
         extra_config: Mapping[str, Any] | None = None,
     ) -> str:
-        """Start computing the graph that leads to these tensors; returns the task's id.
+        """Start computing the graph of tensors; returns the task's id.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class TaskAPI:
         return job.id
 
     def get_task_results(self, progress: bool = False) -> list[TaskResult]:
-        """All tasks that are remembered, the oldest first; with `progress` those that run tell theirs, else 0."""
+        """All remembered tasks, oldest first; with `progress` running tasks have theirs, else 0."""
         found = [self._result(one) for one in self._cluster.ask("tasks", "results")]
         if progress:
             return found
@@ -132,7 +132,7 @@ class TaskAPI:
         ]
 
     def wait_task(self, task_id: str, timeout: float | None = None) -> TaskResult:
-        """How the task stands when it has ended, or when `timeout` seconds have passed."""
+        """State of the task when it has ended, or when `timeout` seconds have passed."""
         return self._result(self._cluster.ask("tasks", "wait", task_id, timeout))
 
     def get_task_result(self, task_id: str) -> TaskResult:
@@ -140,15 +140,15 @@ class TaskAPI:
         return self._result(self._cluster.ask("tasks", "result", task_id))
 
     def get_task_progress(self, task_id: str) -> float:
-        """From 0 to 1: it never falls, and is 1 only when the task has succeeded."""
+        """Progress from 0 to 1; never falls, and is 1 only when the task has succeeded."""
         return float(self._cluster.ask("tasks", "progress", task_id))
 
     def cancel_task(self, task_id: str) -> None:
-        """Stop a task; no effect on one that has ended."""
+        """Stop a task; no effect on an ended task."""
         self._cluster.ask("session", "cancel", task_id)
 
     def get_fetch_tileables(self, task_id: str) -> list[Tileable]:
-        """The results of a task that was submitted here, in the order in which they were asked for."""
+        """Results of a task that was submitted here, in the order of the submission."""
         self.get_task_result(task_id)
         if task_id not in self._tasks:
             raise UnknownTaskError(f"{task_id} was not submitted by this TaskAPI; ask the one that did, or the Job")
@@ -164,11 +164,11 @@ class TaskAPI:
         return dict(_plain(self._cluster.ask("tasks", "tileable_graph", task_id)))
 
     def get_tileable_details(self, task_id: str) -> dict[str, Any]:
-        """For each tileable its progress, number of subtasks, status and the user's line."""
+        """Progress, number of subtasks, status and the user's line of all tileables."""
         return dict(_plain(self._cluster.ask("tasks", "tileable_details", task_id)))
 
     def get_tileable_subtasks(self, task_id: str, tileable_id: str, with_input_output: bool = False) -> dict[str, Any]:
-        """The operands on chunks of one tileable: `{"subtasks": […], "dependencies": […]}`.
+        """The operands on chunks of a tileable: `{"subtasks": […], "dependencies": […]}`.
 
         Parameters
         ----------

@@ -1,10 +1,9 @@
-"""A run as a Chrome trace: what https://ui.perfetto.dev and chrome://tracing draw.
+"""A run as a Chrome trace, for https://ui.perfetto.dev and chrome://tracing.
 
-`trace_of` makes it from events alone: a thread per worker with a slice per operand, within it what it calculated and
-stored, beside it as asynchronous slices how long it waited for memory and for its inputs; counters of memory and spill;
-a thread of the scheduler with what it did; marks where workers went, chunks were lost or nothing moved. Used by
-`Job.trace` and `%jmars trace`.
-Source: "Trace Event Format" (Google, JSON Object Format); CAPABILITIES S3.26.
+`trace_of` makes the trace from events alone: a thread per worker with a slice per operand, within it slices for
+computing and storing, beside it asynchronous slices for waits for memory and inputs; counters of memory and spill; a
+thread of the scheduler; marks where workers went, chunks were lost or a job did not move.
+Source: https://chromium.googlesource.com/catapult, "Trace Event Format" (JSON Object Format).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _COUNTERS = {"memory": ("used", "resident"), "spill": ("spilled",)}
 
 
 class _Trace:
-    """The records of one job, in microseconds since its submission."""
+    """The records of a job, in microseconds since submission."""
 
     def __init__(self, job: str) -> None:
         self.records: list[dict[str, Any]] = []
@@ -95,7 +94,7 @@ class _Trace:
         self._add("X", name, begin, thread, dur=max(0, last - first), cat=cat, args=args)
 
     def _waited(self, name: str, begin: float, end: float, thread: int, **args: Any) -> None:
-        """A slice that may overlap others of its thread."""
+        """A slice that may overlap other slices of its thread."""
         self._number += 1
         for kind, time in (("b", begin), ("e", end)):
             self._add(kind, name, time, thread, cat="waits", id=self._number, args=args)
@@ -114,7 +113,7 @@ class _Trace:
         self._add("i", words, time, _SCHEDULER, s="t", args={"operands": int(data["n_after"])})
 
     def _prepared(self, time: float, data: Mapping[str, Any]) -> None:
-        """What took how long, one after the other until now."""
+        """Slices of phases, one after the other until now."""
         phases = [(str(name), float(seconds)) for name, seconds in data["phases"]]
         begun = time - sum(seconds for _, seconds in phases)
         for name, seconds in phases:
@@ -156,7 +155,7 @@ class _Trace:
                     self._waited(STATES[state], row[state], row[state + 1], thread, **args)
 
     def _handed(self, time: float, data: Mapping[str, Any]) -> None:
-        """Where no times are told, an operand's slice goes from the worker's order to its report."""
+        """Without times of an operand, a slice from the worker's order to the report."""
         state, worker = int(data["state"]), int(data["worker"])
         if self.timed or worker < 0:
             return
@@ -177,7 +176,7 @@ class _Trace:
         self._add("i", f"{kind} {data.get('state', '')}".strip(), time, thread, s="t", args=shown)
 
     def _about(self, operand: int) -> tuple[str, dict[str, Any]]:
-        """What an operand is called, and what is said of it."""
+        """Name and arguments of an operand's slice."""
         if operand >= len(self.names):
             return "operand", {"operand": operand}
         line = self.lines[operand]
@@ -221,7 +220,7 @@ def all_events(cluster: ClusterLink, job: str) -> list[Event]:
 
 
 def write_trace(cluster: ClusterLink, job: str, path: str | os.PathLike[str]) -> Path:
-    """Write the trace of a job to a file, whole or not at all; returns its path."""
+    """Write the trace of a job to a file, atomically; returns the path."""
     target = Path(path)
     with atomic_file(os.path.abspath(target)) as part:
         Path(part).write_text(json.dumps(trace_of(all_events(cluster, job), job), separators=(",", ":")))

@@ -1,7 +1,7 @@
-"""Arrays from outside on their way to one cluster: once for each job, or once for all jobs of a cell.
+"""Uploads: sends NumPy arrays to a cluster, once for each job, or once for all jobs of a cell.
 
-A cell that asks for a value in a loop (`if x[i].mean() > 0`) runs a job each time; sending a large array with each of
-them would take far longer than the jobs. Used by `Cluster.submit_data`; the notebook opens `once` around a cell.
+A cell that asks for a value in a loop (`if x[i].mean() > 0`) runs a job each time; sending a large array with each job
+would take far longer than the jobs. The notebook opens `once` around a cell.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Uploads:
 
     @contextmanager
     def once(self) -> Iterator[None]:
-        """Within, arrays are sent once and stay until the block and its jobs have ended."""
+        """Within the block, arrays are sent once and stay until the block and its jobs have ended."""
         if self._sent is not None:
             yield
             return
@@ -51,7 +51,7 @@ class Uploads:
                 job.when_done(lambda _: self._drop(sent) if next(ended) == len(running) else None)
 
     def send(self, data: Sequence[TensorData]) -> None:
-        """Within `once`, store the outside arrays that these nodes need under their own names.
+        """Within `once`, store the NumPy arrays of nodes under their own keys.
 
         Raises
         ------
@@ -75,9 +75,10 @@ class Uploads:
                 self._sent.append(node.key)
 
     def upload(self, linked: LinkedGraph, keys: list[str], uploaded: list[str], results: list[str]) -> None:
-        """Store the arrays from outside that an linked has: one that is a result under its key, others under new ones.
+        """Store the NumPy arrays of linked nodes: a result under its key, inputs under new keys.
 
-        `keys` names them then; `uploaded` and `results` grow by what was begun, so that who asks can let go of it.
+        `keys` has the new keys then; `uploaded` and `results` grow with each begun upload, so that the caller can
+        release them.
         """
         asked = set(linked.results)
         for number, operand in enumerate(linked.operands):
@@ -92,7 +93,7 @@ class Uploads:
                 self._shared.upload(key, operand.array, linked.nodes[number].chunks)
 
     def used_by(self, job: Job) -> None:
-        """A job may read what was sent."""
+        """Note a job that may read uploaded arrays."""
         if self._sent is not None:
             self._jobs.add(job)
             job.when_done(self._jobs.discard)  # its results are not to stay for that
@@ -103,7 +104,7 @@ class Uploads:
 
 
 def move_here(cluster: ClusterLink, data: Sequence[TensorData]) -> None:
-    """Move the values that these nodes need and another open cluster has to `cluster`."""
+    """Move values of nodes that another open cluster has to `cluster`."""
     others = [one for one in cluster_registry.everywhere() if one is not cluster and one.retained()]
     if not others:
         return

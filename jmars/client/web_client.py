@@ -1,6 +1,6 @@
-"""Requests to a gateway of jmars (`python -m jmars web`): JSON and .npy over HTTP, nothing that is unpickled.
+"""WebClient: requests to a gateway of jmars (`python -m jmars web`), JSON and .npy over HTTP; nothing is unpickled.
 
-Used by web_task_api.py. Source: CAPABILITIES S0.17; docs/reference/rest.md.
+Source: docs/reference/rest.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Rewriter = Callable[[Request], Request]
 
 
 class WebClient:
-    """One gateway; each request has a connection of its own, so any thread may ask.
+    """A gateway; each request has a connection of its own, so any thread may ask.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class WebClient:
         return f"<WebClient {self.address}>"
 
     def ask(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
-        """The JSON answer; None where there is none.
+        """The JSON answer; None for an empty answer.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class WebClient:
                 raise ProtocolError(f"what came is no whole .npy array ({error}); ask again") from error
 
     def send(self, path: str, array: np.ndarray[Any, Any]) -> Any:
-        """Send an array as .npy, some of it at a time; returns the JSON answer."""
+        """Send an array as .npy, part by part; returns the JSON answer."""
         head = io.BytesIO()
         order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
         npy_format.write_array_header_1_0(
@@ -95,7 +95,7 @@ class WebClient:
     def _answer(
         self, method: str, path: str, query: Mapping[str, Any] | None, data: Any = None, kind: str = "", size: int = -1
     ) -> Any:
-        """An answer that is good; raises what another says."""
+        """A successful answer; raises the error of a refusal."""
         headers = {"Authorization": f"Bearer {self._token}"}
         if data is not None:
             headers["Content-Type"] = kind
@@ -132,7 +132,7 @@ class WebClient:
 
 
 class _Answer:
-    """An answer that is read, and then its connection closed."""
+    """An answer that is read to its end, and then the connection closed."""
 
     def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
         self._connection, self._answer = connection, answer
@@ -173,7 +173,7 @@ def _json(text: bytes) -> Any:
 
 
 def _told(status: int, body: bytes) -> Exception:
-    """The exception that a refusal stands for; its class is one of ours or Python's own."""
+    """The exception of a refusal, of a class of jmars or Python."""
     try:
         told = json.loads(body)
         name, message, hint = (str(told[key]) for key in ("error", "message", "hint"))
@@ -184,7 +184,7 @@ def _told(status: int, body: bytes) -> Exception:
 
 
 def exception_of(name: str, text: str, line: Any, status: int = 0) -> Exception:
-    """An exception of ours or a builtin one by name; others are named in an OperandError."""
+    """An exception of jmars or Python by name; OperandError for other names."""
     if status in (401, 403):
         return AuthenticationError(text)
     home = errors if name in errors.__all__ else np.linalg if name == "LinAlgError" else builtins

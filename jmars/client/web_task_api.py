@@ -1,7 +1,7 @@
-"""`WebTaskAPI`: what `TaskAPI` does, over HTTP: tasks of a cluster behind `python -m jmars web`.
+"""WebTaskAPI: TaskAPI over HTTP, for tasks of a cluster behind `python -m jmars web`.
 
-Tensors travel as JSON (jmars/web/operand_document.py) and results as .npy. Nothing that a gateway answers is unpickled,
-so an answer can run no code here.
+Tensors travel as JSON (jmars/web/operand_document.py) and results as .npy. Answers are never unpickled, so an answer
+can run no code here.
 Source: docs/explanation/seeds.md, "APIs"; Mars `services/task/api/web.py`.
 """
 
@@ -51,7 +51,7 @@ class WebResult:
         return value if value.shape else value[()]
 
     def __getitem__(self, index: Any) -> np.ndarray[Any, Any]:
-        """A part: ints and slices with steps of 1 or more; only the chunks that it meets are read."""
+        """A part: ints and slices with steps of 1 or more; reads only chunks of the part."""
         parts = index if isinstance(index, tuple) else (index,)
         return self._client.fetch(self._path, {"slice": ",".join(map(_part, parts))})
 
@@ -60,7 +60,7 @@ class WebResult:
 
 
 class WebTaskAPI:
-    """The tasks of one session of a gateway.
+    """The tasks of a session of a gateway.
 
     Parameters
     ----------
@@ -97,9 +97,9 @@ class WebTaskAPI:
     def submit_tileable_graph(
         self, graph: Tensor | Sequence[Tensor], fuse_enabled: bool = True, extra_config: Mapping[str, Any] | None = None
     ) -> str:
-        """Start computing the graph that leads to these tensors; returns the task's id.
+        """Start computing the graph of tensors; returns the task's id.
 
-        Arrays of the caller's that it reads are sent with the value that they have now.
+        NumPy arrays in the graph are sent with their present value.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class WebTaskAPI:
         return task
 
     def get_task_results(self, progress: bool = False) -> list[TaskResult]:
-        """All tasks of the session, the oldest first; with `progress` those that run tell theirs, else 0."""
+        """All tasks of the session, oldest first; with `progress` running tasks have theirs, else 0."""
         found = [self._result(one) for one in self._client.ask("GET", self._path("graph"))]
         if progress:
             return found
@@ -146,7 +146,7 @@ class WebTaskAPI:
         ]
 
     def wait_task(self, task_id: str, timeout: float | None = None) -> TaskResult:
-        """How the task stands when it has ended, or when `timeout` seconds have passed."""
+        """State of the task when it has ended, or when `timeout` seconds have passed."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = WAIT if end is None else min(WAIT, max(0.0, end - time.monotonic()))
@@ -159,15 +159,15 @@ class WebTaskAPI:
         return self._result(self._client.ask("GET", self._path("graph", task_id)))
 
     def get_task_progress(self, task_id: str) -> float:
-        """From 0 to 1: it never falls, and is 1 only when the task has succeeded."""
+        """Progress from 0 to 1; never falls, and is 1 only when the task has succeeded."""
         return float(self._client.ask("GET", self._path("graph", task_id))["progress"])
 
     def cancel_task(self, task_id: str) -> None:
-        """Stop a task; no effect on one that has ended."""
+        """Stop a task; no effect on an ended task."""
         self._client.ask("DELETE", self._path("graph", task_id))
 
     def get_fetch_tileables(self, task_id: str) -> list[WebResult]:
-        """The results of a task, in the order in which they were asked for."""
+        """Results of a task, in the order of the submission."""
         told = self._client.ask("GET", self._path("graph", task_id))["results"]
         return [
             WebResult(self._client, self._path("graph", task_id, "result", name), one) for name, one in told.items()
@@ -183,16 +183,16 @@ class WebTaskAPI:
         return dict(self._client.ask("GET", self._path("graph", task_id, "detail", "tileable_graph")))
 
     def get_tileable_details(self, task_id: str) -> dict[str, Any]:
-        """For each tileable its progress, number of subtasks, status and the user's line."""
+        """Progress, number of subtasks, status and the user's line of all tileables."""
         return dict(self._client.ask("GET", self._path("graph", task_id, "detail", "tileable_details")))
 
     def get_tileable_subtasks(self, task_id: str, tileable_id: str, with_input_output: bool = False) -> dict[str, Any]:
-        """The operands on chunks of one tileable; with `with_input_output` those beside them too."""
+        """The operands on chunks of a tileable; with `with_input_output` also their direct inputs and readers."""
         query = {"tileable": tileable_id, "io": int(with_input_output)}
         return dict(self._client.ask("GET", self._path("graph", task_id, "detail", "subtasks"), query))
 
     def close(self) -> None:
-        """End the session if it was opened here: its tasks are cancelled and its results let go of."""
+        """End a session that was opened here: cancel its tasks and release its results."""
         if self._own:
             self._own = False
             self._client.ask("DELETE", self._path())
@@ -204,7 +204,7 @@ class WebTaskAPI:
         self.close()
 
     def _let_go(self, task: str) -> bool:
-        """Let go of the results of a task that has ended; returns whether it has."""
+        """Release the results of an ended task; returns whether the task has ended."""
         told = self._client.ask("GET", self._path("graph", task))
         if told["state"] not in TERMINAL:
             return False

@@ -37,7 +37,7 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         self.array_cls = Tensor
 
     def is_chunked_array(self, data: Any) -> bool:
-        """Whether it is ours."""
+        """Whether the array is a tensor."""
         return isinstance(data, Tensor)
 
     def chunks(self, data: Any) -> Any:
@@ -46,7 +46,7 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
 
     def normalize_chunks(self, chunks: Any, shape: Any = None, limit: Any = None, dtype: Any = None,
                          previous_chunks: Any = None) -> Any:  # fmt: skip
-        """What xarray's users write for chunks, as lengths."""
+        """Lengths of chunks from the `chunks` of xarray's users."""
         shape = tuple(shape)
         if isinstance(chunks, Mapping):
             chunks = tuple(chunks.get(axis) for axis in range(len(shape)))
@@ -57,14 +57,14 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         return decide_splits(shape, np.dtype(dtype if dtype is not None else float), chunks)
 
     def from_array(self, data: Any, chunks: Any, **kwargs: Any) -> Tensor:
-        """A tensor of an array; one that lies in a file is read chunk by chunk on the workers."""
+        """A tensor of an array; an array in a file is read chunk by chunk on the workers."""
         splits = self.normalize_chunks(chunks, data.shape, dtype=data.dtype)
         if isinstance(data, np.ndarray):
             return as_tensor(data, chunks=splits)
         return from_blocks(_Reader(data), data.shape, data.dtype, chunks=splits, name="read")
 
     def compute(self, *data: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Values, computed as one graph."""
+        """Values, computed as a single graph."""
         tensors = [x for x in data if isinstance(x, Tensor)]
         if tensors:
             execute(*tensors)
@@ -85,7 +85,7 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
     def reduction(self, arr: Any, func: Callable[..., Any], combine_func: Callable[..., Any] | None = None,
                   aggregate_func: Callable[..., Any] | None = None, axis: Any = None, dtype: Any = None,
                   keepdims: bool = False) -> Tensor:  # fmt: skip
-        """`func` of each chunk along `axis`, then of what those give."""
+        """`func` of each chunk along `axis`, then of the partial results."""
         axes = tuple(range(arr.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, arr.ndim)
         ones = tuple(1 if i in axes else cut for i, cut in enumerate(arr.chunks))
         parts = map_blocks(func, arr, dtype=dtype, chunks=ones, axis=axes, keepdims=True)
@@ -96,7 +96,7 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
 
     def scan(self, func: Callable[..., Any], binop: Callable[..., Any], ident: float, arr: Any, axis: Any = None,
              dtype: Any = None, **kwargs: Any) -> Tensor:  # fmt: skip
-        """Running sums and the like, along lines that are brought into one chunk."""
+        """Running sums and the like, along lines that are brought into a single chunk."""
         if axis is None:
             arr, axis = arr.reshape(-1), 0
         along = np.lib.array_utils.normalize_axis_index(axis, arr.ndim)
@@ -129,7 +129,7 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
 
     def blockwise(self, func: Callable[..., Any], out_ind: Any, *args: Any, adjust_chunks: Any = None,
                   new_axes: Any = None, align_arrays: bool = True, **kwargs: Any) -> Tensor:  # fmt: skip
-        """Elementwise functions of arrays whose axes have names."""
+        """Elementwise functions of arrays with named axes."""
         out_ind = tuple(out_ind)
         given = [(args[i], args[i + 1]) for i in range(0, len(args), 2)]
         if adjust_chunks or new_axes or any(set(names or ()) - set(out_ind) for _, names in given):
@@ -148,7 +148,7 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         return map_blocks(func, *laid, **kwargs)
 
     def unify_chunks(self, *args: Any, **kwargs: Any) -> tuple[dict[Any, Any], list[Any]]:
-        """Arrays whose axes have names, cut alike."""
+        """Arrays with named axes, cut alike."""
         pairs = [(args[i], args[i + 1]) for i in range(0, len(args), 2)]
         cuts: dict[Any, list[tuple[int, ...]]] = {}
         for x, names in pairs:
@@ -176,7 +176,7 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         return None
 
     def shuffle(self, x: Any, indexer: Any, axis: int, chunks: Any = None) -> Tensor:
-        """The elements of `axis` in groups: those at each list of positions in one chunk."""
+        """The elements of `axis` in groups: the positions of each list in a single chunk."""
         groups = [np.asarray(one, np.int64) for one in indexer if len(one)]
         taken: Tensor = mt.take(x, np.concatenate(groups), axis)
         lengths = tuple(map(len, groups))
@@ -194,7 +194,7 @@ class _Reader:
         self.data = data
 
     def __call__(self, box: tuple[slice, ...]) -> Any:
-        """Its elements."""
+        """Elements of the array."""
         return np.asarray(self.data[box])
 
 

@@ -1,7 +1,7 @@
-"""The one place that touches xarray's insides: points of tensors, `d.sel(lat=points, lon=points)`.
+"""Adapts xarray's internals to points of tensors, `d.sel(lat=points, lon=points)`.
 
 xarray has an adapter for arrays of the array API standard, which knows no indices of several arrays; tensors know them,
-as NumPy does. Where xarray has no such adapter any more, nothing is done. Source: xarray `core/nputils.py`,
+as NumPy does. Without such an adapter in xarray, this has no effect. Source: xarray `core/nputils.py`,
 `NumpyVIndexAdapter`.
 """
 

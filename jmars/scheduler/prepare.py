@@ -38,7 +38,7 @@ LEAST_SECONDS = 0.1  # of a run that is worth it
 TOLERANCE = 1.25  # how far a prediction may be off
 PATIENCE = 4.0  # a plan that is used again may take longer to make
 
-PHASES = ("compile", "rank", "place", "rows")  # seed 003's: tile and analyse, priorities, first workers, operand rows
+PHASES = ("compile", "rank", "place", "rows")  # tile and analyse, priorities, first workers, operand rows
 TRANSIENT_RETRIES = 3  # of an operand that raised an OSError
 
 _AT_ONCE = 1 << 20  # instances of one structure; the words by which jobs are stopped are fewer

@@ -54,7 +54,7 @@ def rank_operands(
     Parameters
     ----------
     compiled
-        The graph; its own rank is seed 003's.
+        The graph, ranked as docs/explanation/seeds.md says under "Choosing operands".
     settings
         `order`: "mars", "dfs", "blevel", "level", or "auto" for the best of these by `prefer`.
     executors, machine
