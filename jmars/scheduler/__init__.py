@@ -1,41 +1,41 @@
-"""From a tensor graph to finished chunks: decides what runs where and when; computes nothing.
+"""From a tensor graph to finished chunks: decides where and when operands run, and computes no chunk.
 
 lifecycle.py   the legal moves of an operand from state to state
-assigner.py    chooses the worker of an operand whose inputs are stored
+assigner.py    chooses the worker of an operand by the place of its inputs
 blame.py       operands that end workers
 losses.py      chunks that are lost repeatedly
-operand_rows.py   OperandActor: the operands of one job as rows of lists
+operand_rows.py   OperandActor: the operands of a job as rows of lists
 rendezvous.py  rendezvous hashing of operands to schedulers
-shard.py       one shard of a job's operands: an OperandActor with ghosts of remote inputs
+shard.py       a shard of a job's operands: an OperandActor with ghosts of remote inputs
 shards.py      a job's operands spread over several shards
-picture.py     the graph as the live view draws it
+picture.py     the graph for the live view
 ranking.py     the order that a job runs in (Machine, rank_operands)
 fitting.py     refuses operands that can never fit in memory
 prepare.py     compiles a graph, plans it and lays it out for workers
 plans.py       prepared graphs by structure, to be run again
 event_log.py   numbered events, bounded in memory (EventLog)
-chunk_meta.py  the chunks of each kept tensor (ChunkMetaActor)
+chunk_meta.py  the chunks of kept tensors (ChunkMetaActor)
 scheduler_context.py   what all jobs of a cluster share
 job_summaries.py   counts, measurements and errors of a job as plain data
 phases.py      the phases of a job's preparation
-why.py         explains a job's state in one sentence
+why.py         explains a job's state in a sentence
 why_actor.py   gathers the facts for that sentence (WhyActor)
-executables.py one operand as a document that runs alone
-watchdog.py    when to report that nothing moves (Watchdog)
-stages.py      the stages of a job whose graph unfolds while it runs
+executables.py an operand as a document that runs alone
+watchdog.py    when to report jobs that do not move (Watchdog)
+stages.py      the stages of a job with a graph that unfolds during the run
 eta.py         remaining seconds of a stage (Eta)
 progress.py    finished share of a job
-plan_monitor.py   compares a run with its plan, and plans its rest anew
+plan_monitor.py   compares a run with its plan, and plans the rest anew
 replanning.py  swaps such a plan into a running job
 compile_submission.py   unpickles and prepares a submission
-stage_listener.py   a job as its stage sees it
-stage_run.py   the operands of one stage while they run on the workers
+stage_listener.py   the stage's view of the job
+stage_run.py   the operands of a stage while they run on the workers
 open_stage.py  opens a stage on the workers
 failed_stage_cleanup.py   releases a stage that failed by a fault of jmars
-graph_actor.py GraphActor: one job from submission to its end
+graph_actor.py GraphActor: a job from submission to end
 session_actor.py   SessionActor: the jobs of a cluster; takes the workers' reports
-remote_workers.py  workers in another process: each order is a message
-journal.py     an append-only file from which a next scheduler resumes (Journal)
+remote_workers.py  workers in another process: orders are messages
+journal.py     an append-only file, from which the next scheduler resumes (Journal)
 journaled.py   writes calls and reports to the journal (JournaledSession)
 resuming.py    resumes from the journal
 task_manager.py   TaskManagerActor: jobs as Mars shows tasks

@@ -1,8 +1,8 @@
-"""Finds the operands that end workers: an operand is to blame only if its worker died while the operand ran alone.
+"""Finds the operands that end workers: an operand is to blame only if a worker died while the operand ran alone.
 
-When a worker dies, any operand of the batch may be the cause, or none (the system killed it). All of them run again,
-each alone on a worker; an operand under which workers die again and again is the cause. Dask, which counts three
-deaths whatever ran beside an operand, blames bystanders too.
+When a worker dies, any operand of the batch may be the cause, or none (the system killed the worker). All of them run
+again, each alone on a worker; if workers die under an operand again and again, that operand is the cause. Dask counts
+three deaths whatever ran beside an operand, and so blames bystanders too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The chunks of each kept tensor, and reference counts of chunks.
+"""The chunks of kept tensors, and reference counts of chunks.
 
-A chunk may belong to several tensors (a reshape that moves nothing) and to jobs that read it, so holders are counted;
+A chunk may belong to several tensors (a reshape without a copy) and to reading jobs, so holders are counted;
 the last release frees the chunk. Source: docs/explanation/seeds.md, "Operand states".
 """
 
@@ -25,7 +25,8 @@ class ChunkMetaActor:
     def keep(self, key: str, chunks: Sequence[int]) -> list[int]:
         """Make `chunks` the tensor `key`; returns chunks to free because the tensor was here already.
 
-        The first tensor stays, unless chunks of it are lost: a job may be reading it, and a key's value never changes.
+        The first tensor stays, unless some of its chunks are lost: a job may be reading the tensor, and a key's value
+        never changes.
         """
         self.hold(chunks)
         before = self.tensors.get(key)

@@ -1,6 +1,6 @@
-"""Compiles a submission: unpickles its graph and prepares it, as a whole or stage by stage.
+"""Compiles a submission: unpickles and prepares the graph, as a whole or stage by stage.
 
-Runs in a thread; unpickling and tiling may run code of users, which may raise anything.
+Runs in a thread; unpickling and tiling may run the user's code, with any exception.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["compile_submission"]
 def compile_submission(
     context: SchedulerContext, job: str, submission: Submission, check: Callable[[], None]
 ) -> tuple[Ready | None, Stages | None]:
-    """Unpickles a submitted graph and prepares its first stage; None where there is nothing to run.
+    """Unpickles a submitted graph and prepares the first stage; None for an empty graph.
 
-    The second value is the stages of a graph that unfolds while it runs, None for other graphs.
+    The second value is the stages of a graph that unfolds during the run, None for other graphs.
 
     Parameters
     ----------

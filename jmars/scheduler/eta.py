@@ -1,7 +1,7 @@
-"""Estimates the remaining seconds of a running stage, from costs of its operands and the pace at which they end.
+"""Estimates the remaining seconds of a running stage, from costs of operands and the pace of the run.
 
-Work counts, not the number of operands: an operand costs as many seconds as ended operands of its program took on
-average, or as planned. Work done since the start gives the pace, which includes all waiting for memory, disk and
+Work counts, not the number of operands: an operand costs as many seconds as ended operands of the same program took on
+average, or as planned. Work done since the start gives the pace, with all waiting for memory, disk and
 messages; early on the plan's makespan counts as well. The estimate moves smoothly, so that a display does not flicker,
 and is within twice the truth on a steady run. Plain: the caller gives time and states.
 Source: Mars `services/task/api/core.py`, `estimate_graph_finish_time`.

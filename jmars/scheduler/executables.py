@@ -1,4 +1,4 @@
-"""The executable graph of one operand: the operand and Fetch operands for its inputs.
+"""The executable graph of an operand: Fetch operands for the inputs, and the operand itself.
 
 Source: docs/explanation/seeds.md, "Execution control"; Mars `scheduler/graph.py`, `get_executable_operand_dag`.
 """

@@ -1,7 +1,7 @@
 """FailedStageCleanup: releases a stage that failed with an unexpected error.
 
-The stage's rows may be half changed, so they decide nothing any more: the workers stop and forget the stage, and then
-every chunk that only it needed is freed. So a fault of jmars ends one job, not other jobs and not the cluster.
+The stage's rows may be half changed, so they decide no more: the workers stop and forget the stage, and then
+chunks that only this stage needed are freed. So a fault of jmars ends a single job, not other jobs and not the cluster.
 Source: docs/explanation/reliability.md, "What goes wrong in us".
 """
 

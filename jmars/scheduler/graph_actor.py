@@ -1,8 +1,8 @@
-"""GraphActor: one job from submission to its end.
+"""GraphActor: a job from submission to end.
 
-It compiles the tensor graph (in a thread, so that a cancel is heard meanwhile), makes the plan, and runs stage after
-stage (StageRun); most jobs have one stage. A job ends as succeeded, failed or cancelled exactly once, and then holds
-nothing but the results.
+The actor compiles the tensor graph (in a thread, so that a cancel is heard meanwhile), makes the plan, and runs stage
+after stage (StageRun); most jobs have a single stage. A job ends as succeeded, failed or cancelled exactly once, and
+then holds only the results.
 Source: docs/explanation/seeds.md, "Submitting a job", "Cancelling a job" and "Execution control".
 """
 
@@ -156,7 +156,7 @@ class GraphActor:
             self.broken(fault_of(error))
 
     def broken(self, what: str) -> None:
-        """Fail the job for a fault of jmars; its chunks are freed as soon as none of its operands runs.
+        """Fail the job for a fault of jmars; the chunks are freed as soon as no operand runs.
 
         No effect when the job has ended, or is about to. Errors on that way are raised.
         """

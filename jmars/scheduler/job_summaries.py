@@ -54,7 +54,7 @@ def merge_measurements(before: dict[str, Any] | None, stage: dict[str, Any] | No
 
 
 def states_as_events(job: str, states: bytes | bytearray) -> list[tuple[str, str, dict[str, Any]]]:
-    """One event for each state with the operands in it, for a reader that missed earlier events."""
+    """For each state an event with its operands, for a reader that missed earlier events."""
     rows = np.frombuffer(states, np.uint8)
     return [
         (

@@ -1,9 +1,9 @@
-"""Append-only file from which a scheduler resumes the work of a dead scheduler.
+"""Append-only file that lets a scheduler resume the work of a dead scheduler.
 
-A record is msgpack behind its length and a checksum, so that a record cut short by the process's death is left out.
-Records are written at the end of the event loop's turn, and before any answer to a client. Where the disk has no room
-they wait in memory, and so do the answers; the work goes on. The file is not synced to disk: it need only outlive the
-process, since a dead machine takes all chunks with it. A record costs 0.3 to 0.4 µs an operand.
+A record is msgpack behind length and checksum, so that a record cut short by the process's death is left out. Records
+are written at the end of the event loop's turn, and before any answer to a client. Where the disk has no room they
+wait in memory, and so do the answers; the work goes on. The file is not synced to disk: the file need only outlive the
+process, since all chunks are lost with the machine. A record costs 0.3 to 0.4 µs an operand.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def read_journal(path: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _bodies(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Body of each whole record, and its end."""
+    """Bodies of whole records, with their ends."""
     at = 0
     while len(data) - at >= _HEAD.size:
         size, checksum = _HEAD.unpack_from(data, at)

@@ -1,6 +1,6 @@
-"""JournaledSession: a SessionActor whose calls and reports are journaled, so that another process can resume.
+"""JournaledSession: a SessionActor with journaled calls and reports, so that the next process can resume.
 
-Calls may come twice, when a scheduler died before its answer: a ticket makes them one. `resuming` reads the journal.
+Calls may come twice, when a scheduler died before the answer: a ticket joins them. `resuming` reads the journal.
 Clients get an answer only after the journal has the record: where the disk has no room, answers wait.
 Source: docs/decisions/0027-scheduler-apart.md; docs/explanation/seeds.md, "Future work".
 """
@@ -33,7 +33,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class JournaledSession:
-    """The actor "session" of a scheduler in another process; all its calls and reports reach the SessionActor."""
+    """The actor "session" of a scheduler in a process of its own; hands all calls and reports to the SessionActor."""
 
     def __init__(self, session: SessionActor, journal: Journal) -> None:
         self._session, self._journal = session, journal
@@ -167,7 +167,7 @@ class JournaledSession:
             self.structures.clear()
 
     def begin_anew(self, job: str, submission: Submission, held: list[int]) -> None:
-        """Run a job from its beginning under its old id; `held` are chunks to release at its end."""
+        """Run a job from the beginning under the old id; `held` are chunks to release at the job's end."""
         graph = self._session.revived(job, self._session.number + 1, submission.name, submission.ticket)
         self._held[job] = held
         self._note_job(job, submission)

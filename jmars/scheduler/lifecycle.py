@@ -1,7 +1,7 @@
-"""The life of an operand as one pure function: (state, event) -> (state, command).
+"""The life of an operand as a pure function: (state, event) -> (state, command).
 
-`step` has a handler for each state; `LEGAL` is the table of moves that the handlers can make. Rows of operands are
-moved in batches (operand_rows.py): `taken_in` tells at once in which states an event has an effect. A worker's report
+`step` has a handler per state; `LEGAL` is the table of moves that the handlers can make. Rows of operands are
+moved in batches (operand_rows.py): `taken_in` tells at once where an event has an effect. A worker's report
 that comes twice or too late has none; a wrong decision of the scheduler raises.
 Source: docs/explanation/seeds.md, "Operand states".
 """
@@ -221,7 +221,7 @@ LEGAL: dict[int, frozenset[int]] = {state: _moves(state) for state in _HANDLERS}
 
 
 def taken_in(what: Happened) -> bytes:
-    """For each state 1 if the event can move an operand in it, else 0: a table to test whole batches."""
+    """By state, 1 if the event can move an operand, else 0: a table to test whole batches."""
     flags = bytearray(max(S) + 1)
     for state, handler in _HANDLERS.items():
         moves = [handler(what, inputs_there, 0) for inputs_there in (True, False)]

@@ -1,7 +1,7 @@
-"""Counts how often each operand's chunk was lost; a chunk lost again and again means a broken disk.
+"""Counts losses of operands' chunks; a chunk lost again and again means a broken disk.
 
-A disk that cannot be read for a moment may lose the same chunk many times within it, since computing the chunk again is
-fast; losses that follow each other closely count once.
+A disk that cannot be read for a moment may lose the same chunk many times meanwhile, since computing the chunk again is
+fast; losses in quick succession count once.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ __all__ = ["open_stage"]
 def open_stage(
     job: str, number: int, listener: StageListener, context: SchedulerContext, ready: Ready, stages: Stages | None
 ) -> StageRun:
-    """Open a job, or its next stage, on the workers; where it raises, no state has changed.
+    """Open a job, or the next stage of a job, on the workers; an exception leaves no change.
 
     Raises
     ------

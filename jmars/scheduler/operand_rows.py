@@ -1,8 +1,8 @@
-"""OperandActor: the operands of one job as rows of lists.
+"""OperandActor: the operands of a job as rows of lists.
 
-One actor holds many operands; an actor or coroutine for each would cost 12 to 24 times as much per step. The rows are
-the counters of a `flow` instance, a state byte, and the worker that made the chunk. `lifecycle` decides the moves, for
-most batches by tables made from it; StageRun acts on the returned values.
+The actor holds many operands; an actor or coroutine per operand would cost 12 to 24 times as much per step. The rows
+are the counters of a `flow` instance, a state byte, and the worker that made the chunk. `lifecycle` decides the moves,
+for most batches by tables; StageRun acts on the returned values.
 Source: docs/explanation/seeds.md, "Operand states" and "Execution control".
 """
 
@@ -45,7 +45,7 @@ class Recovery(NamedTuple):
 
 
 class Rows:
-    """Questions about a job's operands, which one actor or several shards answer."""
+    """Questions about a job's operands, answered by an actor or by several shards."""
 
     counters: Counters
     state: bytearray
@@ -125,7 +125,8 @@ class OperandActor(Rows):
         return taken
 
     def finished(self, operands: Sequence[int], worker: int) -> tuple[list[int], list[int], list[int]]:
-        """Chunks are stored: (operands that became ready, worker of each, operands whose chunk no operand needs now).
+        """Chunks are stored: (operands that became ready, their workers, operands with a chunk that no operand
+        needs now).
 
         Operands that do not run, because the report comes a second time or too late, are passed over and left in `odd`.
         """
@@ -184,7 +185,7 @@ class OperandActor(Rows):
         return self._meet(operands, Happened.MISSING)
 
     def raised(self, operand: int, most: int) -> Moved:
-        """An operand raised: it is retried, `most` times; then it and all its descendants are FATAL."""
+        """Retry an operand that raised, `most` times; then make the operand and all descendants FATAL."""
         if self.state[operand] == _RUNNING:
             self.tries[operand] = self.tries.get(operand, 0) + 1
         return self._meet([operand], Happened.RAISED, tries_left=max(0, most + 1 - self.tries.get(operand, 0)))
@@ -194,7 +195,7 @@ class OperandActor(Rows):
         return self._meet([operand], Happened.REFUSED)
 
     def hopeless(self, operand: int) -> Moved:
-        """Give up an operand in any state: it ends workers, or its chunk is lost each time."""
+        """Give up an operand in any state, because workers die under the operand or its chunk is always lost."""
         return self._meet([operand], Happened.RAISED if self.state[operand] == _RUNNING else Happened.HOPELESS)
 
     def stop(self) -> Moved:
@@ -269,7 +270,7 @@ class OperandActor(Rows):
         self.state[operand] = after
 
     def _to_submit(self, ready: list[int], finished: Sequence[int]) -> list[int]:
-        """Operands to submit of those whose last input arrived: none that a worker has, and none once all is
+        """Operands to submit after the last input arrived: none that a worker has, and none once all is
         stopped.
         """
         self._withdrawn.difference_update(finished)

@@ -1,7 +1,7 @@
-"""Phases: the running phase of a job's preparation and its age, to explain why no operand runs.
+"""Phases: the running phase of a job's preparation, with the age, to explain why no operand runs.
 
-A graph is prepared in a thread, which may hang in the user's code (unpickling, the functions of a lazy graph). So the
-thread need not report: `Phases` notes the thread, and looks at its stack only when a client asks.
+A graph is prepared in a thread that may hang in the user's code (unpickling, the functions of a lazy graph). So the
+thread need not report: `Phases` notes the thread, and reads the thread's stack only when a client asks.
 Source: docs/explanation/seeds.md, "Preparing the graph".
 """
 

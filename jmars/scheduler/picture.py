@@ -1,8 +1,8 @@
-"""The graph as the live view draws it: the chunk graph before and after fusion, and the layers of both.
+"""The graph for the live view: the chunk graph before and after fusion, and the layers of both.
 
 `graph_built` gives the data of a GraphBuilt event, `with_lines` puts a run's own lines in. Small graphs travel edge by
-edge; of large graphs only the graph of layers (one box per tensor operand before, one per kind of fused operand after)
-travels, with the box of each operand.
+edge; of large graphs only the graph of layers (a box per tensor operand before, a box per kind of fused operand after)
+travels, with the boxes of all operands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Compares a run with its plan, and plans the rest anew when workers drift.
+"""Compares a run with the plan, and plans the rest anew when workers drift.
 
 `PlanMonitor` takes the operands that ended, with worker and time, and now and then compares the workers (`plan.drift`).
-When a worker is slower or faster than the rest, it reports drift, and `plan_anew` makes a plan for the remaining
+When a worker is slower or faster than the rest, `look` reports drift, and `plan_anew` makes a plan for the remaining
 operands, in a thread; GraphActor swaps the plan in. Both are plain: the caller gives the time.
 """
 
@@ -31,7 +31,7 @@ _LEFT[[S.UNSCHEDULED, S.READY, S.RUNNING]] = WAITS, READY, RUNNING
 
 @dataclass(frozen=True, eq=False)
 class JobProgress:
-    """State of each operand, its worker (-1 for none), and the plan until now."""
+    """States of operands, their workers (-1 for none), and the plan until now."""
 
     state: NDArray[np.uint8]
     worker: NDArray[np.int64]
@@ -52,7 +52,7 @@ class NewPlan:
 
 
 class PlanMonitor:
-    """Run of one job beside its plan.
+    """The run of a job beside the plan.
 
     Parameters
     ----------

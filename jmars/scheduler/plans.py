@@ -46,7 +46,7 @@ class Plans:
             return prepared
 
     def keep(self, structure: bytes, prepared: Prepared) -> None:
-        """Keep a prepared graph by its structure, unless it alone is over the budget."""
+        """Keep a prepared graph by structure, unless a single graph is over the budget."""
         with self._lock:
             old = self._kept.pop(structure, None)
             self.size -= old.size if old is not None else 0

@@ -1,8 +1,8 @@
-"""Prepares a graph's structure once for all runs: compiles it, plans it, lays it out as lists for workers.
+"""Prepares a graph's structure once for all runs: compiled, planned, laid out as lists for workers.
 
-`prepare` runs in a thread and touches nothing but its arguments. The prepared structure has no tensor keys and no
-lines: each run brings its `Bindings`, so a cell run again with other data is neither tiled nor planned (`plans` keeps
-them). A job of several stages prepares each of them.
+`prepare` runs in a thread and touches only the arguments. The prepared structure has no tensor keys and no
+lines: runs bring their `Bindings`, so a cell run again with other data is neither tiled nor planned (`plans` keeps
+them). A job of several stages prepares all stages.
 Source: docs/explanation/seeds.md, "Preparing the graph", "Initial worker assignment" and "Execution lifecycle".
 """
 
@@ -150,10 +150,10 @@ class Prepared:
         return picture
 
     def blame(self, operand: int, bindings: Bindings, member: int = -1) -> tuple[str, SourceLine | None]:
-        """An operand in words, for errors, and the line that asked for it.
+        """An operand in words, for errors, and the user's line.
 
-        `member` is the fused operand to blame; where unknown (-1), the first that calls a function, since others
-        hardly raise; else the last.
+        `member` is the fused operand to blame; where unknown (-1), the first that calls a function, since other
+        functions hardly raise; else the last.
         """
         tiled, after = self.compiled.tiled, self.compiled.after
         name = after.programs[after.program[operand]].name if after.program[operand] >= 0 else "a stored chunk"

@@ -38,7 +38,7 @@ class Progress:
         self._share = (1 - self._before) * (1 if last else 0.5)
 
     def close(self, states: bytes | bytearray) -> None:
-        """End the stage with its operands in these states."""
+        """End the stage with these final states of operands."""
         self._before += self._share * self._done(states)
         self._share = 0.0
 

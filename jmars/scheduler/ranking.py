@@ -36,9 +36,9 @@ class Machine:
 
 @dataclass(frozen=True)
 class Ranked:
-    """An order, with its predicted cost where that was simulated.
+    """An order, with the predicted cost of a simulated order.
 
-    `graph` is the planner's input, None where nothing was planned; `predicted` is the field of the GraphBuilt event.
+    `graph` is the planner's input, None without a plan; `predicted` is the field of the GraphBuilt event.
     """
 
     rank: NDArray[np.int64]

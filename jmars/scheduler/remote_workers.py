@@ -1,4 +1,4 @@
-"""RemoteWorkers: workers in another process, to which each order is a message.
+"""RemoteWorkers: sends orders to workers in another process as messages.
 
 Source: docs/decisions/0027-scheduler-apart.md; docs/explanation/seeds.md, "Architecture".
 """
@@ -38,7 +38,7 @@ class RemoteWorkers:
         self.opening: Callable[[JobTable], None] = lambda table: None
 
     def gather(self) -> None:
-        """Keep orders from now on until `send_gathered` is called, which sends them as one message."""
+        """Keep orders from now on until `send_gathered` is called, to be sent as a single message."""
         self._gathered = []
 
     def send_gathered(self) -> None:

@@ -1,9 +1,9 @@
-"""Rendezvous hashing: chooses the scheduler of each operand, for all operands at once.
+"""Rendezvous hashing: chooses the schedulers of all operands at once.
 
-Each scheduler draws a number for each key from a hash of both; the highest wins. When a scheduler joins, only the keys
-that it wins move; when a scheduler leaves, its keys are spread over all others. There is no ring to keep. Operands are
-hashed by their subgraph, since each edge between two schedulers costs two messages. uhashring takes ten times as long
-and balances worse.
+Schedulers draw a number for every key from a hash of both; the highest wins. When a scheduler joins, only the keys
+that the newcomer wins move; when a scheduler leaves, the remaining schedulers share the orphaned keys. There is no
+ring to keep. Operands are hashed by their subgraph, since an edge between two schedulers costs two messages. uhashring
+takes ten times as long and balances worse.
 Source: docs/explanation/seeds.md, "Submitting a job"; Thaler and Ravishankar 1996.
 """
 
@@ -56,7 +56,7 @@ def highest(keys: NDArray[np.uint64], schedulers: Sequence[str]) -> NDArray[np.i
 
 
 def subgraphs(dag: Dag) -> NDArray[np.uint64]:
-    """A key for each vertex: the source that its first inputs lead back to, so that chains stay together.
+    """Keys of vertices: the source at the end of each chain of first inputs, so that chains stay together.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def subgraphs(dag: Dag) -> NDArray[np.uint64]:
 
 
 def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The last steps of splitmix64: each bit of a key changes half of the bits of its hash."""
+    """The last steps of splitmix64: a bit of a key changes half of the bits of the hash."""
     keys = (keys ^ (keys >> np.uint64(30))) * _FIRST
     keys = (keys ^ (keys >> np.uint64(27))) * _SECOND
     found: NDArray[np.uint64] = keys ^ (keys >> np.uint64(31))

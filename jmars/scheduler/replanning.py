@@ -1,7 +1,7 @@
-"""Swaps a new plan into a running job when its workers drift.
+"""Swaps a new plan into a running job when workers drift.
 
-`plan_monitor` decides; `Replanning` feeds it reports, has plans made in a thread, gives them to the operands' rows and
-to the workers, and logs an event. Stages that are too short have none.
+`plan_monitor` decides; `Replanning` feeds the monitor with reports, has plans made in a thread, gives them to the
+operands' rows and to the workers, and logs an event. Stages that are too short have none.
 """
 
 from __future__ import annotations

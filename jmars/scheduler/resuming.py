@@ -1,10 +1,10 @@
-"""Resumes the work of a dead scheduler from its journal and from the recovery snapshot of the host.
+"""Resumes the work of a dead scheduler from the journal and the recovery snapshot of the host.
 
-The journal is replayed without side effects: the graph of each job that has not ended is compiled again, and its
+The journal is replayed without side effects: graphs of jobs that have not ended are compiled again, and their
 journaled reports are acted on again, failures and dead workers too. Then the host's work since is added, and missing
 orders are sent: ready operands that the host does not have, chunks to free, chunks to compute again. So no finished
-operand runs again. A job begins anew if its compiled graph differs from the journaled graph, if it has several stages,
-or if the host never got it. Source: docs/decisions/0027-scheduler-apart.md.
+operand runs again. A job begins anew if the compiled graph differs from the journaled graph, if there are several
+stages, or if the job never reached the host. Source: docs/decisions/0027-scheduler-apart.md.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class Resuming:
         return going
 
     def _may_go_on(self, job: str, stage: StageRun, here: Mapping[str, Any]) -> bool:
-        """Whether the host still runs a job, or stopped it for its user or for a journaled error.
+        """Whether the host still runs a job, or stopped the job for its user or for a journaled error.
 
         An operand that can never run there is not in the journal: the refusal comes again as the job runs again.
         """

@@ -39,9 +39,9 @@ class SchedulerContext:
     _refining: set[asyncio.Task[None]] = field(default_factory=set)
 
     def ran(self, prepared: Prepared, measured: dict[str, Any]) -> None:
-        """A job, or a stage, has succeeded: compare its measurements with the prediction, for later predictions.
+        """A job, or a stage, has succeeded: compare measurements with the prediction, for later predictions.
 
-        After a large difference a thread plans the structure again with present costs, for its next runs.
+        After a large difference a thread plans the structure again with present costs, for the next runs.
         """
         if self.machine is None:
             return

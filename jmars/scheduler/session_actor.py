@@ -66,9 +66,9 @@ class SessionActor:
 
     # -- for clients
     def submit(self, submission: Submission) -> str:
-        """Start a job; returns its id at once.
+        """Start a job; returns the job's id at once.
 
-        Returns "" for a submission without a graph whose structure is not kept any more.
+        Returns "" for a submission without a graph if the structure is not kept any more.
         """
         prepared = None if submission.graph else self.plans.find(submission.structure)
         if prepared is None and not submission.graph:
@@ -87,7 +87,7 @@ class SessionActor:
         graph.isolate_faults(graph.cancel)
 
     def withdraw(self, ticket: str) -> None:
-        """Stop the job of a submission that was interrupted, if it came, and drop its results; the client knows no
+        """Stop the job of an interrupted submission, if it came, and drop the results; the client knows no
         job id.
         """
         graph = self._jobs.get(self._tickets.pop(ticket, ""))
@@ -141,7 +141,7 @@ class SessionActor:
 
     # -- for workers
     def report(self, report: Report) -> None:
-        """Take a report of the workers, or hand it to the GraphActor of its job; a late report has no effect."""
+        """Take a report of the workers, or hand the report to the job's GraphActor; a late report has no effect."""
         match report:
             case Timed(job, operands, worker, microseconds):
                 ids = array("I", operands).tobytes()

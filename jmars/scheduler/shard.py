@@ -1,7 +1,7 @@
 """Shard: an OperandActor over a part of a job's operands, with ghosts of the inputs that other shards own.
 
-Operands are numbered within the shard: its own first, then the ghosts. A ghost is never submitted here; it is finished
-when its owner says so, and released to its owner after its last reader here.
+Operands are numbered within the shard: own operands first, then the ghosts. A ghost is never submitted here; the owner
+finishes it, and gets it back after the last reader here.
 Source: docs/explanation/seeds.md, "Operand states".
 """
 
@@ -94,7 +94,9 @@ class Shard(OperandActor):
         return ready, self._make_ready(ready), freed
 
     def gone(self, operand: int) -> None:
-        """The chunk of a ghost was lost; its owner computes it again. No effect where the ghost was released before."""
+        """The chunk of a ghost was lost; the owner computes the chunk again. No effect where the ghost was released
+        before.
+        """
         again, _, withdrawn, _ = self.counters.lost([self._ghosts[operand]])
         for ghost in again:
             self.held[self.owner[ghost]] -= self.nbytes[ghost]

@@ -1,11 +1,11 @@
-"""Shards: the operands of one job spread over several schedulers, with the interface of one OperandActor.
+"""Shards: the operands of a job spread over several schedulers, with the interface of a single OperandActor.
 
-Each shard is an OperandActor over a subgraph. Inputs that another shard owns stand in it as ghosts, operands that run
-elsewhere; an operand is kept until every shard that reads it has released it. Shards exchange four messages about one
-operand: `stored` (its chunk is there, on this worker, of this size), `released` (a shard has read it for the last
-time), `gone` (its chunk was lost), `needed` (a shard that had released it reads it again). Messages are delivered one
-after the other until none is left, so a shard needs no memory of another shard; common knowledge, the load of the
-workers and the operands that ended some, is told beside them. The switch `shards` sets their number.
+A shard is an OperandActor over a subgraph. Inputs of other shards stand there as ghosts, operands that run elsewhere;
+an operand is kept until all reading shards have released it. Shards exchange four messages about an operand: `stored`
+(the chunk is there, on a worker, of a size), `released` (a shard has read the chunk for the last time), `gone` (the
+chunk was lost), `needed` (a shard reads again after the release). Messages are delivered in turn until none is left,
+so a shard needs no memory of other shards; common knowledge, the load of the workers and the operands that ended some,
+is told beside them. The switch `shards` sets their number.
 Source: docs/explanation/seeds.md, "Preparing the graph" and "Operand states".
 """
 
@@ -104,8 +104,8 @@ class Shards(Rows):
         return [one for shard, mine in self._by_shard(operands) for one in shard.outside(shard.started(mine, worker))]
 
     def finished(self, operands: Sequence[int], worker: int) -> tuple[list[int], list[int], list[int]]:
-        """Chunks are stored: (operands that became ready, worker of each, operands whose chunk no operand needs
-        now).
+        """Chunks are stored: (operands that became ready, their workers, operands with a chunk that no operand
+        needs now).
         """
         told = _Told()
         for shard, mine in self._by_shard(operands):
@@ -144,7 +144,7 @@ class Shards(Rows):
         return self._meet(operands, lambda shard, mine: shard.missing(mine))
 
     def raised(self, operand: int, most: int) -> Moved:
-        """An operand raised: it is retried, `most` times; then it and all its descendants are FATAL."""
+        """Retry an operand that raised, `most` times; then make the operand and all descendants FATAL."""
         return self._meet([operand], lambda shard, mine: shard.raised(mine[0], most))
 
     def refused(self, operand: int) -> Moved:
@@ -152,7 +152,7 @@ class Shards(Rows):
         return self._meet([operand], lambda shard, mine: shard.refused(mine[0]))
 
     def hopeless(self, operand: int) -> Moved:
-        """Give up an operand in any state: it ends workers, or its chunk is lost each time."""
+        """Give up an operand in any state, because workers die under the operand or its chunk is always lost."""
         return self._meet([operand], lambda shard, mine: shard.hopeless(mine[0]))
 
     def stop(self) -> Moved:
@@ -194,7 +194,7 @@ class Shards(Rows):
 
     @property
     def chosen(self) -> dict[int, int]:
-        """Ready or running operands, and the worker whose load counts each."""
+        """Ready or running operands, and the workers that have them in their load."""
         return {shard.ids[one]: worker for shard in self.shards for one, worker in shard.chosen.items()}
 
     @property

@@ -1,4 +1,4 @@
-"""StageListener: a job as its stage sees it."""
+"""StageListener: the stage's view of the job."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""StageRun: the operands of a job, or of one stage of it, while they run on the workers.
+"""StageRun: the operands of a job, or of a stage of the job, while they run on the workers.
 
-From the opening of the stage on the workers to their report that they closed it: reports change the operands' rows
-(OperandActor), whose decisions become orders to the workers and events in the log. Reports that come twice or too late
-have no effect. Source: docs/explanation/seeds.md, "Execution control" and "Cancelling a job".
+From the opening of the stage on the workers to their report of the closing: reports change the operands' rows
+(OperandActor); the rows' decisions become orders to the workers and events in the log. Reports that come twice or too
+late have no effect. Source: docs/explanation/seeds.md, "Execution control" and "Cancelling a job".
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class StageRun:
                 self._replanning.ended(operands, worker, microseconds)
 
     def failed(self, operand: int, failure: Failure, again: bool = True) -> None:
-        """An operand raised: retry it, or make it and its descendants FATAL and stop the rest.
+        """Retry an operand that raised, or make the operand and all descendants FATAL and stop the rest.
 
         `again` is False while a job is resumed: ready operands are then submitted later.
         """
@@ -211,7 +211,7 @@ class StageRun:
         self._act(rows.dropped(operands))
 
     def chunks_lost(self, chunks: Iterable[int], why: str) -> None:
-        """Chunks are gone from the workers: their operands run again, and operands whose freed chunks these read."""
+        """Chunks are gone from the workers: their operands run again, after operands of freed inputs."""
         base, program = self.table.base, self.table.program
         mine = [one - base for one in chunks if 0 <= one - base < len(program) and program[one - base] >= 0]
         outside = set(chunks) & set(self.given.values())
@@ -264,7 +264,9 @@ class StageRun:
         return [operands[k] for k in kept], [microseconds[k] for k in kept] if microseconds else []
 
     def _try_again(self, operand: int) -> None:
-        """Submit an operand again some time after it raised, unless it is not needed any more or lacks inputs."""
+        """Submit an operand again some time after the exception, unless the operand is not needed any more or lacks
+        inputs.
+        """
         if self.known is RegistrationState.OPEN and self.operands.state[operand] == S.READY:
             self._act(self.operands.missing([operand]))
 
@@ -345,7 +347,7 @@ class StageRun:
             self._over(succeeded=False)
 
     def _over(self, succeeded: bool) -> None:
-        """End the stage: keep its results or free its chunks, and order the workers to close it."""
+        """End the stage: keep the results or free the chunks, and order the workers to close the stage."""
         self.ended, self._succeeded = True, succeeded
         rows, chunk = self.operands, self.table.chunk
         if succeeded:

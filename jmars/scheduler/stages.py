@@ -1,8 +1,7 @@
-"""Stages: the stages of a job whose graph unfolds while it runs, and the tensors kept between two of them.
+"""Stages: the stages of a job with a graph that unfolds during the run, and the tensors kept between two of them.
 
 `Stages` joins decisions of optimize/unfolding.py with the chunks of ChunkMetaActor: tensors that a later stage reads
-are kept under names of the job, and dropped as soon as no later stage needs them. GraphActor runs one stage after the
-other.
+are kept under names of the job, and dropped as soon as no later stage needs them. GraphActor runs stage after stage.
 Source: Mars `services/task/supervisor/stage.py`.
 """
 
@@ -81,7 +80,7 @@ class Stages:
             self._held = held
 
     def begin(self, meta: ChunkMetaActor) -> list[int]:
-        """Release chunks at the opening of the stage, which holds its inputs; returns chunks without a holder now."""
+        """Release chunks at the opening of the stage, when the inputs are held; returns chunks without a holder now."""
         assert self._stage is not None
         self.number += 1
         return [chunk for node in self._stage.dropped for chunk in self._drop(self._name(node), meta)]
@@ -111,7 +110,7 @@ class Stages:
         self._run.learn(told)
 
     async def values(self, meta: ChunkMetaActor, read: ReadChunk) -> dict[int, Any]:
-        """Values that decide the next stage: the elements of each wanted node, one chunk each."""
+        """Values that decide the next stage: the elements of wanted nodes of a single chunk."""
         assert self._stage is not None
         found: dict[int, Any] = {}
         for node in self._stage.wanted:

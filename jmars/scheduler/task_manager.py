@@ -1,6 +1,6 @@
 """TaskManagerActor: jobs as tasks of tileables and subtasks, as Mars shows them, as plain data.
 
-A task is a job, a tileable a tensor operand of it, a subtask an operand on chunks as it runs. Of several stages the
+A task is a job, a tileable a tensor operand, a subtask a running operand on chunks. Of several stages the
 newest is shown. Source: docs/explanation/seeds.md, "APIs"; Mars `services/task/api/core.py`.
 """
 
@@ -74,7 +74,7 @@ class TaskManagerActor:
 
     @remote_method
     async def last_idle_time(self) -> float | None:
-        """Seconds since the epoch at which the last job ended, or the cluster began; None while one runs."""
+        """Seconds since the epoch of the end of the last job, or the cluster's begin; None while a job runs."""
         return self._session.idle_since
 
     @remote_method
@@ -90,7 +90,7 @@ class TaskManagerActor:
 
     @remote_method
     async def tileable_details(self, task: str) -> dict[str, Any]:
-        """For each tensor operand the number of its operands on chunks, how many of them are done, and its line."""
+        """Number of operands on chunks, number of done operands, and line, by tensor operand."""
         picture, states = self._shown(task)
         rows = _rows(picture)
         found: dict[str, Any] = {}
@@ -157,7 +157,7 @@ class TaskManagerActor:
 
 
 def _rows(picture: dict[str, Any]) -> list[NDArray[np.int64]]:
-    """Rows, as they run, of each tensor operand's operands; a fused row belongs to each of its members'."""
+    """Rows of operands by tensor operand; a fused row belongs to the tensor operands of all members."""
     stage, row = _u4(picture["before_stage"]), _u4(picture["before_group"])
     kept = row != 0xFFFFFFFF  # others were pruned
     stage, row = stage[kept], row[kept]

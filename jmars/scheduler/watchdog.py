@@ -1,6 +1,6 @@
-"""Watchdog: decides when to report that nothing moves, before the user asks, and neither at once nor all the time.
+"""Watchdog: decides when to report jobs that do not move, before the user asks, and neither at once nor all the time.
 
-`Watchdog` takes each job's pulse now and then; it returns jobs that have stood still long enough for their user to
+`Watchdog` takes the jobs' pulses now and then; `look` returns jobs that have stood still long enough for their user to
 hear why, and reported jobs that move again. The caller gives the time.
 """
 

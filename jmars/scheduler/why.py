@@ -1,7 +1,7 @@
-"""Explains why a job stands as it does in one sentence, from the status of job and host.
+"""Explains the state of a job in a sentence, from the status of job and host.
 
-`why` is a pure function of plain data (`model/status.py`). It names the awaited operand and the user's line, the
-worker, seconds, bytes, and the holder of memory, the likeliest reason first. `died` explains the end of a worker.
+`why` is a pure function of plain data (`model/status.py`). The sentence names the awaited operand and the user's line,
+the worker, seconds, bytes, and the holder of memory, the likeliest reason first. `died` explains the end of a worker.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def why(job: JobStatus, host: HostStatus) -> Verdict:
 
 
 def of_cluster(jobs: Sequence[JobStatus], host: HostStatus) -> str:
-    """Why each job that has not ended stands as it does, line by line, and which workers ended of late."""
+    """Explains the states of running jobs, line by line, and the recent ends of workers."""
     lines = [why(job, host)["text"] for job in jobs if job["state"] not in TERMINAL or job["untold"]]
     if not lines:
         last = f"; the last one: {why(jobs[-1], host)['text']}" if jobs else ""

@@ -1,7 +1,7 @@
-"""WhyActor: gathers the facts about jobs from which `why` makes its sentence, and logs jobs that do not move.
+"""WhyActor: gathers the facts about jobs for `why`, and logs jobs that do not move.
 
-A host brings its status (`worker/host_status.py`), since it may be another process; operands get the words of their
-jobs here. `deploy/why_service.py` asks, for clients and for the watchdog.
+The host sends its status (`worker/host_status.py`), since scheduler and host may be two processes; operands get the
+words of their jobs here. `deploy/why_service.py` asks, for clients and for the watchdog.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class WhyActor:
 
     @remote_method
     async def cluster(self, host: HostStatus) -> str:
-        """Why each job that has not ended stands as it does, line by line, and which workers ended of late."""
+        """Explains the states of running jobs, line by line, and the recent ends of workers."""
         found = [self._session.graph(told["id"]) for told in self._session.jobs()]
         told = of_cluster([self._stands(graph) for graph in found], named(host, self._words))
         waits = self._untold("")
@@ -72,7 +72,7 @@ class WhyActor:
 
     @remote_method
     async def pulses(self) -> dict[str, list[Any]]:
-        """A value for each job that has not ended, which differs as soon as the job has moved."""
+        """A value for each running job; two equal values mean that the job has not moved."""
         found = {}
         for told in self._session.jobs():
             if told["state"] in _MOVING or self._untold(told["id"]):
