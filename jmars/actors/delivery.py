@@ -1,13 +1,13 @@
 """Delivery: acts on messages exactly once and in order over a transport that loses, doubles and reorders frames.
 
 `Delivery` is an end of a conversation, and pure: it takes messages, frames and the time, and returns frames to send and
-messages to act on. The thin shell around it (the link between hosts, the simulation of tests/sim) calls `resume` when
-it is connected, then `send`, `receive` and afterwards `due`, and wakes at `next_due`.
+messages to act on. The thin shell around `Delivery` (the link between hosts, the simulation of tests/sim) calls
+`resume` after connecting, then `send`, `receive` and afterwards `due`, and wakes at `next_due`.
 
 A frame is `(sender, to, number, acknowledged, message)`, plain values for msgpack. Messages are numbered from 1 for
-each pair of incarnations; number 0 carries no message, only the sender and an acknowledgement. Unacknowledged messages
-are sent again. An end that starts anew has a higher incarnation: it ignores messages for the incarnation before, and
-the peer learns which messages were lost. Source: RFC 9293, section 3.8 (sliding window).
+a pair of incarnations; number 0 carries no message, only the sender and an acknowledgement. Unacknowledged messages
+are sent again. A new end has a higher incarnation, ignores messages for the incarnation before, and the peer learns
+of the lost messages. Source: RFC 9293, section 3.8 (sliding window).
 """
 
 from __future__ import annotations

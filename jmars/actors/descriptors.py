@@ -1,7 +1,7 @@
-"""Hands a file descriptor to another process: the shared memory of a cluster, to a client that did not make it.
+"""Hands a file descriptor to a process: the shared memory of a cluster, to a client that did not make the memory.
 
-An actor returns a `Descriptor`; `received` gets it as ancillary data of the answer, behind the same proof of the token
-as all messages. `received` blocks and has a connection of its own, since event loops read no ancillary data.
+An actor returns a `Descriptor`; `received` gets the descriptor as ancillary data of the answer, behind the same proof
+of the token as all messages. `received` blocks on a separate connection, since event loops read no ancillary data.
 Source: unix(7), SCM_RIGHTS.
 """
 

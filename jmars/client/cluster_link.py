@@ -16,7 +16,7 @@ class SubmittedJob(Protocol):
 
     @property
     def error(self) -> BaseException | None:
-        """Why it failed; None while it runs and when it succeeded."""
+        """Exception of a failed job; None while the job runs and after success."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the job has ended; returns whether it has."""

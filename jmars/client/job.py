@@ -1,4 +1,4 @@
-"""Job: a handle of a submitted graph, to ask for its state, wait, cancel, and take its values.
+"""Job: a handle of a submitted graph, to ask for the state, wait, cancel, and take the values.
 
 Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job".
 """
@@ -82,7 +82,7 @@ class Job:
 
     @property
     def error(self) -> BaseException | None:
-        """Why it failed or was cancelled; None while it runs and when it succeeded."""
+        """Exception of a failed or cancelled job; None while the job runs and after success."""
         if self._report is None or self._report["state"] == JobState.SUCCEEDED:
             return None
         if self._report["state"] == JobState.CANCELLED:
@@ -111,10 +111,10 @@ class Job:
         return found
 
     def why(self) -> str:
-        """Why the job stands as it does, in a sentence: what it waits for or runs, or how it ended.
+        """Reason for the job's state in a sentence: the awaited or running operands, or the end.
 
-        Operands are named with the user's line, and with worker, seconds and bytes; docs/how-to/see-why.md tells what
-        to do.
+        Operands are named with the user's line, and with worker, seconds and bytes; docs/how-to/see-why.md says how to
+        react.
         """
         try:
             return self.cluster.why(self.id)

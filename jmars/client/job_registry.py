@@ -1,7 +1,7 @@
-"""JobRegistry: handles of a cluster's jobs by id; each handle gets the report of its job's end exactly once.
+"""JobRegistry: handles of a cluster's jobs by id; handles get the report of their job's end exactly once.
 
-A report may come before `submit` has returned, from another thread, or never, because the cluster is gone.
-`JobRegistry` is the actor "jobs", to which the cluster tells ends.
+A report may come before `submit` has returned, from the jmars thread, or never, because the cluster is gone.
+`JobRegistry` is the actor "jobs" for the cluster's news.
 """
 
 from __future__ import annotations

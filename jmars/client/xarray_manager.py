@@ -1,6 +1,6 @@
 """xarray on jmars: the chunk manager behind `chunked_array_type="jmars"`.
 
-xarray finds it by its entry point and hands it the arrays of a data set; what xarray computes becomes tensors. With
+xarray finds the manager by an entry point and hands over the arrays of a data set, which become tensors. With
 another manager installed (Dask), say `xarray.set_options(chunk_manager="jmars")` or give `chunked_array_type="jmars"`.
 Source: xarray `namedarray/parallelcompat.py`, `ChunkManagerEntrypoint`.
 """

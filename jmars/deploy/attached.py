@@ -1,4 +1,4 @@
-"""AttachedHost: a running cluster that another process started, as a client holds it.
+"""AttachedHost: a running cluster, started by another process, as a client holds it.
 
 Found by the registry file; the shared memory comes over the authenticated socket.
 """

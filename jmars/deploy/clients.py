@@ -1,7 +1,7 @@
-"""The actors that each client of a cluster reaches; they release a client's holds when the client is gone.
+"""The actors of a cluster's clients; they release a client's holds when the client is gone.
 
-A channel has its own actors "session" and "store", which note the client's holds, so that several clients use a
-cluster at once and later clients attach to jobs.
+A channel has own actors "session" and "store" with notes of the client's holds, so that several clients use a cluster
+at once and later clients attach to jobs.
 """
 
 from __future__ import annotations
@@ -84,9 +84,10 @@ class Client:
         self._clients = clients
 
     def left(self) -> None:
-        """The client is gone: release all its holds.
+        """Release all holds of a client that is gone.
 
-        A client that was sent away still lives, and may read and write its slots: no other client gets them.
+        A client that was sent away still lives, and may read and write in shared memory: no other client gets those
+        slots.
         """
         self.gone = True
         for ticket in list(self.tickets) if not self.sent_away else ():
@@ -117,7 +118,7 @@ class ClientSession:
     def call_me(self, name: str) -> None:
         """Take over the name and the holds of an earlier client; so will the next client of that name.
 
-        For the web gateway, which may be killed and started again; one client at a time has a name.
+        For the web gateway, which may be killed and started again; a name has a single client at a time.
         """
         self._client.number = self._clients.lasting.setdefault(name, self._client.number)
         self._client.lasts = True

@@ -24,7 +24,7 @@ def ended_within(pid: int, seconds: float) -> bool:
 
 
 def end_control(pid: int, janitor: int, seconds: float) -> None:
-    """Wait until the control process has ended, by force after `seconds`, and the janitor, which ends all others."""
+    """Wait until the control process has ended, by force after `seconds`, and then the janitor, the last process."""
     if not ended_within(pid, seconds):
         try:
             os.kill(pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""The control process: scheduler, workers and their store in one event loop.
+"""The control process: scheduler, workers and their store in a single event loop.
 
-`main` is what `python -m jmars host` runs. It reads orders as one JSON line from standard input, whose end is the
-kernel's end. First it forks the janitor and the zygote, while there is no thread; then it listens.
+`main` is run by `python -m jmars host`. Orders come as one JSON line from standard input; the end of standard input is
+the kernel's end. The process forks the janitor and the zygote first, while there is no thread; then it listens.
 Source: docs/explanation/seeds.md, "Architecture".
 """
 
@@ -84,7 +84,7 @@ class Host:
         self._known: dict[str, int] = {}  # processes, as they were told of last
 
     def _make_scheduler(self, workers: list[str], passing: ChunkTransferActor) -> SchedulerPort:
-        """A scheduler in this process; for a detached cluster in a process of its own, which may die without harm."""
+        """A scheduler in this process; for a detached cluster in a separate process, where it may die without harm."""
         plans = memory.plan_bytes(self.orders["limit"])
 
         def read_chunk(chunk: int, size: int) -> Awaitable[bytes]:
@@ -189,7 +189,7 @@ class Host:
         self.folders.remove()
 
     def _mailbox(self, channel: Channel) -> Mailbox:
-        """Actors for one connection: some are the connection's own and release their holds when it ends."""
+        """Actors for a connection; the connection's own actors release their holds at the end."""
         client = self.clients.come()
         mailbox = Mailbox()
         for name, actor in self._actors.items():

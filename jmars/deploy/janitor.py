@@ -1,9 +1,9 @@
 """The janitor: a process that removes processes, files and memory that SIGKILL leaves.
 
-It runs in a session of its own, and waits for two ends: of the kernel that started the cluster, and of the control
-process. When the kernel ends, the control process has a second to end in order; then the whole process group is killed,
-stopped processes too, and the cluster's folders are removed. PR_SET_PDEATHSIG would fire when the *thread* that started
-the cluster ends, prctl(2).
+The janitor runs in a separate session, and waits for two ends: of the kernel that started the cluster, and of the
+control process. When the kernel ends, the control process has a second to end in order; then the whole process group is
+killed, stopped processes too, and the cluster's folders are removed. PR_SET_PDEATHSIG would fire when the *thread* that
+started the cluster ends, prctl(2).
 """
 
 from __future__ import annotations

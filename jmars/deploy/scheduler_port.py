@@ -1,6 +1,6 @@
-"""SchedulerPort: a scheduler as the host that serves its clients sees it, wherever it runs.
+"""SchedulerPort: a scheduler as the clients' host sees it, in any process.
 
-InProcessScheduler is in the host's process, SchedulerSubprocess in one of its own. Methods that need an answer are
+InProcessScheduler is in the host's process, SchedulerSubprocess in a separate process. Methods that need an answer are
 coroutines; the rest neither answers nor fails.
 """
 
@@ -70,7 +70,7 @@ class TasksPort(Protocol):
         """Share of a job that is done."""
 
     async def last_idle_time(self) -> float | None:
-        """Seconds since the epoch at which the last job ended, or the cluster began; None while one runs."""
+        """Seconds since the epoch of the end of the last job, or the cluster's begin; None while a job runs."""
 
     async def tileable_graph(self, task: str) -> dict[str, Any]:
         """Tensor operands and their edges."""

@@ -1,7 +1,7 @@
-"""The scheduler in a process of its own: `python -m jmars scheduler`.
+"""The scheduler in a separate process: `python -m jmars scheduler`.
 
-A child of a detached cluster's host, which writes orders as one JSON line to standard input and talks over an inherited
-socket. The process ends with the socket. A journal keeps all that the next scheduler needs.
+A child of a detached cluster's host. The host writes orders as a JSON line to standard input and talks over an
+inherited socket. The process ends with the socket. A journal keeps all that the next scheduler needs.
 Source: docs/decisions/0027-scheduler-apart.md; docs/explanation/seeds.md, "Architecture".
 """
 

@@ -1,7 +1,7 @@
-"""SchedulerSubprocess: starts a scheduler in a process of its own, watches it, and starts the next when it dies.
+"""SchedulerSubprocess: starts a scheduler in a separate process, watches it, and starts the next after a death.
 
-Clients stay connected to the host, which relays their calls; calls without an answer when a scheduler dies are sent to
-the next. The workers go on meanwhile. A suspended scheduler is waited for, and ended when it stays suspended.
+Clients stay connected to the host; the host relays their calls, and sends calls without an answer at a scheduler's
+death to the next. The workers go on meanwhile. A suspended scheduler is waited for, and ended after some seconds.
 Source: docs/decisions/0027-scheduler-apart.md.
 """
 
@@ -293,7 +293,7 @@ class SchedulerSubprocess:
         self._gathered.append(report)
 
     def _send_reports(self, hearing: Channel, gathered: list[Report]) -> None:
-        """Send the reports of one turn of the loop as one message, which saves time at both ends."""
+        """Send the reports of a turn of the loop as a single message, to save time at both ends."""
         if self._gathered is gathered:
             self._gathered = None
         if self._hearing is hearing:  # else it is part of what the next one is told

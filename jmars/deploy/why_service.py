@@ -1,6 +1,6 @@
 """WhyService: explains to clients why jobs do not move, and reports such jobs unasked by a watchdog.
 
-`WhyService` joins the status of the host with the scheduler's knowledge, which may be in another process.
+`WhyService` joins the status of the host with the scheduler's knowledge.
 """
 
 from __future__ import annotations

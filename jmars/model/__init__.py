@@ -4,9 +4,9 @@ states.py    the states of an operand, a job and a worker
 events.py    numbered records of events
 limits.py    numbers that several floors must agree on
 failure.py   an error as data
-submission.py  a graph and its settings, as they travel from a client to the scheduler
-reports.py   reports of a host's workers to the scheduler, a record for each kind
-orders.py    orders of a scheduler in another process, a record for each kind
+submission.py  a graph with settings, for the way from a client to the scheduler
+reports.py   reports of a host's workers to the scheduler, a record per kind
+orders.py    orders of a scheduler in a separate process, a record per kind
 messages.py  the ports between the scheduler and a host's workers, and the table of a job
 wire.py      records within msgpack
 timing.py    begin and end of operands in the states of a worker

@@ -1,7 +1,7 @@
 """Numbered records of events.
 
-An event is a plain list `[seq, time, kind, job, data]`, so that msgpack takes it as it is. `seq` grows by one per
-cluster, `time` is seconds since the epoch, `job` is a job's id or "", and `data` is a dict that depends on the kind;
+An event is a plain list `[seq, time, kind, job, data]`, ready for msgpack. `seq` counts events of a cluster, `time` is
+seconds since the epoch, `job` is a job's id or "", and `data` is a dict that depends on the kind;
 docs/reference/events.md lists the fields. The scheduler's event log writes events; the notebook folds them.
 """
 

@@ -1,4 +1,4 @@
-"""Failure: an exception as data, on its way from an executor over the scheduler to clients and into the journal.
+"""Failure: an exception as data, for the way from an executor over the scheduler to clients and into the journal.
 
 Source: docs/explanation/seeds.md, "Execution control" (an error of any step reaches one handler).
 """

@@ -1,8 +1,8 @@
 """The ports between the scheduler and a host's workers, and the table of a job.
 
-Scheduler and workers do not import each other: each holds a port to the other. Calls are orders or reports, may come in
-batches, name job and operands by dense numbers, and answer nothing, so that the two may live in one process, where a
-report may come before the order has returned, or in two. Reports come in the order in which they were made.
+Scheduler and workers import neither side; both hold a port. Calls are orders or reports, may come in batches, name job
+and operands by dense numbers, and answer nothing. So the two may live in a single process, where a report may come
+before the order has returned, or in two. Reports keep their order.
 Source: docs/explanation/seeds.md, "Execution control".
 """
 
@@ -22,8 +22,8 @@ __all__ = ["JobTable", "ReportPort", "WorkerPort"]
 class JobTable:
     """The operands of a job as lists by operand, for the workers.
 
-    Chunks are numbered over the whole cluster: operand `i` gives chunk `chunk[i]`, which is `base + i` unless it was
-    stored before the job.
+    Chunks are numbered over the whole cluster: operand `i` gives chunk `chunk[i]`, equal to `base + i` except for
+    chunks stored before the job.
     """
 
     job: str
@@ -51,17 +51,16 @@ class WorkerPort(Protocol):
     """The workers of a host, as the scheduler sees them."""
 
     def open_job(self, table: JobTable) -> None:
-        """Take the operands of a job; nothing runs yet.
+        """Take the operands of a job, and run none yet.
 
-        Where that cannot be, it raises without effect; workers in another process report Refused with operand -1
-        instead.
+        An exception leaves no change; workers in a separate process report Refused with operand -1 instead.
         """
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Run ready operands, each on the worker chosen for it."""
+        """Run ready operands on the workers chosen for them."""
 
     def stop_execution(self, job: str) -> None:
-        """Drop queued operands of a job and stop running operands, which are then reported as interrupted or
+        """Drop queued operands of a job and stop running operands; running operands are reported as interrupted or
         finished.
         """
 
@@ -72,14 +71,14 @@ class WorkerPort(Protocol):
         """
 
     def close_job(self, job: str) -> None:
-        """Forget a job once none of its operands runs; then report JobClosed, and nothing more of this job."""
+        """Forget a job after its last running operand; then report JobClosed, the job's last report."""
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Give the memory or file of chunks back."""
 
 
 class ReportPort(Protocol):
-    """The scheduler, as a host's workers see it."""
+    """The workers' view of the scheduler."""
 
     def report(self, report: Report) -> None:
         """Hand a record to the scheduler; the record's class chooses the handler."""

@@ -1,4 +1,4 @@
-"""Orders of a scheduler in another process to a host's workers: a frozen record for each method of WorkerPort.
+"""Orders of a scheduler in a separate process to a host's workers: a frozen record per method of WorkerPort.
 
 Source: docs/explanation/seeds.md, "Execution control".
 """
@@ -14,7 +14,7 @@ __all__ = ["ORDERS", "CloseJob", "EnqueueGraph", "FreeChunks", "OpenJob", "Order
 
 @dataclass(frozen=True, slots=True)
 class OpenJob:
-    """Take the operands of a job; nothing runs yet."""
+    """Take the operands of a job, and run none yet."""
 
     job: str
     table: bytes  # a pickled JobTable
@@ -22,7 +22,7 @@ class OpenJob:
 
 @dataclass(frozen=True, slots=True)
 class EnqueueGraph:
-    """Run ready operands, each on the worker chosen for it."""
+    """Run ready operands on the workers chosen for them."""
 
     job: str
     operands: Sequence[int]
@@ -48,7 +48,7 @@ class Replan:
 
 @dataclass(frozen=True, slots=True)
 class CloseJob:
-    """Forget a job once none of its operands runs."""
+    """Forget a job after its last running operand."""
 
     job: str
 

@@ -1,8 +1,8 @@
-"""Reports of a host's workers to the scheduler: a frozen record for each kind of message.
+"""Reports of a host's workers to the scheduler: a frozen record per kind of message.
 
 The receiver chooses the handler by the record's class. Lists are by batch, so a record is made per batch, not per
-operand. Operands are numbered within their job; worker -1 means none. Reports arrive in the order in which they were
-made; a report that comes twice or too late has no effect.
+operand. Operands are numbered within their job; worker -1 means none. Reports keep their order; a report that comes
+twice or too late has no effect.
 Source: docs/explanation/seeds.md, "Execution control".
 """
 
@@ -85,10 +85,10 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """A worker died while it ran operands; none of them is done. An operand that ran alone is to blame.
+    """A worker died while operands ran; none of them is done. An operand that ran alone is to blame.
 
-    `how` is "signal", "exit", "memory" (ended by the kernel or the host for its memory) or "stopped" (ended because it
-    did not answer).
+    `how` is "signal", "exit", "memory" (ended by the kernel or the host for memory) or "stopped" (ended for not
+    answering).
     """
 
     job: str

@@ -1,4 +1,4 @@
-"""Status of a host and of jobs at one moment, as plain data from which `why` makes its sentence.
+"""Status of a host and of jobs at a moment, as plain data for `why`.
 
 `worker/host_status.py` gathers the host's status, jobs add theirs; `scheduler/why.py` explains. All records travel as
 msgpack. Seconds are ages, not times of day; sizes are bytes; -1 stands for no operand.
@@ -15,7 +15,7 @@ GRAPHS = "what graphs take in the control process"  # who waits for memory, or h
 
 
 class WorkerStatus(TypedDict):
-    """An executor process and its work."""
+    """An executor process with its work."""
 
     name: str
     pid: int  # 0 while it is being forked
@@ -62,7 +62,7 @@ class DiskStatus(TypedDict):
 
 
 class DeathStatus(TypedDict):
-    """A worker process that ended while it had work."""
+    """A worker process that ended with work."""
 
     worker: str
     pid: int
@@ -104,7 +104,7 @@ class JobStatus(TypedDict):
 
 
 class Verdict(TypedDict):
-    """Why a job stands as it does: a sentence, and the kind of reason in a word."""
+    """Reason for a job's state: a sentence, and the kind of reason in a word."""
 
     kind: str  # a key of docs/reference/why.md
     text: str

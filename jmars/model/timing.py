@@ -1,8 +1,8 @@
 """Begin and end of operands in the four states of a worker, laid out from reports of batches.
 
 ALLOCATING (waits for memory) and PREPARING_INPUTS (waits for chunks that are read back) pass while other operands
-compute; CALCULATING and STORING of one worker follow each other without overlap. A batch reports the duration of each
-state and comes when its last operand has ended, so the ends are known and the begins follow.
+compute; CALCULATING and STORING of a worker never overlap. A batch reports the durations of all states after the last
+operand, so the ends are known and the begins follow.
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 

@@ -1,4 +1,4 @@
-"""Frozen records within msgpack: each an extension type of the record's class name and its fields.
+"""Frozen records within msgpack: extension types of class name and fields.
 
 Only the classes listed here can be made from bytes.
 """
