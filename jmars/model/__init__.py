@@ -3,6 +3,7 @@
 states.py    the states of an operand, a job and a worker
 events.py    numbered records of events
 limits.py    numbers that several floors must agree on
+record.py    a decorator for frozen dataclasses that are made often
 failure.py   an error as data
 submission.py  a graph with settings, for the way from a client to the scheduler
 reports.py   reports of a host's workers to the scheduler, a record per kind

@@ -6,13 +6,14 @@ Source: docs/explanation/seeds.md, "Execution control".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import get_args
+
+from jmars.model.record import record
 
 __all__ = ["ORDERS", "CloseJob", "EnqueueGraph", "FreeChunks", "OpenJob", "Order", "Replan", "StopExecution"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenJob:
     """Take the operands of a job, and run none yet."""
 
@@ -20,7 +21,7 @@ class OpenJob:
     table: bytes  # a pickled JobTable
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EnqueueGraph:
     """Run ready operands on the workers chosen for them."""
 
@@ -29,14 +30,14 @@ class EnqueueGraph:
     workers: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StopExecution:
     """Drop queued operands of a job and stop running operands."""
 
     job: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Replan:
     """Give operands new ranks and workers."""
 
@@ -46,14 +47,14 @@ class Replan:
     slow: Sequence[int]  # workers that run only what is planned for them
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CloseJob:
     """Forget a job after its last running operand."""
 
     job: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FreeChunks:
     """Give the memory or file of chunks back."""
 

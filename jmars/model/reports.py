@@ -9,10 +9,10 @@ Source: docs/explanation/seeds.md, "Execution control".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from jmars.model.failure import Failure
+from jmars.model.record import record
 
 __all__ = [
     "REPORTS",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Started:
     """A worker took operands."""
 
@@ -43,7 +43,7 @@ class Started:
     worker: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finished:
     """Chunks of operands are stored."""
 
@@ -54,7 +54,7 @@ class Finished:
     microseconds: Sequence[int] = ()  # of each operand
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Timed:
     """Time of operands in the four states of a worker; comes right before Finished."""
 
@@ -64,7 +64,7 @@ class Timed:
     microseconds: Sequence[bytes]  # of ALLOCATING, PREPARING_INPUTS, CALCULATING, STORING: uint32 LE; b"" where all 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failed:
     """An operand raised."""
 
@@ -74,7 +74,7 @@ class Failed:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Interrupted:
     """Operands were stopped before their end, as ordered or because an operand before them in the batch failed."""
 
@@ -83,7 +83,7 @@ class Interrupted:
     worker: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WorkerLost:
     """A worker died while operands ran; none of them is done. An operand that ran alone is to blame.
 
@@ -98,7 +98,7 @@ class WorkerLost:
     how: str = "signal"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spilled:
     """Chunks of operands went to disk, or came back."""
 
@@ -107,7 +107,7 @@ class Spilled:
     on_disk: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refused:
     """An operand can never run on this host; with operand -1 the job could not be opened, and is not open."""
 
@@ -116,7 +116,7 @@ class Refused:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChunksLost:
     """Stored chunks are gone: a file is damaged or missing. Operands that waited for them follow as InputsMissing."""
 
@@ -124,7 +124,7 @@ class ChunksLost:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InputsMissing:
     """Operands cannot run because input chunks are not here; the operands hold no memory now."""
 
@@ -134,7 +134,7 @@ class InputsMissing:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobClosed:
     """The host has forgotten a job, as ordered; comes exactly once, and as the job's last report."""
 
@@ -142,7 +142,7 @@ class JobClosed:
     measured: dict[str, Any]  # makespan, peak, spilled, moved: for the last JobMoved
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobBroken:
     """The host failed for a job by a fault of jmars (`errors.fault_of`); the job is to be closed."""
 
@@ -150,7 +150,7 @@ class JobBroken:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WorkerMoved:
     """A worker process came, went or was replaced."""
 

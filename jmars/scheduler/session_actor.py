@@ -142,27 +142,34 @@ class SessionActor:
     # -- for workers
     def report(self, report: Report) -> None:
         """Take a report of the workers, or hand the report to the job's GraphActor; a late report has no effect."""
-        match report:
-            case Timed(job, operands, worker, microseconds):
-                ids = array("I", operands).tobytes()
-                told = {"ids": ids, "worker": worker, "microseconds": list(microseconds)}
-                self.log.append(events.OPERANDS_TIMED, job, told)
-            case WorkerMoved(worker, name, pid, state):
-                told = {"worker": worker, "name": name, "pid": pid, "state": state}
-                self.log.append(events.WORKER_MOVED, "", told)
-            case ChunksLost():
-                self._lost(report)
-            case _:
-                if isinstance(report, InputsMissing):
-                    self._lost(ChunksLost(report.chunks, report.why))
-                graph = self._jobs.get(report.job)
-                if graph is not None:
-                    graph.report(report)
+        handler = _HANDLERS.get(type(report))
+        if handler is not None:
+            handler(self, report)
+        else:
+            self._hand_over(report)
+
+    def _hand_over(self, report: Any) -> None:
+        graph = self._jobs.get(report.job)
+        if graph is not None:
+            graph.report(report)
+
+    def _timed(self, report: Timed) -> None:
+        ids = array("I", report.operands).tobytes()
+        told = {"ids": ids, "worker": report.worker, "microseconds": list(report.microseconds)}
+        self.log.append(events.OPERANDS_TIMED, report.job, told)
+
+    def _worker_moved(self, report: WorkerMoved) -> None:
+        told = {"worker": report.worker, "name": report.name, "pid": report.pid, "state": report.state}
+        self.log.append(events.WORKER_MOVED, "", told)
 
     def _lost(self, report: ChunksLost) -> None:
         self.meta.lost(report.chunks)
         for graph in list(self._jobs.values()):
             graph.report(report)
+
+    def _missing(self, report: InputsMissing) -> None:
+        self._lost(ChunksLost(report.chunks, report.why))
+        self._hand_over(report)
 
     # -- for a scheduler that goes on where another one stopped
     def revived(self, job: str, number: int, name: str, ticket: str) -> GraphActor:
@@ -273,3 +280,11 @@ class SessionActor:
     def _standing(self, job: str) -> list[tuple[str, str, dict[str, Any]]]:
         graphs = [self._jobs[job]] if job in self._jobs else list(self._jobs.values()) if not job else []
         return [record for graph in graphs for record in graph.standing()]
+
+
+_HANDLERS: dict[type, Callable[[SessionActor, Any], None]] = {  # of reports that are not about one job alone
+    Timed: SessionActor._timed,
+    WorkerMoved: SessionActor._worker_moved,
+    ChunksLost: SessionActor._lost,
+    InputsMissing: SessionActor._missing,
+}
