@@ -3,7 +3,7 @@
 `bfs_v1` starts at the source with most descendants. A descendant counts once for each path to the descendant, so
 `descendant_size` is exact for trees and an overestimate for other graphs. It is a float, since the number of paths
 grows exponentially.
-Source: docs/explanation/seeds.md, "Initial worker assignment"; Mars v0.1 `scheduler/graph_actor.py`, `scan_node`.
+Source: docs/explanation/seeds.md, "Initial worker assignment"; Mars v0.1 `scheduler/graph.py`, `scan_node`.
 """
 
 from __future__ import annotations

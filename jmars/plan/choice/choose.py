@@ -34,7 +34,7 @@ __all__ = ["PREFERENCES", "Candidate", "Choice", "choose"]
 
 PREFERENCES = ("fast", "lean", "memory")
 
-_MOVED, _HELD = 0.3, 0.05  # "lean": score of moving or spilling all bytes, and of holding twice as many
+_HELD = 0.05  # "lean": score of holding twice as many bytes
 _JUSTIFIED = 3  # best plans to try again with justified ranks
 _PACE = {"c": 12e-6, "python": 150e-6}  # "auto": seconds per operand
 _SHORTEST, _LEAST = 0.15, 3  # "auto": seconds, and plans

@@ -30,7 +30,6 @@ __all__ = ["DONE", "READY", "RUNNING", "WAITS", "Remaining", "remaining", "repla
 
 WAITS, READY, RUNNING, DONE = range(4)  # as `Simulation.state`
 
-_MOVED = 0.3  # score of moving all bytes, as in `choose`
 
 
 @dataclass(frozen=True, eq=False)

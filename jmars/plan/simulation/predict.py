@@ -26,11 +26,8 @@ from jmars.plan.simulation.simulate import simulate
 from jmars.plan.workers import Workers
 from jmars.tensor.chunk import ChunkGraph
 
-__all__ = ["AHEAD", "Prediction", "predict", "predict_from_simulation", "slots"]
+__all__ = ["Prediction", "predict", "predict_from_simulation", "slots"]
 
-AHEAD = 2  # batches that an executor has at a time: one runs, the next waits
-_PAGE = 4096  # bytes; slots are whole pages, and powers of two from 64 bytes to half a page
-_BATCH, _BATCH_SECONDS = 100, 0.005  # operands of a batch, and the time that it should take (dispatch/estimate.py)
 
 
 @dataclass(frozen=True)
@@ -105,8 +102,8 @@ def predict_from_simulation(
     """
     executors, count = int(workers.cores.sum()), int((placed < 0).sum())
     mean = float(graph.cost.sum()) / max(count, 1)
-    batch = min(math.ceil(_BATCH_SECONDS * profile.busy / mean), _BATCH) if mean else 1  # operands in 5 ms
-    sent = AHEAD * min(batch, max(1, count // (AHEAD * executors)))
+    batch = min(math.ceil(BATCH_SECONDS * profile.busy / mean), BATCH_OPERANDS) if mean else 1
+    sent = WINDOW * min(batch, max(1, count // (WINDOW * executors)))
     # operands sent ahead hold memory while they wait for the operands before them; the total time stays
     ahead = Workers.build(1, cores=workers.cores * sent, speed=workers.speed, memory=workers.memory, disk=workers.disk)
     cost = np.where(placed < 0, graph.cost + (sent - 1) * mean, 0.0)
@@ -123,7 +120,7 @@ def predict_from_simulation(
 
 
 def slots(nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sizes of the arena slots of chunks of these sizes, as `storage.arena` allocates them.
+    """Sizes of the arena slots of chunks of these sizes, as `model.limits.slot_size`.
 
     Examples
     --------
