@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from jmars.actors import remote_method
 from jmars.model.events import Event
 from jmars.model.status import HostStatus, Verdict
 from jmars.model.submission import Submission
@@ -73,40 +74,48 @@ class RelayedSession:
 
 
 class RelayedTasks:
-    """A `TasksPort` to the actor "tasks"."""
+    """A `TasksPort` to the actor "tasks"; itself the actor "tasks" of the host."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
+    @remote_method
     async def results(self) -> list[dict[str, Any]]:
         """As TaskManagerActor's."""
         return list(await self._ask("tasks", "results"))
 
+    @remote_method
     async def result(self, task: str) -> dict[str, Any]:
         """As TaskManagerActor's."""
         return dict(await self._ask("tasks", "result", task))
 
+    @remote_method
     async def wait(self, task: str, timeout: float | None = None) -> dict[str, Any]:
         """As TaskManagerActor's."""
         return dict(await self._ask("tasks", "wait", task, timeout))
 
+    @remote_method
     async def progress(self, task: str) -> float:
         """As TaskManagerActor's."""
         return float(await self._ask("tasks", "progress", task))
 
+    @remote_method
     async def last_idle_time(self) -> float | None:
         """As TaskManagerActor's."""
         found: float | None = await self._ask("tasks", "last_idle_time")
         return found
 
+    @remote_method
     async def tileable_graph(self, task: str) -> dict[str, Any]:
         """As TaskManagerActor's."""
         return dict(await self._ask("tasks", "tileable_graph", task))
 
+    @remote_method
     async def tileable_details(self, task: str) -> dict[str, Any]:
         """As TaskManagerActor's."""
         return dict(await self._ask("tasks", "tileable_details", task))
 
+    @remote_method
     async def tileable_subtasks(self, task: str, tileable: str, with_input_output: bool) -> dict[str, Any]:
         """As TaskManagerActor's."""
         return dict(await self._ask("tasks", "tileable_subtasks", task, tileable, with_input_output))

@@ -7,6 +7,7 @@ import pytest
 from jmars.actors.mailbox import Mailbox, remote_method, remote_methods
 from jmars.client.job_registry import JobRegistry
 from jmars.deploy.clients import ClientSession, ClientStore
+from jmars.deploy.relayed import RelayedTasks
 from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
 from jmars.deploy.why_service import WhyService
@@ -25,6 +26,7 @@ LISTED = {
     WhyService: "job cluster operand",
     ChunkTransferActor: "gather put",
     TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
+    RelayedTasks: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     WhyActor: "job cluster operand pulses expect stalled",
     JournaledSession: f"{SESSION} read",
     SchedulerProcess: "resume machine note plans ping",
