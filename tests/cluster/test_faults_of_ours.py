@@ -22,6 +22,7 @@ def inject():
         if {late}:
             real(*args, **named)
         raise ZeroDivisionError("injected")
+    method.is_remote = getattr(real, "is_remote", False)
     setattr(kind, {method!r}, method)
 inject()
 """
