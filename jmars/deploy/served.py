@@ -4,27 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from jmars.actors import remote_method
 from jmars.actors.descriptors import Descriptor
 from jmars.deploy.clients import Client
-from jmars.deploy.scheduler_port import SessionPort
+from jmars.deploy.scheduler_port import SchedulerPort, SessionPort
 from jmars.errors import ClusterStartError
 from jmars.model.events import Event
-
-if TYPE_CHECKING:
-    from jmars.deploy.host import Host
+from jmars.processes.links import Children
+from jmars.storage import Arena
+from jmars.worker import ExecutionActor
 
 __all__ = ["ClientHost", "ClusterActor", "EventsActor"]
 
 START_SECONDS = 20.0  # for which executors may not come up: less than a client waits for its connection
 
 
+class HostParts(Protocol):
+    """The parts of a host that its actors below use."""
+
+    orders: dict[str, Any]
+    arena: Arena
+    children: Children
+    execution: ExecutionActor
+    scheduler: SchedulerPort
+    janitor: int
+    peak: int
+    ended: asyncio.Event
+
+    @property
+    def kernels(self) -> int:
+        """Number of clients that keep a detached cluster alive."""
+
+    def look_at_lease(self) -> None:
+        """Start or stop the lease after a client came or went."""
+
+    async def info(self) -> dict[str, Any]:
+        """Processes, memory and limits."""
+
+
 class ClientHost:
     """The actor "host" of a client."""
 
-    def __init__(self, host: Host, client: Client) -> None:
+    def __init__(self, host: HostParts, client: Client) -> None:
         self._host, self._client = host, client
 
     @remote_method
@@ -86,7 +109,7 @@ class ClientHost:
 class ClusterActor:
     """The actor "cluster", for lists of clusters: a summary, the jobs, cancel."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostParts) -> None:
         self._host = host
 
     @remote_method
