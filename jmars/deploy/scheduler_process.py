@@ -40,7 +40,7 @@ class SchedulerProcess:
     Parameters
     ----------
     orders
-        What `Apart` wrote: names of the workers, journal, incarnation, plan_bytes.
+        Written by `SchedulerSubprocess`: names of the workers, journal, incarnation, plan_bytes.
     """
 
     def __init__(self, orders: dict[str, Any]) -> None:
