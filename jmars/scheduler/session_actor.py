@@ -135,10 +135,6 @@ class SessionActor:
         """Chunk numbers of a kept tensor, in C order of its grid."""
         return self.meta.chunks(key)
 
-    def shapes(self, key: str) -> list[tuple[int, ...] | None]:
-        """Shapes of a kept tensor's chunks, in C order of its grid; None where known at submission."""
-        return [self.meta.shapes.get(chunk) for chunk in self.meta.chunks(key)]
-
     # -- for workers
     def report(self, report: Report) -> None:
         """Take a report of the workers, or hand the report to the job's GraphActor; a late report has no effect."""

@@ -197,7 +197,8 @@ class Client:
             return
         expected = self.held[node.key]
         pieces: list[Any] = []
-        chunks, shapes = await self._ask("chunks", node.key), await self._ask("shapes", node.key)
+        chunks = await self._ask("chunks", node.key)
+        shapes = [self.world.session.meta.shapes.get(chunk) for chunk in chunks]
         for chunk, shape in zip(chunks, shapes, strict=True):
             ticket = f"fetch-{next(self._tickets)}"
             try:
