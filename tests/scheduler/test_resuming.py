@@ -8,6 +8,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.model.failure import Failure
+from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, OpenJob, StopExecution
 from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Started, WorkerLost
 from jmars.model.submission import Submission
@@ -16,7 +17,6 @@ from jmars.scheduler.journal import Journal, read_journal
 from jmars.scheduler.journaled import JournaledSession
 from jmars.scheduler.remote_workers import RemoteWorkers
 from jmars.scheduler.resuming import Resuming
-from jmars.scheduler.session_actor import REMEMBERED
 from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.structure import bindings, canonical, digest
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
@@ -283,7 +283,7 @@ def test_a_job_that_outlives_many_others_is_told_and_remembered(tmp_path):
     async def test(life):
         first = life()
         table = await first.submit(tree(), "long")
-        for number in range(REMEMBERED + 2):
+        for number in range(REMEMBERED_JOBS + 2):
             first.noted.cancel(await first.noted.submit(Submission(b"bad", ticket=f"t{number}")))
         first.noted.cancel("job-1")
         first.noted.report(Interrupted("job-1", first.enqueued(), -1))
@@ -292,8 +292,8 @@ def test_a_job_that_outlives_many_others_is_told_and_remembered(tmp_path):
         assert first.session.graph("job-1").describe()["state"] == "cancelled"
         second = life()
         reports = await second.resume(standing())
-        assert len(reports) == REMEMBERED and reports[-1]["job"] == "job-1"
-        assert len(second.session.jobs()) == REMEMBERED and second.session.idle_since is not None
+        assert len(reports) == REMEMBERED_JOBS and reports[-1]["job"] == "job-1"
+        assert len(second.session.jobs()) == REMEMBERED_JOBS and second.session.idle_since is not None
 
     lives(tmp_path, test)
 

@@ -136,7 +136,7 @@ def test_s0_18_progress_rises_from_0_to_1_over_stages_and_is_1_only_at_the_end(a
 
 
 def test_results_of_tasks_that_are_forgotten_are_let_go(api, cluster, monkeypatch):
-    monkeypatch.setattr(task_api, "REMEMBERED", 2)
+    monkeypatch.setattr(task_api, "REMEMBERED_JOBS", 2)
     tasks, kept = [], []
     for number in range(5):
         x = mt.ones(4) + number

@@ -236,7 +236,7 @@ KINDS = [
 
 
 def test_s0_17_results_of_old_tasks_are_let_go(api, monkeypatch):
-    monkeypatch.setattr(web_task_api, "REMEMBERED", 2)
+    monkeypatch.setattr(web_task_api, "REMEMBERED_JOBS", 2)
     tasks = []
     for number in range(5):
         tasks.append(api.submit_tileable_graph(mt.ones(4) + number))
