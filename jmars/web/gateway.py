@@ -146,7 +146,7 @@ class Gateway:
         except UnknownTaskError:
             told = {"state": str(JobState.FAILED), "error": "the job ended long ago, while no gateway was open"}
         if not graph.ended and told["state"] in TERMINAL:  # the job ended while no gateway was open
-            error = None if told["error"] is None else Failure("OperandError", told["error"])
+            error = Failure("OperandError", told["error"]) if told["error"] is not None else None
             self._finish_graph(graph, {"state": told["state"], "error": error, "line": None})
             self._save_end(session, graph.id)
         elif not graph.ended:
@@ -286,12 +286,11 @@ class Gateway:
         ticket = secrets.token_hex(8)
         try:
             blob = await asyncio.to_thread(cloudpickle.dumps, graph)
-            submission = Submission(blob, name, dict(settings), ticket, results=told)
-            job: str = await self.cluster.ask("session", "submit", submission)
+            sent = Submission(blob, name, dict(settings), ticket, results=told)
+            return str(await self.cluster.ask("session", "submit", sent))
         except BaseException:  # the job may have begun all the same, if the answer came too late
             self.cluster.tell("session", "withdraw", ticket)
             raise
-        return job
 
     def _find_stored(self, session: WebSession, name: str) -> UploadedArray | GraphResult | None:
         """Finds stored data by name: an uploaded array, or GRAPH/NAME for a result of the session."""
