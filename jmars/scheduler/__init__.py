@@ -20,7 +20,7 @@ job_summaries.py   counts, measurements and errors of a job as plain data
 phases.py      the phases of a job's preparation
 why.py         explains a job's state in a sentence
 why_actor.py   gathers the facts for that sentence (WhyActor)
-executables.py an operand as a document that runs alone
+executables.py   an operand as a document that runs alone
 watchdog.py    when to report jobs that do not move (Watchdog)
 stages.py      the stages of a job with a graph that unfolds during the run
 eta.py         remaining seconds of a stage (Eta)
@@ -32,7 +32,7 @@ stage_listener.py   the stage's view of the job
 stage_run.py   the operands of a stage while they run on the workers
 open_stage.py  opens a stage on the workers
 failed_stage_cleanup.py   releases a stage that failed by a fault of jmars
-graph_actor.py GraphActor: a job from submission to end
+graph_actor.py   GraphActor: a job from submission to end
 session_actor.py   SessionActor: the jobs of a cluster; takes the workers' reports
 remote_workers.py  workers in another process: orders are messages
 journal.py     an append-only file, from which the next scheduler resumes (Journal)

@@ -146,7 +146,7 @@ class Gateway:
         except UnknownTaskError:
             told = {"state": str(JobState.FAILED), "error": "the job ended long ago, while no gateway was open"}
         if not graph.ended and told["state"] in TERMINAL:  # the job ended while no gateway was open
-            error = Failure("OperandError", told["error"]) if told["error"] is not None else None
+            error = Failure("OperandError", told["error"]) if told["error"] else None
             self._finish_graph(graph, {"state": told["state"], "error": error, "line": None})
             self._save_end(session, graph.id)
         elif not graph.ended:
@@ -285,8 +285,7 @@ class Gateway:
         """Submits a graph to the cluster; returns the job's id."""
         ticket = secrets.token_hex(8)
         try:
-            blob = await asyncio.to_thread(cloudpickle.dumps, graph)
-            sent = Submission(blob, name, dict(settings), ticket, results=told)
+            sent = Submission(await asyncio.to_thread(cloudpickle.dumps, graph), name, dict(settings), ticket, results=told)
             return str(await self.cluster.ask("session", "submit", sent))
         except BaseException:  # the job may have begun all the same, if the answer came too late
             self.cluster.tell("session", "withdraw", ticket)
