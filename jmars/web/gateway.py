@@ -283,9 +283,9 @@ class Gateway:
     # -- private
     async def _submit_job(self, graph: TensorGraph, name: str, settings: Mapping[str, Any], told: Any = None) -> str:
         """Submits a graph to the cluster; returns the job's id."""
-        ticket = secrets.token_hex(8)
+        ticket, blob = secrets.token_hex(8), await asyncio.to_thread(cloudpickle.dumps, graph)
         try:
-            sent = Submission(await asyncio.to_thread(cloudpickle.dumps, graph), name, dict(settings), ticket, results=told)
+            sent = Submission(blob, name, dict(settings), ticket, results=told)
             return str(await self.cluster.ask("session", "submit", sent))
         except BaseException:  # the job may have begun all the same, if the answer came too late
             self.cluster.tell("session", "withdraw", ticket)
