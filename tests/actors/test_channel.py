@@ -80,7 +80,7 @@ def test_an_exception_comes_back_as_itself(tmp_path):
             await channel.ask("echo", "fail")
         with pytest.raises(ProtocolError, match="no actor 'nobody'"):
             await channel.ask("nobody", "x")
-        with pytest.raises(ProtocolError, match="no method '__init__'"):
+        with pytest.raises(ProtocolError, match="no remote method '__init__'"):
             await channel.ask("echo", "__init__")
         await _close(server, channel)
 

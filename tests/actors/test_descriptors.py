@@ -68,7 +68,7 @@ def test_an_actor_that_hands_nothing_over_is_an_error(tmp_path):
 
 
 def test_an_error_of_the_actor_is_told(tmp_path):
-    with pytest.raises(ClusterError, match=r"no method .nothing."):
+    with pytest.raises(ClusterError, match=r"no remote method .nothing."):
         asked(tmp_path, "nothing")
 
 

@@ -57,7 +57,8 @@ class Life:
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
         blob = cloudpickle.dumps(canonical(TensorGraph.from_linked(linked, keys)))
         bound = list(bindings(linked.operands, keys))
-        await self.noted.submit(Submission(blob, name, settings, ticket, structure, bound))
+        sent = Submission(blob, name, settings, ticket, structure, bound)
+        self.submitting = asyncio.ensure_future(self.noted.submit(sent))  # answered once it is written
         return await self.opened()
 
     async def opened(self):
