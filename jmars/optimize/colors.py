@@ -5,7 +5,7 @@ is taken back where the colours would form a cycle. A subtask of Mars may have s
 single output, so `fuse_colors` joins an operand to its readers if all readers are in the same group and colour. Chunks
 passed on block by block need no memory; other chunks inside a group are held until they are read.
 Source: mars-project/mars issue 2435 and pull request 2719, `Coloring` of Mars and Xorbits
-(`services/task/analyzer/fusion.py`); Xorbits pull request 609 halves the pairs where workers would be idle.
+(`services/task/analyzer/fusion.py`), whose pull request 609 halves the pairs where workers would be idle.
 """
 
 from __future__ import annotations
