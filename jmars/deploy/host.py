@@ -36,7 +36,6 @@ from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import ExecutionActor, Zygote, start_zygote
 from jmars.worker.chunk_transfer import ChunkTransferActor
-from jmars.worker.memory_levels import levels
 from jmars.worker.store import StoreActor
 
 __all__ = ["Host", "main"]
@@ -57,10 +56,15 @@ class Host:
         self._zygote, self.janitor = zygote, janitor
         workers = orders["workers"]
         self.execution = ExecutionActor(
-            arena, self.children, workers, orders["threads"], folders.make_spill, folders.disk_room
+            arena,
+            self.children,
+            workers,
+            orders["threads"],
+            folders.make_spill,
+            folders.disk_room,
+            orders["limit"],
+            memory.set_aside(orders["limit"], workers, arena.capacity),
         )
-        self.execution.admission.grants.limit = orders["limit"]
-        self.execution.graph_room.aside = memory.set_aside(orders["limit"], workers, arena.capacity)
         names = [worker.name for worker in self.execution.workers]
         store = StoreActor(self.execution)
         passing = ChunkTransferActor(store, arena.memory)
@@ -145,7 +149,7 @@ class Host:
                 "spilled_total": self.execution.chunks.spilled,
                 "reloaded_total": self.execution.chunks.reloaded,
                 "chunks": len(self.execution.chunks.memory) + len(self.execution.chunks.disk),
-                "levels": levels(self.execution.storing, self.execution.admission),
+                "levels": self.execution.memory.levels(),
             },
             "plans": plans,
         }
@@ -164,7 +168,7 @@ class Host:
         self.execution.start()
         self.execution.ledger.load()
         for worker in self.execution.workers:
-            self.execution.scheduler.report(WorkerMoved(worker.index, worker.name, 0, "starting"))
+            self.execution.report(WorkerMoved(worker.index, worker.name, 0, "starting"))
         self.folders.register(
             {
                 "id": self.orders["id"],
@@ -274,7 +278,7 @@ class Host:
     def _job_ended(self, report: dict[str, Any]) -> None:
         self._log_memory()
         if not self.scheduler.active:
-            self.execution.graph_room.told(0)
+            self.execution.memory.graph_room.update(0)
         if self.clients.job_ended(report):
             for channel in self._channels:
                 channel.tell("jobs", "ended", report)
@@ -307,11 +311,11 @@ class Host:
         for worker in self.execution.workers:
             if pids.get(worker.name) != self._known.get(worker.name):
                 moved = WorkerMoved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
-                self.execution.scheduler.report(moved)
+                self.execution.report(moved)
         self._known = pids
         try:
             self._private = await asyncio.to_thread(self._memory.of, pids)
-            self.execution.graph_room.told(memory.of_control(self._private) if self.scheduler.active else 0)
+            self.execution.memory.graph_room.update(memory.of_control(self._private) if self.scheduler.active else 0)
         finally:
             self._log_memory()
             await self.watch.look()

@@ -29,7 +29,7 @@ class InProcessScheduler:
         self._session = SessionActor(execution, workers, EventLog(), job_ended, plan_bytes)
         self._session.context.machine = machine
         self._session.context.read_chunk = read_chunk
-        execution.scheduler = self._session
+        execution.connect(self._session)
         self.session = InProcessSession(self._session)
         self.tasks = TaskManagerActor(self._session)
         self.reasons = WhyActor(self._session)

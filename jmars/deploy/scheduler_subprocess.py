@@ -84,7 +84,7 @@ class SchedulerSubprocess:
         self.tasks, self.reasons = RelayedTasks(self.ask), RelayedReasons(self.ask)
         self._known = RecoverySnapshot(execution.chunks)
         self._reports = RemoteScheduler(self._report, self._known)
-        execution.scheduler = self._reports
+        execution.connect(self._reports)
         self._mailbox = Mailbox()
         self._mailbox.add("workers", Orders(execution, self._reports, self._known))
         self._mailbox.add("host", _ForScheduler(self, read_chunk))

@@ -1,10 +1,23 @@
 """Dispatch on one host: which operand runs next, on which worker, in which batch.
 
-worker_state.py    batches, known programs and state of each worker (Worker, Batch)
-task_queue.py      ready operands, by job and rank (TaskQueue)
-fair_share.py      shares the workers among running jobs (FairShare)
-estimate.py        predicts the run time of operands from those that ran (Estimate)
-state_times.py     how long operands were in the four states of a worker (StateTimes)
-stragglers.py      finds operands to revoke or to copy (Stragglers)
-ledger.py          measures what jobs took, for the view and for the cost profile (Ledger)
+- workers.py: workers and batches, plain records (Worker, Batch)
+- programs.py: numbers programs over all jobs (ProgramTable)
+- stop_flags.py: stops running operands through shared memory (StopFlags)
+- open_jobs.py: open jobs by name and number (OpenJobs)
+- task_queue.py: ready operands, by job and rank (TaskQueue)
+- fair_share.py: shares the workers among running jobs (FairShare)
+- estimate.py: predicts the run time of operands (Estimate)
+- state_times.py: how long operands were in the four states of a worker (StateTimes)
+- ledger.py: measures what jobs took (Ledger)
+- dispatcher.py: fills the workers' windows with batches (Dispatcher)
+- stragglers.py: finds operands to revoke and to copy (Stragglers)
+- speculation.py: revokes batches and starts speculative copies (SpeculativeExecution)
+- recycling.py: replaces executors for the memory that they retained (WorkerRecycling)
+- report_handler.py: acts on the reports of executors (ReportHandler)
+- batch_recovery.py: recovers the batches of executors that died (BatchRecovery)
+- host_dispatch.py: the port of this room (HostDispatch)
 """
+
+from jmars.dispatch.host_dispatch import HostDispatch
+
+__all__ = ["HostDispatch"]

@@ -1,9 +1,8 @@
-"""How long an operand will run, learnt from those that ran, and how many go in one batch.
+"""Predicts the run time of operands from earlier ones, and bounds the operands of a batch.
 
-A batch saves messages; a batch that runs long makes others wait. So operands join one until it should take
-BATCH_SECONDS, and what nobody has seen run goes alone. What was seen since a job ended is taken by the `ledger`, which
-keeps it for later sessions.
-Source: the design's dispatch measurements (batches of 100 cost 5 µs an operand, single ones 36).
+A batch saves messages; a long batch makes other operands wait. So operands join a batch until its predicted time
+reaches BATCH_SECONDS, and an operand of an unknown program goes alone. Batches of 100 cost 5 µs per operand, single
+operands 36 µs. The `ledger` takes the measurements when a job ends and keeps them for later sessions.
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ from jmars.model.limits import BATCH_SECONDS
 
 __all__ = ["Estimate", "Seen"]
 
-_UNKNOWN = BATCH_SECONDS  # an operand whose program has never run fills a batch
+_UNKNOWN = BATCH_SECONDS  # an operand of a program that never ran fills a batch
 
 
 class Seen:
-    """What was measured of one program: what its next operand should take, and the sums since they were taken."""
+    """Measurements of one program: the prediction for its next operand, and sums since the last `take`."""
 
     __slots__ = ("cold", "cold_seconds", "fresh", "next", "seconds", "warm")
 
     def __init__(self, following: float) -> None:
         self.next = following
-        self.warm = self.cold = 0  # operands; cold are those that were the first to touch memory
-        self.seconds = self.cold_seconds = self.fresh = 0.0  # of warm ones, of cold ones, bytes that these touched
+        self.warm = self.cold = 0  # operands; cold ones were the first to touch their memory
+        self.seconds = self.cold_seconds = self.fresh = 0.0  # of warm ones, of cold ones, bytes that cold ones touched
 
 
 class Estimate:
@@ -33,17 +32,17 @@ class Estimate:
         self._seen: dict[int, Seen] = {}
 
     def seconds(self, program: int) -> float:
-        """What the next operand of `program` should take."""
+        """Predicted seconds of the next operand of `program`."""
         seen = self._seen.get(program)
         return _UNKNOWN if seen is None else seen.next
 
     def known(self, program: int) -> float:
-        """The same where one of it has run; else 0."""
+        """The same, but 0.0 if none of `program` has run."""
         seen = self._seen.get(program)
         return 0.0 if seen is None else seen.next
 
     def learn(self, program: int, seconds: float, fresh: float = 0.0) -> None:
-        """Take a measurement in, a tenth of which counts at once; `fresh` are bytes that it was the first to touch."""
+        """Learn a measurement with weight 0.1; `fresh` are bytes that the operand was the first to touch."""
         seen = self._seen.get(program)
         if seen is None:
             seen = self._seen[program] = Seen(seconds)
@@ -57,8 +56,12 @@ class Estimate:
             seen.warm += 1
             seen.seconds += seconds
 
+    def forget(self) -> None:
+        """Forget all programs, since they get new numbers."""
+        self._seen.clear()
+
     def take(self) -> dict[int, Seen]:
-        """What was seen by program since this was last asked; counting begins anew."""
+        """Measurements by program since the last call; the sums start again."""
         taken = {}
         for program, seen in self._seen.items():
             if seen.warm or seen.cold:

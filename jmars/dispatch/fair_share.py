@@ -1,9 +1,9 @@
-"""Whose turn it is where operands of several jobs wait: the earliest job has half of the time, the shortest other half.
+"""Shares the workers among running jobs: the earliest job gets half of the time, the shortest other job the rest.
 
-So a short job does not stand behind a long one, the earliest job is at most twice as late as if it were alone, and each
-becomes the earliest in the end: nobody waits for ever. Chunks of two jobs are held at a time, not of all that wait;
-where memory is short nobody asks here, and the earliest job goes first. Used by `dispatching`.
-Source: Kleinrock, "Queueing Systems II" (1976), processor sharing; Schrage 1968, the shortest first.
+So a short job does not wait for a long one, the earliest job is at most twice as late as alone, and each job becomes
+the earliest in the end, so that no job starves. Chunks of two jobs are in memory at a time, not of all waiting jobs;
+while memory is short dispatch runs the earliest job first instead.
+Source: Kleinrock, "Queueing Systems II" (1976), processor sharing; Schrage 1968, shortest remaining time first.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ __all__ = ["FairShare"]
 
 
 class FairShare:
-    """Seconds that were given while the earliest job and a later one both waited.
+    """Seconds given to jobs while the earliest job and a later job both waited.
 
     Examples
     --------
-    >>> turns, operands = FairShare(), {1: 5000, 2: 900, 3: 10}
-    >>> turns.next({1, 2, 3}, 1, operands.__getitem__)
+    >>> share, operands = FairShare(), {1: 5000, 2: 900, 3: 10}
+    >>> share.next({1, 2, 3}, 1, operands.__getitem__)
     1
-    >>> turns.gave(1, 0.002)
-    >>> turns.next({1, 2, 3}, 1, operands.__getitem__)
+    >>> share.charge(1, 0.002)
+    >>> share.next({1, 2, 3}, 1, operands.__getitem__)
     3
     """
 
     def __init__(self) -> None:
-        self._ahead = 0.0  # seconds that later jobs were given more than the earliest
+        self._ahead = 0.0  # seconds that later jobs got beyond the earliest
         self._earliest = 0
-        self._both = False  # whether the earliest and a later one waited when this was last asked
+        self._both = False  # whether the earliest job and a later one waited at the last `next`
 
     def next(self, waiting: Collection[int], earliest: int, size_of: Callable[[int], int]) -> int:
-        """The job that should be given a worker.
+        """The job that gets a worker next.
 
         Parameters
         ----------
         waiting
-            Numbers of the jobs of which something waits, one or more.
+            Numbers of the jobs with waiting operands, at least one.
         earliest
-            Number of the earliest job that runs, whether something of it waits or not.
+            Number of the earliest open job, with or without waiting operands.
         size_of
-            How many operands a job has.
+            Gives the number of operands of a job.
         """
         if earliest != self._earliest:
             self._earliest, self._ahead = earliest, 0.0
@@ -51,10 +51,10 @@ class FairShare:
         return min((one for one in waiting if one != earliest), key=lambda one: (size_of(one), one), default=earliest)
 
     def rest(self) -> None:
-        """Nobody has a choice: what is given until `next` is asked again counts for no job."""
+        """There is no choice of jobs: seconds until the next `next` are charged to no job."""
         self._both = False
 
-    def gave(self, number: int, seconds: float) -> None:
-        """A worker was given operands of this job that should take so long."""
+    def charge(self, number: int, seconds: float) -> None:
+        """A worker got operands of a job that are predicted to take `seconds`."""
         if self._both:
             self._ahead += -seconds if number == self._earliest else seconds

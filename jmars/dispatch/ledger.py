@@ -1,8 +1,8 @@
-"""What jobs took, measured where they ran: for the view beside what was predicted, and for the profile.
+"""Measures what jobs took where they ran: for the view, beside the prediction, and for the cost profile.
 
-The ledger owns the host's `Profile`. When a job ends it takes what operands, disk and dispatch took in, all at once, so
-that nothing is added to the way of an operand; and it saves the profile now and then. Told by `execution`.
-Source: PLANNING 7, `cost.py`: "EWMA per (op, dtype, device) from runs".
+The ledger owns the host's `Profile`. When a job ends it learns all its operands, disk transfers and dispatch at once,
+so that an operand costs no extra step; it saves the profile now and then.
+Source: docs/explanation/costs.md.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jmars.dispatch.estimate import Estimate
 from jmars.errors import JmarsError
 from jmars.kernels import Program
-from jmars.memory.buffer_manager import BufferManager
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
 from jmars.plan.cost.roofline import prior
@@ -28,47 +27,47 @@ __all__ = ["Ledger"]
 log = logging.getLogger("jmars.worker")
 
 SAVE_SECONDS = 30.0  # between two saves while the cluster lives
-MOST = 1000  # programs that one job teaches, those that took longest: so that its end takes milliseconds
-LEAST_OPERANDS = 1000  # of a job that tells what dispatching takes, which should not run longer than
-SHORT_SECONDS = 2e-4  # on average, else other things weigh more
-LEAST_COMPUTED = 0.05  # seconds of a job that tells how busy others keep the cores
-LEAST_MOVED = 2**24  # bytes to and from disk that tell how fast it is
+MOST = 1000  # programs learnt from one job, the longest ones, so that its end takes milliseconds
+LEAST_OPERANDS = 1000  # of a job that measures dispatch, whose operands run no longer than
+SHORT_SECONDS = 2e-4  # on average
+LEAST_COMPUTED = 0.05  # seconds of a job that measures how busy other processes keep the cores
+LEAST_MOVED = 2**24  # bytes to and from disk of a job that measures the disk
 
 
 class _Opened:
-    """How things stood when a job began."""
+    """Counters when a job began."""
 
     __slots__ = ("disk", "others", "spilled", "time")
 
     def __init__(self, others: int, spilled: int, disk: tuple[int, float]) -> None:
         self.time = time.perf_counter()
-        self.others, self.spilled, self.disk = others, spilled, disk  # bytes of chunks that it has nothing to do with
+        self.others, self.spilled, self.disk = others, spilled, disk  # others: bytes of other chunks
 
 
 class Ledger:
-    """What is measured of the jobs of a host.
+    """Measurements of the jobs of a host.
 
     Attributes
     ----------
     profile
-        What operands cost here; `load` fills it, whoever plans reads it.
+        Costs of operands on this host, for planners; `load` reads it.
     estimate
-        What operands of each program took in this session.
+        Run times of operands by program, in this session.
     waited
-        Seconds that executors waited for a core since a job ended.
+        Seconds that executors waited for a core since the last job ended.
     """
 
-    def __init__(self, arena: Arena, chunks: Chunks, storing: BufferManager, executors: int) -> None:
+    def __init__(self, arena: Arena, chunks: Chunks, disk_seconds: Callable[[], float], executors: int) -> None:
         self.profile = Profile()
         self.estimate = Estimate()
         self.waited = 0.0
-        self._arena, self._chunks, self._storing, self._executors = arena, chunks, storing, executors
+        self._arena, self._chunks, self._disk_seconds, self._executors = arena, chunks, disk_seconds, executors
         self._jobs: dict[int, _Opened] = {}  # by number
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
 
     def open_job(self, table: JobTable) -> None:
-        """A job begins to run."""
+        """A job begins."""
         if not self._jobs:
             self._arena.peak = self._arena.used
         memory, size_of = self._chunks.memory, self._arena.size_of
@@ -77,10 +76,10 @@ class Ledger:
         self._jobs[table.number] = _Opened(others, self._chunks.spilled, self._disk())
 
     def close_job(self, table: JobTable, programs: Sequence[Program]) -> dict[str, Any]:
-        """A job has ended: learn from it; returns what it took, the `measured` of `JobMoved`.
+        """A job has ended: learn from it; returns its measurements, the `measured` of `JobMoved`.
 
-        Its `peak` are the most bytes of chunks and scratch that it and the chunks that it reads took; with other jobs
-        beside it, what all took together. `programs` are those that the numbers of `estimate` mean.
+        `peak` is the most bytes of chunks and scratch of the job, its stored inputs included; of jobs that ran at the
+        same time, the sum. `programs` gives the program of each number in `estimate`.
         """
         opened, operands = self._jobs.pop(table.number), len(table.program)
         makespan = time.perf_counter() - opened.time
@@ -102,7 +101,7 @@ class Ledger:
         }
 
     def _learn(self, programs: Sequence[Program]) -> float:
-        """Teach the profile what operands took since this was last asked; returns their seconds."""
+        """Teach the profile the run times since the last call; returns their sum in seconds."""
         taken = self.estimate.take()
         longest = sorted(taken, key=lambda number: taken[number].seconds + taken[number].cold_seconds, reverse=True)
         when, measured, expected = int(time.time()), 0.0, 0.0
@@ -115,7 +114,7 @@ class Ledger:
                 mean = seen.seconds / seen.warm
                 self.profile.observe(known.key, known.size, mean, when=when)
                 self.profile.observe(known.family, known.size, mean, when=when)
-                if not programs[number].runs_user_code:  # nobody foretells what users' functions take
+                if not programs[number].users:  # the time of a user's function is unpredictable
                     measured += seen.seconds
                     expected += seen.warm * prior(programs[number], known.size)
         if measured:
@@ -123,32 +122,32 @@ class Ledger:
         return sum(seen.seconds + seen.cold_seconds for seen in taken.values())
 
     def _disk(self) -> tuple[int, float]:
-        """Bytes to and from disk since the start, and the seconds that took."""
-        return self._chunks.spilled + self._chunks.reloaded, self._storing.disk_seconds
+        """Bytes to and from disk since the start, and their seconds."""
+        return self._chunks.spilled + self._chunks.reloaded, self._disk_seconds()
 
     # -- between sessions
     def load(self) -> None:
-        """Take in what earlier sessions learnt."""
+        """Read the profile of earlier sessions."""
         try:
             self.profile.refresh()
-            self.profile.busy = 1.0  # that was then
+            self.profile.busy = 1.0  # the load of that time is over
         except (OSError, JmarsError) as error:
             log.warning("what operands cost is not kept: %s", error)
-        except Exception:  # a fault of ours, or a file that nobody foresaw: plans are made without
+        except Exception:  # a fault of jmars or of the file: plans are made without a profile
             log.exception("what operands cost was not read")
 
     def save(self) -> None:
-        """Keep what was learnt; where that cannot be, the log says so."""
+        """Write the profile; a failure is logged."""
         try:
             if self.profile.changed:
                 self.profile.save()
         except (OSError, JmarsError) as error:
             log.warning("what operands cost is not kept: %s", error)
-        except Exception:  # a fault of ours: no job depends on it
+        except Exception:  # a fault of jmars: no job depends on the profile
             log.exception("what operands cost is not kept")
 
     def _save_soon(self) -> None:
-        """Save in a thread, unless that was done a moment ago."""
+        """Save in a thread, at most every SAVE_SECONDS."""
         now = time.monotonic()
         if now - self._saved >= SAVE_SECONDS and (self._saving is None or self._saving.done()):
             self._saved = now

@@ -1,9 +1,9 @@
-"""How long operands were in the four states of a worker, packed as the event `OperandsTimed` tells it.
+"""How long operands were in the four states of a worker, packed for the event `OperandsTimed`.
 
-ALLOCATING is from being taken from the queue to having all its memory, PREPARING_INPUTS from there to having its inputs
-read back, CALCULATING the function itself, STORING the result's way to the place where it stays, with the wait for one.
-Kernels write where the result stays, and most operands find their memory free: what is 0 for all takes no byte. Used by
-`admission` and `reporting`. Source: seed 003, "Worker 中的执行细节" (the four states).
+ALLOCATING lasts from the task queue until all memory is at hand, PREPARING_INPUTS until the inputs are reloaded,
+CALCULATING is the function itself, STORING the copy of the result to its slot with the wait for that slot. Kernels
+write to the slot directly, and most operands find their memory free: a state that is 0 for all operands takes no byte.
+Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST = 2**32 - 1
 
 
 class StateTimes:
-    """What is not known from an executor's report: how long operands stood in line and waited for reads.
+    """Times that an executor does not report: in the allocation queue, and until inputs were reloaded.
 
     Examples
     --------
@@ -32,20 +32,20 @@ class StateTimes:
         self._waits: dict[tuple[int, int], tuple[int, int]] = {}  # (job number, operand): µs of the first two states
 
     def waited(self, number: int, operand: int, allocating: float, preparing: float) -> None:
-        """An operand has its memory, and its inputs, after so many seconds of each."""
+        """An operand has its memory after `allocating` seconds, and its inputs after `preparing` more."""
         self._waits[number, operand] = int(allocating * 1e6), int(preparing * 1e6)
 
     def packed(
         self, number: int, operands: Sequence[int], elapsed: Sequence[int], stored: Sequence[tuple[int, int, int]]
     ) -> tuple[bytes, bytes, bytes, bytes]:
-        """The four states of operands that are done, each little-endian uint32 in µs; b"" where all are 0.
+        """Times of finished operands in the four states, as little-endian uint32 in µs; b"" if all are 0.
 
         Parameters
         ----------
         elapsed
-            µs of each that the function took, storing included.
+            µs of each operand's function, storing included.
         stored
-            (Place in `elapsed`, µs of storing with its waiting, µs that `elapsed` has of them) of those with any.
+            (Place in `elapsed`, µs of storing with its wait, µs of storing that `elapsed` contains).
         """
         allocating = preparing = storing = b""
         waits = self._waits
@@ -68,7 +68,7 @@ class StateTimes:
 
 
 def pack_numbers(values: Sequence[int]) -> bytes:
-    """Numbers as little-endian uint32; what is larger is as large as that can be."""
+    """Numbers as little-endian uint32, clipped to its range."""
     try:
         packed = array("I", values)
     except OverflowError:

@@ -1,13 +1,11 @@
-"""Which operands should run elsewhere: those that wait behind one that runs long, and those that run far too long.
+"""Finds operands to revoke and to copy: those that wait behind a long one, and those that run far too long.
 
-`Stragglers` only decides. What waits behind one that runs long goes back to the queue, where whoever is free first
-takes it, earlier jobs before later ones; where memory is short, so that its inputs are read while it waits, only for a
-worker that has nothing to do. When there is nothing of that kind, such a worker runs a second copy of what takes half
-as long again as three quarters of its like took, or of what a process holds that does not run any more, and the first
-one that is done counts. Only what can run twice without harm is copied: kernels of ours, no function of a user's.
-Used by `rescue`.
-Source: seed 003, "Operand 状态" (READY: submitted to all workers, the first that is about to run it gets it); Spark's
-spark.speculation.quantile 0.75 and .multiplier 1.5.
+`Stragglers` only decides. A batch behind a long operand is revoked, so that the first free worker takes it, earlier
+jobs first; while memory is short (its inputs are loaded meanwhile) as many as there are idle workers. If no batch can
+be revoked, an idle worker runs a copy of an operand that takes 1.5 times the third quartile of its program, or whose
+process hangs; the first run to finish counts. Only repeatable operands are copied: kernels of jmars, no user functions.
+Source: docs/explanation/seeds.md, "Operand states"; Spark `TaskSetManager.scala` (spark.speculation.quantile 0.75,
+spark.speculation.multiplier 1.5).
 """
 
 from __future__ import annotations
@@ -19,33 +17,33 @@ from dataclasses import dataclass
 __all__ = ["LONG", "Stragglers", "WorkerLoad"]
 
 QUANTILE, MULTIPLIER = 0.75, 1.5
-LEAST_SEEN = 3  # operands of a program that must have ended before one is held to be late
-LEAST_LATE = 1.0  # seconds beyond what is usual: what ends sooner is not worth a copy
-WAITS_BEHIND = 0.2  # seconds that the first one must have run, or should run, before nothing waits behind it
-LONG = 0.05  # seconds from which on an operand's time is remembered; shorter ones count by their mean
+LEAST_SEEN = 3  # operands of a program that must have ended before another is late
+LEAST_LATE = 1.0  # seconds beyond the usual: a shorter delay is not worth a copy
+WAITS_BEHIND = 0.2  # seconds, run or predicted, from which no batch waits behind an operand
+LONG = 0.05  # seconds from which a run time is remembered; shorter ones count by their mean
 REMEMBERED = 64
 
 
 @dataclass(frozen=True)
 class WorkerLoad:
-    """How one worker stands.
+    """Load of one worker.
 
     Attributes
     ----------
     seconds
-        For which it has run what it runs.
+        For which it runs its batch.
     program
-        What that is, -1 for nothing.
+        Number of the running program, -1 for none.
     usual
-        Seconds that an operand of that program takes on average, 0 where none has ended.
+        Mean seconds of that program's operands, 0 if none has ended.
     repeatable
-        Whether all that it runs may run twice, and no copy of it runs yet.
+        Whether its batch may run twice, and has no copy yet.
     waits
-        Whether a batch waits behind that.
+        Whether another batch waits behind.
     idle
-        Whether it has nothing, could run something, and nothing is queued.
+        Whether it could run a batch, and neither has one nor finds operands queued.
     stuck
-        Whether its process does not run any more.
+        Whether its process hangs.
     """
 
     seconds: float = 0.0
@@ -58,7 +56,7 @@ class WorkerLoad:
 
 
 class Stragglers:
-    """How long operands of each program took, of late.
+    """Recent run times of operands, by program.
 
     Examples
     --------
@@ -73,22 +71,22 @@ class Stragglers:
         self._seen: dict[int, deque[float]] = {}  # seconds by program
 
     def learn(self, program: int, microseconds: Iterable[int]) -> None:
-        """Operands of a program took so long."""
+        """Learn run times of a program's operands."""
         for one in microseconds:
             if one >= LONG * 1e6:
                 self._seen.setdefault(program, deque(maxlen=REMEMBERED)).append(one * 1e-6)
 
     def limit(self, program: int, usual: float) -> float:
-        """Seconds after which an operand of a program is late; infinite where nothing is known."""
+        """Seconds after which an operand of a program is late; infinite if no time is known."""
         seen = self._seen.get(program, ())
         if len(seen) >= LEAST_SEEN:
             usual = sorted(seen)[int(QUANTILE * (len(seen) - 1))]
         return max(MULTIPLIER * usual, usual + LEAST_LATE) if usual else float("inf")
 
     def choose(self, workers: Sequence[WorkerLoad], tight: bool = False) -> tuple[list[int], list[tuple[int, int]]]:
-        """Workers whose waiting batch is to be taken, and (worker, worker that runs a copy of what it runs).
+        """Workers whose waiting batch is to be revoked, and (late worker, idle worker) pairs to copy between.
 
-        `tight` where memory is short.
+        `tight` tells whether memory is short.
         """
         idle = [index for index, one in enumerate(workers) if one.idle]
         take: list[int] = []
@@ -105,5 +103,5 @@ class Stragglers:
         return take, copies
 
     def forget(self) -> None:
-        """Programs get new numbers."""
+        """Forget all programs, since they get new numbers."""
         self._seen.clear()

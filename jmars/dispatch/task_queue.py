@@ -1,10 +1,9 @@
-"""Operands that wait for a worker, by job and rank.
+"""Ready operands that wait for a worker, by job and rank.
 
-`TaskQueue` only decides the order; `execution` takes from it. Whose turn it is among jobs, `turns` decides; where it
-does not, the earliest job goes first. Of one job a worker takes what waits for itself, else from the longest queue:
-chunks of a host lie in memory that all its workers share, so this moves no data. Where memory is short the order of the
-plan goes before the place: a worker takes what comes first of all.
-Source: seed 003, "Operand 的排序" (TaskQueueActor).
+Only decides the order. `fair_share` chooses the job; without a choice the earliest job goes first. Of one job a worker
+takes an operand that waits for itself, else from the longest queue: chunks of a host lie in memory that all its workers
+share, so stealing moves no data. While memory is short, rank goes before place: a worker takes the lowest rank of all.
+Source: docs/explanation/seeds.md, "Ordering operands".
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ _MASK = (1 << _BITS) - 1
 
 
 class TaskQueue:
-    """One heap per job and worker; a key holds (rank, operand), so comparing keys compares just that."""
+    """One heap per job and worker; a key is (rank, operand) in one integer."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
-        self._jobs: dict[int, list[list[int]]] = {}  # by job number, of those of which something waits
+        self._jobs: dict[int, list[list[int]]] = {}  # by job number; only jobs with waiting operands
 
     @property
     def jobs(self) -> Collection[int]:
-        """Numbers of the jobs of which something waits."""
+        """Numbers of the jobs with waiting operands."""
         return self._jobs.keys()
 
     def push(self, worker: int, number: int, rank: int, operand: int) -> None:
-        """Let an operand wait for `worker`."""
+        """Add an operand that is planned for `worker`."""
         heaps = self._jobs.get(number)
         if heaps is None:
             heaps = self._jobs[number] = [[] for _ in range(self._workers)]
@@ -45,18 +44,18 @@ class TaskQueue:
         own: bool = False,
         number: int | None = None,
     ) -> tuple[int, int] | None:
-        """(job number, operand) that `worker` should run next, or None when there is none.
+        """(Job number, operand) that `worker` should run next; None if there is none.
 
         Parameters
         ----------
         strict
-            Whether rank goes before place: the first of all queues, as where memory is short.
+            Whether rank goes before place, as while memory is short.
         before
-            Only what comes before this (job number, rank).
+            Bound: only operands before this (job number, rank).
         own
-            Only what waits for this very worker.
+            Only operands planned for this worker.
         number
-            The job whose turn it is; where nothing of it waits, the earliest one's.
+            The job to take from; if none of its operands waits, the earliest job.
         """
         jobs = self._jobs if not own else {one: heaps for one, heaps in self._jobs.items() if heaps[worker]}
         if not jobs:
@@ -78,25 +77,25 @@ class TaskQueue:
         return number, key & _MASK
 
     def replan(self, number: int, rank: Sequence[int], workers: Sequence[int]) -> None:
-        """Operands of a job have other ranks, and other workers where that is 0 or more."""
+        """Give operands of a job new ranks, and new workers where these are 0 or more."""
         for worker, heap in enumerate(self._jobs.pop(number, ())):
             for operand in (key & _MASK for key in heap):
                 self.push(worker if workers[operand] < 0 else workers[operand], number, rank[operand], operand)
 
     def drop(self, number: int) -> list[int]:
-        """Take all operands of a job out; returns them."""
+        """Remove all operands of a job; returns them."""
         return [key & _MASK for heap in self._jobs.pop(number, ()) for key in heap]
 
     def waiting(self, number: int) -> list[int]:
-        """Operands of a job that wait, in no order."""
+        """Waiting operands of a job, in no order."""
         return [key & _MASK for heap in self._jobs.get(number, ()) for key in heap]
 
     def size(self, number: int) -> int:
-        """How many operands of a job wait."""
+        """Number of waiting operands of a job."""
         return sum(map(len, self._jobs.get(number, ())))
 
     def count(self) -> dict[int, int]:
-        """Operands that wait, by job number."""
+        """Number of waiting operands, by job number."""
         return {number: self.size(number) for number in self._jobs}
 
     def __len__(self) -> int:

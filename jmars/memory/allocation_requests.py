@@ -1,4 +1,5 @@
-"""What stands in the line for memory, and what is known of a disk that refuses: plain records of `storing`."""
+"""Entries of the allocation queue, and the back-off of a disk that refuses writes: plain records.
+"""
 
 from __future__ import annotations
 
@@ -12,40 +13,40 @@ from jmars.storage.arena import PAGE
 
 __all__ = ["AllocationRequest", "DiskBackoff", "later"]
 
-RETRY = 0.25  # seconds after which a disk that refused is tried again
-PATIENCE = 3.0  # seconds for which the head of the line waits for it where nothing else can go on
+RETRY = 0.25  # seconds after which a refused write is tried again
+PATIENCE = 3.0  # seconds for which the head of the queue waits for the disk alone
 
 
 @dataclass(eq=False)
 class AllocationRequest:
-    """Chunks that must lie in memory, and perhaps a new slot, together."""
+    """A request for chunks in memory, for a new slot, and for scratch, granted together."""
 
     chunks: Sequence[int]
     size: int | None  # bytes of the new slot; None for none
     granted: Callable[[int], None]  # called with the slot's offset, or -1
     refused: Callable[[Exception], None]
     what: str  # for errors: "the operand add"
-    rank: int = -1  # of the operand that asks; what is used sooner stays in memory as long as something runs
-    job: int = 0  # number of its job
-    scratch: int = 0  # bytes of process memory that must be left free beside them
-    least: int = 1 << 62  # bytes of scratch that do where there is no more; as it stands, none but all
-    gather: Sequence[tuple[int, int, int]] = ()  # (chunk, start, stop): bytes that are put into the scratch, in order
+    rank: int = -1  # of the operand; chunks used sooner stay in memory while any operand runs
+    job: int = 0  # its number
+    scratch: int = 0  # bytes of process memory to reserve
+    least: int = 1 << 62  # fewest bytes of scratch that are enough; by default all
+    gather: Sequence[tuple[int, int, int]] = ()  # (chunk, start, stop): bytes to concatenate in the scratch
     slot: int = -1
-    promised: int = -1  # the slot that stands for the scratch
+    promised: int = -1  # slot that represents the scratch
     loading: set[int] = field(default_factory=set)
-    private: dict[int, int] = field(default_factory=dict)  # chunk that nobody else reads: slot of its own for it
-    gathering: int = 0  # what the mover puts into its own memory just now
-    first: bool = False  # goes before all who read chunks: it comes from an operand that runs
-    left: float = 0.0  # by perf_counter, when it had its slots and left the line
-    restarted: int = 1 << 62  # bytes that others held when it gave all back, as free memory lay between its own slots
+    private: dict[int, int] = field(default_factory=dict)  # chunk without another reader: its private slot
+    gathering: int = 0  # orders to the mover that are under way for private memory
+    first: bool = False  # goes before requests that read chunks: an executor waits for it
+    left: float = 0.0  # perf_counter when it had its slots and left the queue
+    restarted: int = 1 << 62  # bytes that others held when it gave its slots back because they fragmented memory
 
     @property
     def urgency(self) -> tuple[int, int]:
-        """Operands of earlier jobs first, then by rank; a client's request before all who come after it."""
+        """Sort key: operands of earlier jobs first, then by rank; clients before later requests."""
         return (self.job, self.rank)
 
     def yields(self) -> bool:
-        """Ask for an eighth less scratch where less does; returns whether it did."""
+        """Reduce the scratch by an eighth if less is enough; returns whether it was reduced."""
         less = max(self.least, PAGE, self.scratch // 8 * 7)
         if self.promised >= 0 or less >= self.scratch:
             return False
@@ -54,21 +55,21 @@ class AllocationRequest:
 
     @property
     def slots(self) -> list[int]:
-        """What it holds: for its output, its scratch, and chunks that are its own."""
+        """Slots held for the output, the scratch and private chunks."""
         return [slot for slot in (self.slot, self.promised, *self.private.values()) if slot >= 0]
 
 
 class DiskBackoff:
-    """A disk that does not take what it should: chunks stay in memory, and it is tried again a little later.
+    """Retries a disk that refuses writes; chunks stay in memory meanwhile.
 
-    An error comes of it only when nothing can go on without the disk, and it has refused for some seconds.
+    A request fails only if it cannot go on without the disk and the disk has refused for `patience` seconds.
     """
 
     def __init__(self) -> None:
-        self.error: StorageError | None = None  # why the last write failed; None where it went well
+        self.error: StorageError | None = None  # of the last write; None after success
         self.patience = PATIENCE
-        self._retry = 0.0  # when to try again
-        self._since = 0.0  # since when the head of the line waits for the disk alone; 0 where it does not
+        self._retry = 0.0  # time of the next try
+        self._since = 0.0  # time since which the head of the queue waits for the disk alone; 0 otherwise
 
     def refused(self, error: StorageError) -> None:
         """A write failed."""
@@ -80,20 +81,20 @@ class DiskBackoff:
 
     @property
     def may_try(self) -> bool:
-        """Whether something may be written now."""
+        """Whether a write may be tried now."""
         return self.error is None or perf_counter() >= self._retry
 
     def wait(self) -> float | None:
-        """Nothing goes on without the disk: seconds until it is tried again; None when that was done long enough."""
+        """Seconds until the next try while only the disk can help; None when `patience` is over."""
         now = perf_counter()
         self._since = self._since or now
         return None if now - self._since >= self.patience else max(0.0, self._retry - now)
 
     def over(self) -> None:
-        """Nobody waits for the disk any more."""
+        """No request waits for the disk any more."""
         self._since = 0.0
 
 
 def later(seconds: float, call: Callable[[], None]) -> None:
-    """Call something in so many seconds."""
+    """Call `call` after `seconds` in the running loop."""
     asyncio.get_running_loop().call_later(seconds, call)

@@ -1,10 +1,10 @@
-"""Brings inputs into memory and makes room for outputs.
+"""Loads inputs into memory, evicts chunks for outputs, and serves the allocation queue.
 
-What does not fit at once stands in one line: an operand with its inputs and output, a chunk that the client uploads,
-chunks that it fetches. Operands stand in it by rank, clients in the order in which they came. Only the head of the line
-takes room; once it has all its slots it leaves the line and waits for its reads alone, so nobody can hold memory that
-another needs to go on. Chunks are moved by the mover process. Source: seed 003, "内存管理"; the worker states
-ALLOCATING and PREPARING_INPUTS.
+Requests that do not fit at once stand in one queue: an operand with its inputs and its output, a chunk that a client
+uploads, chunks that a client fetches. Operands are sorted by rank, clients by arrival. Only the head of the queue takes
+slots. Once the head has all its slots it leaves the queue and waits for its reads alone, so no request can hold memory
+that another request needs to go on. The mover process moves the bytes.
+Source: docs/explanation/seeds.md, "Memory management"; docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
@@ -18,65 +18,96 @@ from typing import Any
 from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
 from jmars.memory.allocation_requests import AllocationRequest, DiskBackoff, later
 from jmars.memory.gathering import Gathers
-from jmars.memory.mover_link import MoverLink
+from jmars.memory.mover_link import MoverLink, MoverProcess
 from jmars.model.status import DiskStatus
-from jmars.processes.links import ChildLink
 from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks, Place
 from jmars.units import format_bytes
 
-__all__ = ["AllocationRequest", "BufferManager"]
+__all__ = ["BufferManager"]
+
+
+Heard = Callable[[Any, Any], None]  # the mover's link, and its message
+Gone = Callable[[Any, str], None]  # the mover's link, and how it ended
 
 
 class BufferManager:
-    """The line of those who wait for memory, and the chunks on their way."""
+    """The allocation queue, and the chunks on their way to disk and back.
+
+    Parameters
+    ----------
+    start_mover
+        Starts a mover; takes the handlers of its messages and of its end.
+    in_use
+        Gives the chunks that operands under way read; they are not evicted.
+    idle
+        Tells whether no operand runs or is about to run, so that no memory will be freed by an end.
+    moved
+        Called with a chunk that was spilled (True) or reloaded (False).
+    lost
+        Called with a chunk that cannot be read back, and the reason.
+    shed
+        Has processes give up retained memory; returns whether some will.
+    has_one_reader
+        Tells whether exactly one operand will still read a chunk.
+    disk_room
+        Gives the bytes that may still be spilled.
+
+    Attributes
+    ----------
+    queue
+        The allocation queue.
+    loading
+        Requests that have their slots and wait for reads.
+    """
 
     def __init__(
         self,
         arena: Arena,
         chunks: Chunks,
-        start_mover: Callable[[BufferManager], ChildLink],
+        *,
+        start_mover: Callable[[Heard, Gone], MoverProcess],
         in_use: Callable[[], set[int]],
         idle: Callable[[], bool],
         moved: Callable[[int, bool], None],
+        lost: Callable[[int, str], None],
+        shed: Callable[[], bool],
+        has_one_reader: Callable[[int], bool],
         disk_room: Callable[[], int],
     ) -> None:
         self.arena = arena
         self.chunks = chunks
-        self.line: deque[AllocationRequest] = deque()
-        self.loading: list[AllocationRequest] = []  # have their slots, wait for reads
-        self.lost: Callable[[int, str], None] = lambda chunk, why: None  # told which chunk cannot be read back, and why
-        self.has_one_reader: Callable[[int], bool] = lambda chunk: False  # of an operand
-        self.shed: Callable[[], bool] = lambda: False  # has processes let go of what they keep; whether some do
-        self._start_mover = start_mover
-        self.mover = MoverLink(lambda: self._start_mover(self))
+        self.queue: deque[AllocationRequest] = deque()
+        self.loading: list[AllocationRequest] = []
+        self.mover = MoverLink(lambda: start_mover(self.heard, self.mover_gone))
         self._in_use, self._idle, self._moved, self._disk_room = in_use, idle, moved, disk_room
+        self._lost, self._shed, self._has_one_reader = lost, shed, has_one_reader
         self._spills: set[int] = set()
         self._loads: dict[int, tuple[Place, int]] = {}  # chunk: its file and slot
         self.gathers = Gathers(chunks, self.mover.tell, self.delete)
-        self.trouble = DiskBackoff()
-        self.later = later  # calls something in so many seconds
-        self._waking = self._advancing = False  # was told to look again later; serves the line
+        self.disk = DiskBackoff()
+        self.later = later
+        self._waking = self._advancing = False  # a retry is due; the queue is being served
 
     @property
     def blocked(self) -> bool:
-        """Whether somebody waits for room, so that nobody else may take any."""
-        return bool(self.line)
+        """Whether a request waits for memory, so that no other may take any."""
+        return bool(self.queue)
 
     @property
     def disk_seconds(self) -> float:
-        """Seconds in which the mover had something to write or read."""
+        """Seconds during which the mover had orders."""
         return self.mover.seconds
 
     def moving(self) -> DiskStatus:
-        """What is on its way to disk and back."""
-        chunks = [one for one in (*self._spills, *self._loads) if one in self.chunks.memory]
+        """Status of the disk: writes and reads under way, their bytes, and the last error."""
+        chunks = [chunk for chunk in (*self._spills, *self._loads) if chunk in self.chunks.memory]
         return {
             "writes": len(self._spills),
             "reads": len(self._loads) + len(self.gathers.pieces),
             "nbytes": sum(map(self.chunks.size, chunks)) + sum(stop - start for _, start, stop in self.gathers.pieces),
             "seconds": self.mover.silent,
-            "full": str(self.trouble.error or ""),
+            "full": str(self.disk.error or ""),
         }
 
     def refuse_too_large(self, sizes: Sequence[int], what: str) -> None:
@@ -97,32 +128,31 @@ class BufferManager:
                 "keep less (a sum instead of the whole, one name for steps on the way), or give a larger spill_dir"
             )
 
-    def ask(self, request: AllocationRequest) -> None:
-        """Stand in line; `granted` or `refused` is called, perhaps before this returns.
+    def enqueue(self, request: AllocationRequest) -> None:
+        """Add a request to the queue; its `granted` or `refused` is called, perhaps before this returns.
 
-        Operands stand in the order of their ranks, behind the head, which may hold something, and behind clients, who
-        came before.
+        Operands are sorted by rank, behind the head, which may hold slots, and behind clients that came before.
         """
-        place = len(self.line)
+        place = len(self.queue)
         if request.rank >= 0:
-            while place > 1 and self.line[place - 1].urgency > request.urgency and not self.line[place - 1].first:
+            while place > 1 and self.queue[place - 1].urgency > request.urgency and not self.queue[place - 1].first:
                 place -= 1
-        self.line.insert(place, request)
+        self.queue.insert(place, request)
         self.advance()
 
-    def ask_first(self, request: AllocationRequest) -> None:
-        """Stand in line before all who came by `ask`; the first of those lets go of what it holds already."""
-        place = sum(other.first for other in self.line)
-        if place < len(self.line):
-            self._give_back(self.line[place])
+    def enqueue_first(self, request: AllocationRequest) -> None:
+        """Add a request before all that came by `enqueue`; the first of them gives its slots back."""
+        place = sum(other.first for other in self.queue)
+        if place < len(self.queue):
+            self._give_back(self.queue[place])
         request.first = True
-        self.line.insert(place, request)
+        self.queue.insert(place, request)
         self.advance()
 
     def withdraw(self, wanted: Callable[[AllocationRequest], bool]) -> None:
-        """Take requests out, and give back what they hold."""
-        for request in [r for r in self.line if wanted(r)]:
-            self.line.remove(request)
+        """Remove requests, and free their slots."""
+        for request in [r for r in self.queue if wanted(r)]:
+            self.queue.remove(request)
             self._give_back(request)
         for request in [r for r in self.loading if wanted(r)]:
             self.loading.remove(request)
@@ -130,38 +160,38 @@ class BufferManager:
         self.advance()
 
     def advance(self) -> None:
-        """Serve the head of the line as long as there is room."""
+        """Serve the head of the queue as long as there is room."""
         if self._advancing:
             return
         self._advancing = True
         try:
-            while self.line:
-                request = self.line[0]
+            while self.queue:
+                request = self.queue[0]
                 try:
                     lacking = self._take_slots(request)
                     if not lacking:
                         self._gather(request)
-                except StorageError as error:  # a chunk that it reads was lost, or dropped while it waited
+                except StorageError as error:  # an input was lost, or freed while the request waited
                     self._drop_head(error)
                     continue
                 if lacking:
                     if not self._make_room(request, lacking):
                         return
                     continue
-                self.line.popleft()
+                self.queue.popleft()
                 request.left = perf_counter()
                 if request.loading or request.gathering:
                     self.loading.append(request)
                 else:
                     request.granted(request.slot)
-            self.trouble.over()
+            self.disk.over()
         finally:
             self._advancing = False
 
     def _take_slots(self, request: AllocationRequest) -> int:
-        """Allocate what `request` misses; returns the bytes for which there is no room, 0 when it has all slots."""
-        if self._spills and not self._spills.isdisjoint([*request.chunks, *(one for one, *_ in request.gather)]):
-            return 1  # they must land before they can be read back; taking slots now would scatter them
+        """Allocate the missing slots of `request`; returns the bytes that found no room, 0 if it has all slots."""
+        if self._spills and not self._spills.isdisjoint([*request.chunks, *(chunk for chunk, *_ in request.gather)]):
+            return 1  # a spill ends before the chunk can be reloaded; slots taken now would be scattered
         lacking = 0
         chunks, arena = self.chunks, self.arena
         if request.size is not None and request.slot < 0:
@@ -186,7 +216,7 @@ class BufferManager:
                     lacking += size
                 elif slot < 0:
                     continue
-                elif request.rank >= 0 and self.has_one_reader(chunk):
+                elif request.rank >= 0 and self._has_one_reader(chunk):
                     request.private[chunk] = slot
                 else:
                     request.loading.add(chunk)
@@ -196,39 +226,39 @@ class BufferManager:
         return lacking
 
     def _make_room(self, request: AllocationRequest, lacking: int) -> bool:
-        """Start spilling for the head of the line; True when it should try again at once."""
+        """Start spilling for the head of the queue; returns whether it should try again at once."""
         if self._spills:
-            return False  # wait for these first
+            return False  # these spills come first
         in_use = self._in_use() | set(request.chunks)
         for other in self.loading:
             in_use.update(other.chunks)
-        tries = self.trouble.may_try
+        tries = self.disk.may_try
         victims = self.chunks.victims(lacking, in_use, request.rank) if tries else []
         if victims:
             return self._spill(victims)
         if not self._idle() or self.loading or request.loading:
-            return False  # something will end and free memory
+            return False  # an operand or a read will end and free memory
         victims = self.chunks.victims(lacking, in_use) if tries else []
         if victims:
             return self._spill(victims)
-        if self.trouble.error is not None and not tries:  # else there is nothing that the disk could take
-            seconds = self.trouble.wait()
+        if self.disk.error is not None and not tries:  # else there is no chunk to spill
+            seconds = self.disk.wait()
             if seconds is None:
-                self._drop_head(self.trouble.error)
+                self._drop_head(self.disk.error)
                 return True
-            if not self._waking:  # one at a time: each report of an executor comes here too
+            if not self._waking:  # one timer at a time: each report of an executor comes here too
                 self._waking = True
                 self.later(seconds, self._woken)
             return False
         others = self.arena.used - self._held(request)
-        if others < request.restarted:  # free memory may lie in pieces between its own slots: start from nothing
+        if others < request.restarted:  # free memory may be fragmented by the request's own slots: start again without
             request.restarted = others
             self._give_back(request)
             own = [c for c in request.chunks if c in self.chunks.memory and c not in self.chunks.pins]
             return self._spill(own) or not own
-        if self.shed():
-            return False  # their processes end and free it
-        if request.yields():  # what is free lies in pieces, between views that are held
+        if self._shed():
+            return False  # recycled processes end and free it
+        if request.yields():  # free memory is fragmented by views that clients hold
             return True
         pinned = sum(self.chunks.size(chunk) for chunk in self.chunks.pins)
         views = f" (views that you hold take {format_bytes(pinned)} of it: let go of them)" if pinned else ""
@@ -246,12 +276,12 @@ class BufferManager:
         self.advance()
 
     def _held(self, request: AllocationRequest) -> int:
-        """Bytes that a request has taken already, its inputs included."""
+        """Bytes that a request holds already, its inputs included."""
         slots = request.slots + [self.chunks.memory[chunk] for chunk in request.chunks if chunk in self.chunks.memory]
         return sum(map(self.arena.size_of, slots))
 
     def _drop_head(self, error: Exception) -> None:
-        request = self.line.popleft()
+        request = self.queue.popleft()
         self._give_back(request)
         request.refused(error)
 
@@ -263,11 +293,11 @@ class BufferManager:
         request.private, request.gathering = {}, 0
 
     def _spill(self, victims: list[int]) -> bool:
-        """Send chunks to disk; returns whether it is worth to look again at once."""
+        """Spill chunks; returns whether memory is free at once, since some had a valid file."""
         try:
             self.mover.begin()
-        except StorageError as error:  # there is no folder for them
-            self.trouble.refused(error)
+        except StorageError as error:  # no folder could be made
+            self.disk.refused(error)
             return True
         at_once = False
         for chunk in victims:
@@ -282,12 +312,12 @@ class BufferManager:
 
     # -- the mover
     def delete(self, place: Place | None) -> None:
-        """Remove a file that is no longer needed."""
+        """Delete a file that is no longer needed."""
         if place is not None:
             self.mover.tell("delete", place.name)
 
-    def heard(self, link: ChildLink, message: Any) -> None:
-        """The mover did something."""
+    def heard(self, link: Any, message: Any) -> None:
+        """Handle an answer of the mover."""
         if message[0] == "disk":
             self.mover.direct = message[1]
             return
@@ -297,9 +327,9 @@ class BufferManager:
             self._spills.discard(chunk)
             place = None if error else Place(name, checksum, self.arena.size_of(self.chunks.memory[chunk]))
             if error:
-                self.trouble.refused(StorageError(error))
+                self.disk.refused(StorageError(error))
             else:
-                self.trouble.worked()
+                self.disk.worked()
             self.delete(self.chunks.spill_done(chunk, place))
             if place is not None and chunk in self.chunks.disk:
                 self._moved(chunk, True)
@@ -318,17 +348,17 @@ class BufferManager:
         self.advance()
 
     def _bad_file(self, chunk: int, error: str) -> None:
-        """A chunk's file cannot be read; one that lies in memory, or comes there just now, is no worse for it."""
+        """A chunk's file cannot be read; the chunk is lost unless it is in memory or being reloaded."""
         if chunk in self.chunks.moving:
             return
         if chunk in self.chunks.memory:
             self.delete(self.chunks.disk.pop(chunk, None))
         elif chunk in self.chunks.disk:
             self.delete(self.chunks.free(chunk))
-            self.lost(chunk, error)
+            self._lost(chunk, error)
 
     def _gather(self, request: AllocationRequest) -> None:
-        """Have the mover fill what is a request's own: what it gathers, and chunks that nobody else reads."""
+        """Have the mover fill a request's private memory: gathered pieces, and chunks without another reader."""
         own = [((chunk, 0, self.chunks.size(chunk)),) for chunk in request.private]
         for pieces, slot in zip((*own, request.gather), (*request.private.values(), request.promised)):
             if pieces:
@@ -336,9 +366,9 @@ class BufferManager:
                 self.gathers.start(pieces, slot, partial(self._gathered, request), request.urgency)
 
     def _gathered(self, request: AllocationRequest, error: str) -> None:
-        """A request has what it gathers, or it cannot be read."""
+        """Private memory of a request is filled, or a piece cannot be read."""
         if request not in self.loading:
-            return  # it was withdrawn when its chunk was found to be lost
+            return  # the request was withdrawn when its chunk was lost
         request.gathering -= 1
         if error:
             self.loading.remove(request)
@@ -348,19 +378,19 @@ class BufferManager:
             self._grant(request)
 
     def _grant(self, request: AllocationRequest) -> None:
-        """Let a request go on that waits for reads, unless some are still to come."""
+        """Grant a request once its last read has ended."""
         if request in self.loading and not request.loading and not request.gathering:
             self.loading.remove(request)
             request.granted(request.slot)
 
     def _loaded(self, chunk: int, error: str) -> None:
-        """A chunk was read back: who waited for it goes on, or hears why not. Each may withdraw the others."""
+        """A reload ended: requests that waited for the chunk are granted, or refused. Each may withdraw the others."""
         del self._loads[chunk]
         self.delete(self.chunks.load_done(chunk))
         if error:
             self.delete(self.chunks.free(chunk))
-            self.lost(chunk, error)
-        waiting = [r for r in (*self.loading, *self.line) if chunk in r.loading]
+            self._lost(chunk, error)
+        waiting = [r for r in (*self.loading, *self.queue) if chunk in r.loading]
         for request in waiting:
             request.loading.discard(chunk)
         if chunk in self.chunks.memory:
@@ -369,16 +399,16 @@ class BufferManager:
                 self._grant(request)
             return
         for request in waiting:
-            for where in (self.loading, self.line):
+            for where in (self.loading, self.queue):
                 if request in where:
                     where.remove(request)
                     self._give_back(request)
                     request.refused(ChunkLostError(error or f"chunk {chunk} was dropped while it was read back"))
 
-    def mover_gone(self, link: ChildLink, why: str) -> None:
-        """The mover process ended: another one does its work anew, and removes the files that nobody knows.
+    def mover_gone(self, link: Any, why: str) -> None:
+        """The mover process ended: its orders go to a new mover, which also deletes unknown files.
 
-        Where movers end again and again over what they are told, that is given up.
+        After several deaths in a row over the same orders, the orders fail.
         """
         given_up = self.mover.died()
         spills, self._spills = self._spills, set()
@@ -386,7 +416,7 @@ class BufferManager:
             self.delete(self.chunks.spill_done(chunk, None))
         if given_up:
             error = f"the process that writes and reads spilled chunks ended again and again ({why}); see the log"
-            self.trouble.refused(StorageError(f"cannot spill: {error}"))
+            self.disk.refused(StorageError(f"cannot spill: {error}"))
             for done in self.gathers.give_up(self.arena.free):
                 done(error)
             for chunk in list(self._loads):

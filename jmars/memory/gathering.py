@@ -1,9 +1,9 @@
-"""Pieces of many chunks put one behind the other in memory of one operand's own.
+"""Concatenates parts of many chunks into one operand's private memory.
 
-An operand whose program `gathers` reads a part of each of its inputs, so none of them has to lie in memory as a whole:
-the mover copies what is there and reads the rest from the files, checked block by block. Nobody else sees the result,
-which stands in the scratch that the operand was promised: private memory, not a chunk. Used by `storing`.
-Source: seed 003, "内存管理" (what one operand alone reads is loaded to private memory, not to shared memory).
+An operand whose program `gathers` reads a part of each input, so no input has to be in memory as a whole: the mover
+copies parts from memory and reads the rest from files, checked block by block. The result is in the scratch that the
+operand was promised: private memory, not a chunk.
+Source: docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ Piece = tuple[int, int, int]  # chunk, and where its bytes begin and end
 
 @dataclass
 class _Gather:
-    """One that is on its way."""
+    """An order to the mover that is under way."""
 
     slot: int
     pieces: Sequence[Piece]
     message: tuple[Any, ...]
-    pinned: list[int] = field(default_factory=list)  # chunks that lie in memory, and must until they are copied
-    done: Callable[[str], None] | None = None  # None when nobody waits for it any more
+    pinned: list[int] = field(default_factory=list)  # chunks in memory, pinned until they are copied
+    done: Callable[[str], None] | None = None  # None once its request was withdrawn
     urgency: Any = None  # of the operand
 
 
 class Gathers:
-    """What the mover gathers.
+    """Orders to the mover that concatenate pieces of chunks.
 
     Parameters
     ----------
     tell
         Sends the mover a message.
     delete
-        Removes a file that is no longer needed.
+        Deletes a file that is no longer needed.
     """
 
     def __init__(self, chunks: Chunks, tell: Callable[..., None], delete: Callable[[Place | None], None]) -> None:
-        self.private = 0  # bytes so far that were read from files to private memory
+        self.private = 0  # bytes read from files to private memory since the start
         self._chunks, self._tell, self._delete = chunks, tell, delete
         self._running: dict[int, _Gather] = {}  # by ticket
         self._tickets = 0
@@ -58,16 +58,16 @@ class Gathers:
 
     @property
     def pieces(self) -> list[Piece]:
-        """What is on its way."""
+        """Pieces under way."""
         return [piece for gather in self._running.values() for piece in gather.pieces]
 
     @property
     def urgencies(self) -> list[Any]:
-        """How urgent the operands are for which something is gathered now."""
+        """Sort keys of the operands whose pieces are under way."""
         return [gather.urgency for gather in self._running.values() if gather.done is not None]
 
     def start(self, pieces: Sequence[Piece], slot: int, done: Callable[[str], None], urgency: Any) -> None:
-        """Have pieces put into `slot`; `done` hears "" or what went wrong.
+        """Concatenate pieces in `slot`; `done` is called with "" or the error.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class Gathers:
         self._tell(*message)
 
     def leave(self, slot: int) -> bool:
-        """Nobody waits any more for what is put into `slot`; whether that still goes on, so that it is not free yet."""
+        """The request of `slot` was withdrawn; returns whether its order is still under way, so that the slot stays."""
         for gather in self._running.values():
             if gather.slot == slot and gather.done is not None:
                 gather.done = None
@@ -105,14 +105,14 @@ class Gathers:
         return False
 
     def ended(self, ticket: int) -> tuple[Sequence[Piece], int, Callable[[str], None] | None]:
-        """The mover is done with one; returns its pieces, its slot, and whom to tell: None where the slot is free."""
+        """The mover finished an order; returns its pieces, its slot, and its `done`: None if it was withdrawn."""
         gather = self._running.pop(ticket)
         for chunk in gather.pinned:
             self._delete(self._chunks.unpin(chunk))
         return gather.pieces, gather.slot, gather.done
 
     def again(self, free: Callable[[int], None]) -> None:
-        """The mover died: another one does what is still wanted; slots of what is not are freed."""
+        """The mover died: repeat orders that are still wanted, and free the slots of withdrawn orders."""
         for ticket, gather in list(self._running.items()):
             if gather.done is None:
                 free(self.ended(ticket)[1])
@@ -120,7 +120,7 @@ class Gathers:
                 self._tell(*gather.message)
 
     def give_up(self, free: Callable[[int], None]) -> list[Callable[[str], None]]:
-        """No mover does it; returns whom to tell."""
+        """Cancel all orders; returns the `done` of those that are still wanted."""
         told = []
         for ticket in list(self._running):
             _, slot, done = self.ended(ticket)
@@ -132,7 +132,7 @@ class Gathers:
 
 
 def pieces_of(table: JobTable, operand: int) -> list[Piece]:
-    """What an operand whose program `gathers` reads."""
+    """Pieces that an operand reads whose program `gathers`."""
     assert table.args is not None
     bounds = np.frombuffer(table.args[operand][-1][-1], np.int64).reshape(-1, 2)
     size = table.programs[table.program[operand]].inputs[0].dtype.itemsize

@@ -1,42 +1,44 @@
-"""The mover as the control process sees it: started when it is first needed, told what to move, and its time counted.
-
-Used by `storing`, which acts on what it says.
-"""
+"""The control process's end of the mover: starts a mover at the first order, sends orders, counts its time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
-from jmars.processes.links import ChildLink
+__all__ = ["MoverLink", "MoverProcess"]
 
-__all__ = ["MoverLink"]
-
-UNANSWERED = ("delete", "sweep")  # orders that the mover says nothing about
+UNANSWERED = ("delete", "sweep")  # orders without an answer
 DEATHS = 3  # of movers in a row over the same orders
 
 
+class MoverProcess(Protocol):
+    """A running mover."""
+
+    def send(self, message: Any) -> None:
+        """Send an order."""
+
+
 class MoverLink:
-    """One mover process after another.
+    """Sends orders to the mover, and to the next mover if that one dies.
 
     Parameters
     ----------
     start
-        Forks one; raises StorageError where it has no folder for its files.
+        Forks a mover; raises StorageError if there is no folder for its files.
     """
 
-    def __init__(self, start: Callable[[], ChildLink]) -> None:
-        self.direct: bool | None = None  # whether it passes the page cache by; None before it has said so
-        self.seconds = 0.0  # in which it had something to write or read
+    def __init__(self, start: Callable[[], MoverProcess]) -> None:
+        self.direct: bool | None = None  # whether files are written past the page cache; None until a mover said so
+        self.seconds = 0.0  # during which an order was unanswered
         self._start = start
-        self._link: ChildLink | None = None
-        self._orders = 0  # that it has not reported yet
-        self._since = 0.0  # when it got the first of them, or reported last
-        self._deaths = 0  # of movers since one did something
+        self._link: MoverProcess | None = None
+        self._orders = 0  # unanswered
+        self._since = 0.0  # time of the first unanswered order, or of the last answer
+        self._deaths = 0  # of movers since the last answer
 
     def begin(self) -> None:
-        """Have one."""
+        """Start a mover if none runs."""
         if self._link is None:
             self._link = self._start()
 
@@ -50,7 +52,7 @@ class MoverLink:
         self._link.send(message)
 
     def reported(self) -> None:
-        """It has done what it was told first."""
+        """The mover answered its oldest order."""
         self._orders -= 1
         self._deaths = 0
         now = perf_counter()
@@ -59,11 +61,11 @@ class MoverLink:
 
     @property
     def silent(self) -> float:
-        """Seconds for which it works on one order by now."""
+        """Seconds since the mover began its current order; 0.0 while it has none."""
         return perf_counter() - self._since if self._orders else 0.0
 
     def died(self) -> bool:
-        """Its process ended; whether too many did over what they were told, so that it is not told again."""
+        """The mover process ended; returns whether DEATHS movers in a row did, so that its orders are not repeated."""
         self._link, self._orders = None, 0
         self._deaths = (self._deaths + 1) % DEATHS
         return not self._deaths

@@ -1,8 +1,8 @@
-"""When each chunk is read next, so that memory is taken from what is read last.
+"""Next use of each chunk, for Belady eviction: the chunk read last is evicted first.
 
-A chunk's next use is the lowest rank among its readers that have not finished: Belady's rule, as far as a run follows
-its plan. Owned by `execution`, asked by `storage.chunks` for victims.
-Source: Belady 1966; PLANNING 0.4 and 7 ("evicts the chunk whose next local use has the highest rank").
+The next use of a chunk is the lowest rank among its readers that have not finished. That is Belady's rule as far as a
+run follows its plan. `storage.chunks` asks for it when it chooses victims.
+Source: Belady, "A study of replacement algorithms" (1966).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from jmars.model.messages import JobTable
 
 __all__ = ["NEVER", "NextUse"]
 
-NEVER = 1 << 62  # what no running job reads any more: a result, or a chunk that is about to be freed
+NEVER = 1 << 62  # next use of a chunk without readers: a result, or a chunk that is about to be freed
 
 
-class _Opened:
-    """A job, which of its operands have finished, and which of its operands stand for chunks that were there before."""
+class _JobReaders:
+    """Finished operands of one job, and its operands that stand for chunks stored before the job."""
 
     __slots__ = ("finished", "given", "table")
 
@@ -25,7 +25,7 @@ class _Opened:
         self.table = table
         self.finished = bytearray(len(table.program))
         rows = {row for row, program in enumerate(table.programs) if program.gathers}
-        if rows:  # these read parts of chunks, from wherever they lie: for them none must stay in memory
+        if rows:  # such operands read parts of chunks from memory or disk: no chunk stays in memory for them
             for operand, row in enumerate(table.program):
                 if row in rows:
                     self.finished[operand] = 1
@@ -36,24 +36,24 @@ class NextUse:
     """The readers of the chunks of all open jobs."""
 
     def __init__(self) -> None:
-        self._jobs: dict[int, _Opened] = {}  # by number
+        self._jobs: dict[int, _JobReaders] = {}  # by number
 
     def open_job(self, table: JobTable) -> None:
-        """A job may read chunks from now on."""
-        self._jobs[table.number] = _Opened(table)
+        """Add the readers of a job."""
+        self._jobs[table.number] = _JobReaders(table)
 
     def close_job(self, number: int) -> None:
-        """It reads nothing any more."""
+        """Remove the readers of a job."""
         del self._jobs[number]
 
     def finished(self, number: int, operands: Iterable[int]) -> None:
-        """These have read their inputs for the last time."""
+        """Operands have read their inputs for the last time."""
         flags = self._jobs[number].finished
         for operand in operands:
             flags[operand] = 1
 
     def next_use(self, chunk: int) -> int:
-        """Rank of the next operand that reads a chunk; `NEVER` where none will."""
+        """Rank of the next operand that reads a chunk; `NEVER` if no operand will."""
         soonest = NEVER
         for job in self._jobs.values():
             table, finished = job.table, job.finished
@@ -69,7 +69,7 @@ class NextUse:
         return soonest
 
     def has_one_reader(self, chunk: int) -> bool:
-        """Whether one operand alone still reads a chunk, and is not just fetching a part of it."""
+        """Whether exactly one operand will still read a chunk as a whole."""
         left = 0
         for job in self._jobs.values():
             table, finished = job.table, job.finished

@@ -1,8 +1,8 @@
 """Scratch memory promised to running operands on one host.
 
-Chunks and scratch share one budget, the arena's: a promise is a slot that nobody writes, so an operand that needs
-scratch stands in the same line as one that needs room for its output, and chunks are spilled for either. Asked by
-`execution`. Source: seed 003, "内存管理" (QuotaActor).
+Chunks and scratch share one budget, the arena's: a promise is a slot that is never written, so an operand that needs
+scratch stands in the same queue as an operand that needs room for its output, and chunks are spilled for both.
+Source: docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ __all__ = ["Quota"]
 
 
 class Quota:
-    """What each operand was promised: bytes of process memory that chunks leave free."""
+    """Promises by operand: bytes of process memory that chunks leave free."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        self._slots: dict[tuple[str, int], int] = {}  # (job, operand): the slot that stands for its scratch
-        self._pieces: dict[tuple[str, int], list[int]] = {}  # the same where it stands in several slots
-        self.private: dict[tuple[str, int], dict[int, int]] = {}  # the same: slots of chunks that it alone reads
+        self._slots: dict[tuple[str, int], int] = {}  # (job, operand): slot that represents its scratch
+        self._pieces: dict[tuple[str, int], list[int]] = {}  # (job, operand): the same in several slots
+        self.private: dict[tuple[str, int], dict[int, int]] = {}  # (job, operand): private slot by chunk
 
     @property
     def granted(self) -> int:
@@ -29,7 +29,7 @@ class Quota:
         return sum(map(self._arena.size_of, slots))
 
     def request(self, job: str, operand: int, size: int) -> bool:
-        """Whether `size` bytes are promised now; who is refused stands in line."""
+        """Promise `size` bytes if they are free now; returns whether they were."""
         slot = self._arena.reserve(size)
         if slot is None:
             return False
@@ -37,26 +37,26 @@ class Quota:
         return True
 
     def take(self, job: str, operand: int, slot: int) -> None:
-        """An operand got its promise in line."""
+        """Record a slot that an operand got from the allocation queue."""
         self._slots[job, operand] = slot
 
     def promised(self, job: str, operand: int) -> int:
-        """Bytes that an operand was promised in one piece; 0 for none."""
+        """Bytes promised to an operand in one piece; 0 for none."""
         slot = self._slots.get((job, operand))
         return 0 if slot is None else self._arena.size_of(slot)
 
     def held(self, job: str, operand: int) -> int:
-        """Bytes that it was promised in pieces."""
+        """Bytes promised to an operand in several pieces."""
         return sum(map(self._arena.size_of, self._pieces.get((job, operand), ())))
 
     def slot(self, job: str, operand: int) -> int:
-        """Where the memory lies that an operand was promised in one piece."""
+        """Offset of the memory promised to an operand in one piece."""
         return self._slots[job, operand]
 
     def adjust(self, job: str, operand: int, size: int, least: int = PAGE) -> int:
-        """What an operand takes is known now: it holds `size` bytes, in pieces if need be, or all that is free.
+        """Change a promise to `size` bytes, in pieces if necessary, or to all that is free.
 
-        Returns the bytes that it holds now. `least` is the smallest piece that is worth it.
+        Returns the bytes promised now. `least` is the smallest piece.
         """
         self.release(job, operand)
         asked = size
@@ -75,11 +75,11 @@ class Quota:
         return asked - max(0, size)
 
     def add(self, job: str, operand: int, slot: int) -> None:
-        """One piece more, that an operand got in line."""
+        """Add a slot from the allocation queue to an operand's pieces."""
         self._pieces.setdefault((job, operand), []).append(slot)
 
     def release(self, job: str, operand: int) -> None:
-        """Give back what an operand was promised, if anything."""
+        """Free the slots promised to an operand, if any."""
         slot = self._slots.pop((job, operand), None)
         if slot is not None:
             self._arena.free(slot)
@@ -90,7 +90,7 @@ class Quota:
                 self._arena.free(slot)
 
     def hand_over(self, job: str, operand: int, to: str) -> None:
-        """What was promised under one job's name stands under another's from now on."""
+        """Move a promise from one job's name to another name."""
         slot = self._slots.pop((job, operand), None)
         if slot is not None:
             self.take(to, operand, slot)

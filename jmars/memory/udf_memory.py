@@ -1,10 +1,11 @@
-"""How much memory a user's function is granted: nobody knows what it takes before it ran.
+"""Decides how much memory a user's function is promised.
 
-It is promised what its operand says, more where memory is ample, and may take a little beyond. One that wants more is
-run again alone, with all that the host can give beside its inputs and its result; what it took then is promised to the
-next ones of its program from the start, until RECENT of them in a row took less: the first call in a process, which
-imports a library, takes more than those after it. One for which all is too little fails. Only counts; `admission`
-promises, and `granted` holds the function to it. Source: seed 003, "内存管理"; RELIABILITY 4.2, row 9.
+A function's need is unknown before it ran. It is promised its operand's own figure, and more while memory is ample; its
+executor may exceed the promise a little. A function that needs more runs again alone, with all memory that the host can
+give beside its inputs and its result. The peak of that run is promised to later operands of the same program, until
+RECENT of them in a row took less: the first call in a process imports libraries and so takes more than later calls. An
+operand for which all memory is too little fails. Only counts; `admission` promises, and an executor's `RlimitGuard`
+enforces the cap. Source: docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from jmars.units import format_bytes
 
 __all__ = ["UdfMemoryPolicy"]
 
-LEAST_SLACK = 2**24  # bytes that a function may take beyond its promise, in any cluster
+LEAST_SLACK = 2**24  # bytes by which a function may exceed its promise, at least
 SLACK_PART = 16  # of the memory, shared by all workers: less than the tenth by which a limit may be missed
-SPARE_PART = 32  # of the memory that is left free where one gets all: chunks lie in pieces
-MARGIN = 1.25  # by which what one took is promised to the next
-RECENT = 8  # calls after which only what these took is promised; twice as many each time that this was too little
+SPARE_PART = 32  # of the memory stays free beside a function that gets all: free memory is fragmented
+MARGIN = 1.25  # promise to later operands, as a multiple of a measured peak
+RECENT = 8  # calls after which their peak replaces a higher promise; doubled each time that this was too little
 
 
 class UdfMemoryPolicy:
-    """What functions are granted on one host.
+    """Promises to functions on one host.
 
     Parameters
     ----------
@@ -32,10 +33,8 @@ class UdfMemoryPolicy:
     workers
         Executors that may run functions at once.
 
-    Attributes
-    ----------
     limit
-        The user's memory_limit, for errors; 0 where there is none.
+        The user's memory_limit, for errors; 0 if there is none.
 
     Examples
     --------
@@ -46,50 +45,50 @@ class UdfMemoryPolicy:
     (True, False)
     """
 
-    def __init__(self, capacity: int, workers: int) -> None:
-        self.capacity, self.workers, self.limit = capacity, workers, 0
+    def __init__(self, capacity: int, workers: int, limit: int = 0) -> None:
+        self.capacity, self.workers, self.limit = capacity, workers, limit
         self.slack = max(LEAST_SLACK, capacity // SLACK_PART // workers)
-        self._peaks: dict[int, int] = {}  # bytes promised by program, of those of which one got all
-        self._recent: dict[int, list[int]] = {}  # by program: what those took that took less
-        self._enough: dict[int, int] = {}  # by program: how many of them, where it is not RECENT
-        self._all: dict[tuple[int, int], int] = {}  # (job number, operand) that get all there is: their programs
+        self._peaks: dict[int, int] = {}  # bytes promised by program, after an operand of it got all memory
+        self._recent: dict[int, list[int]] = {}  # by program: lower peaks in a row
+        self._enough: dict[int, int] = {}  # by program: how many are enough, if not RECENT
+        self._all: dict[tuple[int, int], int] = {}  # (job number, operand) that get all memory: its program
 
     def demand(self, number: int, operand: int, program: int, work: int, others: int, resident: int) -> tuple[int, int]:
-        """(Bytes to promise if they are there, bytes to wait for).
+        """Bytes to promise if they are free, and bytes to wait for.
 
         Parameters
         ----------
         number
-            Of the job.
+            The job's.
         work
-            Bytes that the operand says it takes.
+            Bytes of scratch by the operand's own figure.
         others
-            Bytes that cannot be had: its inputs, its result, what is pinned.
+            Bytes that are unavailable: inputs, result, pinned chunks.
         resident
-            Bytes of the arena that were touched: below half of it memory is ample.
+            Bytes of the arena that were touched; memory is ample below half of the capacity.
         """
         need = max(work, self._peaks.get(program, 0))
         most = (self.capacity - others - self.capacity // SPARE_PART - SLAB) // PAGE * PAGE
         if (number, operand) in self._all or (program in self._all.values() and program not in self._peaks):
-            need = max(work, most)  # those of one program wait until one has shown what they take
+            need = max(work, most)  # operands of a program wait until one of them was measured
             return need, need
         need = max(work, min(need, most))
         return need + max(0, self.capacity // 2 - resident) // (2 * self.workers), need
 
     def is_plain(self, program: int) -> bool:
-        """Whether no function of a program is known to take more than each may take beyond what its operand says."""
+        """Whether no function of a program is known to exceed its promise by more than the slack."""
         return self._peaks.get(program, 0) <= self.slack and program not in self._all.values()
 
     def gets_all(self, number: int, operand: int) -> bool:
-        """Whether an operand gets all there is."""
+        """Whether an operand gets all memory."""
         return (number, operand) in self._all
 
     def is_measured(self, number: int, operand: int, program: int) -> bool:
-        """Whether what an operand takes is to be measured."""
+        """Whether the peak of an operand is to be measured."""
         return self._peaks.get(program, 0) > self.slack or self.gets_all(number, operand)
 
     def wants_all(self, number: int, operand: int, program: int) -> bool:
-        """An operand wanted more than it was granted: whether it is run again with all; False where it had that."""
+        """An operand exceeded its cap; returns whether it runs again with all memory, False if it had all."""
         if (number, operand) in self._all:
             return False
         self._all[number, operand] = program
@@ -98,7 +97,7 @@ class UdfMemoryPolicy:
         return True
 
     def took(self, number: int, operand: int, program: int, peak: int) -> bool:
-        """One that was measured has ended; whether the next ones of its program are promised something else now."""
+        """Learn a measured peak; returns whether the promise to later operands of the program changed."""
         had_all = self._all.pop((number, operand), None) is not None
         before, taken = self._peaks.get(program, 0), int(MARGIN * peak)
         if had_all or taken > before:
@@ -113,16 +112,16 @@ class UdfMemoryPolicy:
         return True
 
     def too_much(self, what: str, peak: int, cap: int, text: str) -> MemoryLimitError:
-        """The error of an operand for which all is too little.
+        """The error of an operand for which all memory is too little.
 
         Parameters
         ----------
         what
             Its name.
         peak, cap
-            Bytes that it had taken, and that it might take.
+            Bytes that the function had taken, and its cap.
         text
-            What its own error said.
+            Text of the error that the function raised.
         """
         said = f" ({text})" if text else ""
         taken = format_bytes(peak) if peak < cap else "all"

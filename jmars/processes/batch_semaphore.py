@@ -1,11 +1,10 @@
-"""By which a batch that was sent and not begun can be taken back: one token for each batch, and who takes it has it.
+"""Revokes dispatched batches. Each executor has a semaphore with one token per batch that may begin.
 
-The tokens of an executor are an eventfd that counts down by one. Before the executor begins a batch it takes a token;
-the control process takes one to have the batch that was sent last for itself again. The system gives each token to one
-of them, so no batch runs twice or never. Until the executor has said that it found none, it is sent nothing more, else
-it would begin the batch that was taken with the token of another.
-Used by `links` and `executor`. Source: seed 003, "Operand 状态" (READY: the first worker that is about to run an
-operand gets it; the others are told to drop it); eventfd(2), EFD_SEMAPHORE.
+Before an executor begins a batch it acquires a token. To revoke the batch that was sent last, the control process
+acquires a token itself. The kernel gives each token to one of them, so a batch runs once: in the executor, or elsewhere
+after it was revoked. Until the executor has reported that it found no token, it is sent no batch: it would begin the
+revoked batch with the token of the new one.
+Source: docs/explanation/seeds.md, "Operand states"; Linux eventfd(2), EFD_SEMAPHORE.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ __all__ = ["BatchSemaphore"]
 
 
 class BatchSemaphore:
-    """The tokens of one executor; both ends have one of these.
+    """The tokens of one executor; both ends have a copy.
 
     Examples
     --------
-    >>> claims = BatchSemaphore()
-    >>> claims.offer(); claims.take(), claims.take()
+    >>> semaphore = BatchSemaphore()
+    >>> semaphore.post(); semaphore.acquire(), semaphore.acquire()
     (True, False)
-    >>> claims.close()
+    >>> semaphore.close()
     """
 
     def __init__(self, fd: int | None = None) -> None:
         self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE) if fd is None else fd
 
-    def offer(self) -> None:
-        """One batch more may be begun."""
+    def post(self) -> None:
+        """Add a token: another batch may begin."""
         os.eventfd_write(self.fd, 1)
 
-    def take(self) -> bool:
-        """Whether there was a token, which is ours now."""
+    def acquire(self) -> bool:
+        """Take a token without waiting; returns whether there was one."""
         if self.fd < 0:
             return False
         try:
@@ -44,7 +43,7 @@ class BatchSemaphore:
         return True
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the descriptor."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

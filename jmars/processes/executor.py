@@ -1,22 +1,8 @@
 """The executor process: runs kernels on shared memory, batch by batch.
 
-It is forked by the zygote, speaks with the control process over one socket and ends when that closes.
-
-Messages in: `("program", number, pickle)` makes a program known, `("forget",)` forgets them all; `("run", flag,
-operands, caps)` runs a batch, where an operand is `(program, output offset, input offsets, args)` and `flag` is the
-word of the arena's header that tells this job to stop; `caps` is None, or for each operand that calls a function of the
-user's `(bytes that it may take, whether what it takes is measured)` and None for the others; `private` tells how
-operands travel whose chunks have no known size, and what `("place", slot, why)` answers.
-
-Message out: `(count, microseconds, fresh, waited, error, shapes)`: so many more operands of the oldest batch are done;
-`microseconds`, `fresh` and `waited` are what `meter` reads of them; `error` is None, `(UNSIZED, bytes)` where the next
-one is computed and has no slot, or `(kind, Failure)` of the next one (`(INTERRUPTED,)` where it was stopped), and then
-the rest of the batch is dropped, or `(TAKEN_BACK,)` where a whole batch was
-not begun because `claims` had no token for it, or, of no batch, `(KEPT, bytes)` that functions left behind; a kind
-MEMORY, of a function that wanted more than its cap, has behind that the bytes that it had and the cap. `shapes` holds
-(place in the report, shape) of chunks whose size was not known; where memory was measured or results were stored,
-(place, bytes) and (place, microseconds with the wait for a slot, microseconds without) stand behind it.
-Source: seed 003, "Worker 中的执行细节"; measured in the design: threads for queues cost more than a blocking read.
+The zygote forks it. It speaks with the control process over one socket (`executor_messages`) and ends when that closes.
+Blocking reads of that socket cost less than threads with queues.
+Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
@@ -44,25 +30,40 @@ from jmars.kernels import Program, compile_program, settled, take_member
 from jmars.kernels.dtypes import refuse_pointers
 from jmars.model.failure import Failure
 from jmars.processes.batch_semaphore import BatchSemaphore
+from jmars.processes.executor_messages import (
+    FAILED,
+    FORGET,
+    INTERRUPTED,
+    MEMORY,
+    PROGRAM,
+    RETAINED,
+    REVOKED,
+    UNSIZED,
+    ExecutorReport,
+    LoadProgram,
+    MemoryExceeded,
+    NeedsSlot,
+    OperandFailed,
+    RetainedBytes,
+    RunBatch,
+)
 from jmars.processes.meter import Meter
 from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
 from jmars.processes.unsized_runner import UnsizedRunner
 from jmars.storage.arena import HEADER
 from jmars.tensor.ops.blockwise.map_blocks import unpickled
 
-__all__ = ["FAILED", "INTERRUPTED", "KEPT", "MEMORY", "TAKEN_BACK", "UNSIZED", "run_executor"]
+__all__ = ["describe", "run_executor"]
 
-FAILED, INTERRUPTED, UNSIZED, TAKEN_BACK = "failed", "interrupted", "unsized", "taken back"
-MEMORY, KEPT = "memory", "kept"
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
-REPORT_SECONDS = 0.005  # a batch that takes longer reports what is done so far
+REPORT_SECONDS = 0.005  # a longer batch reports finished operands meanwhile
 TRIM_ALWAYS = 1 << 62
 TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch
-TRIM_PART = 32  # of the memory, shared by all workers: what freed memory they may keep, within the tenth of the limit
+TRIM_PART = 32  # of the memory, shared by all workers: freed memory that they may keep, within the tenth of the limit
 
 
 class _Ready:
-    """A program compiled in this process."""
+    """A program that is compiled in this process."""
 
     __slots__ = ("dtype", "inputs", "kernel", "loose", "shape", "work")
 
@@ -74,11 +75,11 @@ class _Ready:
         self.shape, self.dtype = program.output.shape, program.output.dtype
         self.inputs = [(one.shape, one.dtype) for one in program.inputs]
         self.work: int = program.work
-        self.loose = program if program.has_unsized else None  # `UnsizedRunner` runs it
+        self.loose = program if program.is_loose else None  # `UnsizedRunner` runs loose programs
 
 
 class _Broken:
-    """A program that cannot be compiled here: every operand of it fails with the reason."""
+    """A program that cannot be compiled here: its operands fail with the reason."""
 
     shape: tuple[int, ...] = ()
     dtype = np.dtype(bool)
@@ -90,24 +91,24 @@ class _Broken:
 
     @property
     def loose(self) -> Program | None:
-        """Raise what compiling raised."""
+        """Raise the error of the compilation."""
         raise self.error
 
     kernel: Any = None  # never called
 
 
 def run_executor(
-    link: socket.socket, arena_fd: int, arena_size: int, claims: BatchSemaphore, threads: int, workers: int = 1
+    link: socket.socket, arena_fd: int, arena_size: int, semaphore: BatchSemaphore, threads: int, workers: int = 1
 ) -> None:
-    """Serve until the control process hangs up; as one of so many `workers`."""
+    """Serve until the control process hangs up; `workers` is the number of executors of the host."""
     memory = mmap.mmap(arena_fd, arena_size)
-    chunks = mmap.mmap(arena_fd, arena_size, access=mmap.ACCESS_READ)  # inputs: who writes there gets an error
+    chunks = mmap.mmap(arena_fd, arena_size, access=mmap.ACCESS_READ)  # inputs: a write to them raises
     flags = memoryview(memory)[:HEADER].cast("I")
     programs: dict[int, _Ready | _Broken] = {}
     read = link.makefile("rb", 1 << 16).read
     private = UnsizedRunner(read, memory, chunks)
     meter, granted = Meter(), RlimitGuard(arena_size)
-    np.seterr(all="ignore")  # a chunk's warning would be printed where nobody looks
+    np.seterr(all="ignore")  # warnings of kernels would go to a log that is not read
     gc.freeze()
     trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # where memory is ample it stays, faulted
     trim = ran_functions = False
@@ -117,32 +118,33 @@ def run_executor(
             granted.trimmed()
             trim = False
         if ran_functions and (kept := granted.left_behind()) is not None:
-            link.sendall(pack((0, [], 0, 0, (KEPT, kept), [])))
+            link.sendall(pack(ExecutorReport(0, [], 0, 0, RetainedBytes(RETAINED, kept), [])))
         ran_functions = False
         try:
             message = recv_message(read)
         except (EOFError, ConnectionError):
             os._exit(0)
-        if message[0] == "program":
+        if message[0] == PROGRAM:
+            load = LoadProgram(*message)
             try:
-                programs[message[1]] = _Ready(message[2])
+                programs[load.number] = _Ready(load.pickled)
             except Exception as error:  # a user's function may raise anything when it is unpickled
-                programs[message[1]] = _Broken(error)
+                programs[load.number] = _Broken(error)
             continue
-        if message[0] == "forget":
+        if message[0] == FORGET:
             programs.clear()
             compile_program.cache_clear()
             unpickled.cache_clear()
             continue
-        _, flag, operands, caps = message
-        if not claims.take():
-            link.sendall(pack((0, [], 0, 0, (TAKEN_BACK,), [])))
+        _, flag, operands, caps = RunBatch(*message)
+        if not semaphore.acquire():
+            link.sendall(pack(ExecutorReport(0, [], 0, 0, (REVOKED,), [])))
             continue
         if caps is not None:
-            settled()  # what is being compiled would take of the function's memory
+            settled()  # a compilation would count against the function's cap
         scratch = _run_batch(link, programs, private, meter, granted, flags, flag, operands, caps)
         ran_functions = caps is not None
-        trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # nobody knew what they take
+        trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # whatever functions took
 
 
 def _run_batch(
@@ -158,8 +160,8 @@ def _run_batch(
 ) -> int:
     """Run one batch and report it; returns the most scratch that an operand used."""
     elapsed: list[int] = []
-    shapes: list[tuple[int, tuple[int, ...]]] = []  # place in `elapsed` and shape of chunks whose size was not known
-    peaks: list[tuple[int, int]] = []  # place in `elapsed` and bytes that functions took whose memory is measured
+    shapes: list[tuple[int, tuple[int, ...]]] = []  # place in `elapsed`, and shape of a chunk of unknown size
+    peaks: list[tuple[int, int]] = []  # place in `elapsed`, and peak bytes of a measured function
     stored: list[tuple[int, int, int]] = []  # place in `elapsed`, µs that storing took with the wait, and without
     array, memory, chunks = np.ndarray, private.memory, private.chunks
     scratch = 0
@@ -167,19 +169,18 @@ def _run_batch(
     before = reported = perf_counter()
     meter.start()
 
-    def report(error: Any) -> None:
+    def report(stop: Any) -> None:
         nonlocal operands, elapsed, shapes, peaks, stored, reported
         reported = perf_counter()
         computed, fresh, waited = meter.read(elapsed)
-        told = (len(elapsed), computed, fresh, waited, error, shapes)
-        link.sendall(pack((*told, peaks, stored) if peaks or stored else told))
+        link.sendall(pack(ExecutorReport(len(elapsed), computed, fresh, waited, stop, shapes, peaks, stored)))
         operands, elapsed, shapes, peaks, stored = operands[len(elapsed) :], [], [], [], []
 
     def ask(size: int) -> int:
-        """Where a chunk of `size` bytes may go; waiting for that is no time of the operand's."""
+        """A slot for a result of `size` bytes; the wait for it does not count as the operand's time."""
         nonlocal before
         asked = perf_counter()
-        report((UNSIZED, size))
+        report(NeedsSlot(UNSIZED, size))
         slot = private.slot()
         private.waited = perf_counter() - asked
         before += private.waited
@@ -220,9 +221,9 @@ def _run_batch(
             taken = granted.taken() if cap is not None else 0
             granted.end()
             if cap is not None and is_out_of_memory(error):
-                report((MEMORY, describe(error), taken, cap[0]))
+                report(MemoryExceeded(MEMORY, describe(error), taken, cap[0]))
                 return TRIM_ALWAYS
-            report((FAILED, describe(error)))
+            report(OperandFailed(FAILED, describe(error)))
             return scratch
         scratch = max(scratch, program.work)
         now = perf_counter()
@@ -236,12 +237,12 @@ def _run_batch(
 
 
 def _found(program: Program, ins: Sequence[tuple[int, tuple[int, ...] | None]]) -> int:
-    """Bytes of the chunks that an operand reads whose sizes were not known before."""
+    """Bytes of the inputs whose sizes were unknown before."""
     return sum(math.prod(shape) * of.dtype.itemsize for of, (_, shape) in zip(program.inputs, ins) if shape is not None)
 
 
 def describe(error: BaseException) -> Failure:
-    """What is told of an exception; none of that raises."""
+    """The failure of an exception; never raises."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
     shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text

@@ -39,7 +39,7 @@ class ChildLink(asyncio.Protocol):
         Whoever ends it says so here before.
     peak
         The most bytes that it had in memory, shared memory counted; 0 until it has ended.
-    claims
+    semaphore
         By which a batch that it has not begun can be taken back.
     """
 
@@ -51,9 +51,9 @@ class ChildLink(asyncio.Protocol):
         self.alive = True
         self.how = ""
         self.peak = 0
-        self.claims: BatchSemaphore | None = None
+        self.semaphore: BatchSemaphore | None = None
         self._silent = False
-        self._offered = 0  # batches that wait for the child to be there
+        self._posted = 0  # batches that wait for the child to be there
         self._heard, self._gone = heard, gone
         self._decoder = Decoder()
         self._transport: asyncio.WriteTransport | None = None
@@ -67,27 +67,27 @@ class ChildLink(asyncio.Protocol):
         else:
             self._transport.write(frame)
 
-    def offer(self) -> None:
-        """A batch is about to be sent: the child may begin it."""
+    def post(self) -> None:
+        """Let the child begin another batch, which is about to be sent."""
         if not self.pid:
-            self._offered += 1
-        elif self.claims is not None:
-            self.claims.offer()
+            self._posted += 1
+        elif self.semaphore is not None:
+            self.semaphore.post()
 
     def unsend(self) -> None:
         """What waits for a child that is not there yet is not for it any more."""
         if not self.pid:
             self._waiting.clear()
-            self._offered = 0
+            self._posted = 0
 
     def waiting_batches(self) -> int:
         """How many batches were offered before the child was there; asked once."""
-        offered, self._offered = self._offered, 0
-        return offered
+        posted, self._posted = self._posted, 0
+        return posted
 
-    def take_back(self) -> bool:
-        """Whether the last batch that was sent is ours again; the child has begun it otherwise."""
-        return self.claims is not None and self.alive and self.claims.take()
+    def revoke(self) -> bool:
+        """Revoke the last batch unless the child has begun it; returns whether it was revoked."""
+        return self.semaphore is not None and self.alive and self.semaphore.acquire()
 
     def silence(self) -> None:
         """Nothing that the child says counts any more; it is about to be ended."""
@@ -134,8 +134,8 @@ class ChildLink(asyncio.Protocol):
         """Hang up; the child ends itself."""
         if self._transport is not None:
             self._transport.close()
-        if self.claims is not None:
-            self.claims.close()
+        if self.semaphore is not None:
+            self.semaphore.close()
 
     def ended(self, why: str) -> None:
         """The zygote saw the process end, or it cannot even die and nobody waits for it any more."""
@@ -182,16 +182,16 @@ class Children:
     def _try(self, link: ChildLink) -> None:
         self._retries.pop(link.name, None)
         role, args, _ = self._starting[link.name]
-        ours = theirs = claims = None
+        ours = theirs = semaphore = None
         try:
             ours, theirs = socket.socketpair()
             fds = [theirs.fileno()]
             if role == "executor":
-                claims = BatchSemaphore()
-                fds.append(claims.fd)
+                semaphore = BatchSemaphore()
+                fds.append(semaphore.fd)
             self._zygote.fork(link.name, role, fds, *args)
         except OSError as error:
-            for one in (ours, theirs, claims):
+            for one in (ours, theirs, semaphore):
                 if one is not None:
                     one.close()
             if error.errno in (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN):
@@ -200,7 +200,7 @@ class Children:
             return
         theirs.close()
         ours.setblocking(False)
-        link.claims, self._ends[link.name] = claims, ours
+        link.semaphore, self._ends[link.name] = semaphore, ours
 
     def _try_later(self, link: ChildLink, why: str) -> None:
         """The system has no process or file to give: ask again."""
@@ -228,8 +228,8 @@ class Children:
                 _, name, number = message
                 link = self._links[name]
                 self._ends.pop(name).close()
-                if link.claims is not None:
-                    link.claims.close()
+                if link.semaphore is not None:
+                    link.semaphore.close()
                 self._try_later(link, f"{os.strerror(number)} (errno {number})")
             else:
                 _, pid, status, peak = message
@@ -238,7 +238,7 @@ class Children:
     def _forked(self, link: ChildLink, pid: int) -> None:
         link.pid = pid
         for _ in range(link.waiting_batches()):
-            link.offer()
+            link.post()
         self._by_pid[pid] = link
         del self._starting[link.name]
         self.trouble = ""

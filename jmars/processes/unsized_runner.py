@@ -1,7 +1,7 @@
-"""Operands that read or give chunks whose size was not known, as an executor runs them.
+"""Runs operands with chunks of unknown size inside an executor.
 
-What such an operand gives is computed in memory of the executor's own, measured, and copied to its slot: the one that
-was sent along, or one that is asked for now. Used by `executor`; the other end is `sizing`.
+The result is computed in the executor's private memory, measured, and copied to its slot: the slot that was sent along,
+or a slot that is requested now. `memory/dynamic_outputs.py` is the control process's part.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from jmars.actors.frames import recv_message
 from jmars.errors import ExecutionInterrupted, MemoryLimitError
 from jmars.kernels import Kernel, Program
 from jmars.kernels.unsized import detached, measured, write
+from jmars.processes.executor_messages import PLACE, GrantSlot
 
 __all__ = ["UnsizedRunner"]
 
 
 class UnsizedRunner:
-    """Runs loose operands of one executor.
+    """Runs the loose operands of an executor.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class UnsizedRunner:
 
     def __init__(self, read: Any, memory: mmap.mmap, chunks: mmap.mmap) -> None:
         self.memory, self.chunks = memory, chunks
-        self.storing = self.waited = 0.0  # seconds that the last result took to be stored, and waited for its slot
+        self.storing = self.waited = 0.0  # seconds for the last result's copy, and its wait for a slot
         self._read = read
         self._whole = np.frombuffer(chunks, np.uint8)
 
@@ -49,30 +50,30 @@ class UnsizedRunner:
         stop: Callable[[], bool],
         ask: Callable[[int], int],
     ) -> tuple[int, ...] | None:
-        """Run one; returns the shape of its chunk, None where it was known.
+        """Run an operand; returns the shape of its chunk, None if that was known.
 
         Parameters
         ----------
         out
-            Slot and bytes of it; slot 0 is none.
+            Slot and its bytes; slot 0 is none.
         ins
-            Slot of each input, and its shape where that was not known.
+            Slot of each input, and its shape if that was unknown.
         ask
-            Tells the control process the bytes of a result that has no slot, and gives the slot.
+            Reports the bytes of a result without a slot to the control process; returns the slot.
 
         Raises
         ------
         MemoryLimitError
-            If there is no slot for the result.
+            If there is no room for the result.
         ExecutionInterrupted
-            If the result is not wanted any more.
+            If the result is not needed any more.
         """
         slot, room = out
         self.storing = self.waited = 0.0
         if program.gathers:
             ((at, shape),) = ins
             assert shape is not None
-            line = np.ndarray(shape, program.inputs[0].dtype, self.memory, at)  # its own, so that it may write there
+            line = np.ndarray(shape, program.inputs[0].dtype, self.memory, at)  # private: kernels may write to it
             views = [line] + [line[:0]] * (len(program.inputs) - 1)
         else:
             views = [
@@ -85,7 +86,7 @@ class UnsizedRunner:
             return None
         result, shape = measured(kernel(None, views, args, stop), output, program.name)
         if not slot or result.nbytes > room:
-            result = detached(result, self._whole)  # from here on, chunks that it read may go
+            result = detached(result, self._whole)  # from here on its inputs may be evicted
             slot = ask(result.nbytes)
         before = perf_counter()
         write(result, np.ndarray(shape, output.dtype, self.memory, slot))
@@ -93,12 +94,12 @@ class UnsizedRunner:
         return shape
 
     def slot(self) -> int:
-        """Wait for the slot that was asked for."""
+        """Wait for the slot that was requested."""
         try:
-            order, slot, why = recv_message(self._read)
+            order, slot, why = GrantSlot(*recv_message(self._read))
         except (EOFError, ConnectionError):
             os._exit(0)
-        assert order == "place", order  # nothing else is sent to who waits
+        assert order == PLACE, order  # an executor that waits is sent no other order
         if slot:
             return int(slot)
         if why:

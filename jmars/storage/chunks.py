@@ -49,6 +49,10 @@ class Chunks:
             raise ChunkLostError(f"chunk {chunk} is not on this host; compute its tensor again")
         return place.size
 
+    def is_here(self, chunk: int) -> bool:
+        """Whether a chunk is on this host, in memory or on disk."""
+        return chunk in self.memory or chunk in self.disk
+
     def free(self, chunk: int) -> Place | None:
         """Forget a chunk and give its slot back; returns the file to delete, if any."""
         if chunk in self.moving or chunk in self.pins:

@@ -1,7 +1,7 @@
-"""What storage and admission find out, told to the scheduler as facts of operands: moved, lost, missing, refused.
+"""Reports what the memory room finds out about chunks to the scheduler: spilled, lost, refused, inputs missing.
 
-Storage knows chunks by their numbers; the tables of open jobs say whose they are. Used by `execution`.
-Source: seed 003, "执行控制" (an error of any step reaches the scheduler).
+The memory room knows chunks by number; the tables of open jobs tell their operands.
+Source: docs/explanation/seeds.md, "Execution control".
 """
 
 from __future__ import annotations
@@ -10,46 +10,50 @@ from collections.abc import Callable, Mapping
 
 from jmars.errors import ChunkLostError
 from jmars.model.failure import Failure
-from jmars.model.messages import JobTable, ReportPort
-from jmars.model.reports import ChunksLost, InputsMissing, Refused, Spilled
-from jmars.storage.chunks import Chunks
+from jmars.model.messages import JobTable
+from jmars.model.reports import ChunksLost, InputsMissing, Refused, Report, Spilled
 
 __all__ = ["ChunkEventReporter"]
 
 
 class ChunkEventReporter:
-    """The way from chunks to the scheduler.
+    """Turns events of chunks into reports about operands.
 
     Parameters
     ----------
-    chunks
-        What lies on this host.
+    is_here
+        Tells whether a chunk is on this host.
     jobs
-        Tables of the open jobs, by name.
-    scheduler
-        Gives the scheduler's port.
+        Gives the tables of the open jobs, by name.
+    report
+        Sends a report to the scheduler.
     """
 
-    def __init__(self, chunks: Chunks, jobs: Mapping[str, JobTable], scheduler: Callable[[], ReportPort]) -> None:
-        self._chunks, self._jobs, self._scheduler = chunks, jobs, scheduler
+    def __init__(
+        self,
+        is_here: Callable[[int], bool],
+        jobs: Callable[[], Mapping[str, JobTable]],
+        report: Callable[[Report], None],
+    ) -> None:
+        self._is_here, self._jobs, self._report = is_here, jobs, report
 
     def moved(self, chunk: int, on_disk: bool) -> None:
-        """A chunk went to disk or came back: tell the job that it belongs to."""
-        for table in list(self._jobs.values()):
+        """A chunk was spilled or reloaded: report its operand."""
+        for table in list(self._jobs().values()):
             operand = chunk - table.base
             if 0 <= operand < len(table.chunk) and table.program[operand] >= 0:
-                self._scheduler().report(Spilled(table.job, [operand], on_disk))
+                self._report(Spilled(table.job, [operand], on_disk))
 
     def lost(self, chunk: int, why: str) -> None:
         """A chunk that was stored here cannot be read back."""
-        self._scheduler().report(ChunksLost([chunk], why))
+        self._report(ChunksLost([chunk], why))
 
     def refused(self, job: str, operand: int, error: Exception) -> None:
-        """An operand can never get its memory here, or (ChunkLostError) not before its inputs are here again."""
+        """An operand can never get its memory here or, after a ChunkLostError, not before its inputs are here again."""
         if not isinstance(error, ChunkLostError):
-            self._scheduler().report(Refused(job, operand, Failure.of(error)))
+            self._report(Refused(job, operand, Failure.of(error)))
             return
-        table, known = self._jobs[job], self._chunks
+        table = self._jobs()[job]
         inputs = [table.chunk[i] for i in table.inputs[operand]]
-        gone = [chunk for chunk in inputs if chunk not in known.memory and chunk not in known.disk]
-        self._scheduler().report(InputsMissing(job, [operand], gone, str(error)))
+        missing = [chunk for chunk in inputs if not self._is_here(chunk)]
+        self._report(InputsMissing(job, [operand], missing, str(error)))

@@ -1,42 +1,32 @@
-"""ExecutionActor: coordinates every operand on a host; it computes and moves nothing itself.
+"""ExecutionActor: the workers of a host, put together from the rooms memory, dispatch and processes.
 
-An operand waits in the queue by rank; when a worker has less than two batches it is taken, gets the slot of its
-output, its inputs in memory and its scratch promised, joins a batch and is sent (`dispatching`). What an executor
-reports goes to the scheduler (`reporting`), whose answer (more ready operands, chunks to free) arrives before the next
-batch is made. Processes are started and replaced by `care`. Here are the scheduler's orders, and the wires between.
-Source: seed 003, "执行控制" (ExecutionActor) and "Worker 中的执行细节"; the states ALLOCATING, PREPARING_INPUTS,
-CALCULATING and STORING are the line of `storing`, its reads, a batch, and `chunks.memory`.
+A ready operand waits in dispatch's task queue by rank. When a worker has less than two batches, memory admits the
+operand: a slot for its output, its inputs in memory, its scratch promised. Then it joins a batch and is sent to an
+executor process. The executor's report goes to the scheduler, whose answer (more ready operands, chunks to free)
+arrives before the next batch is made. The rooms call upwards only through callables passed here, once.
+Source: docs/explanation/seeds.md, "Execution control"; docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 
-from jmars.dispatch.estimate import Estimate
+from jmars.dispatch import HostDispatch
 from jmars.dispatch.ledger import Ledger
-from jmars.dispatch.worker_state import Death
-from jmars.memory.buffer_manager import BufferManager
-from jmars.model.messages import JobTable
-from jmars.model.reports import Interrupted, JobClosed
-from jmars.plan import signature
+from jmars.dispatch.workers import Worker
+from jmars.memory import HostMemory, MemoryEvents
+from jmars.model.messages import JobTable, ReportPort
+from jmars.model.reports import Report
 from jmars.processes.links import Children
+from jmars.processes.supervision import ProcessSupervisor
 from jmars.storage.arena import Arena
-from jmars.worker.dispatcher import Dispatcher
-from jmars.worker.graph_room import GraphRoom
-from jmars.worker.open_jobs import WorkerContext
-from jmars.worker.report_handler import ReportHandler
-from jmars.worker.retained_memory import RetainedMemory
-from jmars.worker.speculation import SpeculativeExecution
-from jmars.worker.supervision import ProcessSupervisor
+from jmars.storage.chunks import Chunks
+from jmars.worker.chunk_events import ChunkEventReporter
 
 __all__ = ["ExecutionActor"]
 
-GRACE_SECONDS = 0.5  # for which a running operand may ignore that it was told to stop
 
-
-class ExecutionActor(WorkerContext):
+class ExecutionActor:
     """The workers of this host: a `WorkerPort` for the scheduler.
 
     Parameters
@@ -46,11 +36,20 @@ class ExecutionActor(WorkerContext):
     children
         Starts processes.
     workers
-        Executor processes, each with `threads` threads.
+        Number of executor processes, each with `threads` threads.
     spill_folder
-        Where chunks go when the arena is full; called when the first one must go.
+        Gives the folder of spilled chunks; called when the first chunk is spilled.
     disk_room
-        Bytes that the disk has left for them.
+        Gives the bytes that may still be spilled.
+    limit
+        The user's memory_limit in bytes, for errors; 0 if there is none.
+    graph_bytes
+        Bytes of graphs in the control process that need no promise.
+
+    Attributes
+    ----------
+    memory, dispatch, processes
+        The three rooms.
     """
 
     def __init__(
@@ -61,116 +60,95 @@ class ExecutionActor(WorkerContext):
         threads: int,
         spill_folder: Callable[[], str],
         disk_room: Callable[[], int],
+        limit: int = 0,
+        graph_bytes: int = 0,
     ) -> None:
-        self._dispatching = Dispatcher()
-        super().__init__(arena, workers, self._dispatching.dispatch)
-        self._dispatching.place = self
-        still = self._close_if_still
-        self.rescue = SpeculativeExecution(self)
-        keeping, self.graph_room = RetainedMemory(self, self.rescue), GraphRoom(self)
-        reporting = ReportHandler(self, self._dispatching, self.rescue, keeping, still)
-        self.care = ProcessSupervisor(
-            self, children, threads, spill_folder, reporting, self._dispatching, self.rescue, keeping, still
+        self._scheduler: ReportPort | None = None
+        events = ChunkEventReporter(
+            lambda chunk: self.memory.chunks.is_here(chunk), lambda: self.dispatch.jobs.by_name, self.report
         )
-        ready = self.admission
-        self.storing = BufferManager(
-            arena, self.chunks, self.care.start_mover, ready.in_use, ready.idle, self.told.moved, disk_room
+        self.memory = HostMemory(
+            arena,
+            workers,
+            MemoryEvents(
+                active=lambda: self.dispatch.active_batches(),
+                admitted=lambda: self.dispatch.dispatch(),
+                requeue=lambda table, operand: self.dispatch.requeue(table, operand),
+                refused=events.refused,
+                waited=lambda *times: self.dispatch.times.waited(*times),
+                moved=events.moved,
+                lost=events.lost,
+                answer=lambda worker, slot, why: self.dispatch.answer(worker, slot, why),
+                is_leaving=lambda worker: self.dispatch.is_leaving(worker),
+                recycle=lambda: self.dispatch.recycling.shed(),
+                usual_seconds=lambda program: self.dispatch.ledger.estimate.known(program),
+            ),
+            lambda heard, gone: self.processes.start_mover(heard, gone),
+            disk_room,
+            limit,
+            graph_bytes,
         )
-        ready.storing = ready.sizing.storing = self.storing
-        self.storing.lost, self.storing.shed = self.told.lost, partial(self.graph_room.shed, keeping.shed)
-        self.storing.has_one_reader = self.jobs.uses.has_one_reader
-        self.ledger = Ledger(arena, self.chunks, self.storing, workers)
-        self.dispatch = self._dispatching.dispatch
-        ready.seconds_of = lambda program: self.ledger.estimate.known(program)
+        self.dispatch = HostDispatch(self.memory, workers, self.report, children.kill_all)
+        self.processes = ProcessSupervisor(children, workers, threads, spill_folder, self.dispatch)
+
+    @property
+    def workers(self) -> Sequence[Worker]:
+        """The workers of the host."""
+        return self.dispatch.workers
+
+    @property
+    def chunks(self) -> Chunks:
+        """Places of all chunks of the host."""
+        return self.memory.chunks
+
+    @property
+    def ledger(self) -> Ledger:
+        """Measurements of jobs."""
+        return self.dispatch.ledger
+
+    # -- the scheduler
+    def connect(self, scheduler: ReportPort) -> None:
+        """Send reports to this scheduler from now on."""
+        self._scheduler = scheduler
+
+    def report(self, report: Report) -> None:
+        """Send a report to the scheduler."""
+        assert self._scheduler is not None
+        self._scheduler.report(report)
 
     # -- orders of the scheduler
     def open_job(self, table: JobTable) -> None:
-        """Take the operands of a job; nothing runs yet. Who raises has done nothing: ClusterError for too many jobs."""
-        self.storing.refuse_results(table.kept)
-        self.jobs.open(table)
-        self.ledger.open_job(table)
-        self.care.wake()
+        """Take the operands of a job; none runs yet. Too many jobs or too large results raise, changing nothing."""
+        self.memory.check_results(table.kept)
+        self.dispatch.open_job(table)
+        self.processes.wake()
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Run these ready operands, each on the worker chosen for it."""
-        table = self.jobs.by_name[job]
-        push, rank, number = self.queue.push, table.rank, table.number
-        for operand, worker in zip(operands, workers, strict=True):
-            push(worker, number, rank[operand], operand)
-        if not self._dispatching.held:
-            self.dispatch()
+        """Run ready operands, each on the worker chosen for it."""
+        self.dispatch.enqueue(job, operands, workers)
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
-        """From now on operands have these ranks, and those that wait these workers; the slow take only their own."""
-        table = self.jobs.by_name[job]
-        table.rank[:] = rank
-        self.queue.replan(table.number, rank, workers)
-        self.jobs.slow[table.number] = frozenset(slow)
-        self.dispatch()
+        """Give operands new ranks and waiting ones new workers; slow workers take only operands planned for them."""
+        self.dispatch.replan(job, rank, workers, slow)
 
     def stop_execution(self, job: str) -> None:
-        """Drop what is queued of a job, tell what runs to stop, and replace an executor that does not."""
-        table = self.jobs.by_name[job]
-        self.jobs.stop(table)
-        dropped = self.queue.drop(table.number)
-        dropped += self.admission.drop(table)
-        if dropped:
-            self.scheduler.report(Interrupted(job, dropped, -1))
-        for worker in self.workers:
-            if worker.batches and worker.batches[0].table is table and worker.batches[0].asking is not None:
-                self.admission.sizing.withdraw(worker.batches[0])
-                self.admission.sizing.refuse(worker)
-        asyncio.get_running_loop().call_later(GRACE_SECONDS, self.care.replace_stuck, table)
-        self.dispatch()
+        """Drop the queued operands of a job, tell running ones to stop, and replace an executor that does not."""
+        self.dispatch.stop(job)
 
     def close_job(self, job: str) -> None:
-        """Forget a job once none of its operands runs, and say what it took."""
-        self.jobs.ending.add(job)
-        self._close_if_still(self.jobs.by_name[job])
+        """Forget a job once none of its operands runs, and report its measurements."""
+        self.dispatch.close_job(job)
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
-        """Give the memory or file of these chunks back."""
-        free = self.chunks.free
-        for chunk in chunks:
-            place = free(chunk)
-            if place is not None:
-                self.storing.delete(place)
-        if self.storing.blocked:
-            self.storing.advance()
+        """Free the memory and the files of chunks."""
+        self.memory.free_chunks(chunks)
 
     # -- the life of the host
-    @property
-    def deaths(self) -> Sequence[Death]:
-        """The last processes that ended, the newest last."""
-        return self.care.deaths
-
     def start(self) -> None:
         """Fork the executors."""
-        for worker in self.workers:
-            self.care.start(worker)
+        self.processes.start()
 
     def close(self) -> None:
-        """Nothing that ends from now on is replaced."""
-        self._dispatching.closed = True
-        self.care.close()
-        self.jobs.flags.close()
-
-    def _close_if_still(self, table: JobTable) -> None:
-        """Close a job that is to be closed, unless an executor still runs operands of it."""
-        job = table.job
-        if job not in self.jobs.ending or any(b.table is table for worker in self.workers for b in worker.batches):
-            return
-        measured = self.ledger.close_job(table, self.programs.known)
-        self.admission.sizing.close_job(table.number)
-        self.admission.grants.close_job(table.number)
-        self.admission.states.close_job(table.number)
-        if self.jobs.close(table):
-            self.ledger.estimate = Estimate()
-            self.admission.sizing.forget()
-            self.admission.grants.forget()
-            self.rescue.stragglers.forget()
-            signature.cache_clear()
-            for worker in self.workers:
-                worker.known.clear()
-                worker.link.send(("forget",))
-        self.scheduler.report(JobClosed(job, measured))
+        """Replace no process from now on."""
+        self.dispatch.close()
+        self.processes.close()

@@ -1,7 +1,7 @@
-"""How this host stands: what each worker does, who waits for memory or for the disk, who holds them, who died.
+"""Status of this host: the work of each worker, the allocation queue, the holders of memory, the last deaths.
 
-`standing` only reads; it is asked when somebody wants to know why nothing moves, never on the way of an operand.
-`process_state` asks the system itself, since a stopped process cannot answer. Used by the host's `why`.
+`standing` only reads, and is called only when a client or the watchdog asks why a job does not move, never for an
+operand. `process_state` reads /proc, since a stopped process cannot answer.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from jmars.dispatch.worker_state import Death, Worker
-from jmars.memory.buffer_manager import AllocationRequest
+from jmars.dispatch.batch_recovery import Death
+from jmars.dispatch.workers import Worker
+from jmars.memory.allocation_requests import AllocationRequest
 from jmars.model.messages import JobTable
 from jmars.model.status import DeathStatus, HostStatus, MemoryStatus, QueueStatus, WorkerStatus
 from jmars.processes.health import Vital
@@ -24,24 +25,24 @@ if TYPE_CHECKING:
 
 __all__ = ["process_state", "standing"]
 
-FIRST = 5  # of those who wait that are told one by one
+FIRST = 5  # requests that are listed one by one
 _STATES = {"S": "sleeps", "I": "sleeps", "D": "waits for a disk", "t": "held by a debugger"}
 _VITALS = {Vital.STOPPED: "stopped", Vital.FROZEN: "frozen", Vital.GONE: "is gone"}
 
 
 def standing(execution: ExecutionActor) -> HostStatus:
-    """The host at this moment."""
-    jobs = execution.jobs.by_number
-    line = execution.storing.line
+    """Status of the host now."""
+    jobs = execution.dispatch.jobs.by_number
+    line = execution.memory.buffers.queue
     return {
         "workers": [_worker(execution, worker) for worker in execution.workers],
-        "queued": {jobs[number].job: n for number, n in execution.queue.count().items() if number in jobs},
+        "queued": {jobs[number].job: n for number, n in execution.dispatch.queue.count().items() if number in jobs},
         "line": [_waits(execution, request) for request, _ in zip(line, range(FIRST))],
         "waiting": dict(Counter(jobs[one.job].job if one.rank >= 0 else "" for one in line)),
-        "reading": [_waits(execution, request) for request in execution.storing.loading[:FIRST]],
+        "reading": [_waits(execution, request) for request in execution.memory.buffers.loading[:FIRST]],
         "memory": _memory(execution, list(jobs.values())),
-        "disk": execution.storing.moving(),
-        "deaths": [_died(death) for death in execution.deaths],
+        "disk": execution.memory.buffers.moving(),
+        "deaths": [_died(death) for death in execution.dispatch.recovery.deaths],
     }
 
 
@@ -61,7 +62,7 @@ def _died(death: Death) -> DeathStatus:
 
 
 def process_state(pid: int) -> str:
-    """What the system says of a process: runs, sleeps, stopped, frozen, waits for a disk, is gone."""
+    """State of a process by /proc, in words: runs, sleeps, stopped, frozen, waits for a disk, is gone."""
     vital = vitals([pid])[pid]
     if vital is not Vital.RUNS:
         return _VITALS[vital]
@@ -90,9 +91,9 @@ def _worker(execution: ExecutionActor, worker: Worker) -> WorkerStatus:
         batch = worker.batches[0]
         table, operand = batch.table, batch.operands[0]
         found["job"], found["operand"], found["what"] = table.job, operand, _words(table, operand)
-        found["state"] = worker.state or ("busy" if batch.asking is None else "asks")
+        found["state"] = worker.state or ("busy" if not execution.memory.outputs.waits(worker.index) else "asks")
         found["seconds"] = max(0.0, monotonic() - worker.since)
-        number = execution.programs.numbers(table)[table.program[operand]]
+        number = execution.dispatch.programs.number_of(table, operand)
         found["usual"] = execution.ledger.estimate.known(number)
         found["behind"] = worker.running - 1
     return found
@@ -104,7 +105,7 @@ def _words(table: JobTable, operand: int) -> str:
 
 
 def _waits(execution: ExecutionActor, request: AllocationRequest) -> QueueStatus:
-    """One who waits, and what it has no room for yet."""
+    """A request for memory, and the bytes that it lacks."""
     chunks = execution.chunks
     sizes = [chunks.size(one) for one in request.chunks if one in chunks.memory or one in chunks.disk]
     missing = [chunks.size(one) for one in request.chunks if one not in chunks.memory and one in chunks.disk]
@@ -113,7 +114,7 @@ def _waits(execution: ExecutionActor, request: AllocationRequest) -> QueueStatus
         lacks += _pages(request.size)
     if request.scratch and request.promised < 0:
         lacks += request.scratch
-    table, operand = execution.admission.owner(request)
+    table, operand = execution.memory.admission.owner(request)
     return {
         "job": table.job if table is not None else "",
         "operand": operand,
@@ -128,8 +129,9 @@ def _pages(size: int) -> int:
 
 
 def _memory(execution: ExecutionActor, tables: Sequence[JobTable]) -> MemoryStatus:
-    """Every slot by who holds it."""
-    chunks, size_of = execution.chunks, execution.chunks.allocator.size_of
+    """Bytes of all slots, by holder."""
+    memory, chunks = execution.memory, execution.chunks
+    size_of = memory.arena.size_of
     held = {table.job: 0 for table in tables}
     kept = viewed = 0
     spans = [(table.base, table.base + len(table.chunk), table.job) for table in tables]
@@ -145,13 +147,12 @@ def _memory(execution: ExecutionActor, tables: Sequence[JobTable]) -> MemoryStat
     for worker in execution.workers:  # slots that running operands write into
         for batch in worker.batches:
             held[batch.table.job] = held.get(batch.table.job, 0) + sum(size_of(slot) for slot in batch.outs if slot)
-    arena = execution.chunks.allocator
     return {
-        "capacity": arena.capacity,
-        "used": arena.used,
+        "capacity": memory.arena.capacity,
+        "used": memory.arena.used,
         "jobs": held,
         "kept": kept,
         "viewed": viewed,
-        "promised": execution.admission.quota.granted - execution.graph_room.held,
-        "graphs": execution.graph_room.held,
+        "promised": memory.quota.granted - memory.graph_room.held,
+        "graphs": memory.graph_room.held,
     }

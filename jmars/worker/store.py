@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from jmars.errors import ClusterError
-from jmars.memory.buffer_manager import AllocationRequest
+from jmars.memory.allocation_requests import AllocationRequest
 from jmars.worker.execution import ExecutionActor
 
 __all__ = ["StoreActor"]
@@ -23,7 +23,8 @@ class StoreActor:
 
     def __init__(self, execution: ExecutionActor) -> None:
         self._execution = execution
-        self._chunks, self._storing = execution.chunks, execution.storing
+        self._chunks, self._buffers = execution.chunks, execution.memory.buffers
+        self._active, self._fill_windows = execution.memory.active, execution.dispatch.dispatch
         self._waiting: dict[int | str, AllocationRequest] = {}  # fresh chunk or ticket: its request for memory
         self._reserved: dict[int, int] = {}  # chunk: slot that the client fills
         self._pinned: dict[str, tuple[Sequence[int], bool]] = {}  # ticket: chunks, and whether for a view that lasts
@@ -31,7 +32,7 @@ class StoreActor:
     def reserve(self, chunk: int, size: int) -> Awaitable[int]:
         """Offset of a slot of `size` bytes for a fresh chunk, as soon as there is room."""
         what = "a chunk of an array from the notebook"
-        self._storing.refuse_too_large([size], what)
+        self._buffers.refuse_too_large([size], what)
 
         def take(slot: int) -> int:
             self._reserved[chunk] = slot
@@ -72,7 +73,7 @@ class StoreActor:
     def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
         """Offsets of chunks, which stay where they are until `unpin`; `lasting` for a view that the user keeps."""
         what = "what is fetched"
-        self._storing.refuse_too_large([self._chunks.size(chunk) for chunk in chunks], what)
+        self._buffers.refuse_too_large([self._chunks.size(chunk) for chunk in chunks], what)
 
         def take(_: int) -> list[int]:
             for chunk in chunks:
@@ -87,7 +88,7 @@ class StoreActor:
         self._leave_line([ticket])
         chunks, _ = self._pinned.pop(ticket, ((), False))
         for chunk in chunks:
-            self._storing.delete(self._chunks.unpin(chunk))
+            self._buffers.delete(self._chunks.unpin(chunk))
         self._settle()
 
     def _stand_in_line(
@@ -106,21 +107,20 @@ class StoreActor:
             answer.set_exception(error)
 
         request = self._waiting[name] = AllocationRequest(chunks, size, granted, refused, what)
-        self._storing.ask(request)
+        self._buffers.enqueue(request)
         return answer
 
     def _leave_line(self, names: Sequence[int | str]) -> None:
         requests = {self._waiting[name] for name in names if name in self._waiting}
-        self._storing.withdraw(requests.__contains__)
+        self._buffers.withdraw(requests.__contains__)
         for request in requests:
             request.refused(ClusterError(f"{request.what} is no longer asked for"))
 
     def _settle(self) -> None:
         self._count()
-        self._storing.advance()
-        self._execution.dispatch()
+        self._buffers.advance()
+        self._fill_windows()
 
     def _count(self) -> None:
-        self._execution.admission.clients = len(self._reserved) + sum(
-            not lasting for _, lasting in self._pinned.values()
-        )
+        pinned = sum(not lasting for _, lasting in self._pinned.values())
+        self._active.set_clients(len(self._reserved) + pinned)

@@ -74,8 +74,8 @@ SITES = [
     ("jmars.scheduler.operand_rows", "OperandActor", "finished"),
     ("jmars.scheduler.graph_actor", "GraphActor", "_begin"),
     ("jmars.worker.execution", "ExecutionActor", "enqueue_graph"),
-    ("jmars.worker.report_handler", "ReportHandler", "reported"),
-    ("jmars.worker.report_handler", "ReportHandler", "_stored"),
+    ("jmars.dispatch.report_handler", "ReportHandler", "handle"),
+    ("jmars.dispatch.report_handler", "ReportHandler", "_stored"),
     ("jmars.memory.next_use", "NextUse", "finished"),
 ]
 

@@ -37,8 +37,8 @@ class Host:
     def __init__(self) -> None:
         self.arena = Allocator(64 * PAGE)
         self.chunks = Chunks(self.arena, lambda chunk: chunk)
-        self.storing = SimpleNamespace(disk_seconds=0.0)
-        self.ledger = Ledger(self.arena, self.chunks, self.storing, 2)
+        self.disk = SimpleNamespace(seconds=0.0)
+        self.ledger = Ledger(self.arena, self.chunks, lambda: self.disk.seconds, 2)
         self.table: JobTable
 
     def open(self, stored: tuple[int, ...] = (), operands: int = 1) -> None:
@@ -128,7 +128,7 @@ def test_disk_and_dispatch_are_learnt_from_jobs_that_use_them():
     assert (host.ledger.profile.disk, host.ledger.profile.dispatch) == (disk, dispatch)
     host.open(operands=module.LEAST_OPERANDS)
     host.chunks.spilled = module.LEAST_MOVED
-    host.storing.disk_seconds = 0.001
+    host.disk.seconds = 0.001
     host.close()
     assert host.ledger.profile.disk > disk
     assert host.ledger.profile.dispatch != dispatch

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jmars.memory.buffer_manager import AllocationRequest, BufferManager
+from jmars.memory.allocation_requests import AllocationRequest
+from jmars.memory.buffer_manager import BufferManager
 from jmars.storage.arena import SLAB, Allocator
 from jmars.storage.chunks import Chunks, Place
 
@@ -17,11 +18,21 @@ class Host:
         self.chunks = Chunks(self.arena, next_use=lambda chunk: chunk)
         self.told: list[tuple[Any, ...]] = []
         self.said: list[Any] = []  # who was granted which slot, or refused why
-        self.storing = BufferManager(
-            self.arena, self.chunks, lambda _: self, set, lambda: True, lambda *_: None, lambda: 0
+        self.lost: list[int] = []
+        self.calls: dict[str, Any] = {"lost": lambda chunk, why: self.lost.append(chunk), "one_reader": lambda _: False}
+        self.buffers = BufferManager(
+            self.arena,
+            self.chunks,
+            start_mover=lambda heard, gone: self,
+            in_use=set,
+            idle=lambda: True,
+            moved=lambda *_: None,
+            lost=lambda chunk, why: self.calls["lost"](chunk, why),
+            shed=lambda: False,
+            has_one_reader=lambda chunk: bool(self.calls["one_reader"](chunk)),
+            disk_room=lambda: 0,
         )
-
-        self.storing.trouble.patience = 0.0
+        self.buffers.disk.patience = 0.0
 
     def send(self, message: tuple[Any, ...]) -> None:
         self.told.append(message)
@@ -42,13 +53,13 @@ class Host:
             self.said.append((name, slot))
 
         request = AllocationRequest(chunks, slots * SLAB or None, granted, refused, name)
-        self.storing.ask(request)
+        self.buffers.enqueue(request)
         return request
 
     def move(self, error: str = "") -> None:
         while self.told:
             what, chunk, *_ = self.told.pop(0)
             if what == "spill":
-                self.storing.heard(self, ("spilled", chunk, f"file-{chunk}", b"", error))
+                self.buffers.heard(self, ("spilled", chunk, f"file-{chunk}", b"", error))
             elif what == "load":
-                self.storing.heard(self, ("loaded", chunk, error))
+                self.buffers.heard(self, ("loaded", chunk, error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
-from jmars.memory.buffer_manager import AllocationRequest, BufferManager
+from jmars.memory.allocation_requests import AllocationRequest
 from jmars.processes.links import ChildLink
 from jmars.storage.arena import SLAB
 from jmars.storage.chunks import Place
@@ -59,9 +59,9 @@ def test_a_damaged_file_is_heard_by_all_who_wait_for_it_though_the_first_withdra
 
     def refused(error: Exception) -> None:
         host.said.append(("first", type(error)))
-        host.storing.withdraw(rest.__contains__)  # a job that fails takes its operands along
+        host.buffers.withdraw(rest.__contains__)  # a job that fails takes its operands along
 
-    host.storing.ask(AllocationRequest([3], SLAB, lambda slot: None, refused, "first"))
+    host.buffers.enqueue(AllocationRequest([3], SLAB, lambda slot: None, refused, "first"))
     rest.append(host.ask("second", [3], slots=1))
     host.ask("other", [3], slots=1)
     host.move(error="damaged")
@@ -85,10 +85,10 @@ def test_without_a_folder_to_spill_to_who_lacks_room_is_refused_with_the_reason(
     host = Host()
     host.store(0, 1, 2, 3)
 
-    def no_mover(_: BufferManager) -> ChildLink:
+    def no_mover() -> ChildLink:
         raise StorageError("cannot make the spill folder")
 
-    host.storing._start_mover = no_mover
+    host.buffers.mover._start = no_mover
     host.ask("first", slots=1)
     assert host.said == [("first", StorageError)]
     assert set(host.chunks.memory) == {0, 1, 2, 3} and not host.chunks.moving
@@ -99,35 +99,35 @@ def test_operands_wait_by_rank_behind_the_head_and_behind_clients():
     host.store(0, 1, 2, 3)
     for chunk in range(4):
         host.chunks.pin(chunk)
-    host.storing._idle = lambda: False  # something runs, so the head waits
+    host.buffers._idle = lambda: False  # something runs, so the head waits
 
     def ask(name: str, job: int, rank: int) -> None:
         granted = lambda slot: host.said.append(name)  # noqa: E731
-        host.storing.ask(AllocationRequest((), SLAB, granted, lambda error: None, name, rank, job))
+        host.buffers.enqueue(AllocationRequest((), SLAB, granted, lambda error: None, name, rank, job))
 
     for name, job, rank in [("a", 1, 9), ("b", 1, 5), ("client", 0, -1), ("c", 1, 7), ("d", 1, 1), ("e", 2, 0)]:
         ask(name, job, rank)
-    assert [request.what for request in host.storing.line] == ["a", "b", "client", "d", "c", "e"]
+    assert [request.what for request in host.buffers.queue] == ["a", "b", "client", "d", "c", "e"]
     for chunk in range(4):
         host.chunks.unpin(chunk)
         host.chunks.free(chunk)
-    host.storing.advance()
+    host.buffers.advance()
     assert host.said == ["a", "b", "client", "d"]
 
 
 def test_a_disk_that_refuses_is_tried_again_and_nobody_is_refused_when_it_takes_more():
     host = Host()
-    host.storing.trouble.patience = 9.0
+    host.buffers.disk.patience = 9.0
     tried_again = []
-    host.storing.later = lambda seconds, call: tried_again.append(call)
+    host.buffers.later = lambda seconds, call: tried_again.append(call)
     host.store(0, 1, 2, 3)
     host.ask("first", slots=1)
     host.move(error="cannot spill: No space left on device")
     assert host.said == [] and set(host.chunks.memory) == {0, 1, 2, 3} and not host.chunks.moving
-    host.storing.trouble._retry = 0.0  # a quarter of a second later
+    host.buffers.disk._retry = 0.0  # a quarter of a second later
     tried_again.pop()()
     host.move()
-    assert host.said == [("first", 3 * SLAB)] and host.storing.trouble.error is None
+    assert host.said == [("first", 3 * SLAB)] and host.buffers.disk.error is None
 
 
 def test_a_disk_that_refused_an_earlier_job_is_tried_for_the_next_one():
@@ -136,7 +136,7 @@ def test_a_disk_that_refused_an_earlier_job_is_tried_for_the_next_one():
     host.ask("first", slots=1)
     host.move(error="full")
     assert host.said == [("first", StorageError)]
-    host.storing.trouble._retry = 0.0
+    host.buffers.disk._retry = 0.0
     host.ask("second", slots=1)
     host.move()
     assert host.said[1:] == [("second", 3 * SLAB)]
@@ -145,15 +145,15 @@ def test_a_disk_that_refused_an_earlier_job_is_tried_for_the_next_one():
 def test_orders_over_which_movers_die_again_and_again_are_given_up():
     host = Host()
     lost: list[int] = []
-    host.storing.lost = lambda chunk, why: lost.append(chunk)
+    host.calls["lost"] = lambda chunk, why: lost.append(chunk)
     host.spilled(7)
     host.ask("reader", [7])
     for _ in range(2):
-        host.storing.mover_gone(host, "killed")
+        host.buffers.mover_gone(host, "killed")
     assert host.said == [] and [message[0] for message in host.told] == ["load", "sweep", "load", "sweep", "load"]
-    host.storing.mover_gone(host, "killed")
+    host.buffers.mover_gone(host, "killed")
     assert host.said == [("reader", ChunkLostError)] and lost == [7]
-    assert host.arena.used == 0 and not host.storing.moving()["reads"]
+    assert host.arena.used == 0 and not host.buffers.moving()["reads"]
 
 
 def gatherer(host, name, *pieces):
@@ -165,7 +165,7 @@ def gatherer(host, name, *pieces):
     size = sum(stop - start for _, start, stop in pieces)
     request = AllocationRequest((), None, lambda _: host.said.append((name, request.promised)), refused, name)
     request.scratch, request.gather = size, pieces
-    host.storing.ask(request)
+    host.buffers.enqueue(request)
     return request
 
 
@@ -177,13 +177,13 @@ def test_pieces_are_gathered_from_memory_and_files_and_what_lies_in_memory_stays
     ((word, ticket, slot, pieces),) = host.told
     assert (word, slot) == ("gather", SLAB)
     assert pieces == [(8, 8), ("file-7", 2**15, 2**15, bytes(range(8, 16)), 8, 16)]
-    assert [host.storing.moving()[what] for what in ("writes", "reads", "nbytes")] == [0, 2, 24]
+    assert [host.buffers.moving()[what] for what in ("writes", "reads", "nbytes")] == [0, 2, 24]
     host.chunks.free(0)  # it waits: the mover still reads it
     assert 0 in host.chunks.memory and host.said == []
-    host.storing.heard(host, ("gathered", ticket, -1, ""))
+    host.buffers.heard(host, ("gathered", ticket, -1, ""))
     assert host.said == [("merge", SLAB)] and 0 not in host.chunks.memory
-    assert host.storing.gathers.private == 16 and host.chunks.reloaded == 2**15
-    assert not host.storing.moving()["reads"]
+    assert host.buffers.gathers.private == 16 and host.chunks.reloaded == 2**15
+    assert not host.buffers.moving()["reads"]
 
 
 def test_a_gather_that_is_withdrawn_keeps_its_memory_until_the_mover_is_done_with_it():
@@ -191,20 +191,20 @@ def test_a_gather_that_is_withdrawn_keeps_its_memory_until_the_mover_is_done_wit
     host.spilled(7)
     request = gatherer(host, "merge", (7, 0, 16))
     ((_, ticket, *_),) = host.told
-    host.storing.withdraw(lambda one: one is request)
+    host.buffers.withdraw(lambda one: one is request)
     assert host.arena.used > 0
-    host.storing.heard(host, ("gathered", ticket, -1, ""))
+    host.buffers.heard(host, ("gathered", ticket, -1, ""))
     assert host.arena.used == 0 and host.said == []
 
 
 def test_a_file_that_is_bad_loses_its_chunk_and_who_gathers_is_told():
     host = Host()
     lost: list[int] = []
-    host.storing.lost = lambda chunk, why: lost.append(chunk)
+    host.calls["lost"] = lambda chunk, why: lost.append(chunk)
     host.spilled(7)
     host.store(8)
     gatherer(host, "merge", (8, 0, 8), (7, 0, 16))
-    host.storing.heard(host, ("gathered", host.told[0][1], 1, "damaged"))
+    host.buffers.heard(host, ("gathered", host.told[0][1], 1, "damaged"))
     assert host.said == [("merge", ChunkLostError)] and lost == [7]
     assert 7 not in host.chunks.disk and 8 in host.chunks.memory and not host.chunks.pins
 
@@ -212,13 +212,13 @@ def test_a_file_that_is_bad_loses_its_chunk_and_who_gathers_is_told():
 def test_a_bad_file_of_a_chunk_that_is_in_memory_loses_nothing():
     host = Host()
     lost: list[int] = []
-    host.storing.lost = lambda chunk, why: lost.append(chunk)
+    host.calls["lost"] = lambda chunk, why: lost.append(chunk)
     host.spilled(7)
     gatherer(host, "merge", (7, 0, 16))
     host.ask("reader", [7])
     ticket = host.told.pop(0)[1]
     host.move()  # it was read back meanwhile
-    host.storing.heard(host, ("gathered", ticket, 0, "damaged"))
+    host.buffers.heard(host, ("gathered", ticket, 0, "damaged"))
     assert host.said == [("reader", -1), ("merge", ChunkLostError)]
     assert lost == [] and 7 in host.chunks.memory and 7 not in host.chunks.disk
 
@@ -232,57 +232,57 @@ def operand(host, name, chunks, slots=0):
     size = slots * SLAB or None
     granted = lambda slot: host.said.append((name, dict(request.private)))  # noqa: E731
     request = AllocationRequest(chunks, size, granted, refused, name, rank=1)
-    host.storing.ask(request)
+    host.buffers.enqueue(request)
     return request
 
 
 def test_a_chunk_that_one_operand_alone_reads_comes_back_to_memory_of_its_own():
     host = Host()
-    host.storing.has_one_reader = lambda chunk: chunk != 9
+    host.calls["one_reader"] = lambda chunk: chunk != 9
     host.spilled(7, 8, 9)
     request = operand(host, "reader", [7, 8, 9])
     assert [message[0] for message in host.told] == ["load", "gather", "gather"]
     for _, ticket, *_ in host.told[1:]:
-        host.storing.heard(host, ("gathered", ticket, -1, ""))
+        host.buffers.heard(host, ("gathered", ticket, -1, ""))
     assert host.said == []  # the third is still to come, and is for all
     host.move()
     assert host.said == [("reader", {7: 0, 8: SLAB})] and list(host.chunks.memory) == [9]
-    assert set(host.chunks.disk) == {7, 8, 9} and host.storing.gathers.private == 2 * SLAB
-    host.storing._give_back(request)
+    assert set(host.chunks.disk) == {7, 8, 9} and host.buffers.gathers.private == 2 * SLAB
+    host.buffers._give_back(request)
     assert host.arena.used == SLAB
 
 
 def test_of_two_private_chunks_one_is_bad():
     host = Host()
     lost: list[int] = []
-    host.storing.lost = lambda chunk, why: lost.append(chunk)
-    host.storing.has_one_reader = lambda chunk: True
+    host.calls["lost"] = lambda chunk, why: lost.append(chunk)
+    host.calls["one_reader"] = lambda chunk: True
     host.spilled(7, 8)
     operand(host, "reader", [7, 8])
     first, second = (message[1] for message in host.told)
-    host.storing.heard(host, ("gathered", first, 0, "damaged"))
+    host.buffers.heard(host, ("gathered", first, 0, "damaged"))
     assert host.said == [("reader", ChunkLostError)] and lost == [7]
     assert host.arena.used == SLAB  # the mover still writes there
-    host.storing.heard(host, ("gathered", second, -1, ""))
+    host.buffers.heard(host, ("gathered", second, -1, ""))
     assert host.arena.used == 0
 
 
 def test_who_is_withdrawn_as_its_chunk_is_lost_hears_nothing_more():
     host = Host()
-    host.storing.has_one_reader = lambda chunk: True
+    host.calls["one_reader"] = lambda chunk: True
     host.spilled(7)
     request = operand(host, "reader", [7])
-    host.storing.lost = lambda chunk, why: host.storing.withdraw(lambda one: one is request)
-    host.storing.heard(host, ("gathered", host.told[0][1], 0, "damaged"))
+    host.calls["lost"] = lambda chunk, why: host.buffers.withdraw(lambda one: one is request)
+    host.buffers.heard(host, ("gathered", host.told[0][1], 0, "damaged"))
     assert host.said == [] and host.arena.used == 0
 
 
 def test_nobody_waits_for_a_disk_that_has_nothing_to_take():
     host = Host()
-    host.storing.trouble.patience = 9.0
-    host.storing.trouble.refused(StorageError("full"))
-    host.storing.trouble._retry = 0.0  # it may be tried again by now
-    host.storing.later = lambda seconds, call: host.said.append(("waits", seconds))
+    host.buffers.disk.patience = 9.0
+    host.buffers.disk.refused(StorageError("full"))
+    host.buffers.disk._retry = 0.0  # it may be tried again by now
+    host.buffers.later = lambda seconds, call: host.said.append(("waits", seconds))
     host.store(0, 1, 2, 3)
     for chunk in range(4):
         host.chunks.pin(chunk)

@@ -86,7 +86,7 @@ async def test_a_fork_that_the_system_refuses_is_tried_again_and_what_waited_is_
     zygote.refuse = [errno.EMFILE]
     children.start(link, "executor", 1)
     assert "errno 24" in children.trouble and not zygote.asked
-    link.offer()
+    link.post()
     link.send("run")
     await until(lambda: zygote.asked)
     zygote.say("failed", "worker-0", errno.EAGAIN)
@@ -101,7 +101,7 @@ async def test_a_fork_that_the_system_refuses_is_tried_again_and_what_waited_is_
     assert await loop.sock_recv(child, 100) == pack("run")
     child.close()
     theirs = BatchSemaphore(os.dup(zygote.fds[1][1]))
-    assert theirs.take() and not theirs.take()
+    assert theirs.acquire() and not theirs.acquire()
     theirs.close()
 
 
@@ -110,13 +110,13 @@ async def test_what_was_not_sent_yet_can_be_given_to_others(zygote, children):
     link = ChildLink("worker-0", lambda *_: None, lambda *_: None)
     zygote.refuse = [errno.EAGAIN]
     children.start(link, "executor", 1)
-    link.offer()
+    link.post()
     link.send("run")
     link.unsend()
     await until(lambda: zygote.asked)
     zygote.say("forked", "worker-0", 4242)
     await until(lambda: link.pid)
-    assert not link.take_back()
+    assert not link.revoke()
     child = socket.socket(fileno=os.dup(zygote.fds[0][0]))
     child.setblocking(False)
     link.send("other")

@@ -17,7 +17,7 @@ from jmars.dispatch.task_queue import TaskQueue
 from jmars.errors import MemoryLimitError
 from jmars.memory.quota import Quota
 from jmars.model.states import OperandState as S
-from jmars.processes.executor import FAILED, TAKEN_BACK, UNSIZED
+from jmars.processes.executor_messages import FAILED, REVOKED, UNSIZED
 from jmars.remote import spawn
 from jmars.scheduler.assigner import choose_worker
 from jmars.storage.arena import PAGE, SLAB, Arena
@@ -117,11 +117,11 @@ def test_s3_19_a_late_accept_is_refused_and_the_worker_is_sent_nothing_until_it_
         worker = host.execution.workers[0]
         assert len(worker.batches) == 2
         host.children.token = True  # the executor has not begun the second one
-        assert host.execution.rescue.take_back(worker)
+        assert host.execution.dispatch.speculation.revoke(worker)
         assert ("interrupted", ("job-1", [1], 0)) in host.scheduler.told and len(worker.batches) == 1
         host.say(1, [5], 0, 0, None, [])
         assert len(host.batches(0)) == 2  # and no third
-        host.say(0, [], 0, 0, (TAKEN_BACK,), [])  # it was about to begin what is not its any more
+        host.say(0, [], 0, 0, (REVOKED,), [])  # it was about to begin what is not its any more
         assert len(host.batches(0)) == 3
 
 
@@ -130,7 +130,7 @@ def test_s3_19_what_has_begun_is_not_taken():
     with Host() as host:
         host.run(table(1, [program()], [0, 0], [(), ()]), 0, 1)
         worker = host.execution.workers[0]
-        assert not host.execution.rescue.take_back(worker) and len(worker.batches) == 2
+        assert not host.execution.dispatch.speculation.revoke(worker) and len(worker.batches) == 2
 
 
 # -- the queue of a worker
@@ -160,7 +160,7 @@ def test_s3_29_a_thousand_run_by_priority_a_late_urgent_one_overtakes_and_none_i
 def test_s3_29_the_queue_is_served_when_operands_arrive_and_when_one_ends():
     with Host() as host:
         host.run(table(1, [program()], [0] * 4, [()] * 4), 0, 1, 2, 3)
-        assert len(host.batches()) == 2 and len(host.execution.queue) == 2
+        assert len(host.batches()) == 2 and len(host.execution.dispatch.queue) == 2
         host.say(1, [5], 0, 0, None, [])
         assert len(host.batches()) == 3
 
@@ -229,7 +229,7 @@ def test_s3_27_an_error_of_preparing_inputs_is_told_once_and_nothing_is_held():
         execution = host.execution
         slot = host.arena.allocate(4096)
         execution.chunks.memory[1000] = slot
-        execution.storing._spill([1000])
+        execution.memory.buffers._spill([1000])
         _answer(host, "spill", lambda chunk: ("spilled", chunk, "file", b"", ""))
         inputs = [(), (0,), (0,)]  # two readers, so that it is loaded for all
         job = table(1, [program(), program(1)], [0, 1, 1], inputs, stored=(0,), program=[-1, 1, 1])
@@ -288,21 +288,21 @@ def test_s3_30_promises_never_exceed_what_there_is_whatever_comes():
 
 def test_s3_30_requests_wait_in_order_the_withdrawn_leaves_no_hole_and_the_oversized_fails():
     host = MemoryHost()
-    host.storing._idle = lambda: False  # something runs that will free memory
+    host.buffers._idle = lambda: False  # something runs that will free memory
     held = [host.arena.allocate(SLAB) for _ in range(4)]
     requests = [host.ask(name, slots=2) for name in "abc"]
     assert not host.said
-    host.storing.withdraw(lambda request: request is requests[1])
+    host.buffers.withdraw(lambda request: request is requests[1])
     for slot in held[:2]:
         host.arena.free(slot)
-    host.storing.advance()
+    host.buffers.advance()
     assert [name for name, _ in host.said] == ["a"]
     for slot in held[2:]:
         host.arena.free(slot)
-    host.storing.advance()
-    assert [name for name, _ in host.said] == ["a", "c"] and not host.storing.line
+    host.buffers.advance()
+    assert [name for name, _ in host.said] == ["a", "c"] and not host.buffers.queue
     with pytest.raises(MemoryLimitError, match=r"the operand huge needs 1\.0 GiB"):
-        host.storing.refuse_too_large([2**30], "the operand huge")
+        host.buffers.refuse_too_large([2**30], "the operand huge")
 
 
 # -- cancel, with the workers stuck or not (must-show 5)

@@ -36,7 +36,7 @@ class SimApart:
         self._wire = Wire(world.loop, world.faults)
         self._known = RecoverySnapshot(world.execution.chunks)
         self._reports = RemoteScheduler(self._report, self._known)
-        world.execution.scheduler = self._reports
+        world.execution.connect(self._reports)
         mailbox = Mailbox()
         mailbox.add("workers", Orders(world.execution, self._reports, self._known))
         mailbox.add("host", self)

@@ -92,19 +92,20 @@ def _check_slots(world: World) -> None:
 def _holders(world: World) -> dict[str, list[int]]:
     """All who may hold slots, and the slots that each holds."""
     execution = world.execution
-    admission, storing, quota = execution.admission, execution.storing, execution.admission.quota
-    requests = [*storing.line, *storing.loading]
+    memory = execution.memory
+    storing, quota = memory.buffers, memory.quota
+    requests = [*storing.queue, *storing.loading]
     dying = [child.gone for child in world.children.living.values() if child.gone is not None]
     return {
         "chunks": list(execution.chunks.memory.values()),
         "batches": [slot for worker in execution.workers for batch in worker.batches for slot in batch.outs if slot],
-        "staged": [slot for _, _, slot in admission.staged if slot],
+        "staged": [slot for _, _, slot in memory.staged if slot],
         "requests": [slot for one in requests for slot in (one.slot, one.promised, *one.private.values()) if slot >= 0],
         "promises": [*quota._slots.values(), *(slot for pieces in quota._pieces.values() for slot in pieces)],
         "private": [slot for own in quota.private.values() for slot in own.values()],
         "clients": list(world.store._reserved.values()),
-        "debris": [slot for worker in execution.workers for slot in worker.debris if slot],
-        "frozen": [slot for gone in dying for slot in inspect.getclosurevars(gone).nonlocals["debris"]],
+        "quarantined": [slot for worker in execution.workers for slot in worker.quarantined if slot],
+        "frozen": [slot for gone in dying for slot in inspect.getclosurevars(gone).nonlocals["slots"]],
         "gathers": [one.slot for one in storing.gathers._running.values() if one.done is None],
     }
 
@@ -157,9 +158,9 @@ def _check_operands(world: World, graph: Any) -> None:
 
 def _at_host(execution: Any, table: Any) -> tuple[list[int], list[int]]:
     """Operands of a job that wait at the host, and those that executors have."""
-    waiting = execution.queue.waiting(table.number)
-    waiting += [operand for owner, operand, _ in execution.admission.staged if owner is table]
-    waiting += [operand for owner, operand in execution.admission._preparing.values() if owner is table]
+    waiting = execution.dispatch.queue.waiting(table.number)
+    waiting += [operand for owner, operand, _ in execution.memory.staged if owner is table]
+    waiting += [operand for owner, operand in execution.memory.admission.preparing.values() if owner is table]
     batches = [
         batch for worker in execution.workers for batch in worker.batches if batch.table is table and not batch.is_copy
     ]
@@ -176,15 +177,15 @@ def check_end(world: World) -> None:
         "files": world.disk.left,
         "pins": execution.chunks.pins,
         "doomed": execution.chunks.doomed,
-        "queue": len(execution.queue),
-        "line": len(execution.storing.line),
-        "loading": len(execution.storing.loading),
-        "jobs": execution.jobs.by_name,
+        "queue": len(execution.dispatch.queue),
+        "line": len(execution.memory.buffers.queue),
+        "loading": len(execution.memory.buffers.loading),
+        "jobs": execution.dispatch.jobs.by_name,
         "holders": world.session.meta._holders,
         "tensors": world.session.meta.tensors,
-        "flags": len(execution.jobs.flags._word),
+        "flags": len(execution.dispatch.jobs.flags._word),
         "batches": sum(len(worker.batches) for worker in execution.workers),
-        "quota": execution.admission.quota.granted,
+        "quota": execution.memory.quota.granted,
     }
     wrong = {name: value for name, value in left.items() if value}
     if wrong:

@@ -12,7 +12,8 @@ import xxhash
 from jmars.errors import ExecutionInterrupted, MemoryLimitError
 from jmars.kernels import Program, compile_program
 from jmars.kernels.unsized import detached, measured, write
-from jmars.processes.executor import FAILED, INTERRUPTED, TAKEN_BACK, UNSIZED, describe
+from jmars.processes.executor import describe
+from jmars.processes.executor_messages import FAILED, INTERRUPTED, REVOKED, UNSIZED
 from jmars.processes.health import Vital
 from jmars.storage.arena import HEADER, Arena
 from tests.sim.processes import Child
@@ -46,8 +47,8 @@ class Executor:
                 programs[message[1]] = message[2]
             elif message[0] == "forget":
                 programs.clear()
-            elif not child.link.claims.take():  # type: ignore[union-attr]
-                child.say((0, [], 0, 0, (TAKEN_BACK,), []))
+            elif not child.link.semaphore.acquire():  # type: ignore[union-attr]
+                child.say((0, [], 0, 0, (REVOKED,), []))
             else:
                 await _Batch(self, child, programs, message[1]).run(message[2])
 

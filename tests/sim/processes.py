@@ -45,16 +45,16 @@ class _Transport(asyncio.Transport):
 
 
 class Tokens:
-    """What `worker.claims.BatchSemaphore` is, without a file."""
+    """What `processes.batch_semaphore.BatchSemaphore` is, without a file."""
 
     def __init__(self) -> None:
         self._count = 0
 
-    def offer(self) -> None:
+    def post(self) -> None:
         """One batch more may be begun."""
         self._count += 1
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Whether there was a token."""
         if not self._count:
             return False
@@ -88,7 +88,7 @@ class Child:
         """The zygote has forked it."""
         self.link.pid = self.pid
         for _ in range(self.link.waiting_batches()):
-            self.link.offer()
+            self.link.post()
         self.link.connection_made(_Transport(self))
         if self.alive:
             self._task = self.loop.create_task(self._run())
@@ -213,7 +213,7 @@ class SimChildren:
         main = self._mains[role]
         child = self.living[self._pid] = Child(self, link, self._pid, lambda child: main(child, *args))
         if role == "executor":
-            link.claims = Tokens()  # type: ignore[assignment]
+            link.semaphore = Tokens()  # type: ignore[assignment]
 
         def kill(how: str = "") -> None:
             if link.pid and link.alive:

@@ -135,7 +135,7 @@ class World:
         else:
             self._session = SessionActor(self.execution, names, self.log, self.ended)
             self._session.context.read_chunk = self.read
-            self.execution.scheduler = Reports(self)
+            self.execution.connect(Reports(self))
         self.execution.start()
 
     @property

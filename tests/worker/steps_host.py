@@ -88,7 +88,7 @@ class Children:
         link.pid = self._pid
         self.sent[link.name], self.links[link.name] = [], link
         link.send = self.sent[link.name].append
-        link.take_back = lambda: self.token
+        link.revoke = lambda: self.token
 
     def pids(self) -> dict[str, int]:
         return {name: link.pid for name, link in self.links.items()}
@@ -110,14 +110,16 @@ class Children:
 class Host:
     """Use it in a coroutine, as a context manager."""
 
-    def __init__(self, pages: int = 64, workers: int = 1) -> None:
+    def __init__(self, pages: int = 64, workers: int = 1, graph_bytes: int = 0) -> None:
         self.fd = os.memfd_create("steps")
         self.arena = Arena(self.fd, pages * 4096)
         self.children = Children()
         self.scheduler = Scheduler()
         children: Any = self.children
-        self.execution = ExecutionActor(self.arena, children, workers, 1, lambda: "/nowhere", lambda: 2**40)
-        self.execution.scheduler = self.scheduler
+        self.execution = ExecutionActor(
+            self.arena, children, workers, 1, lambda: "/nowhere", lambda: 2**40, graph_bytes=graph_bytes
+        )
+        self.execution.connect(self.scheduler)
         self.execution.ledger.save = lambda: None
 
     def __enter__(self) -> Host:
@@ -147,8 +149,8 @@ class Host:
         execution = self.execution
         return {
             "slots": self.arena.used - sum(map(self.arena.size_of, execution.chunks.memory.values())),
-            "promised": execution.admission.quota.granted,
-            "line": len(execution.storing.line) + len(execution.storing.loading),
+            "promised": execution.memory.quota.granted,
+            "line": len(execution.memory.buffers.queue) + len(execution.memory.buffers.loading),
             "pins": len(execution.chunks.pins),
             "batches": sum(len(worker.batches) for worker in execution.workers),
         }

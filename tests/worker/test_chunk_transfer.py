@@ -29,7 +29,7 @@ def test_what_is_put_is_read_in_parts_and_nothing_stays_held():
             table = np.frombuffer(data, "<u2").reshape(-1, 64)
             told, _ = await passing.gather(3, 2 * 64 * 2 + 8, 2, (5, 3), (2 * 128, 20))
             assert np.array_equal(np.frombuffer(told, "<u2").reshape(5, 3), table[2:12:2, 4:34:10])
-        assert execution.admission.clients == 0 and not host.chunks.pins
+        assert execution.memory.active.clients == 0 and not host.chunks.pins
 
     asyncio.run(through())
 
@@ -40,7 +40,7 @@ def test_a_chunk_that_is_not_there_is_an_error_and_holds_nothing():
         store, execution = store_of(host)
         with pytest.raises(StorageError, match="chunk 5 is not on this host"), mmap.mmap(-1, SLAB) as memory:
             await ChunkTransferActor(store, memory).gather(5, 0, 1, (1,), (1,))
-        assert execution.admission.clients == 0 and not host.storing.line
+        assert execution.memory.active.clients == 0 and not host.buffers.queue
 
     asyncio.run(ask())
 
@@ -52,7 +52,7 @@ def test_bytes_that_changed_on_their_way_are_not_stored():
         data = bytes(SLAB)
         with pytest.raises(StorageError, match="bytes of chunk 3 changed"), mmap.mmap(-1, 4 * SLAB) as memory:
             await ChunkTransferActor(store, memory).put(3, data, checksum(data[1:] + b"x"))
-        assert execution.admission.clients == 0 and 3 not in host.chunks.memory and not host.storing.line
+        assert execution.memory.active.clients == 0 and 3 not in host.chunks.memory and not host.buffers.queue
 
     asyncio.run(ask())
 
@@ -72,6 +72,6 @@ def test_what_was_given_up_while_room_was_made_is_written_nowhere():
             with pytest.raises(ClusterError, match="was given up"):
                 await putting
             assert memory[:] == bytes(4 * SLAB) and 7 not in host.chunks.memory
-        assert execution.admission.clients == 0
+        assert execution.memory.active.clients == 0
 
     asyncio.run(give_up())

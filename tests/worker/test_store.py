@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jmars.errors import ClusterError
+from jmars.memory.active_operands import ActiveOperands
 from jmars.storage.arena import SLAB
 from jmars.worker.store import StoreActor
 from tests.memory.buffer_host import Host
@@ -17,13 +18,12 @@ from tests.memory.buffer_host import Host
 def store_of(host: Host) -> tuple[StoreActor, Any]:
     def free_chunks(chunks) -> None:
         for chunk in chunks:
-            host.storing.delete(host.chunks.free(chunk))
+            host.buffers.delete(host.chunks.free(chunk))
 
     execution = SimpleNamespace(
         chunks=host.chunks,
-        storing=host.storing,
-        admission=SimpleNamespace(clients=0),
-        dispatch=lambda: None,
+        memory=SimpleNamespace(buffers=host.buffers, active=ActiveOperands(tuple)),
+        dispatch=SimpleNamespace(dispatch=lambda: None),
         free_chunks=free_chunks,
     )
     return StoreActor(execution), execution  # type: ignore[arg-type]
@@ -41,9 +41,9 @@ def test_what_is_fetched_lies_still_though_the_next_in_line_needs_its_room():
         host.move()
         assert await fetched == [0]
         assert host.chunks.memory[0] == 0 and 0 not in host.chunks.moving
-        assert execution.admission.clients == 1
+        assert execution.memory.active.clients == 1
         store.unpin("ticket")
-        assert execution.admission.clients == 0 and not host.chunks.pins
+        assert execution.memory.active.clients == 0 and not host.chunks.pins
 
     asyncio.run(fetch())
 
@@ -54,7 +54,7 @@ def test_a_client_that_is_interrupted_while_it_waits_leaves_nothing():
         host.store(0, 1, 2, 3)
         for chunk in range(4):
             host.chunks.pin(chunk)
-        host.storing._idle = lambda: False  # something runs that will free memory
+        host.buffers._idle = lambda: False  # something runs that will free memory
         store, execution = store_of(host)
         reserved, pinned = store.reserve(7, 2 * SLAB), store.pin("ticket", [0])
         store.unpin("ticket")
@@ -62,7 +62,7 @@ def test_a_client_that_is_interrupted_while_it_waits_leaves_nothing():
         for answer in (reserved, pinned):
             with pytest.raises(ClusterError):
                 await answer
-        assert not host.storing.line and not execution.admission.clients and set(host.chunks.pins.values()) == {1}
+        assert not host.buffers.queue and not execution.memory.active.clients and set(host.chunks.pins.values()) == {1}
 
     asyncio.run(interrupted())
 
@@ -74,9 +74,9 @@ def test_an_upload_given_up_half_way_leaves_nothing():
         await store.reserve(10, SLAB)
         store.seal(10)
         await store.reserve(11, SLAB)
-        assert execution.admission.clients == 1
+        assert execution.memory.active.clients == 1
         store.abandon(10, 3)  # one stored, one being filled, one not asked for yet
-        assert host.arena.used == 0 and execution.admission.clients == 0 and not host.chunks.memory
+        assert host.arena.used == 0 and execution.memory.active.clients == 0 and not host.chunks.memory
         with pytest.raises(ClusterError, match="not reserved"):
             store.seal(11)
 

@@ -1,11 +1,13 @@
-"""StopFlags: each open job has a word of its own. Programs: many small or few large ones are kept between jobs."""
+"""StopFlags: each open job has a word of its own. ProgramTable: many small or few large ones are kept between jobs."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from jmars.dispatch.worker_state import REMEMBERED, REMEMBERED_BYTES, Programs, StopFlags, Worker
+from jmars.dispatch.programs import REMEMBERED, REMEMBERED_BYTES, ProgramTable
+from jmars.dispatch.stop_flags import StopFlags
+from jmars.dispatch.workers import Worker
 from jmars.errors import ClusterError
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.storage.arena import HEADER
@@ -39,7 +41,7 @@ def test_more_open_jobs_than_words_are_refused_and_the_next_fits_when_one_is_clo
 def test_programs_are_forgotten_when_they_are_many_or_bring_much_along_and_no_job_is_open():
     def forgets(sizes):
         """Whether jobs with a program of so many bytes each leave none behind."""
-        programs, worker, found = Programs(), Worker(0), False
+        programs, worker, found = ProgramTable(), Worker(0), False
         worker.link = SimpleNamespace(send=lambda message: None)
         for number, size in enumerate(sizes):
             call = Call(print, (number, bytes(size)), (), ChunkType((1,), np.dtype("u1")))

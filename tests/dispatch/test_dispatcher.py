@@ -8,7 +8,7 @@ from jmars.model.reports import Interrupted
 from tests.worker.steps_host import Host, in_loop, program, table
 
 DONE = (1, [2_000_000], 0, 0, None, [])
-TAKEN_BACK = (0, [], 0, 0, ("taken back", "", "", "", b"", -1, False), [])
+REVOKED = (0, [], 0, 0, ("revoked",), [])
 USERS = [program(users=True)]
 
 
@@ -29,12 +29,12 @@ def test_what_waits_behind_a_long_function_runs_where_a_worker_is_free_first():
         host.children.token = True
         for worker in host.execution.workers:
             worker.since -= 1.0  # nobody knew that it takes so long
-        assert host.execution.rescue.look()
+        assert host.execution.dispatch.speculation.look()
         assert Interrupted("job-1", [2], 0) in host.scheduler.told
         host.execution.enqueue_graph("job-1", [2, 3], [0, 0])
         assert sent(host, 0) == [(1, [0])] and sent(host, 1) == [(1, [1])], "nothing waits behind what runs long"
         host.say(*DONE, worker=1)
-        host.say(*TAKEN_BACK, worker=1)
+        host.say(*REVOKED, worker=1)
         assert sent(host, 1)[0] == (1, [2]), "it was sent to the other one first"
 
 
@@ -46,12 +46,12 @@ def test_an_earlier_job_and_a_later_one_that_waited_in_a_window_take_turns():
         host.children.token = True
         for worker in host.execution.workers:
             worker.since -= 1.0
-        host.execution.rescue.look()
+        host.execution.dispatch.speculation.look()
         host.execution.enqueue_graph("job-2", [2, 3], [0, 1])
         host.execution.enqueue_graph("job-1", [0, 1], [0, 0])
         for worker in (1, 0):
             host.say(*DONE, worker=worker)
-            host.say(*TAKEN_BACK, worker=worker)
+            host.say(*REVOKED, worker=worker)
         assert sent(host, 1)[0] == (1, [0]) and sent(host, 0)[0] == (2, [2])
 
 
@@ -97,7 +97,7 @@ def test_nothing_waits_behind_what_is_known_to_run_long_but_where_memory_is_shor
         with Host() as host:
             one = table(1, USERS, [0, 0], [(), ()], tight=tight)
             host.execution.open_job(one)
-            (number,) = host.execution.programs.numbers(one)
+            (number,) = host.execution.dispatch.programs.numbers(one)
             host.execution.ledger.estimate.learn(number, 3.0)
             host.execution.enqueue_graph("job-1", [0, 1], [0, 0])
             assert [operands for _, operands in sent(host, 0)] == held
@@ -116,5 +116,5 @@ def test_no_more_is_gathered_ahead_than_the_workers_soon_read():
         host.run(table(1, [program(), merge], rows, inputs, args=args), 0)
         host.say(1, [1000], 0, 0, None, [])
         host.execution.enqueue_graph("job-1", list(range(1, readers + 1)), [0] * readers)
-        assert len(host.execution.storing.gathers) == WINDOW * 2, "the others wait in the queue, without memory"
-        assert len(host.execution.queue) == readers - WINDOW * 2
+        assert len(host.execution.memory.buffers.gathers) == WINDOW * 2, "the others wait in the queue, without memory"
+        assert len(host.execution.dispatch.queue) == readers - WINDOW * 2

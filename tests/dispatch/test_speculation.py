@@ -1,7 +1,7 @@
 """Copies and batches taken back: one result counts, and all that either held is free at the end."""
 
+from jmars.dispatch import speculation
 from jmars.model.reports import Finished, Interrupted, WorkerLost, WorkerMoved
-from jmars.worker import speculation
 from tests.worker.steps_host import Host, in_loop, program, table
 
 NOTHING = {"slots": 0, "promised": 0, "line": 0, "pins": 0, "batches": 0}
@@ -13,9 +13,9 @@ def late(host, work=4096):
     host.run(table(1, [program(work=work)], [0], [()]), 0)
     first = host.execution.workers[0]
     host.execution.workers[0].state = "suspect"
-    host.execution.rescue.look()
+    host.execution.dispatch.speculation.look()
     second = host.execution.workers[1]
-    assert second.batches[0].twin is first.batches[0] and second.batches[0].is_copy
+    assert second.batches[0].duplicate is first.batches[0] and second.batches[0].is_copy
     assert host.held() == {"slots": 2 * 8192, "promised": 2 * 4096, "line": 0, "pins": 0, "batches": 2}
     return first, second
 
@@ -45,12 +45,12 @@ def test_the_copy_is_first_and_the_other_process_ends_with_its_slot():
         ends = killed(host)
         host.say(*DONE, worker=1)
         assert finished(host) == [([0], 1)] and ends == [("worker-0", "discarded")]
-        assert not first.batches and len(first.debris) == 1 and host.held()["promised"] == 0
+        assert not first.batches and len(first.quarantined) == 1 and host.held()["promised"] == 0
         host.say(*DONE, worker=0)  # what it says now is not heard
         gone(host, 0)
         assert finished(host) == [([0], 1)] and host.held() == NOTHING
         assert [one.state for one in host.scheduler.of(WorkerMoved)] == ["replaced"]
-        assert not host.execution.deaths  # it did nothing wrong
+        assert not host.execution.dispatch.recovery.deaths  # it did nothing wrong
 
 
 @in_loop
@@ -61,7 +61,7 @@ def test_the_first_one_is_first_and_the_copys_process_ends():
         host.say(*DONE, worker=0)
         assert finished(host) == [([0], 0)] and ends == [("worker-1", "discarded")]
         gone(host, 1)
-        assert host.held() == NOTHING and not second.debris
+        assert host.held() == NOTHING and not second.quarantined
 
 
 @in_loop
@@ -70,7 +70,7 @@ def test_when_the_first_ones_process_dies_the_copy_goes_on_and_nobody_is_told():
         _, second = late(host)
         gone(host, 0)
         assert not host.scheduler.of(WorkerLost) and not host.scheduler.of(Interrupted)
-        assert second.batches[0].twin is None and not second.batches[0].is_copy
+        assert second.batches[0].duplicate is None and not second.batches[0].is_copy
         host.say(*DONE, worker=1)
         assert finished(host) == [([0], 1)] and host.held() == NOTHING
 
@@ -80,7 +80,7 @@ def test_when_the_copys_process_dies_the_first_one_goes_on():
     with Host(workers=2) as host:
         first, _ = late(host)
         gone(host, 1)
-        assert not host.scheduler.of(WorkerLost) and first.batches[0].twin is None
+        assert not host.scheduler.of(WorkerLost) and first.batches[0].duplicate is None
         host.say(*DONE, worker=0)
         assert finished(host) == [([0], 0)] and host.held() == NOTHING
 
@@ -100,12 +100,12 @@ def test_no_copy_is_made_of_a_users_function_nor_where_there_is_no_memory_for_it
     with Host(workers=2) as host:
         host.run(table(1, [program(users=True)], [0], [()]), 0)
         host.execution.workers[0].state = "suspect"
-        host.execution.rescue.look()
+        host.execution.dispatch.speculation.look()
         assert not host.execution.workers[1].batches
     with Host(pages=3, workers=2) as host:
         host.run(table(1, [program(work=4096)], [0], [()]), 0)
         host.execution.workers[0].state = "suspect"
-        host.execution.rescue.look()
+        host.execution.dispatch.speculation.look()
         assert not host.execution.workers[1].batches
         assert host.held() == {"slots": 8192, "promised": 4096, "line": 0, "pins": 0, "batches": 1}
 
@@ -115,7 +115,7 @@ def test_who_waited_behind_the_loser_is_interrupted_and_not_to_blame():
     with Host(workers=2) as host:
         host.run(table(1, [program()], [0, 0], [(), ()]), 0)
         host.execution.workers[0].state = "suspect"
-        host.execution.rescue.look()
+        host.execution.dispatch.speculation.look()
         host.execution.workers[0].state = ""
         host.execution.enqueue_graph("job-1", [1], [0])
         killed(host)
@@ -131,11 +131,11 @@ def test_what_ran_while_the_machine_slept_is_not_late_and_what_was_seen_to_run_l
         host.run(job, 0)
         first, second = host.execution.workers
         now = first.since
-        host.execution.ledger.estimate.learn(host.execution.programs.numbers(job)[0], 0.1)
+        host.execution.ledger.estimate.learn(host.execution.dispatch.programs.numbers(job)[0], 0.1)
         monkeypatch.setattr(speculation, "monotonic", lambda: now)
         copied = []
         for passed in (0.25, 600.0, 0.25, 0.25):
             now += passed
-            host.execution.rescue.look()
+            host.execution.dispatch.speculation.look()
             copied.append(bool(second.batches))
         assert copied == [False, False, False, True]

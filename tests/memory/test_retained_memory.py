@@ -3,10 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jmars.dispatch.workers import RECYCLED
+from jmars.memory.retained_memory import bound
 from jmars.memory.udf_memory import LEAST_SLACK
 from jmars.model.reports import Failed, Refused, WorkerLost
-from jmars.processes.executor import INTERRUPTED, KEPT, UNSIZED
-from jmars.worker.retained_memory import RECYCLED, bound
+from jmars.processes.executor_messages import INTERRUPTED, RETAINED, UNSIZED
 from tests.worker.steps_host import Host, in_loop, program, table
 
 DONE = (1, [5], 0, 0, None, [])
@@ -15,7 +16,7 @@ USERS = [program(users=True)]
 
 
 def kept(size):
-    return (0, [], 0, 0, (KEPT, size), [])
+    return (0, [], 0, 0, (RETAINED, size), [])
 
 
 def host(workers=1):
@@ -42,7 +43,7 @@ def test_a_bound_never_grows_beyond_what_may_grow(first, slack, most, renewed):
 @in_loop
 def test_what_functions_keep_is_held_against_the_memory_for_chunks():
     with host() as one:
-        ends, slack = killed(one), one.execution.admission.grants.slack
+        ends, slack = killed(one), one.execution.memory.functions.slack
         one.say(*kept(slack // 2))
         assert one.held()["promised"] == 0, "a little is within the tenth by which a limit may be missed"
         one.say(*kept(slack + 5 * 4096))
@@ -54,7 +55,7 @@ def test_what_functions_keep_is_held_against_the_memory_for_chunks():
 @in_loop
 def test_a_process_in_which_memory_piles_up_is_replaced_when_it_rests_and_nobody_is_blamed():
     with host() as one:
-        ends, slack = killed(one), one.execution.admission.grants.slack
+        ends, slack = killed(one), one.execution.memory.functions.slack
         one.run(table(1, USERS, [0, 0], [(), ()]), 0, 1)
         worker = one.execution.workers[0]
         one.say(*kept(100))  # after its first functions
@@ -65,14 +66,14 @@ def test_a_process_in_which_memory_piles_up_is_replaced_when_it_rests_and_nobody
         one.say(*DONE)
         assert ends == ["worker-0"] and not worker.batches
         gone(one)
-        assert worker.state == "" and worker.kept == 0 and one.held()["promised"] == 0
-        assert not one.scheduler.of(WorkerLost) and not one.execution.deaths
+        assert worker.state == "" and one.execution.memory.retained.nbytes(0) == 0 and one.held()["promised"] == 0
+        assert not one.scheduler.of(WorkerLost) and not one.execution.dispatch.recovery.deaths
 
 
 @in_loop
 def test_what_a_process_needs_from_the_first_on_is_no_reason_and_each_renewal_gives_more_room():
     with host() as one:
-        slack = one.execution.admission.grants.slack
+        slack = one.execution.memory.functions.slack
         for more in (2, 3, 5, 5):
             ends = killed(one)
             one.say(*kept(6 * slack))
@@ -99,7 +100,7 @@ def test_who_finds_no_room_has_processes_replaced_that_keep_memory():
 @in_loop
 def test_who_waits_for_a_place_in_a_process_that_keeps_too_much_runs_again_in_another():
     with host() as one:
-        ends, slack = killed(one), one.execution.admission.grants.slack
+        ends, slack = killed(one), one.execution.memory.functions.slack
         one.run(table(1, [program(sized=False)], [0], [()]), 0)
         one.say(*kept(one.arena.capacity // 2 + slack))
         size = one.arena.capacity * 2 // 5

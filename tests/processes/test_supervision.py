@@ -3,8 +3,8 @@
 import pytest
 
 from jmars.model.reports import Interrupted, JobClosed, Refused, WorkerLost, WorkerMoved
+from jmars.processes import supervision
 from jmars.processes.health import LOOK_SECONDS, Vital
-from jmars.worker import supervision
 from tests.worker.steps_host import Host, in_loop, program, table
 
 NOTHING = {"slots": 0, "promised": 0, "line": 0, "pins": 0, "batches": 0}
@@ -20,7 +20,7 @@ class Clock:
     def look(self, seconds=LOOK_SECONDS):
         for _ in range(round(seconds / LOOK_SECONDS)):
             self.now += LOOK_SECONDS
-            self.host.execution.care._look()
+            self.host.execution.processes._look()
 
     def states(self):
         return [one.state for one in self.host.scheduler.of(WorkerMoved)]
@@ -59,7 +59,7 @@ def test_one_that_stays_stopped_is_ended_and_what_it_held_runs_elsewhere(looked)
         assert len(lost) == 1 and (lost[0].job, lost[0].operands, lost[0].worker) == ("job-1", [0], 0)
         assert lost[0].how == "stopped"
         assert host.held() == NOTHING and host.execution.workers[0].link.pid != pid
-        (death,) = host.execution.deaths
+        (death,) = host.execution.dispatch.recovery.deaths
         assert (death.how, death.operand, death.pid, death.worker) == ("stopped", 0, pid, "worker-0")
 
 
@@ -104,7 +104,7 @@ def test_one_whose_children_take_far_more_than_was_granted_is_ended(looked):
         host.children.private = lambda pid: 2**30
         clock.look()
         (lost,) = host.scheduler.of(WorkerLost)
-        assert lost.how == "memory" and host.execution.admission.grants.gets_all(1, 0)
+        assert lost.how == "memory" and host.execution.memory.functions.gets_all(1, 0)
         assert host.held() == NOTHING
 
 
@@ -123,10 +123,10 @@ def test_the_looking_ends_with_the_work(looked):
     with Host() as host:
         host.run(table(1, [program()], [0], [()]), 0)
         clock = looked(host)
-        assert host.execution.care._timer is not None
+        assert host.execution.processes._timer is not None
         host.say(1, [5], 0, 0, None, [])
         host.execution.close_job("job-1")
         assert host.scheduler.of(JobClosed)
-        host.execution.care._timer.cancel()
+        host.execution.processes._timer.cancel()
         clock.look()
-        assert host.execution.care._timer is None
+        assert host.execution.processes._timer is None

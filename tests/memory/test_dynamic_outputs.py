@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from jmars.dispatch.worker_state import Batch
 from jmars.kernels.program import Call, ChunkType, single
+from jmars.memory.active_operands import ActiveOperands
+from jmars.memory.dynamic_outputs import DynamicOutputs
 from jmars.memory.quota import Quota
 from jmars.storage.arena import PAGE, SLAB
-from jmars.worker.dynamic_outputs import DynamicOutputs
 from tests.memory.buffer_host import Host
 
 U1 = np.dtype("u1")
@@ -34,53 +34,51 @@ class Workers(Host):
         )
         self.table = table
         self.arena.reserve = self.arena.allocate  # type: ignore[attr-defined]
-        self.sent: list[tuple[int, Any]] = []
-        self.workers: list[Any] = []
         self.quota = Quota(self.arena)  # type: ignore[arg-type]
-        for index in range(count):
-            batch = Batch(table)
-            batch.operands.append(index)
-            batch.outs.append(0)
-            link = SimpleNamespace(send=lambda message, index=index: self.sent.append((index, message)))
-            self.workers.append(SimpleNamespace(batches=[batch], link=link, state=""))
-        self.sizing = DynamicOutputs(self.arena, self.quota, self.workers)
-        self.sizing.storing = self.storing
-        self.storing._idle = lambda: all(worker.batches[0].asking for worker in self.workers)
+        self.sent: list[tuple[int, int, str]] = []  # worker, slot, reason
+        self.outs = [0] * count
+        self.active = ActiveOperands(tuple)
+        self.outputs = DynamicOutputs(
+            self.arena, self.quota, self.buffers, self.active, count, self.answer, lambda worker: False
+        )
+        self.buffers._idle = lambda: len(self.active.waiting) == count
 
-    def batch(self, worker: int) -> Batch:
-        return self.workers[worker].batches[0]
+    def answer(self, worker: int, slot: int, why: str) -> None:
+        self.sent.append((worker, slot, why))
+        self.outs[worker] = slot
 
     def made(self, worker: int, slots: int) -> None:
         """The worker's result has so many slots' size."""
-        self.sizing.place(self.workers[worker], self.batch(worker), slots * SLAB)
+        slot, self.outs[worker] = self.outs[worker], 0
+        self.outputs.place(worker, self.table, worker, slot, slots * SLAB)
 
 
 def test_a_small_bound_is_taken_ahead_and_a_large_one_promised():
     host = Workers(1, most=1000)
-    assert host.sizing.demand(host.table, 0, 5, 0) == (1000, 1000)
+    assert host.outputs.demand(host.table, 0, 5, 0) == (1000, 1000)
     host = Workers(1, most=2 * SLAB - 1)
-    assert host.sizing.demand(host.table, 0, 5, PAGE) == (None, 4 * SLAB // 8)  # twice the bound does not fit
-    assert host.sizing.demand(host.table, 0, 5, 0) == (2 * SLAB - 1, 2 * SLAB - 1)
+    assert host.outputs.demand(host.table, 0, 5, PAGE) == (None, 4 * SLAB // 8)  # twice the bound does not fit
+    assert host.outputs.demand(host.table, 0, 5, 0) == (2 * SLAB - 1, 2 * SLAB - 1)
 
 
 def test_without_a_bound_the_promise_is_what_its_program_took_and_never_all_there_is():
     host = Workers(1)
-    assert host.sizing.demand(host.table, 0, 5, 0) == (None, 4 * SLAB // 8)
-    assert host.sizing.demand(host.table, 0, 5, SLAB) == (None, SLAB)
-    host.sizing.learn(5, 100_000)
-    assert host.sizing.demand(host.table, 0, 5, 0) == (None, 100_000)
-    host.sizing.learn(5, 10)
-    assert host.sizing.demand(host.table, 0, 5, 0) == (None, 90_000)
-    host.sizing.learn(5, 2**50)
-    assert host.sizing.demand(host.table, 0, 5, 0) == (None, 2 * SLAB)
+    assert host.outputs.demand(host.table, 0, 5, 0) == (None, 4 * SLAB // 8)
+    assert host.outputs.demand(host.table, 0, 5, SLAB) == (None, SLAB)
+    host.outputs.learn(5, 100_000)
+    assert host.outputs.demand(host.table, 0, 5, 0) == (None, 100_000)
+    host.outputs.learn(5, 10)
+    assert host.outputs.demand(host.table, 0, 5, 0) == (None, 90_000)
+    host.outputs.learn(5, 2**50)
+    assert host.outputs.demand(host.table, 0, 5, 0) == (None, 2 * SLAB)
 
 
 def test_where_results_were_small_a_slot_is_taken_ahead_and_nothing_promised():
     host = Workers(1)
-    host.sizing.learn(5, 1000)
-    assert host.sizing.demand(host.table, 0, 5, 0) == (2000, 0)
-    host.sizing.learn(6, 0)
-    assert host.sizing.demand(host.table, 0, 6, 0) == (256, 0)
+    host.outputs.learn(5, 1000)
+    assert host.outputs.demand(host.table, 0, 5, 0) == (2000, 0)
+    host.outputs.learn(6, 0)
+    assert host.outputs.demand(host.table, 0, 6, 0) == (256, 0)
 
 
 def test_a_result_goes_before_those_who_wait_for_inputs_and_they_let_go_for_it():
@@ -88,14 +86,13 @@ def test_a_result_goes_before_those_who_wait_for_inputs_and_they_let_go_for_it()
     host.spilled(7)
     held = [host.arena.allocate(SLAB) for _ in range(3)]
     host.ask("reader", chunks=[7], slots=1)  # takes the last slot for its output and lacks one for its input
-    assert host.storing.line[0].slot >= 0
+    assert host.buffers.queue[0].slot >= 0
     host.made(0, 1)
-    assert host.storing.line[0] is host.batch(0).asking or host.sent  # the reader let go of it
+    assert host.buffers.queue[0] is host.active.waiting.get(0) or host.sent  # the reader let go of it
     host.arena.free(held.pop())
-    host.storing.advance()
-    ((_, (order, slot, _)),) = host.sent
-    assert order == "place" and host.batch(0).outs[0] == slot
-    assert host.batch(0).asking is None and not host.said
+    host.buffers.advance()
+    ((_, slot, _),) = host.sent
+    assert slot and not host.outputs.waits(0) and not host.said
 
 
 def test_of_two_that_find_no_room_one_is_dropped_and_promised_its_size_the_next_time():
@@ -104,32 +101,32 @@ def test_of_two_that_find_no_room_one_is_dropped_and_promised_its_size_the_next_
     host.quota.request("job", 1, SLAB)
     host.made(0, 2)  # its memory of two slots is noted, so three are taken and none is left for it
     host.made(1, 2)
-    dropped = [worker for worker, message in host.sent if message == ("place", 0, "")]
+    dropped = [worker for worker, *answer in host.sent if answer == [0, ""]]
     assert len(dropped) == 1
     (operand,) = dropped
     host.quota.release("job", operand)
-    host.storing.advance()
-    assert host.sizing.demand(host.table, operand, 5, 0) == (2 * SLAB, 2 * SLAB)
-    host.sizing.close_job(1)
-    assert host.sizing.demand(host.table, operand, 5, 0)[0] is None
+    host.buffers.advance()
+    assert host.outputs.demand(host.table, operand, 5, 0) == (2 * SLAB, 2 * SLAB)
+    host.outputs.close_job(1)
+    assert host.outputs.demand(host.table, operand, 5, 0)[0] is None
 
 
 def test_a_result_that_can_never_fit_hears_so_with_the_numbers():
     host = Workers(1)
     host.made(0, 3)
-    ((_, (order, slot, why)),) = host.sent
-    assert (order, slot) == ("place", 0) and "the result of make takes" in why and "memory limit leaves" in why
-    assert host.batch(0).asking is None and not host.storing.line
+    ((_, slot, why),) = host.sent
+    assert slot == 0 and "the result of make takes" in why and "memory limit leaves" in why
+    assert not host.outputs.waits(0) and not host.buffers.queue
 
 
 def test_who_dies_or_is_stopped_while_it_waits_leaves_the_line():
     host = Workers(1)
     held = host.arena.allocate(4 * SLAB)
-    host.storing._idle = lambda: False
+    host.buffers._idle = lambda: False
     host.made(0, 1)
-    assert host.sizing.all_wait and host.storing.blocked
-    host.sizing.withdraw(host.batch(0))
-    assert not host.storing.blocked and host.batch(0).asking is None
+    assert host.outputs.all_wait and host.buffers.blocked
+    host.outputs.withdraw(0)
+    assert not host.buffers.blocked and not host.outputs.waits(0)
     host.arena.free(held)
     host.quota.release("job", 0)
     assert host.arena.used == 0 and not host.sent
@@ -137,10 +134,10 @@ def test_who_dies_or_is_stopped_while_it_waits_leaves_the_line():
 
 def test_a_slot_that_was_taken_ahead_and_is_too_small_is_exchanged():
     host = Workers(1)
-    host.batch(0).outs[0] = host.arena.allocate(PAGE)
+    host.outs[0] = host.arena.allocate(PAGE)
     host.made(0, 1)
-    ((_, (_, slot, _)),) = host.sent
-    assert host.batch(0).outs[0] == slot and host.arena.size_of(slot) == SLAB
+    ((_, slot, _),) = host.sent
+    assert host.arena.size_of(slot) == SLAB
 
 
 def test_free_memory_around_its_own_promise_is_found():
@@ -152,5 +149,5 @@ def test_free_memory_around_its_own_promise_is_found():
         host.arena.free(slot)
     assert host.arena.allocate(3 * SLAB) is None
     host.made(0, 2)
-    ((_, (_, slot, why)),) = host.sent
+    ((_, slot, why),) = host.sent
     assert slot >= 0 and not why and host.arena.used == 4 * SLAB

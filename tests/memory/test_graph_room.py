@@ -1,8 +1,8 @@
 """What graphs take in the control process: held against the memory for chunks, and given up as the last thing."""
 
+from jmars.memory.graph_room import PATIENCE, PIECE, STEP
 from jmars.model.reports import Refused
 from jmars.model.status import GRAPHS
-from jmars.worker.graph_room import PATIENCE, PIECE, STEP
 from tests.worker.steps_host import Host, in_loop, program, table
 
 CHUNK = 4 * STEP
@@ -10,18 +10,17 @@ CAPACITY = 64 * STEP
 
 
 def host(workers=1):
-    return Host(pages=CAPACITY // 4096, workers=workers)
+    return Host(pages=CAPACITY // 4096, workers=workers, graph_bytes=10 * STEP)
 
 
 def take(one, taken):
     """The control process takes so many bytes beyond what is set aside for it."""
-    one.execution.graph_room.aside = 10 * STEP
-    one.execution.graph_room.told(10 * STEP + taken)
+    one.execution.memory.graph_room.update(10 * STEP + taken)
 
 
 def held(one):
     """Bytes that are promised to it, by everybody's books."""
-    room, quota = one.execution.graph_room.held, one.execution.admission.quota
+    room, quota = one.execution.memory.graph_room.held, one.execution.memory.quota
     assert room == quota.held(GRAPHS, 0)
     return room
 
@@ -36,7 +35,7 @@ def land(one):
     """What is on its way to disk gets there."""
     for chunk in sorted(one.execution.chunks.moving):
         spilled = ("spilled", chunk, f"file-{chunk}", b"", "")
-        one.execution.storing.heard(one.children.links["mover"], spilled)
+        one.execution.memory.buffers.heard(one.children.links["mover"], spilled)
 
 
 @in_loop
@@ -48,7 +47,7 @@ def test_what_graphs_take_is_held_against_the_memory_for_chunks():
         assert held(one) == 3 * STEP
         take(one, STEP)
         assert held(one) == STEP
-        one.execution.graph_room.told(0)
+        one.execution.memory.graph_room.update(0)
         assert held(one) == 0 and one.arena.used == 0
 
 
@@ -57,9 +56,9 @@ def test_chunks_go_to_disk_for_it():
     with host() as one:
         fill(one)
         take(one, 6 * STEP)
-        assert one.execution.storing.line[0].what == GRAPHS
+        assert one.execution.memory.buffers.queue[0].what == GRAPHS
         land(one)
-        assert not one.execution.storing.line and held(one) == 6 * STEP and len(one.execution.chunks.disk) == 2
+        assert not one.execution.memory.buffers.queue and held(one) == 6 * STEP and len(one.execution.chunks.disk) == 2
 
 
 @in_loop
@@ -68,9 +67,9 @@ def test_much_of_it_is_asked_for_in_pieces():
         fill(one)
         for _ in range(3):
             take(one, 40 * STEP)
-            assert one.execution.storing.line[0].scratch <= PIECE
+            assert one.execution.memory.buffers.queue[0].scratch <= PIECE
             land(one)
-        assert not one.execution.storing.line and held(one) == 40 * STEP
+        assert not one.execution.memory.buffers.queue and held(one) == 40 * STEP
 
 
 @in_loop
@@ -78,8 +77,8 @@ def test_a_request_that_is_not_needed_any_more_is_taken_back():
     with host() as one:
         fill(one)
         take(one, 6 * STEP)
-        one.execution.graph_room.told(0)  # the last job has ended
-        assert not one.execution.storing.line
+        one.execution.memory.graph_room.update(0)  # the last job has ended
+        assert not one.execution.memory.buffers.queue
         land(one)
         assert held(one) == 0
 
@@ -89,11 +88,11 @@ def test_what_it_finds_no_room_for_it_asks_for_again_some_seconds_later():
     with host() as one:
         pinned = one.arena.allocate(CAPACITY - STEP // 2)
         take(one, 6 * STEP)
-        assert not one.execution.storing.line and held(one) == 0
+        assert not one.execution.memory.buffers.queue and held(one) == 0
         fill_up = one.arena.allocate(STEP // 2)
         take(one, 6 * STEP)
-        assert not one.execution.storing.line, "that would stop all others once more"
-        one.execution.graph_room._refused_at -= PATIENCE
+        assert not one.execution.memory.buffers.queue, "that would stop all others once more"
+        one.execution.memory.graph_room._refused_at -= PATIENCE
         one.arena.free(pinned)
         one.arena.free(fill_up)
         take(one, 6 * STEP)
@@ -103,7 +102,7 @@ def test_what_it_finds_no_room_for_it_asks_for_again_some_seconds_later():
 def finds_room(one, size):
     """Whether an operand that needs so much runs."""
     calls = []
-    one.execution.storing.later = lambda seconds, call: calls.append(call)
+    one.execution.memory.buffers.later = lambda seconds, call: calls.append(call)
     one.run(table(1, [program(size=size)], [0], [()]), 0)
     while calls:
         calls.pop()()
@@ -122,11 +121,11 @@ def test_it_is_given_up_though_more_of_it_stands_behind_that_operand_in_line():
     with host() as one:
         take(one, CAPACITY // 2)
         calls = []
-        one.execution.storing.later = lambda seconds, call: calls.append(call)
+        one.execution.memory.buffers.later = lambda seconds, call: calls.append(call)
         small, large = program(size=CAPACITY // 4), program(size=CAPACITY * 3 // 4)
         one.run(table(1, [small, large], [0, 1], [(), ()]), 0, 1)
         take(one, CAPACITY)  # as much as there is
-        assert [request.what == GRAPHS for request in one.execution.storing.line] == [False, True]
+        assert [request.what == GRAPHS for request in one.execution.memory.buffers.queue] == [False, True]
         one.say(1, [5], 0, 0, None, [])  # the small one is done, and its chunk goes to disk
         land(one)
         while calls:

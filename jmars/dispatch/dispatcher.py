@@ -1,0 +1,227 @@
+"""Fills the workers' windows: takes ready operands, has their memory admitted, and sends them in batches.
+
+An executor has at most two batches: one runs, one waits, so that the executor never waits for the control process. No
+batch waits behind a long one, so that the first free worker takes its operands; while memory is short a batch waits
+even there, and its inputs are loaded meanwhile.
+Source: docs/explanation/seeds.md, "Ordering operands".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any
+
+from jmars.dispatch.estimate import Estimate
+from jmars.dispatch.fair_share import FairShare
+from jmars.dispatch.open_jobs import OpenJobs
+from jmars.dispatch.stragglers import WAITS_BEHIND
+from jmars.dispatch.task_queue import TaskQueue
+from jmars.dispatch.workers import Batch, Worker
+from jmars.memory import HostMemory
+from jmars.model.failure import Failure
+from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, WINDOW
+from jmars.model.messages import JobTable
+from jmars.model.reports import Refused, Report, Started
+from jmars.processes.executor_messages import RUN, RunBatch
+
+__all__ = ["Dispatcher"]
+
+
+class Dispatcher:
+    """Chooses the next operands of each worker and sends them.
+
+    Parameters
+    ----------
+    report
+        Sends a report to the scheduler.
+
+    Attributes
+    ----------
+    building
+        The batch that is being filled.
+    """
+
+    def __init__(
+        self,
+        memory: HostMemory,
+        jobs: OpenJobs,
+        queue: TaskQueue,
+        workers: Sequence[Worker],
+        estimate: Estimate,
+        report: Callable[[Report], None],
+    ) -> None:
+        self.building: Batch | None = None
+        self._memory, self._jobs, self._programs, self._queue = memory, jobs, jobs.programs, queue
+        self._workers, self._estimate, self._report, self._flags = workers, estimate, report, jobs.flags
+        self._held = self._closed = False  # held: no batch is made now
+        self._fair_share = FairShare()
+        self._again = False  # dispatch was asked for while it was held
+
+    # -- when to dispatch
+    def hold(self) -> None:
+        """Make no batch until `resume`: the scheduler's answer to a report comes before the next batch."""
+        self._held = True
+
+    def resume(self) -> None:
+        """Make batches again, at the next `dispatch`."""
+        self._held = False
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no batch is made now."""
+        return self._held
+
+    def close(self) -> None:
+        """Send no batch any more."""
+        self._closed = True
+
+    @property
+    def is_short(self) -> bool:
+        """Whether memory is short, so that inputs are loaded from disk while other operands run."""
+        return bool(self._jobs.tight or self._memory.is_spilling)
+
+    def dispatch(self) -> None:
+        """Fill the workers' windows, the emptiest first, until there is no batch to send."""
+        if self._held or self._closed:
+            self._again = True
+            return
+        self._held = self._again = True
+        queue, jobs, staged = self._queue, self._jobs, self._memory.staged
+        try:
+            while self._again:
+                self._again = False
+                for depth in range(WINDOW):
+                    for worker in self._workers:
+                        if worker.state or worker.revoking:
+                            continue
+                        held = worker.batches
+                        if depth and jobs.slow and jobs.is_slow(worker.index):
+                            continue  # operands would wait long there
+                        if len(held) > depth or (held and held[-1].ends_unsized):
+                            continue
+                        if depth and held and self._runs_long(worker) and not self.is_short:
+                            continue
+                        if queue or staged:
+                            self._send_batch(worker)
+        finally:
+            self._held = False
+
+    def _runs_long(self, worker: Worker) -> bool:
+        """Whether the running batch of a worker takes long, by its prediction or by its time so far."""
+        return worker.batches[0].seconds >= WAITS_BEHIND or monotonic() - worker.since >= WAITS_BEHIND
+
+    # -- one batch
+    def _send_batch(self, worker: Worker) -> None:
+        memory, staged, jobs, queue = self._memory, self._memory.staged, self._jobs, self._queue
+        seconds_of, programs, suspects = self._estimate.seconds, self._programs, jobs.suspects
+        batch: Batch | None = None
+        wire: list[tuple[Any, ...]] = []
+        seconds = 0.0
+        turn = self._turn()
+        waiting = len(queue) if turn is None else queue.size(turn)
+        limit = min(BATCH_OPERANDS, 1 + (waiting + len(staged)) // (WINDOW * len(self._workers)))
+        while len(wire) < limit and seconds < BATCH_SECONDS:
+            if staged:
+                table, operand, slot = staged.popleft()
+                if batch is not None and (batch.table is not table or (table.number, operand) in suspects):
+                    staged.appendleft((table, operand, slot))
+                    break
+                row = table.program[operand]
+                program, loose, users = programs.rows(table)[row]
+            else:
+                taken = self._take(worker, turn)
+                if taken is None:
+                    break
+                number, operand = taken
+                table = jobs.by_number[number]
+                if batch is not None and (batch.table is not table or (table.number, operand) in suspects):
+                    queue.push(worker.index, number, table.rank[operand], operand)
+                    break
+                row = table.program[operand]
+                program, loose, users = programs.rows(table)[row]
+                if users:
+                    slot = memory.admit_function(table, operand, program, loose)
+                elif loose:
+                    slot = memory.admit_loose(table, operand, program)
+                else:
+                    slot = memory.admit(table, operand)
+                if slot < 0:
+                    continue
+            try:
+                programs.make_known(worker, program, table, row)
+            except Exception as error:  # a user's object may pickle once and not again
+                memory.give_back(table, operand, slot)
+                self._report(Refused(table.job, operand, Failure.of(error)))
+                continue
+            if batch is None:
+                batch = self.building = Batch(table)
+            batch.operands.append(operand)
+            batch.outs.append(slot)
+            batch.capped |= users
+            seconds += BATCH_SECONDS if (table.number, operand) in suspects else seconds_of(program)
+            args = table.args[operand] if table.args is not None else ()
+            if not loose:
+                wire.append((program, slot, memory.inputs(table, operand), args))
+                continue
+            wire.append((program, (slot, memory.size_of(slot)), memory.loose_inputs(table, operand), args))
+            if self._may_ask(table, row, slot):
+                batch.ends_unsized = True
+                break
+        self.building = None
+        if batch is not None:
+            self._send(worker, batch, wire, seconds)
+
+    def _may_ask(self, table: JobTable, row: int, slot: int) -> bool:
+        """Whether a loose operand may ask for a slot when it is computed."""
+        output = table.programs[row].output
+        return not output.is_sized and (not slot or output.most is None)
+
+    def _send(self, worker: Worker, batch: Batch, wire: list[tuple[Any, ...]], seconds: float) -> None:
+        table, jobs = batch.table, self._jobs
+        if table.number in jobs.stopping or table.job not in jobs.by_name:  # stopped while the batch was made
+            for operand, slot in zip(batch.operands, batch.outs, strict=True):
+                self._memory.give_back(table, operand, slot)
+            self._again = True
+            self._memory.advance()
+            return
+        if not worker.batches:
+            worker.since = monotonic()
+        batch.seconds = seconds
+        self._fair_share.charge(table.number, seconds)
+        worker.batches.append(batch)
+        worker.link.post()
+        caps = self._caps(batch) if batch.capped else None
+        worker.link.send(RunBatch(RUN, self._flags.word(table.number), wire, caps))
+        self._report(Started(table.job, list(batch.operands), worker.index))
+
+    def _caps(self, batch: Batch) -> list[tuple[int, bool] | None]:
+        """Cap of each operand that calls a user's function; None for the others."""
+        table, cap = batch.table, self._memory.cap
+        rows, ids, program = self._programs.rows(table), self._programs.numbers(table), table.program
+        caps = [cap(table, one, ids[program[one]]) if rows[program[one]][2] else None for one in batch.operands]
+        batch.cap = max(found[0] for found in caps if found is not None)
+        return caps
+
+    # -- the next operand
+    def _turn(self) -> int | None:
+        """The job that goes next; None if only one waits, or memory is short: then the earliest job goes first."""
+        by_number, waiting = self._jobs.by_number, self._queue.jobs
+        if len(waiting) < 2 or self.is_short:
+            self._fair_share.rest()
+            return None
+        return self._fair_share.next(waiting, min(by_number), lambda number: len(by_number[number].program))
+
+    def _take(self, worker: Worker, turn: int | None) -> tuple[int, int] | None:
+        """(Job number, operand) that a worker should run next.
+
+        While many operands wait for memory or for gathered pieces, only more urgent operands join them, so that
+        operands which free memory do not stand behind all operands that were ready before.
+        """
+        jobs = self._jobs
+        last: tuple[int, int] | None = None
+        waiting = self._memory.waiting_urgencies()
+        if waiting and len(waiting) >= WINDOW * len(self._workers):
+            last, turn = max(waiting), None
+        own = bool(jobs.slow) and jobs.is_slow(worker.index)
+        return self._queue.pop(worker.index, bool(jobs.tight), last, own, turn)

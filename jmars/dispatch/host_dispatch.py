@@ -1,0 +1,286 @@
+"""HostDispatch: the port of this room, with its parts put together.
+
+The scheduler's orders come from above (`open_job` to `close_job`), events of processes from supervision (`started` to
+`look`: the methods of `ProcessEvents`), and calls of the memory room through `MemoryEvents` (`active_batches` to
+`recycle`). Reports leave by one callable. Source: docs/explanation/seeds.md, "Execution in a worker".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from jmars.dispatch.batch_recovery import CANCELLED, BatchRecovery
+from jmars.dispatch.dispatcher import Dispatcher
+from jmars.dispatch.ledger import Ledger
+from jmars.dispatch.open_jobs import OpenJobs
+from jmars.dispatch.recycling import WorkerRecycling
+from jmars.dispatch.report_handler import ReportHandler
+from jmars.dispatch.speculation import SpeculativeExecution
+from jmars.dispatch.state_times import StateTimes
+from jmars.dispatch.task_queue import TaskQueue
+from jmars.dispatch.workers import DISCARDED, ExecutorLink, Worker
+from jmars.errors import ClusterError, fault_of
+from jmars.memory import HostMemory
+from jmars.model.failure import Failure
+from jmars.model.messages import JobTable
+from jmars.model.reports import Interrupted, JobBroken, JobClosed, Refused, Report, WorkerMoved
+from jmars.plan import signature
+from jmars.processes.executor_messages import FORGET, PLACE, ForgetPrograms, GrantSlot
+
+__all__ = ["HostDispatch"]
+
+log = logging.getLogger("jmars.worker")
+
+GRACE_SECONDS = 0.5  # for which a running operand may ignore that its job was stopped
+STARTING = "starting"  # state of a worker whose process cannot be started now
+
+
+class HostDispatch:
+    """Ready operands, workers and batches of a host.
+
+    Parameters
+    ----------
+    workers
+        Number of workers.
+    report
+        Sends a report to the scheduler.
+    kill
+        Kills the process of an `ExecutorLink` and all that it started; takes the reason.
+
+    Attributes
+    ----------
+    dispatch
+        Fills the workers' windows.
+    """
+
+    def __init__(
+        self,
+        memory: HostMemory,
+        workers: int,
+        report: Callable[[Report], None],
+        kill: Callable[[Any, str], None],
+    ) -> None:
+        self.jobs = OpenJobs(memoryview(memory.arena.memory))
+        self.programs = self.jobs.programs
+        self.queue = TaskQueue(workers)
+        self.workers = [Worker(index) for index in range(workers)]
+        self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.buffers.disk_seconds, workers)
+        self.times = StateTimes()
+        estimate = self.ledger.estimate
+        self.dispatcher = Dispatcher(memory, self.jobs, self.queue, self.workers, estimate, report)
+        self.dispatch = self.dispatcher.dispatch
+        self.speculation = SpeculativeExecution(
+            memory, self.jobs, self.queue, self.workers, estimate, lambda: self.dispatcher.is_short, report
+        )
+        self.recycling = WorkerRecycling(memory, self.workers, self.speculation)
+        self.recovery = BatchRecovery(memory, self.jobs, self.workers, self.speculation, report)
+        self._reports = ReportHandler(
+            memory,
+            self.jobs,
+            self.ledger,
+            self.times,
+            self.dispatcher,
+            self.speculation,
+            self.recycling,
+            self._close_if_still,
+            report,
+        )
+        self._memory, self._report, self._kill = memory, report, kill
+        self._closed = False
+
+    # -- the scheduler orders
+    def open_job(self, table: JobTable) -> None:
+        """Take the operands of a job; no operand runs yet. Raises ClusterError for too many jobs, changing nothing."""
+        self.jobs.open(table)
+        self._memory.open_job(table)
+        self.ledger.open_job(table)
+
+    def enqueue(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
+        """Run ready operands, each on the worker chosen for it."""
+        table = self.jobs.by_name[job]
+        push, rank, number = self.queue.push, table.rank, table.number
+        for operand, worker in zip(operands, workers, strict=True):
+            push(worker, number, rank[operand], operand)
+        if not self.dispatcher.is_held:
+            self.dispatch()
+
+    def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
+        """Give operands new ranks and waiting ones new workers; slow workers take only operands planned for them."""
+        table = self.jobs.by_name[job]
+        table.rank[:] = rank
+        self.queue.replan(table.number, rank, workers)
+        self.jobs.slow[table.number] = frozenset(slow)
+        self.dispatch()
+
+    def stop(self, job: str) -> None:
+        """Drop the queued operands of a job, tell running ones to stop, and replace an executor that does not."""
+        table = self.jobs.by_name[job]
+        self.jobs.stop(table)
+        dropped = self.queue.drop(table.number)
+        dropped += self._memory.drop_job(table)
+        if dropped:
+            self._report(Interrupted(job, dropped, -1))
+        outputs = self._memory.outputs
+        for worker in self.workers:
+            if worker.batches and worker.batches[0].table is table and outputs.waits(worker.index):
+                outputs.withdraw(worker.index)
+                outputs.refuse(worker.index)
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._kill_deaf, table)
+        self.dispatch()
+
+    def close_job(self, job: str) -> None:
+        """Forget a job once none of its operands runs, and report its measurements."""
+        self.jobs.ending.add(job)
+        self._close_if_still(self.jobs.by_name[job])
+
+    def close(self) -> None:
+        """Send no batch any more."""
+        self._closed = True
+        self.dispatcher.close()
+        self.jobs.flags.close()
+
+    def _kill_deaf(self, table: JobTable) -> None:
+        """Kill executors that still run an operand of a job that was stopped."""
+        for worker in self.workers:
+            if table.number in self.jobs.stopping and worker.batches and worker.batches[0].table is table:
+                self._kill(worker.link, CANCELLED)
+
+    def _close_if_still(self, table: JobTable) -> None:
+        """Close a job that is to be closed, unless an executor still runs operands of it."""
+        job = table.job
+        if job not in self.jobs.ending or any(b.table is table for worker in self.workers for b in worker.batches):
+            return
+        measured = self.ledger.close_job(table, self.programs.known)
+        self._memory.close_job(table.number)
+        self.times.close_job(table.number)
+        if self.jobs.close(table):
+            self.ledger.estimate.forget()
+            self._memory.forget_programs()
+            self.speculation.stragglers.forget()
+            signature.cache_clear()
+            for worker in self.workers:
+                worker.known.clear()
+                worker.link.send(ForgetPrograms(FORGET))
+        self._report(JobClosed(job, measured))
+
+    # -- the memory room asks
+    def active_batches(self) -> Iterator[tuple[int, JobTable, Iterable[int]]]:
+        """(Worker, job, operands) of all batches; worker -1 for the batch that is being built."""
+        for worker in self.workers:
+            for batch in worker.batches:
+                yield worker.index, batch.table, batch.operands
+        building = self.dispatcher.building
+        if building is not None:
+            yield -1, building.table, building.operands
+
+    def requeue(self, table: JobTable, operand: int) -> None:
+        """An operand that was admitted, or waited for memory, waits for a worker again."""
+        self.queue.push(0, table.number, table.rank[operand], operand)
+
+    def answer(self, worker: int, slot: int, why: str) -> None:
+        """Send an executor the slot for its result, or slot 0 and a reason."""
+        if slot:
+            self.workers[worker].batches[0].outs[0] = slot
+        self.workers[worker].link.send(GrantSlot(PLACE, slot, why))
+
+    def is_leaving(self, worker: int) -> bool:
+        """Whether a worker's process is about to be replaced, or hangs."""
+        return bool(self.workers[worker].state)
+
+    # -- processes: ProcessEvents
+    def started(self, worker: int, link: ExecutorLink) -> None:
+        """A worker gets a new process."""
+        one = self.workers[worker]
+        one.known = set()
+        one.state, one.revoking = "", False
+        self._memory.retained.reset(worker)
+        one.link = link
+
+    def heard(self, worker: int, message: Any) -> None:
+        """An executor reports; a fault of jmars in handling it ends the jobs concerned and replaces the executor."""
+        one = self.workers[worker]
+        about = list(one.batches)
+        try:
+            self._reports.handle(one, message)
+        except Exception as error:
+            if not about:
+                raise
+            log.exception("what %s said could not be acted on", one.name)
+            for job in {batch.table.job for batch in about}:
+                self._report(JobBroken(job, fault_of(error)))
+            self._kill(one.link, DISCARDED)  # its state is not known for sure any more
+
+    def ended(self, worker: int, link: ExecutorLink, why: str) -> None:
+        """The process `link` of a worker has ended, and a new one was started."""
+        if self._closed:
+            return
+        one = self.workers[worker]
+        one.restarts += 1
+        lost = list(one.batches)
+        one.batches.clear()
+        for slot in one.quarantined:
+            self._memory.free_slot(slot)
+        one.quarantined = []
+        self.recovery.remember(one, link, lost[0] if lost else None, why)
+        self._report(WorkerMoved(worker, one.name, link.pid, "replaced"))
+        self.recovery.ended(one, link, lost, why)
+        for table in {batch.table.number: batch.table for batch in lost}.values():
+            self._close_if_still(table)
+        self._memory.advance()
+        self.dispatch()
+
+    def moved(self, worker: int, pid: int, state: str) -> None:
+        """A process hangs ("suspect"), is killed for it ("fenced"), or runs again ("")."""
+        one = self.workers[worker]
+        one.state = state
+        self._report(WorkerMoved(worker, one.name, pid, state or "idle"))
+
+    def quarantine(self, worker: int) -> Callable[[], None]:
+        """A process cannot die: keep the slots that it may write; returns a function that frees them after its end."""
+        return self.recovery.quarantine(self.workers[worker] if worker >= 0 else None)
+
+    def cap(self, worker: int) -> int | None:
+        """Bytes that the running batch of a worker may take; -1 without a cap, None if it runs no batch."""
+        batches = self.workers[worker].batches
+        if not batches:
+            return None
+        return batches[0].cap if batches[0].capped else -1
+
+    def unavailable(self, worker: int) -> None:
+        """A worker's process cannot be started now: its batches go to other workers."""
+        one = self.workers[worker]
+        one.state = STARTING
+        batches = list(one.batches)
+        one.batches.clear()
+        one.known = set()
+        one.link.unsend()
+        for batch in batches:
+            self.recovery.recover(one, batch, "", "", running=False)
+
+    def available(self, worker: int) -> None:
+        """A worker's process could be started after all."""
+        one = self.workers[worker]
+        if one.state == STARTING:
+            one.state = ""
+            self.dispatch()
+
+    def no_executors(self, error: ClusterError) -> None:
+        """No process can be started for long: all jobs with waiting operands fail."""
+        for table in list(self.jobs.by_number.values()):
+            waiting = self.queue.drop(table.number) + self._memory.drop_job(table)
+            if waiting:
+                self._report(Interrupted(table.job, waiting[1:], -1))
+                self._report(Refused(table.job, waiting[0], Failure.of(error)))
+
+    def look(self) -> None:
+        """Look for stragglers."""
+        if self.speculation.look():
+            self.dispatch()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job is open, or requests wait for memory."""
+        return bool(self.jobs.by_number or self._memory.is_blocked or self._memory.buffers.loading)

@@ -1,0 +1,78 @@
+"""Numbers programs over all jobs, so that an executor receives and compiles each program once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cloudpickle
+
+from jmars.dispatch.workers import Worker
+from jmars.model.messages import JobTable
+from jmars.processes.executor_messages import PROGRAM, LoadProgram
+
+__all__ = ["ProgramTable"]
+
+REMEMBERED = 1000  # programs that are kept between jobs
+REMEMBERED_BYTES = 2**24  # of their pickles: functions of users may bring arrays along
+
+
+class ProgramTable:
+    """Numbers of programs; equal programs of all jobs have the same number.
+
+    Attributes
+    ----------
+    known
+        All programs, by number.
+    """
+
+    def __init__(self) -> None:
+        self.known: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+        self._of_job: dict[int, list[int]] = {}  # job number: numbers of its table's programs
+        self._sizes: dict[int, int] = {}  # bytes of the pickles of programs that were sent
+        self._rows: dict[int, list[tuple[int, bool, bool]]] = {}  # job number: result of `rows`
+
+    def open_job(self, table: JobTable) -> None:
+        """Number the programs of a job; raises what the hash of a user's object raises."""
+        numbers = self._numbers
+        self._of_job[table.number] = [numbers.setdefault(program, len(numbers)) for program in table.programs]
+        self._rows[table.number] = [
+            (number, program.is_loose, program.users)
+            for number, program in zip(self._of_job[table.number], table.programs, strict=True)
+        ]
+        if len(numbers) > len(self.known):
+            self.known = list(numbers)
+
+    def close_job(self, table: JobTable) -> bool:
+        """Forget a job; returns whether all numbers were forgotten, so that executors must forget too."""
+        del self._of_job[table.number], self._rows[table.number]
+        few = len(self._numbers) <= REMEMBERED and sum(self._sizes.values()) <= REMEMBERED_BYTES
+        if self._of_job or few:
+            return False
+        self._numbers.clear()
+        self._sizes.clear()
+        self.known = []
+        return True
+
+    def numbers(self, table: JobTable) -> list[int]:
+        """Number of each row of the job's programs."""
+        return self._of_job[table.number]
+
+    def rows(self, table: JobTable) -> list[tuple[int, bool, bool]]:
+        """(Number, is loose, calls a user's function) of each row of the job's programs.
+
+        A loose program reads or gives chunks of unknown size.
+        """
+        return self._rows[table.number]
+
+    def number_of(self, table: JobTable, operand: int) -> int:
+        """Number of an operand's program."""
+        return self._of_job[table.number][table.program[operand]]
+
+    def make_known(self, worker: Worker, number: int, table: JobTable, row: int) -> None:
+        """Send a program to an executor that does not have it."""
+        if number not in worker.known:
+            blob = cloudpickle.dumps(table.programs[row])
+            self._sizes[number] = len(blob)
+            worker.known.add(number)
+            worker.link.send(LoadProgram(PROGRAM, number, blob))

@@ -1,0 +1,51 @@
+"""Recycles workers: replaces an executor process for the memory that it retained or was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jmars.dispatch.speculation import SpeculativeExecution
+from jmars.dispatch.workers import DISCARDED, RECYCLED, Worker
+from jmars.memory import HostMemory
+
+__all__ = ["WorkerRecycling"]
+
+
+class WorkerRecycling:
+    """Workers whose processes are to be replaced."""
+
+    def __init__(self, memory: HostMemory, workers: Sequence[Worker], speculation: SpeculativeExecution) -> None:
+        self._memory, self._workers, self._speculation = memory, workers, speculation
+
+    def retained(self, worker: Worker, nbytes: int) -> None:
+        """An executor measured the memory that functions left allocated."""
+        if self._memory.retained.update(worker.index, nbytes):
+            self.recycle(worker)
+
+    def recycle(self, worker: Worker) -> None:
+        """Replace a process between two batches; a batch that it has not begun goes to other workers."""
+        worker.state = RECYCLED
+        if worker.batches and worker.batches[-1].duplicate is None:
+            self._speculation.revoke(worker)
+        self.rested(worker)
+
+    def at_once(self, worker: Worker) -> None:
+        """Replace a process now: a library that was refused memory while it was loaded stays broken."""
+        worker.state = RECYCLED
+        worker.link.kill(DISCARDED)
+
+    def rested(self, worker: Worker) -> None:
+        """A batch has ended: a worker without another one is replaced if it is to be recycled."""
+        if worker.state == RECYCLED and not worker.batches:
+            worker.link.kill(DISCARDED)
+
+    def shed(self) -> bool:
+        """Recycle all workers that retain memory, since a request finds no room; returns whether some will end.
+
+        A worker that waits for a slot does not end by itself; its result is dropped (`memory.dynamic_outputs`).
+        """
+        retaining = [one for one in self._workers if one.link.pid and self._memory.retained.retains(one.index)]
+        for worker in retaining:
+            if worker.state != RECYCLED:
+                self.recycle(worker)
+        return any(not worker.batches or not self._memory.outputs.waits(worker.index) for worker in retaining)

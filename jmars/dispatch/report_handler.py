@@ -1,0 +1,187 @@
+"""Acts on the reports of executors: stored chunks, operands that failed or stopped.
+
+An operand that ends without its chunk goes through `_stopped`, which frees all its memory before the scheduler hears of
+it, as in the one error handler at the end of an operand's steps.
+Source: docs/explanation/seeds.md, "Execution control".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+from jmars.dispatch.dispatcher import Dispatcher
+from jmars.dispatch.ledger import Ledger
+from jmars.dispatch.open_jobs import OpenJobs
+from jmars.dispatch.recycling import WorkerRecycling
+from jmars.dispatch.speculation import SpeculativeExecution
+from jmars.dispatch.state_times import StateTimes
+from jmars.dispatch.stragglers import LONG
+from jmars.dispatch.workers import Batch, Worker
+from jmars.memory import HostMemory
+from jmars.model.failure import Failure
+from jmars.model.messages import JobTable
+from jmars.model.reports import Failed, Finished, Interrupted, Report, Timed
+from jmars.processes.executor_messages import (
+    INTERRUPTED,
+    MEMORY,
+    RETAINED,
+    REVOKED,
+    UNSIZED,
+    ExecutorReport,
+    MemoryExceeded,
+)
+
+__all__ = ["ReportHandler"]
+
+LONG_MICROSECONDS = int(1e6 * LONG)
+
+
+class ReportHandler:
+    """Handles what executors report.
+
+    Parameters
+    ----------
+    close_if_still
+        Called with a job of which a worker may have run the last operand.
+    report
+        Sends a report to the scheduler.
+    """
+
+    def __init__(
+        self,
+        memory: HostMemory,
+        jobs: OpenJobs,
+        ledger: Ledger,
+        times: StateTimes,
+        dispatcher: Dispatcher,
+        speculation: SpeculativeExecution,
+        recycling: WorkerRecycling,
+        close_if_still: Callable[[JobTable], None],
+        report: Callable[[Report], None],
+    ) -> None:
+        self._memory, self._jobs, self._programs, self._ledger, self._times = memory, jobs, jobs.programs, ledger, times
+        self._dispatcher, self._speculation, self._recycling = dispatcher, speculation, recycling
+        self._close_if_still, self._report = close_if_still, report
+
+    def handle(self, worker: Worker, message: Any) -> None:
+        """Operands of a worker's oldest batch are done, or it stopped, or its result needs a slot."""
+        count, elapsed, fresh, waited, stop, shapes, peaks, stored = ExecutorReport(*message)
+        if stop is not None and stop[0] == REVOKED:
+            worker.revoking = False
+            self._dispatcher.dispatch()
+            return
+        if stop is not None and stop[0] == RETAINED:
+            self._recycling.retained(worker, stop[1])
+            self._memory.advance()
+            return
+        batch = worker.batches[0]
+        if batch.duplicate is not None:
+            if count or stop[0] != INTERRUPTED:
+                self._speculation.won(batch)
+            else:  # stopped, as its duplicate was, which is reported
+                worker.batches.popleft()
+                self._speculation.drop(batch)
+                self._dispatcher.dispatch()
+                return
+        table = batch.table
+        worker.since = monotonic()
+        sizes, done = None, []
+        if count:
+            done = self._stored(worker, batch, elapsed, fresh)
+            self._ledger.waited += waited * 1e-6
+            if elapsed[-1] >= LONG_MICROSECONDS:
+                self._speculation.stragglers.learn(self._programs.number_of(table, done[-1]), elapsed[-1:])
+            sizes = self._sized(table, done, shapes) if shapes else None
+            for number, peak in peaks:
+                operand = done[number]
+                self._memory.function_took(table, operand, self._programs.number_of(table, operand), peak)
+        if stop is not None and stop[0] == UNSIZED:
+            self._needs_slot(worker, batch, stop[1])
+            stop = None
+        elif stop is not None or not batch.operands:
+            worker.batches.popleft()
+            self._recycling.rested(worker)
+        self._dispatcher.hold()
+        try:
+            if count:
+                micros = self._times.packed(table.number, done, elapsed, stored)
+                self._report(Timed(table.job, done, worker.index, micros))
+                self._report(Finished(table.job, done, worker.index, sizes, elapsed))
+            if stop is not None:
+                self._stopped(worker, batch, stop)
+            if table.job in self._jobs.ending:
+                self._close_if_still(table)
+        finally:
+            self._dispatcher.resume()
+        if self._memory.is_blocked:
+            self._memory.advance()
+        self._dispatcher.dispatch()
+
+    def _stored(self, worker: Worker, batch: Batch, elapsed: Sequence[int], fresh: float) -> list[int]:
+        """The first operands of a batch are done, after `elapsed` microseconds each; returns them."""
+        memory, table, jobs = self._memory, batch.table, self._jobs
+        operands, outs = batch.operands, batch.outs
+        slots, chunk, program, work = memory.chunks.memory, table.chunk, table.program, table.work
+        ids, learn, release = self._programs.numbers(table), self._ledger.estimate.learn, memory.release
+        private = memory.quota.private
+        done = []
+        for microseconds in elapsed:
+            operand = operands.popleft()
+            slots[chunk[operand]] = outs.popleft()
+            learn(ids[program[operand]], microseconds * 1e-6, fresh)
+            if work[operand] or batch.capped or private:
+                release(table.job, operand)
+            done.append(operand)
+        worker.done += len(done)
+        memory.next_use.finished(table.number, done)
+        if jobs.suspects:
+            jobs.suspects.difference_update((table.number, operand) for operand in done)
+        return done
+
+    def _sized(self, table: JobTable, done: Sequence[int], shapes: Sequence[tuple[int, Any]]) -> dict[int, Any]:
+        """Operands stored chunks of unknown size, with `shapes` by place in `done`; returns the shapes by operand."""
+        found = {done[number]: tuple(shape) for number, shape in shapes}
+        for operand, shape in found.items():
+            self._memory.store_loose(table, operand, self._programs.number_of(table, operand), shape)
+        return found
+
+    def _needs_slot(self, worker: Worker, batch: Batch, nbytes: int) -> None:
+        """The next operand is computed and needs a slot of `nbytes`."""
+        table = batch.table
+        if table.number in self._jobs.stopping:
+            self._memory.outputs.refuse(worker.index)
+            return
+        slot, batch.outs[0] = batch.outs[0], 0  # a slot that was taken ahead is the memory room's again
+        self._memory.admission.place(worker.index, table, batch.operands[0], slot, nbytes)
+
+    def _stopped(self, worker: Worker, batch: Batch, stop: Sequence[Any]) -> None:
+        """The executor dropped the rest of a batch."""
+        table, operands = batch.table, list(batch.operands)
+        for operand, slot in zip(operands, batch.outs, strict=True):
+            self._memory.give_back(table, operand, slot)
+        failure: Failure | None = stop[1] if len(stop) > 1 else None
+        if stop[0] == MEMORY and table.number not in self._jobs.stopping:
+            failure = self._memory_exceeded(table, operands[0], MemoryExceeded(*stop))
+            if failure is None:
+                self._recycling.at_once(worker)
+        elif stop[0] == INTERRUPTED:
+            failure = None
+        if failure is None:
+            self._report(Interrupted(table.job, operands, worker.index))
+        else:
+            self._report(Failed(table.job, operands[0], worker.index, failure))
+            if len(operands) > 1:
+                self._report(Interrupted(table.job, operands[1:], worker.index))
+
+    def _memory_exceeded(self, table: JobTable, operand: int, stop: MemoryExceeded) -> Failure | None:
+        """A function exceeded its cap: None if it runs again alone with all memory, else the failure."""
+        program = self._programs.number_of(table, operand)
+        if self._memory.function_wants_all(table, operand, program):
+            self._jobs.suspects.add((table.number, operand))
+            return None
+        what = f"the operand {table.programs[table.program[operand]].name}"
+        failure = Failure.of(self._memory.function_error(what, stop.peak, stop.cap, stop.failure.text))
+        return replace(failure, traceback=stop.failure.traceback, member=stop.failure.member)

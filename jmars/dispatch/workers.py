@@ -1,0 +1,114 @@
+"""Workers and batches as the control process sees them: plain records of dispatch.
+
+A worker is a place where operands run; its executor process may be replaced. `ExecutorLink` is the part of a process
+that dispatch uses.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Protocol
+
+from jmars.model.messages import JobTable
+
+__all__ = ["DISCARDED", "RECYCLED", "Batch", "ExecutorLink", "Worker"]
+
+# States of a worker that dispatch sets; supervision sets others. A worker with a state is sent no batch.
+DISCARDED = "discarded"  # its process is killed since its results are not needed; no operand is to blame
+RECYCLED = "recycled"  # its process is replaced between two batches, for the memory that it needed or retained
+
+
+class ExecutorLink(Protocol):
+    """An executor process."""
+
+    pid: int  # 0 until it runs
+    how: str  # how it ended
+    peak: int  # most bytes that it had in memory; 0 until it has ended
+
+    def send(self, message: Any) -> None:
+        """Send an order."""
+
+    def post(self) -> None:
+        """Let the executor begin another batch."""
+
+    def revoke(self) -> bool:
+        """Revoke the last batch unless the executor has begun it; returns whether it was revoked."""
+
+    def unsend(self) -> None:
+        """Drop all orders if the process does not run yet."""
+
+    def silence(self) -> None:
+        """Ignore further reports."""
+
+    def kill(self, how: str = "") -> None:
+        """Kill the process."""
+
+
+class Batch:
+    """Operands of one job that an executor was sent, in order, and the slots of their outputs; 0 for none yet.
+
+    Attributes
+    ----------
+    ends_unsized
+        Whether the last operand may ask for a slot; no batch follows until it has one.
+    duplicate
+        The same operands on another worker; the first of the two to finish one of them counts.
+    is_copy
+        Whether this is the speculative copy, which the scheduler does not know.
+    capped
+        Whether some operands call user functions, whose memory is capped.
+    cap
+        Bytes that one of them may take at most.
+    seconds
+        Predicted run time.
+    """
+
+    __slots__ = ("cap", "capped", "duplicate", "ends_unsized", "is_copy", "operands", "outs", "seconds", "table")
+
+    def __init__(self, table: JobTable) -> None:
+        self.table = table
+        self.operands: deque[int] = deque()
+        self.outs: deque[int] = deque()
+        self.ends_unsized = self.capped = self.is_copy = False
+        self.duplicate: Batch | None = None
+        self.cap = 0
+        self.seconds = 0.0
+
+
+class Worker:
+    """One worker; index and name stay when its process is replaced.
+
+    Attributes
+    ----------
+    batches
+        Sent and not reported yet, the oldest first.
+    known
+        Numbers of the programs that the process has.
+    done, restarts
+        Operands finished, and processes replaced, since the start.
+    since
+        Monotonic time of the last report, or when the running batch was sent.
+    state
+        Why the worker is sent no batch; "" if it is well.
+    revoking
+        Whether a batch was revoked and the process has not seen that yet; it is sent no batch until then.
+    quarantined
+        Slots that the process may still write; they are freed when it has ended.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.name = f"worker-{index}"
+        self.link: ExecutorLink
+        self.batches: deque[Batch] = deque()
+        self.known: set[int] = set()
+        self.done = self.restarts = 0
+        self.since = 0.0
+        self.state = ""
+        self.revoking = False
+        self.quarantined: list[int] = []
+
+    @property
+    def running(self) -> int:
+        """Number of operands sent and not reported yet."""
+        return sum(len(batch.operands) for batch in self.batches)

@@ -1,0 +1,65 @@
+"""Operands that hold memory now: which chunks they read, and whether any of them will free memory by ending.
+
+The allocation queue asks before it evicts a chunk or gives up. Batches are known to dispatch, which lists them on
+request; staged operands, clients and executors that wait for a slot are counted here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from jmars.memory.allocation_requests import AllocationRequest
+from jmars.model.messages import JobTable
+
+__all__ = ["ActiveOperands"]
+
+
+class ActiveOperands:
+    """Holders of memory on one host.
+
+    Parameters
+    ----------
+    batches
+        Lists (worker, job, operands) of all batches under way; worker -1 for a batch that is being built.
+
+    Attributes
+    ----------
+    staged
+        (Job, operand, slot of its output) of admitted operands that are in no batch yet.
+    waiting
+        By worker, the request for the slot of a computed result. Such an operand has read its inputs, and frees
+        nothing until it is granted.
+    clients
+        Slots that clients fill or read now.
+    """
+
+    def __init__(self, batches: Callable[[], Iterable[tuple[int, JobTable, Iterable[int]]]]) -> None:
+        self.staged: deque[tuple[JobTable, int, int]] = deque()
+        self.waiting: dict[int, AllocationRequest] = {}
+        self.clients = 0
+        self._batches = batches
+
+    def _operands(self) -> Iterator[tuple[JobTable, int]]:
+        for worker, table, operands in self._batches():
+            if worker not in self.waiting:
+                yield from ((table, operand) for operand in operands)
+        yield from ((table, operand) for table, operand, _ in self.staged)
+
+    def set_clients(self, slots: int) -> None:
+        """Clients fill or read so many slots now."""
+        self.clients = slots
+
+    def chunks_in_use(self) -> set[int]:
+        """Chunks that operands under way read; an operand that gathers has a copy of its own."""
+        used: set[int] = set()
+        for table, operand in self._operands():
+            if not table.programs[table.program[operand]].gathers:
+                used.update(table.chunk[i] for i in table.inputs[operand])
+        return used
+
+    def is_idle(self) -> bool:
+        """Whether no operand and no client is under way, so that no memory will be freed by an end."""
+        if self.staged or self.clients:
+            return False
+        return all(worker in self.waiting for worker, _, _ in self._batches())

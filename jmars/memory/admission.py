@@ -1,0 +1,230 @@
+"""Admits operands whose inputs, output and scratch have memory.
+
+An operand that fits is admitted at once. Other operands stand in the allocation queue (`buffer_manager`) and are staged
+when all their memory is at hand; dispatch sends staged operands first.
+Source: docs/explanation/seeds.md, "Memory management"; docs/explanation/seeds.md, "Execution in a worker".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+from jmars.errors import MemoryLimitError
+from jmars.memory.active_operands import ActiveOperands
+from jmars.memory.allocation_requests import AllocationRequest
+from jmars.memory.buffer_manager import BufferManager
+from jmars.memory.dynamic_outputs import DynamicOutputs
+from jmars.memory.events import MemoryEvents
+from jmars.memory.gathering import Piece, pieces_of
+from jmars.memory.quota import Quota
+from jmars.memory.retained_memory import RetainedMemory
+from jmars.memory.udf_memory import UdfMemoryPolicy
+from jmars.model.messages import JobTable
+from jmars.model.status import GRAPHS
+from jmars.storage.arena import PAGE, Arena
+from jmars.storage.chunks import Chunks
+
+__all__ = ["Admission"]
+
+BRIEF = 0.001  # seconds below which a function is promised its operand's own figure only
+
+
+class Admission:
+    """Memory of operands that are not sent yet.
+
+    A slot is the offset of an operand's output in the arena; 0 stands for none, if the size is unknown.
+
+    Attributes
+    ----------
+    preparing
+        (Job, operand) by request, of operands in the allocation queue.
+    """
+
+    def __init__(
+        self,
+        arena: Arena,
+        chunks: Chunks,
+        quota: Quota,
+        buffers: BufferManager,
+        outputs: DynamicOutputs,
+        functions: UdfMemoryPolicy,
+        retained: RetainedMemory,
+        active: ActiveOperands,
+        events: MemoryEvents,
+    ) -> None:
+        self._arena, self._chunks, self._quota, self._buffers = arena, chunks, quota, buffers
+        self._outputs, self._functions, self._retained, self._active = outputs, functions, retained, active
+        self._events, self._refused, self._staged = events, events.refused, active.staged
+        self.preparing: dict[AllocationRequest, tuple[JobTable, int]] = {}
+
+    def admit(self, table: JobTable, operand: int) -> int:
+        """Slot of an operand's output if it can run now; -1 if it stands in the allocation queue."""
+        memory, moving, chunk, nbytes = self._chunks.memory, self._chunks.moving, table.chunk, table.nbytes
+        inputs, work = table.inputs[operand], table.work[operand]
+        for i in inputs:
+            number = chunk[i]
+            if number not in memory or number in moving:
+                break
+        else:
+            # an operand that takes less than it may free overtakes the queue
+            if not self._buffers.queue or 2 * nbytes[operand] <= sum(nbytes[i] for i in inputs):
+                slot = self._arena.allocate(nbytes[operand])
+                if slot is not None:
+                    if not work or self._quota.request(table.job, operand, work):
+                        return slot
+                    self._arena.free(slot)
+        self._prepare(table, operand, nbytes[operand], work, [nbytes[i] for i in inputs])
+        return -1
+
+    def admit_loose(self, table: JobTable, operand: int, program: int) -> int:
+        """`admit` for an operand with chunks of unknown size, or that calls a user's function.
+
+        `program` is the program's number on this host.
+        """
+        if table.programs[table.program[operand]].gathers:
+            self._prepare(table, operand, table.nbytes[operand], table.work[operand], (), pieces_of(table, operand))
+            return -1
+        memory, moving = self._chunks.memory, self._chunks.moving
+        chunks = [table.chunk[i] for i in table.inputs[operand]]
+        try:
+            sizes = [self._chunks.size(chunk) for chunk in chunks]
+        except Exception as error:  # a chunk was lost
+            self._refused(table.job, operand, error)
+            return -1
+        size, work = self._outputs.demand(table, operand, program, sum(sizes))
+        wish = said = work
+        if table.programs[table.program[operand]].users:
+            wish, work = self._promise(table, operand, program, work, sum(map(_pages, [*sizes, size or 0])))
+        if not self._buffers.queue and all(chunk in memory and chunk not in moving for chunk in chunks):
+            slot = 0 if size is None else self._arena.allocate(size)
+            if slot is not None:
+                if not wish or self._quota.request(table.job, operand, wish):
+                    return slot
+                if wish > work and (not work or self._quota.request(table.job, operand, work)):
+                    return slot
+                if slot:
+                    self._arena.free(slot)
+        self._prepare(table, operand, size, work, sizes, least=said)
+        return -1
+
+    def admit_function(self, table: JobTable, operand: int, program: int, loose: bool) -> int:
+        """`admit` for an operand that calls a user's function; `program` is the program's number on this host."""
+        if not loose and self._functions.is_plain(program) and 0 < self._events.usual_seconds(program) < BRIEF:
+            return self.admit(table, operand)  # many of them share a batch, so each is promised its own figure
+        return self.admit_loose(table, operand, program)
+
+    def _promise(self, table: JobTable, operand: int, program: int, work: int, others: int) -> tuple[int, int]:
+        """Promise to a user's function: bytes if they are free now, and bytes to wait for."""
+        pins = self._chunks.pins
+        pinned = sum(_pages(self._chunks.size(chunk)) for chunk in pins) if pins else 0
+        retained = self._retained.excess + self._quota.held(GRAPHS, 0)
+        resident = self._arena.resident
+        return self._functions.demand(table.number, operand, program, work, others + pinned + retained, resident)
+
+    def ease(self, table: JobTable, row: int) -> None:
+        """The need of a program is known now: its operands in the allocation queue are admitted anew."""
+        eased = {
+            request: operand
+            for request, (owner, operand) in self.preparing.items()
+            if owner is table and table.program[operand] == row
+        }
+        for request in eased:
+            del self.preparing[request]
+        self._buffers.withdraw(eased.__contains__)
+        for operand in eased.values():
+            self._events.requeue(table, operand)
+
+    def cap(self, table: JobTable, operand: int, program: int) -> tuple[int, bool]:
+        """Bytes that a user's function may take in its executor, and whether its peak is to be measured."""
+        promised = self._quota.promised(table.job, operand)
+        return promised + self._functions.slack, self._functions.is_measured(table.number, operand, program)
+
+    def _prepare(
+        self,
+        table: JobTable,
+        operand: int,
+        size: int | None,
+        work: int,
+        inputs: Sequence[int],
+        gather: Sequence[Piece] = (),
+        least: int = 1 << 62,
+    ) -> None:
+        """Add an operand to the allocation queue: for its output, its scratch and its inputs, in bytes.
+
+        At least `least` bytes of the scratch are enough if there is no more.
+        """
+        what = f"the operand {table.programs[table.program[operand]].name}"
+        asked = perf_counter()
+
+        def granted(slot: int) -> None:
+            self.preparing.pop(request, None)
+            self._events.waited(table.number, operand, request.left - asked, perf_counter() - request.left)
+            if work:
+                self._quota.take(table.job, operand, request.promised)
+            if request.private:
+                self._quota.private[table.job, operand] = request.private
+            self._staged.append((table, operand, max(slot, 0)))
+            if self._outputs.all_wait:
+                self.unstage()
+            else:
+                self._events.admitted()
+
+        def refused(error: Exception) -> None:
+            self.preparing.pop(request, None)
+            self._refused(table.job, operand, error)
+
+        chunks = [] if gather else [table.chunk[i] for i in table.inputs[operand]]
+        rank, number = table.rank[operand], table.number
+        request = AllocationRequest(chunks, size, granted, refused, what, rank, number, work, least, gather)
+        self.preparing[request] = (table, operand)
+        try:
+            self._buffers.refuse_too_large([size or 0, work, *inputs], what)
+        except MemoryLimitError as error:
+            refused(error)
+            return
+        self._buffers.enqueue(request)
+
+    def give_back(self, table: JobTable, operand: int, slot: int) -> None:
+        """Free the slot and the scratch of an operand that will not run, or did not end."""
+        if slot:
+            self._arena.free(slot)
+        self._quota.release(table.job, operand)
+
+    def place(self, worker: int, table: JobTable, operand: int, slot: int, size: int) -> None:
+        """An executor computed a result of `size` bytes and needs a slot; `slot` was taken ahead, 0 for none."""
+        self._outputs.place(worker, table, operand, slot, size)
+        if self._outputs.all_wait:
+            self.unstage()
+            self._buffers.advance()
+
+    def unstage(self) -> None:
+        """No worker can take staged operands: they return to the task queue, and their memory to the requests."""
+        staged = list(self._staged)
+        self._staged.clear()
+        for table, operand, slot in staged:
+            self.give_back(table, operand, slot)
+            self._events.requeue(table, operand)
+
+    def drop(self, table: JobTable) -> list[int]:
+        """Give up the operands of a job that are not sent; returns them."""
+        mine = [item for item in self._staged if item[0] is table]
+        others = [item for item in self._staged if item[0] is not table]
+        self._staged.clear()
+        self._staged.extend(others)
+        for _, operand, slot in mine:
+            self.give_back(table, operand, slot)
+        withdrawn = {request: owner[1] for request, owner in self.preparing.items() if owner[0] is table}
+        for request in withdrawn:
+            del self.preparing[request]
+        self._buffers.withdraw(withdrawn.__contains__)
+        return [operand for _, operand, _ in mine] + list(withdrawn.values())
+
+    def owner(self, request: AllocationRequest) -> tuple[JobTable | None, int]:
+        """Job and operand of a request; (None, -1) for a client's."""
+        return self.preparing.get(request, (None, -1))
+
+
+def _pages(size: int) -> int:
+    """Bytes rounded up to pages."""
+    return -(-size // PAGE) * PAGE

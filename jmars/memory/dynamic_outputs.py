@@ -1,0 +1,176 @@
+"""Slots for results whose size is known only after running.
+
+An executor computes such a result in private memory. If a bound is known and fits well, a slot of that size is taken
+before the operand is sent and the rest given back afterwards. Otherwise private memory is promised first (the bound, or
+the size of earlier results of the program), the executor reports the true size and waits for a slot, which it gets
+before all requests in the allocation queue, or for the reason why there is none. If earlier results were small, a slot
+is sent along and used if the result fits. A result that finds no room because other results or its own process hold it
+is dropped, and its operand runs again with room promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jmars.errors import text_of
+from jmars.memory.active_operands import ActiveOperands
+from jmars.memory.allocation_requests import AllocationRequest
+from jmars.memory.buffer_manager import BufferManager
+from jmars.memory.quota import Quota
+from jmars.model.messages import JobTable
+from jmars.storage.arena import PAGE, Allocator
+from jmars.units import format_bytes
+
+__all__ = ["DynamicOutputs"]
+
+LEAST, SMALL = 128, 2**16  # bytes; a program with results that small gets twice their size ahead
+MOST_GUESS = 2**27  # bytes promised to the first result of a program while memory is ample: a large chunk
+
+
+class DynamicOutputs:
+    """Slots for results of unknown size.
+
+    Parameters
+    ----------
+    workers
+        Number of workers of the host.
+    answer
+        Sends an executor its slot, or slot 0 and a reason: worker, slot, reason.
+    is_leaving
+        Tells whether the process of a worker is about to be replaced.
+    """
+
+    def __init__(
+        self,
+        arena: Allocator,
+        quota: Quota,
+        buffers: BufferManager,
+        active: ActiveOperands,
+        workers: int,
+        answer: Callable[[int, int, str], None],
+        is_leaving: Callable[[int], bool],
+    ) -> None:
+        self._arena, self._quota, self._buffers, self._workers = arena, quota, buffers, workers
+        self._waiting, self._answer, self._is_leaving = active.waiting, answer, is_leaving
+        self._seen: dict[int, int] = {}  # program: bytes of its results, the largest of late
+        self._known: dict[tuple[int, int], int] = {}  # (job number, operand): bytes of a result that found no room
+
+    def demand(self, table: JobTable, operand: int, program: int, inputs: int) -> tuple[int | None, int]:
+        """Bytes of the slot to take ahead (None for none), and bytes of private memory.
+
+        Parameters
+        ----------
+        program
+            The program's number on this host.
+        inputs
+            Bytes of the chunks that the operand reads.
+        """
+        work = table.work[operand]
+        output = table.programs[table.program[operand]].output
+        if output.is_sized:
+            return table.nbytes[operand], work
+        known = self._known.get((table.number, operand))
+        if known is not None:
+            return known, work + known
+        room = max(0, self._arena.capacity - inputs - work)
+        if output.most is not None and 2 * output.most * self._workers <= room:
+            return output.most, work + output.most
+        if output.most is not None and 2 * output.most <= room:
+            return None, work + output.most
+        seen = self._seen.get(program)
+        if output.most is None and seen is not None and seen <= SMALL:
+            return 2 * max(seen, LEAST), work  # most likely the result fits and needs no question
+        unseen = min(MOST_GUESS, self._arena.capacity // (8 * self._workers))  # the default size of chunks
+        guess = max(unseen, inputs) if seen is None else seen
+        return None, work + min(guess, room // 2)
+
+    def learn(self, program: int, size: int) -> None:
+        """A result of `program` took `size` bytes."""
+        self._seen[program] = max(size, self._seen.get(program, 0) * 9 // 10)
+
+    def place(self, worker: int, table: JobTable, operand: int, slot: int, size: int) -> None:
+        """The executor of a worker computed a result of `size` bytes: answer with a slot, now or later.
+
+        `slot` was taken ahead, 0 for none; it is used if the result fits, else freed.
+        """
+        if slot and self._arena.size_of(slot) >= size:
+            self._answer(worker, slot, "")
+            return
+        if slot:
+            self._arena.free(slot)
+        what = f"the result of {table.programs[table.program[operand]].name}"
+        if _twice(size) > self._arena.capacity:
+            self.refuse(worker, self._too_large(what, size))
+            return
+
+        def granted(slot: int) -> None:
+            self._waiting.pop(worker, None)
+            self._answer(worker, slot, "")
+
+        def refused(error: Exception) -> None:
+            self._waiting.pop(worker, None)
+            slot = self._take(table.job, operand, size)
+            if slot is not None:
+                granted(slot)
+            elif (self._is_leaving(worker) or self._waiting) and (table.number, operand) not in self._known:
+                self._known[table.number, operand] = size
+                self.refuse(worker)
+            else:
+                self.refuse(worker, f"{self._too_large(what, size)} ({text_of(error)})")
+
+        taken = self._take(table.job, operand, size)
+        if taken is not None:
+            granted(taken)
+            return
+        request = AllocationRequest((), size, granted, refused, what, table.rank[operand], table.number)
+        self._waiting[worker] = request
+        self._buffers.enqueue_first(request)
+
+    def _take(self, job: str, operand: int, size: int) -> int | None:
+        """A slot for a result, with its private memory promised beside it; None if both do not fit now.
+
+        The slot comes first: the promise may lie in the middle of free memory, and may be cut in pieces.
+        """
+        self._quota.release(job, operand)
+        fits = self._arena.capacity - self._arena.used >= _twice(size)
+        slot = self._arena.allocate(size) if fits else None
+        self._quota.adjust(job, operand, size)
+        return slot
+
+    def refuse(self, worker: int, why: str = "") -> None:
+        """Have the executor drop its result: the operand fails with a MemoryLimitError, or as if never run."""
+        self._answer(worker, 0, why)
+
+    def waits(self, worker: int) -> bool:
+        """Whether the executor of a worker waits for a slot."""
+        return worker in self._waiting
+
+    def withdraw(self, worker: int) -> None:
+        """The batch of a worker is given up and needs no slot."""
+        asking = self._waiting.pop(worker, None)
+        if asking is not None:
+            self._buffers.withdraw(lambda request: request is asking)
+
+    @property
+    def all_wait(self) -> bool:
+        """Whether every worker waits for a slot, so that no operand ends by itself."""
+        return len(self._waiting) == self._workers
+
+    def close_job(self, number: int) -> None:
+        """Forget a job."""
+        self._known = {key: size for key, size in self._known.items() if key[0] != number}
+
+    def forget(self) -> None:
+        """Forget all programs, since they get new numbers."""
+        self._seen.clear()
+
+    def _too_large(self, what: str, size: int) -> str:
+        return (
+            f"{what} takes {format_bytes(size)}; while it is stored it needs twice that, and the memory limit leaves "
+            f"{format_bytes(self._arena.capacity)}; give less at a time, or raise memory_limit"
+        )
+
+
+def _twice(size: int) -> int:
+    """Bytes of a chunk and its copy."""
+    return 2 * max(1, -(-size // PAGE)) * PAGE

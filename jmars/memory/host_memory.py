@@ -1,0 +1,236 @@
+"""HostMemory: the port of this room, with its parts put together.
+
+The composition above passes a `MemoryEvents`; dispatch admits operands, stores and frees their slots; clients enqueue
+requests; the status page reads. Source: docs/explanation/seeds.md, "Memory management".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from jmars.errors import MemoryLimitError
+from jmars.memory.active_operands import ActiveOperands
+from jmars.memory.admission import Admission
+from jmars.memory.buffer_manager import BufferManager, Gone, Heard
+from jmars.memory.dynamic_outputs import DynamicOutputs
+from jmars.memory.events import MemoryEvents
+from jmars.memory.gathering import pieces_of
+from jmars.memory.graph_room import GraphRoom
+from jmars.memory.memory_levels import MemoryLevels, levels
+from jmars.memory.mover_link import MoverProcess
+from jmars.memory.next_use import NextUse
+from jmars.memory.quota import Quota
+from jmars.memory.retained_memory import RetainedMemory
+from jmars.memory.udf_memory import UdfMemoryPolicy
+from jmars.model.messages import JobTable
+from jmars.storage.arena import Arena
+from jmars.storage.chunks import Chunks
+
+__all__ = ["HostMemory"]
+
+
+class HostMemory:
+    """The memory of a host.
+
+    Parameters
+    ----------
+    workers
+        Number of workers.
+    start_mover
+        Starts a mover process; takes the handlers of its messages and of its end.
+    disk_room
+        Gives the bytes that may still be spilled.
+    limit
+        The user's memory_limit in bytes, for errors; 0 if there is none.
+    graph_bytes
+        Bytes of graphs in the control process that need no promise.
+
+    Attributes
+    ----------
+    chunks
+        Places of all chunks of the host.
+    staged
+        (Job, operand, slot) of admitted operands that are in no batch yet.
+    admit, admit_loose, admit_function, give_back, cap
+        `Admission`'s, bound here because dispatch calls them for each operand.
+    """
+
+    def __init__(
+        self,
+        arena: Arena,
+        workers: int,
+        events: MemoryEvents,
+        start_mover: Callable[[Heard, Gone], MoverProcess],
+        disk_room: Callable[[], int],
+        limit: int = 0,
+        graph_bytes: int = 0,
+    ) -> None:
+        self.arena = arena
+        self.next_use = NextUse()
+        self.chunks = Chunks(arena, self.next_use.next_use)
+        self.quota = Quota(arena)
+        self.functions = UdfMemoryPolicy(arena.capacity, workers, limit)
+        self.retained = RetainedMemory(self.quota, arena.capacity, self.functions.slack, workers)
+        self.active = ActiveOperands(events.active)
+        self.buffers = BufferManager(
+            arena,
+            self.chunks,
+            start_mover=start_mover,
+            in_use=self.active.chunks_in_use,
+            idle=self.active.is_idle,
+            moved=events.moved,
+            lost=events.lost,
+            shed=lambda: self.graph_room.shed(events.recycle),
+            has_one_reader=self.next_use.has_one_reader,
+            disk_room=disk_room,
+        )
+        self.graph_room = GraphRoom(self.quota, self.buffers, graph_bytes)
+        self.outputs = DynamicOutputs(
+            arena, self.quota, self.buffers, self.active, workers, events.answer, events.is_leaving
+        )
+        admission = self.admission = Admission(
+            arena,
+            self.chunks,
+            self.quota,
+            self.buffers,
+            self.outputs,
+            self.functions,
+            self.retained,
+            self.active,
+            events,
+        )
+        self.staged = self.active.staged
+        self.admit, self.admit_loose, self.admit_function = (
+            admission.admit,
+            admission.admit_loose,
+            admission.admit_function,
+        )
+        self.give_back, self.cap, self.drop_job = admission.give_back, admission.cap, admission.drop
+        self.advance, self.release = self.buffers.advance, self.quota.release
+        self.free_slot = arena.free
+        self.levels: Callable[[], MemoryLevels] = partial(levels, self.buffers, self.quota)
+
+    # -- jobs
+    def open_job(self, table: JobTable) -> None:
+        """Track the readers of a job's chunks."""
+        self.next_use.open_job(table)
+
+    def check_results(self, size: int) -> None:
+        """Raise MemoryLimitError if results of `size` bytes fit neither in memory nor on disk."""
+        self.buffers.refuse_results(size)
+
+    def close_job(self, number: int) -> None:
+        """Forget a job."""
+        self.next_use.close_job(number)
+        self.outputs.close_job(number)
+        self.functions.close_job(number)
+
+    def forget_programs(self) -> None:
+        """Forget all programs, since they get new numbers."""
+        self.outputs.forget()
+        self.functions.forget()
+
+    def free_chunks(self, chunks: Iterable[int]) -> None:
+        """Free the slots and files of chunks."""
+        free = self.chunks.free
+        for chunk in chunks:
+            place = free(chunk)
+            if place is not None:
+                self.buffers.delete(place)
+        if self.buffers.queue:
+            self.buffers.advance()
+
+    # -- dispatch asks
+    @property
+    def is_spilling(self) -> bool:
+        """Whether chunks were spilled, so that inputs may have to be reloaded."""
+        return bool(self.chunks.disk)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether requests stand in the allocation queue."""
+        return bool(self.buffers.queue)
+
+    def waiting_urgencies(self) -> list[tuple[int, int]]:
+        """(Job number, rank) of operands that wait for memory or for gathered pieces, staged ones included."""
+        buffers = self.buffers
+        if not buffers.queue and not buffers.gathers:
+            return []
+        waiting = [request.urgency for request in buffers.queue if request.rank >= 0]
+        waiting += buffers.gathers.urgencies
+        return waiting + [(table.number, table.rank[operand]) for table, operand, _ in self.staged]
+
+    def inputs(self, table: JobTable, operand: int) -> list[int]:
+        """Offsets of an operand's inputs, in order."""
+        memory, chunk, private = self.chunks.memory, table.chunk, self.quota.private
+        if private and (own := private.get((table.job, operand))):
+            return [own[chunk[i]] if chunk[i] in own else memory[chunk[i]] for i in table.inputs[operand]]
+        return [memory[chunk[i]] for i in table.inputs[operand]]
+
+    def loose_inputs(self, table: JobTable, operand: int) -> list[tuple[int, Any]]:
+        """(Offset, shape) of an operand's inputs; the shape is None where the program has it."""
+        program = table.programs[table.program[operand]]
+        if program.gathers:
+            pieces = pieces_of(table, operand)
+            length = sum(stop - start for _, start, stop in pieces) // program.inputs[0].dtype.itemsize
+            return [(self.quota.slot(table.job, operand), (length,))]
+        shapes, chunk = self.chunks.shapes, table.chunk
+        offsets = self.inputs(table, operand)
+        return [(at, shapes.get(chunk[i])) for at, i in zip(offsets, table.inputs[operand], strict=True)]
+
+    def size_of(self, slot: int) -> int:
+        """Bytes of a slot; 0 for slot 0, which is none."""
+        return self.arena.size_of(slot) if slot else 0
+
+    # -- executors report
+    def store_loose(self, table: JobTable, operand: int, program: int, shape: Sequence[int]) -> None:
+        """An operand stored a chunk of a size that was unknown: keep its shape, free the rest of its slot."""
+        chunk = table.chunk[operand]
+        size = math.prod(shape) * table.programs[table.program[operand]].output.dtype.itemsize
+        self.arena.shrink(self.chunks.memory[chunk], size)
+        self.chunks.shapes[chunk] = tuple(shape)
+        self.quota.release(table.job, operand)
+        self.outputs.learn(program, size)
+
+    def function_took(self, table: JobTable, operand: int, program: int, peak: int) -> None:
+        """The measured peak of a user's function, in bytes."""
+        if self.functions.took(table.number, operand, program, peak):
+            self.admission.ease(table, table.program[operand])
+
+    def function_wants_all(self, table: JobTable, operand: int, program: int) -> bool:
+        """A function exceeded its cap; returns whether its operand runs again with all memory."""
+        return self.functions.wants_all(table.number, operand, program)
+
+    def function_error(self, what: str, peak: int, cap: int, text: str) -> MemoryLimitError:
+        """The error of an operand for which all memory was too little."""
+        return self.functions.too_much(what, peak, cap, text)
+
+    # -- speculative copies
+    def reserve_copy(self, table: JobTable, operand: int) -> int | None:
+        """A slot and scratch for a second run of an operand; None if an input moves or there is no room."""
+        chunks = self.chunks
+        inputs = [table.chunk[i] for i in table.inputs[operand]]
+        if any(chunk not in chunks.memory or chunk in chunks.moving for chunk in inputs):
+            return None
+        slot = self.arena.allocate(table.nbytes[operand])
+        work = table.work[operand]
+        if slot is not None and work and not self.quota.request(_copies(table.job), operand, work):
+            self.arena.free(slot)
+            return None
+        return slot
+
+    def release_scratch(self, job: str, operand: int, is_copy: bool) -> None:
+        """Free the scratch of an operand, or of its copy."""
+        self.quota.release(_copies(job) if is_copy else job, operand)
+
+    def promote_copy(self, job: str, operand: int) -> None:
+        """The copy of an operand is the only run left: its scratch becomes the operand's."""
+        self.quota.hand_over(_copies(job), operand, job)
+
+
+def _copies(job: str) -> str:
+    """Name under which the promises to copies stand in the quota."""
+    return f"{job} (copy)"

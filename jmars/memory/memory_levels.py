@@ -1,0 +1,43 @@
+"""Bytes on each level of memory, and how files are written.
+
+*Shared* memory holds chunks that any executor may read; *private* memory holds chunks and pieces that were loaded for a
+single operand; *disk* holds spilled chunks. *Device* memory is empty until executors have a device.
+Source: docs/explanation/seeds.md, "Memory management"; Mars `storage/base.py` (StorageLevel).
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from jmars.memory.buffer_manager import BufferManager
+from jmars.memory.quota import Quota
+
+__all__ = ["MemoryLevels", "levels"]
+
+
+class MemoryLevels(TypedDict):
+    """Bytes now, and since the start."""
+
+    device: int
+    shared: int
+    private: int
+    disk: int
+    private_total: int  # read from files to private memory since the start
+    direct: bool | None  # whether files are written past the page cache; None before the first write
+
+
+def levels(buffers: BufferManager, quota: Quota) -> MemoryLevels:
+    """Levels of one host."""
+    size_of, chunks = buffers.arena.size_of, buffers.chunks
+    waiting = [*buffers.queue, *buffers.loading]
+    own = [slot for request in waiting for slot in request.private.values()]
+    own += [request.promised for request in waiting if request.gather and request.promised >= 0]
+    own += [slot for slots in quota.private.values() for slot in slots.values()]
+    return {
+        "device": 0,
+        "shared": sum(map(size_of, chunks.memory.values())),
+        "private": sum(map(size_of, own)),
+        "disk": chunks.on_disk,
+        "private_total": buffers.gathers.private,
+        "direct": buffers.mover.direct,
+    }

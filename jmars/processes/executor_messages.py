@@ -1,0 +1,126 @@
+"""Messages between the control process and an executor, as named tuples that travel as plain arrays.
+
+Orders: `LoadProgram` and `ForgetPrograms` change the programs of an executor; `RunBatch` runs operands in order;
+`GrantSlot` answers a `NeedsSlot`. An executor sends an `ExecutorReport` after every few milliseconds of work, and for
+every reason to stop before the end of a batch.
+
+A fixed-size operand travels as (program, output offset, input offsets, args). An operand with chunks of unknown size
+travels as (program, (output offset, its bytes), [(input offset, shape or None)], args); output offset 0 means no slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jmars.model.failure import Failure
+
+__all__ = [
+    "FAILED",
+    "FORGET",
+    "INTERRUPTED",
+    "MEMORY",
+    "PLACE",
+    "PROGRAM",
+    "RETAINED",
+    "REVOKED",
+    "RUN",
+    "UNSIZED",
+    "ExecutorReport",
+    "ForgetPrograms",
+    "GrantSlot",
+    "LoadProgram",
+    "MemoryExceeded",
+    "NeedsSlot",
+    "OperandFailed",
+    "RetainedBytes",
+    "RunBatch",
+]
+
+PROGRAM, FORGET, RUN, PLACE = "program", "forget", "run", "place"  # kinds of orders
+# Kinds of stops. INTERRUPTED and REVOKED have no further fields.
+FAILED, INTERRUPTED, UNSIZED, REVOKED, MEMORY, RETAINED = (
+    "failed",
+    "interrupted",
+    "unsized",
+    "revoked",
+    "memory",
+    "retained",
+)
+
+
+class LoadProgram(NamedTuple):
+    """Compile a program under a number."""
+
+    kind: str  # PROGRAM
+    number: int
+    pickled: bytes
+
+
+class ForgetPrograms(NamedTuple):
+    """Drop all programs; numbers start again."""
+
+    kind: str  # FORGET
+
+
+class RunBatch(NamedTuple):
+    """Run operands in order."""
+
+    kind: str  # RUN
+    flag: int  # word of the arena's header that stops the job
+    operands: Sequence[tuple[Any, ...]]
+    caps: Sequence[tuple[int, bool] | None] | None  # (bytes, whether to measure) of operands with user functions
+
+
+class GrantSlot(NamedTuple):
+    """A slot for the computed result; slot 0 drops the result, with an error if there is a reason."""
+
+    kind: str  # PLACE
+    slot: int
+    why: str
+
+
+class NeedsSlot(NamedTuple):
+    """The next operand is computed and needs a slot."""
+
+    kind: str  # UNSIZED
+    nbytes: int
+
+
+class RetainedBytes(NamedTuple):
+    """Bytes that user functions left allocated; belongs to no batch."""
+
+    kind: str  # RETAINED
+    nbytes: int
+
+
+class OperandFailed(NamedTuple):
+    """The next operand raised; the rest of the batch is dropped."""
+
+    kind: str  # FAILED
+    failure: Failure
+
+
+class MemoryExceeded(NamedTuple):
+    """The next operand's function exceeded its cap; the rest of the batch is dropped."""
+
+    kind: str  # MEMORY
+    failure: Failure
+    peak: int  # bytes
+    cap: int
+
+
+class ExecutorReport(NamedTuple):
+    """The next operands of the oldest batch are done; `stop` tells why the batch goes no further, if so.
+
+    `shapes`, `peaks` and `stored` refer to operands by their place in this report.
+    """
+
+    finished: int  # number of operands
+    microseconds: Sequence[int]  # of each operand, without waiting for a core
+    fresh: float  # bytes that each operand was the first to touch
+    waited: float  # microseconds that they waited for a core
+    stop: Any  # a tuple whose first field is a kind of stop; None for none
+    shapes: Sequence[tuple[int, Any]]  # of chunks of unknown size
+    peaks: Sequence[tuple[int, int]] = ()  # bytes, where memory was measured
+    stored: Sequence[tuple[int, int, int]] = ()  # µs of storing with the wait for a slot, and without

@@ -1,0 +1,230 @@
+"""Starts, watches and replaces the child processes of a host.
+
+`ProcessSupervisor` keeps one executor process for each worker while the cluster lives. /proc shows processes that are
+alive and do not run (`health` decides): they are reported as suspect, and killed after some seconds. Processes that
+exceed their memory cap through children, or that retry a failing malloc for ever, are killed too. The supervisor looks
+four times a second while there is work. Consequences for operands are dispatch's: it gets `ProcessEvents`.
+Source: docs/explanation/seeds.md, "Future work".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Protocol
+
+from jmars.errors import ClusterError
+from jmars.processes.allocation_livelock import AllocationLivelockDetector
+from jmars.processes.health import LOOK_SECONDS, Health, HealthAction
+from jmars.processes.links import ChildLink, Children
+
+__all__ = ["ProcessEvents", "ProcessSupervisor"]
+
+log = logging.getLogger("jmars.worker")
+
+CALM = 2**26  # bytes of private memory that an idle executor may have before its first measurement
+NO_PROCESS_SECONDS = 10.0  # without a single executor, until jobs fail
+_STATES = {HealthAction.SUSPECT: "suspect", HealthAction.WELL: "", HealthAction.FENCE: "fenced"}
+
+
+class ProcessEvents(Protocol):
+    """Events of executors, by worker number."""
+
+    def started(self, worker: int, link: ChildLink) -> None:
+        """A process is being started."""
+
+    def heard(self, worker: int, message: Any) -> None:
+        """A process sent a report."""
+
+    def ended(self, worker: int, link: ChildLink, why: str) -> None:
+        """A process has ended, and a new one was started."""
+
+    def moved(self, worker: int, pid: int, state: str) -> None:
+        """A process hangs ("suspect"), is killed for it ("fenced"), or runs again ("")."""
+
+    def quarantine(self, worker: int) -> Callable[[], None]:
+        """A process (worker -1: the mover) cannot die; the result is called after its end."""
+
+    def cap(self, worker: int) -> int | None:
+        """Bytes of private memory that a process may take; -1 without a cap, None if it is idle."""
+
+    def unavailable(self, worker: int) -> None:
+        """A process cannot be started now."""
+
+    def available(self, worker: int) -> None:
+        """A process could be started after all."""
+
+    def no_executors(self, error: ClusterError) -> None:
+        """No process can be started for long."""
+
+    def dispatch(self) -> None:
+        """Workers may have come or gone; fill the windows."""
+
+    def look(self) -> None:
+        """Four times a second while there is work."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is work, so that processes must be watched."""
+
+
+class ProcessSupervisor:
+    """Keeps the executors and the mover alive.
+
+    Parameters
+    ----------
+    children
+        Starts processes.
+    workers
+        Number of executors.
+    threads
+        Threads of each executor.
+    spill_folder
+        Gives the folder of the mover; called when the first chunk is spilled.
+
+    Attributes
+    ----------
+    links
+        The executor of each worker.
+    """
+
+    def __init__(
+        self, children: Children, workers: int, threads: int, spill_folder: Callable[[], str], events: ProcessEvents
+    ) -> None:
+        self.links: list[ChildLink] = []
+        self._children, self._workers, self._threads = children, workers, threads
+        self._spill_folder, self._events = spill_folder, events
+        self._health, self._livelock = Health(), AllocationLivelockDetector()
+        self._mover: ChildLink | None = None
+        self._calm = [CALM] * workers  # bytes of private memory of each executor while it was idle
+        self._unavailable: set[int] = set()  # workers whose process could not be started
+        self._timer: asyncio.TimerHandle | None = None
+        self._none_since: float | None = None  # time since which there is no executor
+        self._closed = False
+
+    # -- starting
+    def start(self) -> None:
+        """Fork the executors."""
+        for worker in range(self._workers):
+            self._start(worker)
+
+    def _start(self, worker: int) -> None:
+        link = ChildLink(
+            f"worker-{worker}",
+            lambda _, message: self._events.heard(worker, message),
+            lambda link, why: self._ended(worker, link, why),
+        )
+        self.links[worker : worker + 1] = [link]
+        self._events.started(worker, link)
+        self._children.start(link, "executor", self._threads, self._workers)
+
+    def start_mover(self, heard: Callable[[Any, Any], None], gone: Callable[[Any, str], None]) -> ChildLink:
+        """Fork the mover; raises StorageError if there is no folder for its files."""
+        link = self._mover = ChildLink("mover", heard, gone)
+        self._children.start(link, "mover", self._spill_folder())
+        return link
+
+    def _ended(self, worker: int, link: ChildLink, why: str) -> None:
+        if self._closed:
+            return
+        self._start(worker)
+        self._events.ended(worker, link, why)
+
+    # -- watching
+    def wake(self) -> None:
+        """There is work: watch the processes until it is done."""
+        if self._timer is None and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def close(self) -> None:
+        """Watch and replace no process any more."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        """Look at all processes and act; look again while there is work."""
+        self._timer = None
+        if self._closed:
+            return
+        links = {link.pid: link for link in self.links if link.pid}
+        if self._mover is not None and self._mover.alive and self._mover.pid:
+            links[self._mover.pid] = self._mover
+        pids = [*links, *[pid for pid in (self._children.zygote,) if pid]]
+        for pid, action in self._health.look(monotonic(), self._children.vitals(pids)):
+            self._act(action, pid, links.get(pid))
+        self._check_memory()
+        self._check_starts()
+        self._events.look()
+        if self._events.is_busy or self._health.suspects:
+            self.wake()
+
+    def _act(self, action: HealthAction, pid: int, link: ChildLink | None) -> None:
+        """Act on a process that hangs, or runs again."""
+        if link is None:
+            if action is HealthAction.SUSPECT:  # the zygote, with which all other processes would end
+                self._children.wake_zygote()
+            return
+        worker = self.links.index(link) if link in self.links else -1
+        log.warning("%s (pid %d): %s", link.name, pid, action.value)
+        if action is HealthAction.GIVE_UP:
+            why = "ended because it did not run any more, and it cannot even die: it is frozen"
+            self._children.give_up(link, why, self._events.quarantine(worker))
+            return
+        if worker >= 0:
+            self._events.moved(worker, pid, _STATES[action])
+        if action is HealthAction.FENCE:
+            self._children.kill_all(link, "stopped")
+        self._events.dispatch()
+
+    def _check_memory(self) -> None:
+        """Kill executors that exceed their cap through children, or that are in an allocation livelock."""
+        uses = {}
+        for worker, link in enumerate(self.links):
+            cap = self._events.cap(worker)
+            if not link.pid or cap == -1:
+                continue
+            private = self._children.private(link.pid)
+            if cap is None:
+                self._calm[worker] = max(private, CALM)
+                continue
+            used = self._children.use(link.pid)
+            if used is not None:
+                uses[link.pid] = used
+            if private > self._calm[worker] + 2 * cap:
+                log.warning("%s has %d bytes for itself and was granted %d", link.name, private, cap)
+                self._children.kill_all(link, "memory")
+        hanging = self._livelock.look(monotonic(), uses)
+        for link in list(self.links):
+            if link.pid in hanging:
+                log.warning("%s asks for memory again and again, and gets none", link.name)
+                self._children.kill_all(link, "memory")
+
+    def _check_starts(self) -> None:
+        """Work of executors that cannot be started goes to others; without any executor for long, jobs fail."""
+        for worker in sorted(self._unavailable):
+            if self.links[worker].pid:
+                self._unavailable.discard(worker)
+                self._events.available(worker)
+        trouble = self._children.trouble
+        if not trouble:
+            self._none_since = None
+            return
+        for worker, link in enumerate(self.links):
+            if not link.pid:
+                self._unavailable.add(worker)
+                self._events.unavailable(worker)
+        if any(link.pid for link in self.links):
+            self._none_since = None
+            return
+        self._none_since = self._none_since or monotonic()
+        if monotonic() - self._none_since >= NO_PROCESS_SECONDS:
+            self._events.no_executors(
+                ClusterError(
+                    f"no worker process can be started for {NO_PROCESS_SECONDS:g} s: {trouble}; the system has no "
+                    "process, memory or file to give: raise its limits (ulimit -u, ulimit -n, a container's pids "
+                    "limit), or use fewer workers"
+                )
+            )
