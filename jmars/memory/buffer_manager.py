@@ -21,7 +21,7 @@ from jmars.memory.gathering import Gathers
 from jmars.memory.mover_link import MoverLink, MoverProcess
 from jmars.model.status import DiskStatus
 from jmars.storage.arena import PAGE, Arena
-from jmars.storage.chunks import Chunks, Place
+from jmars.storage.chunks import Chunks, SpillFile
 from jmars.units import format_bytes
 
 __all__ = ["BufferManager"]
@@ -83,7 +83,7 @@ class BufferManager:
         self._in_use, self._idle, self._moved, self._disk_room = in_use, idle, moved, disk_room
         self._lost, self._shed, self._has_one_reader = lost, shed, has_one_reader
         self._spills: set[int] = set()
-        self._loads: dict[int, tuple[Place, int]] = {}  # chunk: its file and slot
+        self._loads: dict[int, tuple[SpillFile, int]] = {}  # chunk: its file and slot
         self.gathers = Gathers(chunks, self.mover.tell, self.delete)
         self.disk = DiskBackoff()
         self.later = later
@@ -311,7 +311,7 @@ class BufferManager:
         return at_once
 
     # -- the mover
-    def delete(self, place: Place | None) -> None:
+    def delete(self, place: SpillFile | None) -> None:
         """Delete a file that is no longer needed."""
         if place is not None:
             self.mover.tell("delete", place.name)
@@ -325,7 +325,7 @@ class BufferManager:
         if message[0] == "spilled":
             _, chunk, name, checksum, error = message
             self._spills.discard(chunk)
-            place = None if error else Place(name, checksum, self.arena.size_of(self.chunks.memory[chunk]))
+            place = None if error else SpillFile(name, checksum, self.arena.size_of(self.chunks.memory[chunk]))
             if error:
                 self.disk.refused(StorageError(error))
             else:

@@ -16,7 +16,7 @@ import numpy as np
 
 from jmars.errors import ChunkLostError
 from jmars.model.messages import JobTable
-from jmars.storage.chunks import Chunks, Place
+from jmars.storage.chunks import Chunks, SpillFile
 from jmars.storage.spill import Span
 
 __all__ = ["Gathers", "Piece", "pieces_of"]
@@ -47,7 +47,7 @@ class Gathers:
         Deletes a file that is no longer needed.
     """
 
-    def __init__(self, chunks: Chunks, tell: Callable[..., None], delete: Callable[[Place | None], None]) -> None:
+    def __init__(self, chunks: Chunks, tell: Callable[..., None], delete: Callable[[SpillFile | None], None]) -> None:
         self.private = 0  # bytes read from files to private memory since the start
         self._chunks, self._tell, self._delete = chunks, tell, delete
         self._running: dict[int, _Gather] = {}  # by ticket

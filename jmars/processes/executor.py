@@ -155,7 +155,7 @@ def _run_batch(
     granted: RlimitGuard,
     flags: memoryview,
     flag: int,
-    operands: tuple[Any, ...],
+    operands: Sequence[Any],
     caps: Sequence[tuple[int, bool] | None] | None,
 ) -> int:
     """Run one batch and report it; returns the most scratch that an operand used."""

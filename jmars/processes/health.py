@@ -1,10 +1,9 @@
-"""Which child processes do not run any more though they live, and what to do about each: pure, told what is seen.
+"""Detects hung child processes from /proc samples and chooses an action for each. Pure: samples in, actions out.
 
-A process that computes, in Python or in C, with or without the interpreter's lock, runs; so does one that sleeps or
-waits for a disk. One that a signal stopped or that a freezer holds does not: it is suspected when it was seen so twice,
-ended after FENCE_SECONDS, and given up when it could not even die. Time counts only while somebody looks: who was
-stopped himself, or slept with the whole machine, learns nothing from the clock. Used by `care`.
-Source: RELIABILITY 4.4 (2): "suspect at 3 s, a stopped pid is known at once, fence at 8 s".
+A process that computes, with or without the interpreter's lock, sleeps or waits for a disk runs. A process that a
+signal stopped or that a freezer holds hangs: it is suspect after two samples, killed after FENCE_SECONDS, and given up
+if it cannot even die. Time counts only while samples come, so a host that was stopped or slept learns no hang from the
+clock. Source: docs/explanation/reliability.md.
 """
 
 from __future__ import annotations
@@ -14,47 +13,47 @@ from enum import Enum
 
 __all__ = ["FENCE_SECONDS", "GIVE_UP_SECONDS", "LOOK_SECONDS", "Health", "HealthAction", "Vital"]
 
-LOOK_SECONDS = 0.25  # between two looks while somebody waits for these processes
-FENCE_SECONDS = 6.0  # a stop of five seconds passes by
-GIVE_UP_SECONDS = 1.0  # after it was ended; what a freezer holds dies only when it is let go
+LOOK_SECONDS = 0.25  # between two samples while there is work
+FENCE_SECONDS = 6.0  # so that a stop of five seconds has no effect
+GIVE_UP_SECONDS = 1.0  # after the kill; a frozen process dies only after it is thawed
 
 
 class Vital(Enum):
-    """What the system says of a process."""
+    """State of a process in /proc."""
 
-    RUNS = "runs"  # or could: it computes, sleeps, or waits for a disk
+    RUNS = "runs"  # computes, sleeps, or waits for a disk
     STOPPED = "stopped"  # by a signal
     FROZEN = "frozen"  # by a cgroup's freezer
     GONE = "gone"
 
 
 class HealthAction(Enum):
-    """What is to be done about a process."""
+    """An action on a process."""
 
-    SUSPECT = "suspect"  # give it nothing more, and have what it holds run elsewhere too where that does no harm
-    WELL = "well"  # it runs again
-    FENCE = "fence"  # end it
-    GIVE_UP = "give up"  # it cannot die: go on as if it had
+    SUSPECT = "suspect"  # send it no batch, and start speculative copies of its repeatable operands
+    WELL = "well"  # the process runs again
+    FENCE = "fence"  # kill it
+    GIVE_UP = "give up"  # it cannot die: go on as if it had died
 
 
 class _Case:
-    """A process that does not run."""
+    """A process that hangs."""
 
     __slots__ = ("ended", "seconds", "steps")
 
     def __init__(self) -> None:
-        self.seconds = 0.0  # for which it was seen so
-        self.ended = 0.0  # of them, when it was told to die
-        self.steps = [HealthAction.SUSPECT, HealthAction.FENCE, HealthAction.GIVE_UP]  # that are still to come
+        self.seconds = 0.0  # for which it was seen to hang
+        self.ended = 0.0  # value of `seconds` at the kill
+        self.steps = [HealthAction.SUSPECT, HealthAction.FENCE, HealthAction.GIVE_UP]  # still to come
 
 
 class Health:
-    """The processes that do not run.
+    """Processes that hang.
 
     Parameters
     ----------
     fence
-        Seconds after which such a process is ended.
+        Seconds after which a hung process is killed.
 
     Examples
     --------
@@ -70,18 +69,18 @@ class Health:
 
     @property
     def suspects(self) -> bool:
-        """Whether some process is not seen to run."""
+        """Whether a process hangs."""
         return bool(self._cases)
 
     def look(self, now: float, vitals: Mapping[int, Vital]) -> list[tuple[int, HealthAction]]:
-        """Take in what the system says of all processes at `now`; returns what is to be done, in order.
+        """Add a sample of all processes, taken at `now`; returns (pid, action) in order.
 
         Parameters
         ----------
         now
             Seconds of a clock that never goes back.
         vitals
-            By pid. Who is not among them any more is forgotten.
+            By pid; a process without a sample is forgotten.
         """
         passed = 0.0 if self._looked is None else min(now - self._looked, 2 * LOOK_SECONDS)
         self._looked = now
@@ -103,7 +102,7 @@ class Health:
         return steps
 
     def _due(self, case: _Case) -> list[HealthAction]:
-        """The next step, when its time has come."""
+        """The next action, once it is due."""
         if not case.steps:
             return []
         step = case.steps[0]

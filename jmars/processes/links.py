@@ -1,8 +1,8 @@
 """The control process's end of each child process.
 
-`ChildLink` frames what is written and decodes what arrives; `Children` starts children through the zygote and tells
-when one is gone: only after the zygote saw it end, so that nothing of it can still write to shared memory. Where the
-system has no process or no file to give just now, it is asked again, less and less often.
+`ChildLink` frames orders and decodes reports. `Children` starts children through the zygote and reports an end only
+after the zygote saw it, so that the child cannot write to shared memory any more. If the system has no process or
+file to give, `Children` tries again, less and less often.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from jmars.units import format_bytes
 
 __all__ = ["ChildLink", "Children", "ending"]
 
-RETRY_SECONDS, LONGEST_RETRY = 0.05, 2.0  # between two tries to start a process: the first, twice as long each time
+RETRY_SECONDS, LONGEST_RETRY = 0.05, 2.0  # before the first and the longest retry of a start; doubled each time
 
 
 class ChildLink(asyncio.Protocol):
-    """One child process: what to send it, and whom to tell what it says.
+    """Connection to a child process.
 
     Attributes
     ----------
     how
-        How it ended: "signal", "exit", "memory" (ended for what it took) or "stopped" (it did not run, and was ended).
-        Whoever ends it says so here before.
+        How the child ended: "signal", "exit", "memory" (killed for its memory), "stopped" (killed because it hung), or
+        the reason given to `kill`.
     peak
-        The most bytes that it had in memory, shared memory counted; 0 until it has ended.
+        Peak of resident bytes, shared memory counted; 0 until the child has ended.
     semaphore
-        By which a batch that it has not begun can be taken back.
+        Revokes batches that the child has not begun.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class ChildLink(asyncio.Protocol):
         self.peak = 0
         self.semaphore: BatchSemaphore | None = None
         self._silent = False
-        self._posted = 0  # batches that wait for the child to be there
+        self._posted = 0  # batches posted before the child runs
         self._heard, self._gone = heard, gone
         self._decoder = Decoder()
         self._transport: asyncio.WriteTransport | None = None
         self._waiting: list[bytes] = []
 
     def send(self, message: Any) -> None:
-        """Write a message; before the child is up it waits here."""
+        """Send a message; it waits here until the child runs."""
         frame = pack(message)
         if self._transport is None:
             self._waiting.append(frame)
@@ -75,13 +75,13 @@ class ChildLink(asyncio.Protocol):
             self.semaphore.post()
 
     def unsend(self) -> None:
-        """What waits for a child that is not there yet is not for it any more."""
+        """Drop all messages if the child does not run yet."""
         if not self.pid:
             self._waiting.clear()
             self._posted = 0
 
     def waiting_batches(self) -> int:
-        """How many batches were offered before the child was there; asked once."""
+        """Number of batches posted before the child ran; 0 from the second call on."""
         posted, self._posted = self._posted, 0
         return posted
 
@@ -90,11 +90,11 @@ class ChildLink(asyncio.Protocol):
         return self.semaphore is not None and self.alive and self.semaphore.acquire()
 
     def silence(self) -> None:
-        """Nothing that the child says counts any more; it is about to be ended."""
+        """Ignore all further messages of the child."""
         self._silent = True
 
     def kill(self, how: str = "") -> None:
-        """End the process at once, even a stopped one; never another that has its number now."""
+        """Kill the process at once, even if stopped; never a later process with the same pid."""
         if self.pid and self.alive:
             self.how = self.how or how
             try:
@@ -103,7 +103,7 @@ class ChildLink(asyncio.Protocol):
                 pass
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The child's socket is ours: write what waited."""
+        """The socket is connected: send the waiting messages."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         if not self.alive:
@@ -114,31 +114,31 @@ class ChildLink(asyncio.Protocol):
         self._waiting.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Messages of the child; what a dead one said last comes too late: its operands run again already."""
+        """Handle messages; those of a dead child come too late, since its operands run again already."""
         if not self.alive or self._silent:
             return
         try:
             for message in self._decoder.feed(data):
                 self._heard(self, message)
         except ProtocolError:
-            self.kill()  # a child that talks nonsense is replaced
-        except Exception as error:  # asyncio would hang up on the child, and of an OSError not even say why
+            self.kill()  # a child with malformed messages is replaced
+        except Exception as error:  # asyncio would close the socket, and hide an OSError
             what = {"message": f"what {self.name} said could not be acted on", "exception": error}
             asyncio.get_running_loop().call_exception_handler(what)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The child hung up; a process that lives on without its socket is ended."""
+        """The child hung up; kill a process that lives on without a socket."""
         self.kill()
 
     def close(self) -> None:
-        """Hang up; the child ends itself."""
+        """Hang up; the child ends by itself."""
         if self._transport is not None:
             self._transport.close()
         if self.semaphore is not None:
             self.semaphore.close()
 
     def ended(self, why: str) -> None:
-        """The zygote saw the process end, or it cannot even die and nobody waits for it any more."""
+        """The zygote saw the process end, or the process cannot die and is given up."""
         if self.alive:
             self.alive = False
             self._gone(self, why)
@@ -161,7 +161,7 @@ class Children:
         self._links: dict[str, ChildLink] = {}
         self._by_pid: dict[int, ChildLink] = {}
         self._starting: dict[str, tuple[str, tuple[Any, ...], float]] = {}  # name: role, args, seconds before a retry
-        self._ends: dict[str, socket.socket] = {}  # our ends of those that are being forked
+        self._ends: dict[str, socket.socket] = {}  # our ends of children that are being forked
         self._tasks: set[asyncio.Task[Any]] = set()
         self._retries: dict[str, asyncio.TimerHandle] = {}
         self._memory_kills = kills_for_memory()
@@ -170,11 +170,11 @@ class Children:
 
     @property
     def zygote(self) -> int:
-        """The process that forks the others."""
+        """Pid of the zygote."""
         return self._zygote.pid
 
     def start(self, link: ChildLink, role: str, *args: Any) -> None:
-        """Fork a process for `link`, as soon as the system lets us."""
+        """Fork a process for `link`, as soon as the system has resources."""
         self._links[link.name] = link
         self._starting[link.name] = (role, args, RETRY_SECONDS)
         self._try(link)
@@ -195,7 +195,7 @@ class Children:
                 if one is not None:
                     one.close()
             if error.errno in (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN):
-                return  # the zygote is gone, and so is the cluster: `_heard_zygote` says so
+                return  # the zygote is gone, and the cluster with it: `_heard_zygote` reports that
             self._try_later(link, f"{error.strerror} (errno {error.errno})")
             return
         theirs.close()
@@ -203,7 +203,7 @@ class Children:
         link.semaphore, self._ends[link.name] = semaphore, ours
 
     def _try_later(self, link: ChildLink, why: str) -> None:
-        """The system has no process or file to give: ask again."""
+        """The system has no process or file to give: try again later."""
         self.trouble = why
         role, args, wait = self._starting[link.name]
         self._starting[link.name] = (role, args, min(2 * wait, LONGEST_RETRY))
@@ -266,19 +266,19 @@ class Children:
             link.ended(ending(status, link.how, peak))
 
     def vitals(self, pids: Iterable[int]) -> dict[int, Vital]:
-        """How these processes are."""
+        """State of each process, by pid."""
         return vitals(pids)
 
     def private(self, pid: int) -> int:
-        """Bytes that a process and all that it has started have for themselves."""
+        """Private bytes of a process and its descendants."""
         return sum(map(private_now, [pid, *descendants(pid)]))
 
     def use(self, pid: int) -> ProcessUsage | None:
-        """What a process has used."""
+        """Resources that a process has used; None if the system does not tell."""
         return use(pid)
 
     def kill_all(self, link: ChildLink, how: str) -> None:
-        """End a process and all that it has started."""
+        """Kill a process and its descendants."""
         started = descendants(link.pid)
         link.kill(how)
         for pid in started:
@@ -288,11 +288,11 @@ class Children:
                 continue
 
     def wake_zygote(self) -> None:
-        """Let the zygote go on, if a signal has stopped it."""
+        """Continue the zygote if a signal has stopped it."""
         os.kill(self._zygote.pid, signal.SIGCONT)
 
     def give_up(self, link: ChildLink, why: str, gone: Callable[[], None]) -> None:
-        """A process was ended and cannot die: go on as if it had; `gone` is called when it is really gone."""
+        """A killed process cannot die: go on as if it had died, and call `gone` after its real end."""
         self._gone[link.pid] = gone
         link.ended(why)
 
@@ -309,7 +309,7 @@ class Children:
 
 
 def ending(status: int, how: str = "", peak: int = 0) -> str:
-    """What a wait status says, in words."""
+    """A wait status in words."""
     if how == "memory":
         most = f" (it had {format_bytes(peak)} in memory)" if peak else ""
         return f"killed for the memory that it took{most}"

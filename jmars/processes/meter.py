@@ -1,8 +1,8 @@
-"""What an executor's seconds were spent on beside computing: touching fresh memory, and waiting for a core.
+"""Separates an executor's computing time from page faults and from waiting for a core.
 
-Both are no part of what an operand costs: memory is fresh once, and cores are others' at times. The system counts both;
-reading that takes a microsecond for each report. Used by `executor`.
-Source: Linux, Documentation/scheduler/sched-stats.rst ("time spent waiting on a runqueue"); getrusage(2).
+Neither is a cost of the operand: memory is fresh once, and cores belong to other processes at times. The kernel counts
+both; a reading takes a microsecond for each report.
+Source: Linux `Documentation/scheduler/sched-stats.rst` ("time spent waiting on a runqueue"); Linux getrusage(2).
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from jmars.storage.arena import PAGE
 
 __all__ = ["Meter"]
 
-FAULT_SECONDS = 1e-6  # about what touching a fresh page takes
-LEAST = 0.1  # share of the time from which on fresh memory is told
+FAULT_SECONDS = 1e-6  # to touch a fresh page
+LEAST = 0.1  # least share of the time for which fresh memory is reported
 
 
 class Meter:
-    """Counts from one reading to the next."""
+    """Counters between two readings."""
 
     def __init__(self) -> None:
         try:
             self._file = os.open("/proc/self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # a kernel that does not count
+        except OSError:  # the kernel does not count
             self._file = -1
         self.start()
 
     def start(self) -> None:
-        """Count from now on."""
+        """Start counting."""
         self._time, self._faults, self._waited = perf_counter(), _faults(), self._nanoseconds()
 
     def read(self, elapsed: list[int]) -> tuple[list[int], int, int]:
-        """What operands computed, and on what else time was spent since the start or the last reading.
+        """Computing time of operands, fresh memory and waiting since the start or the last reading.
 
         Parameters
         ----------
         elapsed
-            Microseconds of each operand by the clock.
+            Microseconds of the operands by the clock.
 
         Returns
         -------
         list of int, int, int
-            Microseconds of each without the waiting; bytes that each was the first to touch, 0 where that took no time
-            to speak of; microseconds that they waited for a core.
+            Microseconds without the waiting; bytes of fresh memory per operand, 0 if they cost hardly any time;
+            microseconds of waiting for a core.
         """
         time, faults, waited = self._time, self._faults, self._waited
         self.start()
@@ -59,12 +59,12 @@ class Meter:
         return [int(one * share) for one in elapsed], fresh, wait
 
     def close(self) -> None:
-        """Let go of the file that is read."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
 
     def _nanoseconds(self) -> int:
-        """For which this process could have run and no core was free, since it began."""
+        """Nanoseconds that this process waited for a core, since its start."""
         return int(os.pread(self._file, 64, 0).split()[1]) if self._file >= 0 else 0
 
 

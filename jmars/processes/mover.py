@@ -1,13 +1,12 @@
-"""The mover process: writes chunks to disk and reads them back, so that nobody else waits for a disk.
+"""The mover process: writes chunks to disk and reads them back, so that no other process waits for a disk.
 
-Messages in: `("spill", chunk, offset, size)`; `("load", chunk, offset, size, name, checksums)`; `("gather", ticket,
-offset, pieces)`, which puts pieces of chunks one behind the other, where a piece is `(offset, size)` of memory or
-`(name, start, size, checksums, skip, take)` of a file: bytes [start, start + size) are read and checked, and of these
-`take` are taken behind the first `skip`; `("delete", name)`; and `("sweep",
-names)`, which deletes all files but these. Messages out: `("disk", direct)` once, whether the
-page cache is passed by; `("spilled", chunk, name, checksums, error)`, `("loaded", chunk, error)` and `("gathered",
-ticket, piece, error)`, where `error` is "" or the text of what went wrong, with which piece. Forked by the zygote when
-the first chunk must go.
+Orders: `("spill", chunk, offset, size)`; `("load", chunk, offset, size, name, checksums)`; `("gather", ticket, offset,
+pieces)`, which concatenates pieces of chunks, where a piece is `(offset, size)` of memory or `(name, start, size,
+checksums, skip, take)` of a file: bytes [start, start + size) are read and checked, and `take` bytes after the first
+`skip` are used; `("delete", name)`; `("sweep", names)`, which deletes all files except `names`. Answers: `("disk",
+direct)` once, whether files bypass the page cache; `("spilled", chunk, name, checksums, error)`; `("loaded", chunk,
+error)`; `("gathered", ticket, piece, error)`, where `error` is "" or a text, and `piece` the piece that failed. The
+zygote forks the mover when the first chunk is spilled.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ class Mover:
     def __init__(self, memory: memoryview, folder: str) -> None:
         self.memory, self.folder = memory, folder
         self.direct = takes_direct(folder)
-        self._pages: mmap.mmap | None = None  # what is read of a file for a part lands here first, page-aligned
+        self._pages: mmap.mmap | None = None  # page-aligned buffer for parts of files
 
     def spill(self, chunk: int, offset: int, size: int) -> tuple[Any, ...]:
-        """Write a chunk to a file of its own."""
+        """Write a chunk to a new file."""
         name, sums, error = "", b"", ""
         try:
             name, sums = write_chunk(self.folder, self.memory[offset : offset + size], self.direct)
@@ -55,7 +54,7 @@ class Mover:
         return ("spilled", chunk, name, sums, error)
 
     def load(self, chunk: int, offset: int, size: int, name: str, sums: bytes) -> tuple[Any, ...]:
-        """Read a chunk back."""
+        """Read a chunk from its file."""
         try:
             read_chunk(self.folder, name, sums, self.memory[offset : offset + size], self.direct)
         except StorageError as problem:
@@ -63,7 +62,7 @@ class Mover:
         return ("loaded", chunk, "")
 
     def gather(self, ticket: int, offset: int, pieces: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Put pieces of chunks one behind the other."""
+        """Concatenate pieces of chunks."""
         for place, piece in enumerate(pieces):
             if len(piece) == 2:
                 at, take = piece
@@ -77,7 +76,7 @@ class Mover:
         return ("gathered", ticket, -1, "")
 
     def _gather_file(self, offset: int, name: str, start: int, size: int, sums: bytes, skip: int, take: int) -> int:
-        """One piece of a file; returns where the next one goes."""
+        """Copy a piece of a file; returns the offset behind it."""
         if not skip and take == size and not offset % PAGE:
             span = Span(b"", size, 0, size)
             span.start, span.sums = start, sums
@@ -100,11 +99,11 @@ class Mover:
         return offset
 
     def delete(self, name: str) -> None:
-        """Remove a file."""
+        """Delete a file."""
         delete_chunk(self.folder, name)
 
     def sweep(self, names: Sequence[str]) -> None:
-        """Remove files of chunks that a mover before this one left, and nobody knows."""
+        """Delete files that an earlier mover left and no chunk has."""
         known = set(names)
         for name in os.listdir(self.folder):
             if name not in known and is_chunk_name(name):
@@ -115,7 +114,7 @@ def run_mover(link: socket.socket, arena_fd: int, arena_size: int, folder: str) 
     """Serve until the control process hangs up."""
     mover = Mover(memoryview(mmap.mmap(arena_fd, arena_size)), folder)
     read = link.makefile("rb").read
-    sys.setswitchinterval(1e-5)  # while a thread makes checksums another may have a block for the disk
+    sys.setswitchinterval(1e-5)  # a thread makes checksums while another hands blocks to the disk
     link.sendall(pack(("disk", mover.direct)))
     while True:
         try:

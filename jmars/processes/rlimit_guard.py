@@ -1,9 +1,9 @@
-"""The memory that a user's function may take in its executor: a cap on what the process has for itself.
+"""Caps the memory of a user's function in its executor, with RLIMIT_DATA.
 
-While the function runs the system refuses private memory beyond the cap, so the function gets a MemoryError at the line
-that asks for too much, and no other process loses memory to it. What the chunks lie in does not count, nor what the
-process had before. Used by `executor`. Source: RELIABILITY 4.2, row 9; setrlimit(2), RLIMIT_DATA: since Linux 4.7 all
-private writable memory counts.
+While the function runs, the kernel refuses private memory beyond the cap, so the function gets a MemoryError at the
+line that allocates too much, and no other process loses memory to it. Shared memory with chunks does not count, nor
+memory that the process had before.
+Source: Linux setrlimit(2), RLIMIT_DATA: since Linux 4.7 all private writable memory counts.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from jmars.storage.arena import PAGE
 
 __all__ = ["RlimitGuard", "is_out_of_memory"]
 
-STACKS = 2**24  # bytes of stacks of threads: the system counts all that they may use, and they use little of it
-STACK = 2**19  # bytes of each that Python starts
-STEP = 2**22  # bytes by which what functions left behind must differ to be told anew
-LOOK_SECONDS = 0.25  # between two looks at children and shared memory
-RETAINED = 2**25  # bytes of heap beyond what it was at the start from which on free parts of it are counted
-_WORDS = (  # the last two: C code that got no memory and forgot to say so
+STACKS = 2**24  # bytes of thread stacks: the kernel counts their reserved size, of which they use little
+STACK = 2**19  # bytes of the stack of a thread that Python starts
+STEP = 2**22  # bytes by which retained memory must change to be reported again
+LOOK_SECONDS = 0.25  # between two samples of children and shared memory
+RETAINED = 2**25  # bytes by which the heap must have grown before its free parts are counted
+_WORDS = (  # the last two: C code that got no memory and set no exception
     "cannot allocate memory",
     "failed to map segment",
     "can't start new thread",
@@ -39,24 +39,24 @@ _WORDS = (  # the last two: C code that got no memory and forgot to say so
 
 
 class RlimitGuard:
-    """The cap of one process."""
+    """The cap of this process."""
 
     def __init__(self, arena_size: int = 0) -> None:
         threading.stack_size(STACK)
         self._arena_size = arena_size
-        self._bare = self._beside = self._told = 0  # bytes: before functions ran, of children and shared, told last
+        self._bare = self._beside = self._told = 0  # bytes: before functions ran, of children and shared memory, at the last report
         self._look_again = 0.0
-        self._is_warm = False  # whether libraries have taken what they keep for good
-        self.cap = -1  # bytes that may be taken now; -1 for any number
+        self._is_warm = False  # whether libraries have allocated their buffers
+        self.cap = -1  # bytes; -1 for no cap
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self._soft, self._hard = getrlimit(RLIMIT_DATA)
         self._start = self._pages()[5] * PAGE
-        self._before = 0  # bytes that the process had for itself when the cap began
+        self._before = 0  # private bytes when the cap began
         self.trimmed()
-        self._resident = 0  # and bytes of all kinds, where the peak is measured
+        self._resident = 0  # resident bytes when the cap began, if the peak is measured
 
     def begin(self, cap: int, measured: bool = False) -> None:
-        """From now on this process may take `cap` bytes more than it has; `measured` where `peak` is asked later."""
+        """Cap the process at `cap` bytes beyond its present size; `measured` if `peak` will be asked."""
         if not self._is_warm:
             _warm()
             self._is_warm = True
@@ -65,29 +65,29 @@ class RlimitGuard:
         pages = self._pages()
         data = pages[5] * PAGE
         if data > self._start + RETAINED:
-            data -= min(_free_heap(), data)  # the function may use that first
+            data -= min(_free_heap(), data)  # the function may use the free heap first
         self.cap, self._before, self._resident = cap, (pages[1] - pages[2]) * PAGE, 0
         if measured:
             self._resident = pages[1] * PAGE
-            with suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # some containers have none
-                file.write("5")  # the most that was resident counts from now on
+            with suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # missing in some containers
+                file.write("5")  # resets the peak of resident memory
         limit = data + cap + STACKS
         setrlimit(RLIMIT_DATA, (limit if self._soft == RLIM_INFINITY else min(limit, self._soft), self._hard))
 
     def taken(self) -> int:
-        """Bytes that the process has now beyond what it had when the cap began."""
+        """Bytes that the process has gained since the cap began."""
         pages = self._pages()
         return max(0, (pages[1] - pages[2]) * PAGE - self._before)
 
     def trimmed(self) -> None:
-        """Freed memory was handed back to the system."""
+        """The heap was trimmed."""
         pages = self._pages()
         self._least = (pages[1] - pages[2]) * PAGE
 
     def left_behind(self) -> int | None:
-        """Bytes that functions have left in this process and its children; None where that was told, or hardly moved.
+        """Bytes that functions left in this process and its children; None if they hardly changed since the last report.
 
-        Counted from the first cap on. Children, and memory that is shared with them, are looked at now and then.
+        Counted from the first cap on. Children, and memory shared with them, are sampled now and then.
         """
         if not self._is_warm:
             return None
@@ -102,18 +102,18 @@ class RlimitGuard:
         return kept
 
     def kept(self) -> int:
-        """Bytes that the process has beyond what it had when it last handed memory back: functions freed some of it."""
+        """Bytes that the process has gained since the heap was last trimmed; functions freed some of them."""
         pages = self._pages()
         return max(0, (pages[1] - pages[2]) * PAGE - self._least)
 
     def end(self) -> None:
-        """Any number again, if there is a cap."""
+        """Remove the cap, if any."""
         if self.cap >= 0:
             setrlimit(RLIMIT_DATA, (self._soft, self._hard))
             self.cap = -1
 
     def peak(self) -> int:
-        """The most bytes that were resident beyond what was when the cap began; asked where that was measured."""
+        """Peak of resident bytes beyond those when the cap began; only after `begin(measured=True)`."""
         with open("/proc/self/status", "rb") as status:
             for line in status:
                 if line.startswith(b"VmHWM:"):
@@ -125,13 +125,13 @@ class RlimitGuard:
 
 
 def _warm() -> None:
-    """Have the library of linear algebra take its buffers now: where it gets none it ends the process."""
+    """Have the linear algebra library allocate its buffers now: it ends the process if it gets none later."""
     square = np.ones((128, 128))  # smaller ones need no buffer
     np.linalg.solve(square + np.eye(128), square @ square)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that there was no memory: as itself, or as what others make of it."""
+    """Whether an exception tells of refused memory, directly or as libraries rephrase it."""
     if isinstance(error, JmarsError):
         return False
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
@@ -142,7 +142,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def _shared(arena_size: int) -> int:
-    """Bytes of memory that this process maps to share it with others, the arena left out."""
+    """Bytes of shared mappings of this process, without the arena."""
     total = 0
     with open("/proc/self/maps") as maps:
         for line in maps:
@@ -161,10 +161,10 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _free_heap() -> int:
-    """Bytes of the heap that are free, and count as the process's still."""
+    """Free bytes of the heap, which still count as the process's."""
     try:
         ask = ctypes.CDLL(None).mallinfo2
-    except AttributeError:  # a C library that does not tell
+    except AttributeError:  # the C library does not tell
         return 0
     ask.restype = _Mallinfo
     return int(ask().fordblks)

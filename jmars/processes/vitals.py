@@ -1,8 +1,8 @@
-"""What the system says of processes: read from /proc, so that nobody needs to answer.
+"""Reads the state and the memory of processes from /proc, so that no process has to answer.
 
-Used by `care`, which asks `health` what to do about it. Source: Linux's proc_pid_stat(5), proc_pid_wchan(5); cgroups(7)
-for the freezers of version 1 (a frozen process waits in `__refrigerator`, or from Linux 6.1 on, where it slept, in
-state D) and 2 (in `do_freezer_trap`).
+`supervision` samples with it, and `health` decides.
+Source: Linux proc_pid_stat(5), proc_pid_wchan(5); Linux cgroups(7) for the freezers of version 1 (a frozen process
+waits in `__refrigerator` or, from Linux 6.1 on, in state D) and version 2 (in `do_freezer_trap`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from jmars.storage.arena import PAGE
 __all__ = ["descendants", "kills_for_memory", "private_now", "use", "vitals"]
 
 _FROZEN = ("__refrigerator", "do_freezer_trap")
-_HELD = ("FROZEN", "FREEZING")  # the second as long as another process of the group still runs
+_HELD = ("FROZEN", "FREEZING")  # FREEZING while a process of the group still runs
 _TICKS = os.sysconf("SC_CLK_TCK")  # of a second
-_UNTOLD = ("", "0")  # what wchan holds where the system hides it, or where a process waits for nothing
+_UNTOLD = ("", "0")  # wchan of a process that waits for nothing, or if the system hides it
 
 
 def vitals(pids: Iterable[int]) -> dict[int, Vital]:
-    """How each process is."""
+    """State of each process, by pid."""
     return {pid: _vital(pid) for pid in pids}
 
 
@@ -34,7 +34,7 @@ def _vital(pid: int) -> Vital:
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             letter = stat.read().rpartition(b")")[2][1:2]
-        if letter in b"TX":  # a debugger's stop is "t": who holds a process so looks at it
+        if letter in b"TX":  # a debugger's stop is "t", and intended
             return Vital.STOPPED if letter == b"T" else Vital.GONE
         if letter == b"Z":
             return Vital.GONE
@@ -43,7 +43,7 @@ def _vital(pid: int) -> Vital:
     except (FileNotFoundError, ProcessLookupError):
         return Vital.GONE
     except OSError:
-        return Vital.RUNS  # we are out of files: nothing is known, so nothing is held against it
+        return Vital.RUNS  # jmars has no descriptor left: the state is unknown
     return Vital.RUNS
 
 
@@ -57,7 +57,7 @@ def _is_frozen(pid: int, letter: bytes) -> bool:
 
 
 def _in_frozen_group(pid: int) -> bool:
-    """Whether the process is in a cgroup that is frozen or, version 1, about to be."""
+    """Whether the process is in a cgroup that is frozen or, in version 1, freezing."""
     for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "freezer" not in controllers.split(","):
@@ -66,14 +66,14 @@ def _in_frozen_group(pid: int) -> bool:
         try:
             state = (base / path.lstrip("/") / ("freezer.state" if controllers else "cgroup.events")).read_text()
         except OSError:
-            continue  # the root of a hierarchy has no such file
+            continue  # the root of a hierarchy has no state
         if state.strip() in _HELD or "frozen 1" in state:
             return True
     return False
 
 
 def private_now(pid: int) -> int:
-    """Bytes that a process has for itself now: what is resident and neither shared nor of a file; 0 when it is gone."""
+    """Private bytes of a process: resident, neither shared nor file-backed; 0 after its end."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as statm:
             fields = statm.read().split()
@@ -83,7 +83,7 @@ def private_now(pid: int) -> int:
 
 
 def use(pid: int) -> ProcessUsage | None:
-    """What a process has used; None where the system does not tell."""
+    """Resources that a process has used; None if the system does not tell."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             fields = stat.read().rpartition(b")")[2].split()
@@ -100,7 +100,7 @@ def use(pid: int) -> ProcessUsage | None:
 
 
 def descendants(pid: int) -> list[int]:
-    """What a process has started, and what these have; nobody where the system does not tell."""
+    """Pids of a process's children and their children; empty if the system does not tell."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children") as file:
             children = [int(child) for child in file.read().split()]
@@ -110,12 +110,12 @@ def descendants(pid: int) -> list[int]:
 
 
 def kills_for_memory() -> int:
-    """How many processes the system has ended for want of memory since it started, in all its groups."""
+    """Number of processes that the kernel killed for lack of memory since boot, in all cgroups."""
     try:
         with open("/proc/vmstat", "rb") as vmstat:
             for line in vmstat:
                 if line.startswith(b"oom_kill "):
                     return int(line.split()[1])
     except OSError:
-        pass  # a system that does not count
+        pass  # the system does not count
     return 0

@@ -1,9 +1,9 @@
-"""A single-threaded child that forks executors, so that a new one takes milliseconds.
+"""Forks executors in milliseconds, from a single-threaded process that has imported all their modules.
 
-The control process forks it first, before there is any thread, with everything that executors need already imported.
-It does nothing but fork, and tell which child ended and how, or why there is none. It ends when the control process
-hangs up, and its children with it: each sees its own socket close. Source: the design's choice over multiprocessing's
-forkserver, whose socket any local user could reach (CVE-2022-42919).
+The control process forks the zygote first, before any thread starts. The zygote only forks, and reports how a child
+ended or why there is none. It ends when the control process hangs up, and so do its children, whose sockets close. It
+replaces multiprocessing's forkserver, whose socket any local user could reach (CVE-2022-42919).
+Source: Android's zygote, `frameworks/base/core/java/com/android/internal/os/Zygote.java`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST = 4096  # bytes of one message
 
 
 class Zygote:
-    """The control process's end: asks for children, hears of their ends."""
+    """The control process's end: requests children, and hears of their ends."""
 
     def __init__(self, pid: int, link: socket.socket) -> None:
         self.pid = pid
@@ -37,14 +37,14 @@ class Zygote:
         link.setblocking(False)
 
     def fork(self, name: str, role: str, fds: Sequence[int], *args: Any) -> None:
-        """Ask for a child that has these descriptors: its socket first, for an executor its claims.
+        """Request a child with descriptors: its socket, and for an executor its semaphore.
 
-        The answer comes over the link. OSError when it cannot be asked just now.
+        The answer comes over the link. Raises OSError if the request cannot be sent now.
         """
         socket.send_fds(self.link, [pack((name, role, args))[4:]], fds)
 
     def read(self) -> list[Any]:
-        """What it said since; EOFError when it is gone.
+        """Messages since the last call; EOFError after the zygote's end.
 
         `("forked", name, pid)`, `("failed", name, errno)` or `("exited", pid, status, most bytes in memory)`.
         """
@@ -62,7 +62,7 @@ class Zygote:
 
 
 def start_zygote(arena_fd: int, arena_size: int, close: list[int]) -> Zygote:
-    """Fork the zygote; `close` are descriptors that it must not keep. Call it before any thread starts."""
+    """Fork the zygote, which closes the descriptors `close`. Call this before any thread starts."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid:
@@ -73,7 +73,7 @@ def start_zygote(arena_fd: int, arena_size: int, close: list[int]) -> Zygote:
         for fd in close:
             os.close(fd)
         _serve(theirs, arena_fd, arena_size)
-    except BaseException:  # the last frame of a child: say why, then end
+    except BaseException:  # the last frame of a child: log the reason, then end
         traceback.print_exc()
     finally:
         os._exit(1)
@@ -97,7 +97,7 @@ def _serve(link: socket.socket, arena_fd: int, arena_size: int) -> None:
                 os._exit(0)
             name, role, args = unpack(message)
             try:
-                if len(fds) < (2 if role == "executor" else 1):  # what there was no number left for was dropped
+                if len(fds) < (2 if role == "executor" else 1):  # descriptors were dropped for lack of free numbers
                     raise OSError(errno.EMFILE, "no descriptor left")
                 pid = os.fork()
             except OSError as error:
@@ -129,7 +129,7 @@ def _reap(link: socket.socket) -> None:
 
 
 def _become(role: str, fds: Sequence[int], arena_fd: int, arena_size: int, args: tuple[Any, ...]) -> None:
-    """Be an executor or a mover until the end of this process."""
+    """Run an executor or a mover until the end of this process."""
     code = 1
     try:
         link = socket.socket(fileno=fds[0])
@@ -138,7 +138,7 @@ def _become(role: str, fds: Sequence[int], arena_fd: int, arena_size: int, args:
         else:
             run_mover(link, arena_fd, arena_size, *args)
         code = 0
-    except BaseException:  # the last frame of a child: its log says why it ends
+    except BaseException:  # the last frame of a child: its log tells the reason
         traceback.print_exc()
     finally:
         sys.stdout.flush()

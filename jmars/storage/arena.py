@@ -1,10 +1,10 @@
-"""Slots of one shared memory mapping.
+"""Slots of a shared memory mapping.
 
-The mapping is a memfd: it has no name, so the kernel frees it when the last process is gone, and the size of /dev/shm
-does not bound it. Only the control process gives out slots; executors write their outputs in place. Small slots come
-from pages cut into equal parts (free lists, one pop); large ones are runs of pages, best fit, neighbours joined when
-freed. Slots stay faulted, so a reused slot costs no page faults. `Allocator` decides; `Arena` owns the memory.
-Source: the design's arena (fresh pages cost ten times a warm copy); seed 003, "内存管理".
+The mapping is a memfd: it has no name, so the kernel frees it with the last process, and the size of /dev/shm does not
+bound it. Only the control process allocates slots; executors write their outputs in place. Small slots are equal parts
+of a slab (free lists, one pop); large slots are runs of pages, best fit, joined with free neighbours. Freed slots keep
+their pages, so a reused slot costs no page faults; fresh pages cost ten times a warm copy. `Allocator` decides, `Arena`
+owns the memory. Source: docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jmars.model.limits import PAGE, slot_size
 
 __all__ = ["HEADER", "PAGE", "Allocator", "Arena"]
 
-SLAB = 16 * PAGE  # bytes cut at once into small slots
+SLAB = 16 * PAGE  # bytes that are cut into small slots at once
 HEADER = PAGE  # bytes at the start of the mapping that hold flags, not chunks
 
 
@@ -39,14 +39,14 @@ class Allocator:
     def __init__(self, capacity: int, base: int = 0) -> None:
         self.capacity = capacity // PAGE * PAGE
         self.base = base
-        self.used = 0  # bytes in slots given out
-        self.peak = 0  # the most that it was; whoever asks may set it back
-        self._sizes: dict[int, int] = {}  # offset of a slot given out: its bytes
+        self.used = 0  # bytes in allocated slots
+        self.peak = 0  # highest `used` since it was last reset
+        self._sizes: dict[int, int] = {}  # bytes by offset of an allocated slot
         self._small: dict[int, list[int]] = {}  # slot bytes: offsets of free small slots, a heap
-        self._slabs: dict[int, int] = {}  # offset of a slab: slots of it in use
+        self._slabs: dict[int, int] = {}  # slots in use by offset of a slab
         self._runs: list[tuple[int, int]] = []  # (bytes, offset) of free runs of pages, sorted
-        self._ends: dict[int, int] = {}  # end of a free run: its offset
-        self._starts: dict[int, int] = {}  # offset of a free run: its bytes
+        self._ends: dict[int, int] = {}  # offset by end of a free run
+        self._starts: dict[int, int] = {}  # bytes by offset of a free run
         if self.capacity:
             self._add_run(base, self.capacity)
 
@@ -62,7 +62,7 @@ class Allocator:
         return offset
 
     def free(self, offset: int) -> None:
-        """Give a slot back."""
+        """Free a slot."""
         slot = self._sizes.pop(offset)
         self.used -= slot
         if slot < PAGE:
@@ -72,7 +72,7 @@ class Allocator:
             self._add_run(offset, slot)
 
     def shrink(self, offset: int, size: int) -> None:
-        """Give back the pages of a slot behind its first `size` bytes; the first page stays."""
+        """Free the pages of a slot behind the first `size` bytes, but not the first page."""
         slot = self._sizes[offset]
         left = max(PAGE, -(-size // PAGE) * PAGE)
         if left < slot:
@@ -81,7 +81,7 @@ class Allocator:
             self._add_run(offset + left, slot - left)
 
     def size_of(self, offset: int) -> int:
-        """Bytes of a slot given out."""
+        """Bytes of an allocated slot."""
         return self._sizes[offset]
 
     def _take_small(self, slot: int) -> int | None:
@@ -92,12 +92,12 @@ class Allocator:
                 return None
             free.extend(range(slab, slab + SLAB, slot))
             self._slabs[slab] = 0
-        offset = heappop(free)  # the first: what is in use stays together, and other slabs become empty
+        offset = heappop(free)  # the lowest offset: slots in use stay together, and other slabs become empty
         self._slabs[(offset - self.base) // SLAB * SLAB + self.base] += 1
         return offset
 
     def _take_slab(self) -> int | None:
-        """A run aligned to SLAB, so that a small slot's offset tells its slab."""
+        """A run aligned to SLAB, so that the offset of a small slot tells the slab."""
         for _ in range(2):
             for size, offset in self._runs[bisect_left(self._runs, (SLAB, -1)) :]:
                 start = -(-(offset - self.base) // SLAB) * SLAB + self.base
@@ -122,7 +122,7 @@ class Allocator:
         return offset
 
     def _drop_empty_slabs(self) -> None:
-        """Slabs without a slot in use become runs of pages again."""
+        """Turn slabs without a slot in use into runs of pages."""
         empty = {slab for slab, count in self._slabs.items() if not count}
         if not empty:
             return
@@ -160,9 +160,9 @@ class Arena(Allocator):
     Parameters
     ----------
     fd
-        A memfd; the arena resizes and maps it, and closes its own mapping only.
+        A memfd; the arena resizes and maps it, and closes only the mapping.
     capacity
-        Bytes for chunks; a header page of flags comes before them.
+        Bytes for chunks, behind a header page of flags.
     """
 
     def __init__(self, fd: int, capacity: int) -> None:
@@ -174,11 +174,11 @@ class Arena(Allocator):
 
     @property
     def resident(self) -> int:
-        """Bytes of memory that the arena really takes: the pages touched so far."""
+        """Bytes of the pages that were touched, which the arena really takes."""
         return os.fstat(self.fd).st_blocks * 512
 
     def reserve(self, size: int) -> int | None:
-        """A slot that stands for memory elsewhere: its own pages go back to the system from half full on."""
+        """A slot that represents memory elsewhere; from half full on, the pages of the slot go back to the system."""
         offset = self.allocate(size)
         if offset is not None and size >= PAGE and 2 * (self.resident + size) > self.capacity:
             self.memory.madvise(mmap.MADV_REMOVE, offset, self.size_of(offset))

@@ -1,7 +1,7 @@
-"""Which chunk lies where on this host, and which one to spill.
+"""Places of all chunks on this host, and the choice of chunks to spill.
 
-A chunk is a whole number that is never used twice in a cluster. `Chunks` decides and keeps the books; the worker's
-storing actor moves the bytes. Source: seed 003, "内存管理" (spill what is not in use; what is in use stays).
+A chunk is a whole number that is never used twice in a cluster. `Chunks` decides and keeps the books;
+`memory/buffer_manager.py` has the bytes moved. Source: docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from typing import NamedTuple
 from jmars.errors import ChunkLostError
 from jmars.storage.arena import Allocator
 
-__all__ = ["Chunks", "Place"]
+__all__ = ["Chunks", "SpillFile"]
 
-AT_ONCE = 256  # the part of the chunks that is spilled at once, one in so many, where that is more than was asked for
+AT_ONCE = 256  # at least one of so many chunks is spilled at once
 
 
-class Place(NamedTuple):
-    """A file that holds a chunk."""
+class SpillFile(NamedTuple):
+    """File of a spilled chunk."""
 
     name: str
-    checksum: bytes  # one for each block, as `spill.write_chunk` gave them
+    checksum: bytes  # of all blocks, as `spill.write_chunk` returned them
     size: int  # bytes
 
 
 class Chunks:
-    """The chunks of one host: in a slot, in a file, or on the way between the two."""
+    """Chunks of one host: in a slot, in a file, or moving between the two."""
 
     def __init__(self, allocator: Allocator, next_use: Callable[[int], int]) -> None:
         self.allocator = allocator
-        self.next_use = next_use  # rank of a chunk's next use; the highest is spilled first
-        self.memory: dict[int, int] = {}  # chunk: offset of its slot
-        self.disk: dict[int, Place] = {}  # files; a chunk that was read back has a slot as well
-        self.shapes: dict[int, tuple[int, ...]] = {}  # of chunks whose size was not known before they were there
-        self.moving: set[int] = set()  # chunks being written or read; neither usable nor to be freed
-        self.pins: dict[int, int] = {}  # chunk: how many hold it in place (uploads, fetches)
+        self.next_use = next_use  # rank of a chunk's next use; the chunk with the highest rank is spilled first
+        self.memory: dict[int, int] = {}  # offset of the slot, by chunk
+        self.disk: dict[int, SpillFile] = {}  # by chunk; a reloaded chunk has a slot as well
+        self.shapes: dict[int, tuple[int, ...]] = {}  # of chunks whose size was unknown until they were stored
+        self.moving: set[int] = set()  # chunks being written or read; not usable, not to be freed
+        self.pins: dict[int, int] = {}  # number of holders (uploads, fetches), by chunk
         self.doomed: set[int] = set()  # freed while moving or pinned
         self.spilled = self.reloaded = 0  # bytes moved since the start
 
     def size(self, chunk: int) -> int:
-        """Bytes of a chunk's slot, in memory or as it will be; raises ChunkLostError when it is not here."""
+        """Bytes of a chunk's slot, present or future; raises ChunkLostError if the chunk is not here."""
         offset = self.memory.get(chunk)
         if offset is not None:
             return self.allocator.size_of(offset)
@@ -53,8 +53,8 @@ class Chunks:
         """Whether a chunk is on this host, in memory or on disk."""
         return chunk in self.memory or chunk in self.disk
 
-    def free(self, chunk: int) -> Place | None:
-        """Forget a chunk and give its slot back; returns the file to delete, if any."""
+    def free(self, chunk: int) -> SpillFile | None:
+        """Forget a chunk and free the slot; returns the file to delete, if any."""
         if chunk in self.moving or chunk in self.pins:
             self.doomed.add(chunk)
             return None
@@ -66,11 +66,11 @@ class Chunks:
         return self.disk.pop(chunk, None)
 
     def pin(self, chunk: int) -> None:
-        """Hold a chunk in its slot."""
+        """Keep a chunk in memory, in place."""
         self.pins[chunk] = self.pins.get(chunk, 0) + 1
 
-    def unpin(self, chunk: int) -> Place | None:
-        """Let go of what `pin` held; a chunk that was freed meanwhile goes now: returns the file to delete, if any."""
+    def unpin(self, chunk: int) -> SpillFile | None:
+        """Undo a `pin`; a chunk that was freed meanwhile is freed now: returns the file to delete, if any."""
         left = self.pins[chunk] - 1
         if left:
             self.pins[chunk] = left
@@ -79,10 +79,10 @@ class Chunks:
         return self._bury(chunk)
 
     def victims(self, size: int, in_use: Collection[int], rank: int = -1) -> list[int]:
-        """Chunks to spill until `size` bytes are free: what is read last goes first; fewer when there are no more.
+        """Chunks to spill until `size` bytes are free, the chunk read last first; fewer if there are no more.
 
-        Only chunks whose next use comes after `rank` are taken; what is needed sooner than that stays. Of thousands
-        a few more are taken than were asked for, since it takes a look at all of them to tell which.
+        Only chunks with a next use after `rank` are victims. Among thousands of chunks a few more than needed are
+        chosen, since the choice looks at all of them.
         """
         free = self.allocator.capacity - self.allocator.used - size
         movable = [c for c in self.memory if c not in self.moving and c not in self.pins and c not in in_use]
@@ -94,12 +94,12 @@ class Chunks:
                 break
             chosen.append(chunk)
             free += self.allocator.size_of(self.memory[chunk])
-        return chosen or movable[:1]  # enough bytes but in pieces: one more may join two of them
+        return chosen or movable[:1]  # enough bytes but fragmented: one more chunk may join two free runs
 
     def start_spill(self, chunk: int) -> tuple[int, int] | None:
-        """Begin to write a chunk; returns offset and bytes of its slot, or None where its file still stands.
+        """Begin to write a chunk; returns offset and bytes of the slot, or None if a valid file exists.
 
-        A chunk never changes, so one that was read back keeps its file, and leaving memory again costs nothing.
+        A chunk never changes, so a reloaded chunk keeps the file, and a second spill is free of cost.
         """
         if chunk in self.disk:
             self.allocator.free(self.memory.pop(chunk))
@@ -108,8 +108,8 @@ class Chunks:
         offset = self.memory[chunk]
         return offset, self.allocator.size_of(offset)
 
-    def spill_done(self, chunk: int, place: Place | None) -> Place | None:
-        """A write ended, with a file or (None) in vain; returns a file to delete when the chunk was freed meanwhile."""
+    def spill_done(self, chunk: int, place: SpillFile | None) -> SpillFile | None:
+        """A write ended with a file, or failed (None); returns the file to delete if the chunk was freed meanwhile."""
         self.moving.discard(chunk)
         if place is not None:
             self.allocator.free(self.memory.pop(chunk))
@@ -117,19 +117,19 @@ class Chunks:
             self.disk[chunk] = place
         return self._bury(chunk)
 
-    def start_load(self, chunk: int, offset: int) -> Place:
-        """Begin to read a chunk into a slot; returns its file."""
+    def start_load(self, chunk: int, offset: int) -> SpillFile:
+        """Begin to read a chunk into a slot; returns the file."""
         self.moving.add(chunk)
         self.memory[chunk] = offset
         return self.disk[chunk]
 
-    def load_done(self, chunk: int) -> Place | None:
-        """A read ended; returns a file to delete when the chunk was freed meanwhile."""
+    def load_done(self, chunk: int) -> SpillFile | None:
+        """A read ended; returns the file to delete if the chunk was freed meanwhile."""
         self.moving.discard(chunk)
         self.reloaded += self.disk[chunk].size
         return self._bury(chunk)
 
-    def _bury(self, chunk: int) -> Place | None:
+    def _bury(self, chunk: int) -> SpillFile | None:
         if chunk in self.doomed and chunk not in self.moving and chunk not in self.pins:
             self.doomed.discard(chunk)
             return self.free(chunk)

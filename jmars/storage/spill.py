@@ -1,11 +1,10 @@
-"""Chunks written to files and read back, as a whole or in part.
+"""Writes chunks to files and reads them back, as a whole or in part.
 
-A file's name is random, so nothing that a user names reaches the file system; it is made new, 0600, in a folder that
-only we can enter. Each 32 KiB have a checksum, kept in memory with the chunk's place: a flipped byte on disk, or
-another file in its place, must not become a wrong array, and a part can be checked without reading the whole. Slots of
-the arena go to disk as they lie, past the page cache where the file system allows it (O_DIRECT). Two blocks are in
-flight, and who waits for them sums those that are there. Run by the mover process.
-Source: seed 003, "内存管理"; RUNTIME 2.6 (blocks of 4 MiB by O_DIRECT, two in flight).
+File names are random, so no name of a user reaches the file system; files are new, with mode 0600, in a folder of mode
+0700. Every 32 KiB have a checksum, kept in memory with the chunk's place, so that a flipped byte or a foreign file does
+not become a wrong array, and a part is checked without reading the whole. Slots go to disk past the page cache if the
+file system allows (O_DIRECT), in blocks of 4 MiB. Two blocks are in flight while the others are summed. The mover
+process runs this module. Source: docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ __all__ = [
 
 BLOCK = 4 * 2**20  # bytes of one write or read
 IN_FLIGHT = 2  # blocks of a chunk that are written or read at once
-CHECKED = 2**15  # bytes under one checksum: what a part costs more than its own bytes
-LEFT_FREE = 0.05  # share of a disk that is left to others, at most LEFT_FREE_BYTES
+CHECKED = 2**15  # bytes under one checksum; a part is read in multiples of them
+LEFT_FREE = 0.05  # share of a disk that stays free, at most LEFT_FREE_BYTES
 LEFT_FREE_BYTES = 5 * 2**30
 NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -49,12 +48,12 @@ DIRECT = getattr(os, "O_DIRECT", 0)
 
 
 class Span:
-    """Some bytes of a chunk's file, whole checked blocks: where they begin, how many, and their checksums."""
+    """Consecutive checked blocks of a chunk's file: start, bytes and checksums."""
 
     __slots__ = ("nbytes", "start", "sums")
 
     def __init__(self, sums: bytes, size: int, start: int, stop: int) -> None:
-        """What must be read for bytes [start, stop) of a chunk of `size` bytes."""
+        """Blocks that contain bytes [start, stop) of a chunk of `size` bytes."""
         first, last = start // CHECKED, -(-stop // CHECKED)
         self.start = first * CHECKED
         self.nbytes = min(size, last * CHECKED) - self.start
@@ -62,14 +61,14 @@ class Span:
 
 
 def spill_room(folder: str) -> int:
-    """Bytes that may still be spilled to the disk of `folder`: what is free, less what is left to others."""
+    """Bytes that may still be spilled to the disk of `folder`: the free bytes less those that stay free."""
     disk = os.statvfs(folder)
     left = min(LEFT_FREE * disk.f_blocks * disk.f_frsize, LEFT_FREE_BYTES)
     return max(0, disk.f_bavail * disk.f_frsize - int(left))
 
 
 def takes_direct(folder: str) -> bool:
-    """Whether files of `folder` can be written past the page cache, found out by trying; tmpfs, for one, refuses."""
+    """Whether files of `folder` can be written past the page cache; tries it, since for example tmpfs refuses."""
     if not DIRECT:
         return False
     path = os.path.join(folder, secrets.token_hex(16))
@@ -94,12 +93,12 @@ def write_chunk(folder: str, data: memoryview, direct: bool = False) -> tuple[st
     Parameters
     ----------
     direct
-        Whether the folder `takes_direct`; `data` that begins or ends within a page goes through the cache all the same.
+        Whether the folder `takes_direct`; `data` that ends within a page goes through the cache nevertheless.
 
     Raises
     ------
     StorageError
-        If the disk refuses it; nothing is left behind.
+        If the disk refuses the bytes; no file is left behind.
     """
     name = secrets.token_hex(16)
     path = os.path.join(folder, name)
@@ -136,7 +135,7 @@ def read_chunk(folder: str, name: str, sums: bytes, into: memoryview, direct: bo
     Raises
     ------
     ChecksumError
-        If the bytes are not those that were written.
+        If the bytes differ from the written ones.
     StorageError
         If the file cannot be read.
     """
@@ -144,7 +143,7 @@ def read_chunk(folder: str, name: str, sums: bytes, into: memoryview, direct: bo
 
 
 def read_span(folder: str, name: str, span: Span, into: memoryview, direct: bool = False) -> None:
-    """Fill `into`, which has as many bytes as the span; raises what `read_chunk` raises."""
+    """Fill `into`, as long as the span, from a file; raises like `read_chunk`."""
     try:
         direct = direct and not len(into) % PAGE
         fd = os.open(os.path.join(folder, name), OLD | (DIRECT if direct else 0))
@@ -168,7 +167,7 @@ def read_span(folder: str, name: str, span: Span, into: memoryview, direct: bool
 
 
 def delete_chunk(folder: str, name: str) -> None:
-    """Remove a file if it is there."""
+    """Delete a file if it exists."""
     try:
         os.unlink(os.path.join(folder, name))
     except FileNotFoundError:
@@ -176,35 +175,35 @@ def delete_chunk(folder: str, name: str) -> None:
 
 
 def is_chunk_name(name: str) -> bool:
-    """Whether a file may be one that `write_chunk` made."""
+    """Whether `write_chunk` may have made a file of this name."""
     return len(name) == 32 and not name.strip("0123456789abcdef")
 
 
 def _sums_of_moved(data: memoryview, move: Callable[[int], int]) -> bytes:
-    """Checksums of `data`, block by block as `move`, given where one begins, says how much of it is there."""
+    """Checksums of `data`, moved block by block; `move` takes a block's start and returns the bytes moved."""
     starts = range(0, len(data), BLOCK)
     if len(starts) <= 1:
         return b"".join(_sums(data[: move(start)]) for start in starts)
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
         try:
             moved = pool.map(move, starts)
-        except RuntimeError as error:  # the system has no thread to give
+        except RuntimeError as error:  # the system has no thread left
             raise OSError(errno.EAGAIN, str(error)) from error
         return b"".join(_sums(data[start : start + count]) for start, count in zip(starts, moved, strict=True))
 
 
 def _sums(data: memoryview) -> bytes:
-    """The checksums of `data`, each of 8 bytes."""
+    """Checksums of `data`, 8 bytes per block."""
     digest = xxhash.xxh3_64_intdigest
     return array("Q", [digest(data[at : at + CHECKED]) for at in range(0, len(data), CHECKED)]).tobytes()
 
 
 def _moved(fd: int, move: Callable[[int, memoryview, int], int], data: memoryview, at: int) -> int:
-    """Bytes that a write or read took; through the page cache from now on where a direct one is refused."""
+    """Move bytes, and return their number; switches to the page cache if direct transfer is refused."""
     try:
         return move(fd, data, at)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # of a file that is not direct by now, another block was refused
+        if error.errno != errno.EINVAL:  # an earlier block may have switched the file already
             raise
         fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) & ~DIRECT)
         return move(fd, data, at)

@@ -25,7 +25,7 @@ from jmars.errors import StorageError, UnknownTaskError
 from jmars.model.failure import Failure
 from jmars.model.states import TERMINAL, JobState
 from jmars.model.submission import Submission
-from jmars.storage.travelling import checksum
+from jmars.storage.chunk_checksums import checksum
 from jmars.switches import checked
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.tensor import Tensor

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import ChunkLostError
-from jmars.storage.travelling import received
+from jmars.storage.chunk_checksums import received
 from jmars.tensor.operand import Splits
 from jmars.web.cluster_connection import ClusterConnection
 from jmars.web.result_recovery import RECOVERIES, ResultRecovery

@@ -1,7 +1,7 @@
-"""ChunkTransferActor: a chunk's bytes in and out over a connection, for who does not map the memory.
+"""ChunkTransferActor: reads and writes chunks over a connection, for clients that do not map the shared memory.
 
-The web gateway reads results and stores uploads with it. Each call is one step of the host, so a gateway that is killed
-at any point holds nothing here. Source: docs/explanation/seeds.md, "Submitting a job".
+The web gateway reads results and stores uploads with it. A call is one step of the host, so a gateway that is killed
+at any point holds no chunk here. Source: docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from jmars.actors import remote_method
 from jmars.errors import ClusterError
-from jmars.storage.travelling import checksum, received
+from jmars.storage.chunk_checksums import checksum, received
 from jmars.worker.store import StoreActor
 
 __all__ = ["ChunkTransferActor"]
@@ -26,16 +26,16 @@ class ChunkTransferActor:
     Parameters
     ----------
     store
-        Who makes chunks lie still, and room for fresh ones.
+        Pins chunks, and reserves slots for fresh ones.
     memory
-        The mapping that chunks lie in.
+        The shared mapping.
     """
 
     def __init__(self, store: StoreActor, memory: mmap.mmap) -> None:
         self._store, self._memory = store, memory
 
     async def read(self, chunk: int, start: int, stop: int) -> bytes:
-        """Bytes `start` to `stop` of a chunk, which comes back from disk for it if need be; ask for a few MiB."""
+        """Bytes `start` to `stop` of a chunk, reloaded from disk if necessary; ask for a few MiB at a time."""
         ticket = f"read-{secrets.token_hex(8)}"
         try:
             (offset,) = await self._store.pin(ticket, [chunk])
@@ -48,9 +48,9 @@ class ChunkTransferActor:
     async def gather(
         self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
     ) -> tuple[bytes, bytes]:
-        """Elements of a chunk in C order: those at `strides` bytes from each other, the first at byte `start`.
+        """Elements of a chunk in C order, at `strides` bytes from byte `start` on, and their checksum.
 
-        So of a chunk of which every tenth column is wanted, a tenth is sent. Behind the bytes stands their checksum.
+        So a tenth of the chunk is sent for every tenth column.
         """
         ticket = f"gather-{secrets.token_hex(8)}"
         try:
@@ -64,15 +64,15 @@ class ChunkTransferActor:
 
     @remote_method
     async def put(self, chunk: int, data: bytes, sent: bytes) -> None:
-        """Store a fresh chunk, whose checksum as it was sent is `sent`."""
+        """Store a fresh chunk; `sent` is the sender's checksum."""
         received(data, sent, f"chunk {chunk}")
         await self._store.reserve(chunk, len(data))
-        offset = self._store.reserved(chunk)  # who sent it may be gone since room was made, and its slot another's
+        offset = self._store.reserved(chunk)  # the sender may be gone since, and the slot reused
         self._memory[offset : offset + len(data)] = data
         self._store.seal(chunk)
 
     def _check(self, chunk: int, start: int, stop: int) -> None:
-        """Nobody is given what lies beside a chunk: a result may have been promised larger than it is."""
+        """Raise ClusterError for bytes outside the chunk; the slot may be larger than the chunk."""
         size = self._store.size(chunk)
         if not 0 <= start <= stop <= size:
             raise ClusterError(f"bytes {start} to {stop} are no part of chunk {chunk}, which has {size}")

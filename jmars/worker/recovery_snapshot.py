@@ -1,8 +1,8 @@
-"""What a host tells a new scheduler: which jobs are open here, where their operands stand, and which chunks lie here.
+"""Recovery snapshot: tells a new scheduler the open jobs, the state of their operands, and the chunks of this host.
 
-The scheduler may be a process of its own and die; the host goes on with what it was given, and remembers here what it
-reported, a byte for each operand. `RemoteScheduler` and `Orders` keep it up to date.
-Source: RUNTIME 5, "workers re-announce what they hold".
+The scheduler may be a process of its own and die; the host goes on with its orders and remembers here what it
+reported, a byte for each operand. `RemoteScheduler` and `Orders` keep the snapshot up to date.
+Source: docs/decisions/0027-scheduler-apart.md.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from jmars.storage.chunks import Chunks
 
 __all__ = ["JobSnapshot", "RecoverySnapshot"]
 
-NOT_HERE, QUEUED, RUNNING, STORED = range(4)  # of an operand, as the host last reported it or was ordered
+NOT_HERE, QUEUED, RUNNING, STORED = range(4)  # state of an operand, by the last report or order
 
 
 class JobSnapshot:
-    """One job that is open on this host."""
+    """An open job."""
 
     def __init__(self, table: JobTable) -> None:
         self.number, self.base = table.number, table.base
         self.state = bytearray(len(table.program))
         self.worker: dict[int, int] = {}  # of running and stored operands
-        self.sizes: dict[int, tuple[int, ...]] = {}  # shapes of stored ones that were not known before
-        self.stopped = False  # nothing of it runs any more
+        self.sizes: dict[int, tuple[int, ...]] = {}  # shapes of stored operands that were unknown before
+        self.stopped = False  # no operand runs any more
 
     def as_data(self) -> dict[str, Any]:
-        """Plain data for a message; operands as bytes of <u4, stored ones by the worker that made them."""
+        """Plain data for a message; operands as bytes of <u4, stored operands by worker."""
         states = np.frombuffer(bytes(self.state), np.uint8)
         stored: dict[int, list[int]] = {}
         for operand in np.flatnonzero(states == STORED).tolist():
@@ -49,14 +49,14 @@ class JobSnapshot:
 
 
 class RecoverySnapshot:
-    """All that a new scheduler must know of this host.
+    """Facts that a new scheduler needs about this host.
 
     Attributes
     ----------
     jobs
-        Open ones by name.
+        Open jobs by name.
     closed
-        What those took that were closed of late, by name: who ordered it may not have heard of it.
+        Measurements of recently closed jobs by name; the scheduler that closed them may have died before the report.
     """
 
     def __init__(self, chunks: Chunks) -> None:
@@ -65,12 +65,12 @@ class RecoverySnapshot:
         self._chunks = chunks
 
     def opened(self, table: JobTable) -> None:
-        """A job is open here."""
+        """A job was opened."""
         self.jobs[table.job] = JobSnapshot(table)
         self.closed.pop(table.job, None)
 
     def queued(self, job: str, operands: Iterable[int]) -> None:
-        """Operands were handed to workers."""
+        """Operands were queued."""
         state = self.jobs[job].state
         for operand in operands:
             state[operand] = QUEUED
@@ -84,7 +84,7 @@ class RecoverySnapshot:
             by[operand] = worker
 
     def stored(self, job: str, operands: Iterable[int], worker: int, sizes: Mapping[int, Any] | None) -> None:
-        """Chunks of operands lie here."""
+        """Chunks of operands are stored."""
         known = self.jobs[job]
         state, by = known.state, known.worker
         for operand in operands:
@@ -94,7 +94,7 @@ class RecoverySnapshot:
             known.sizes.update(sizes)
 
     def gone(self, job: str, operands: Iterable[int]) -> None:
-        """Operands are neither run nor stored here any more."""
+        """Operands do not run here any more, and are not stored."""
         state = self.jobs[job].state
         for operand in operands:
             state[operand] = NOT_HERE
@@ -108,14 +108,14 @@ class RecoverySnapshot:
                     known.state[operand] = NOT_HERE
 
     def close(self, job: str, measured: dict[str, Any]) -> None:
-        """A job is forgotten here."""
+        """A job was closed."""
         del self.jobs[job]
         self.closed[job] = measured
         for old in list(self.closed)[:-REMEMBERED_JOBS]:
             del self.closed[old]
 
     def as_data(self, besides: Iterable[tuple[int, int]]) -> dict[str, Any]:
-        """Plain data for a message; `besides` are (first, count) of chunks that clients are bringing, kept or not."""
+        """Plain data for a message; `besides` are (first, count) of chunks that clients upload."""
         chunks = self._chunks
         held = (chunks.memory.keys() | chunks.disk.keys() | chunks.moving) - chunks.doomed
         return {

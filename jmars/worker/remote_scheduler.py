@@ -1,8 +1,8 @@
-"""A scheduler that is another process, as the workers see it: each report a message, each message an order.
+"""The port of a scheduler in another process: every report and every order is a message.
 
-`RemoteScheduler` is the `ReportPort` of the host, `Orders` the actor that the scheduler's orders reach; both keep
-the `RecoverySnapshot` for the next scheduler, should this one die. While there is none, reports go nowhere: the
-snapshot holds what they said.
+`RemoteScheduler` is the `ReportPort` of the host, `Orders` the actor that receives the scheduler's orders; both update
+the `RecoverySnapshot` for the next scheduler, in case this scheduler dies. Without a scheduler reports are dropped: the
+snapshot has their content.
 Source: docs/decisions/0027-scheduler-apart.md; docs/explanation/seeds.md, "Architecture".
 """
 
@@ -39,7 +39,7 @@ __all__ = ["Orders", "RemoteScheduler"]
 log = logging.getLogger("jmars.worker")
 
 class RemoteScheduler:
-    """Reports as messages: a `ReportPort`.
+    """Sends reports as messages: a `ReportPort`.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class RemoteScheduler:
 
     def __init__(self, send: Callable[[Report], None], known: RecoverySnapshot) -> None:
         self._send, self._known = send, known
-        self.when_closed: dict[str, asyncio.Future[None]] = {}  # job that is given up: who waits until it is forgotten
+        self.when_closed: dict[str, asyncio.Future[None]] = {}  # by abandoned job: set when the job is closed
 
     def report(self, report: Report) -> None:
         """Remember a report and send it."""
@@ -74,7 +74,7 @@ class RemoteScheduler:
             case JobClosed(job, measured):
                 known.close(job, measured)
                 waiting = self.when_closed.pop(job, None)
-                if waiting is not None:  # given up: the scheduler is not to hear of it
+                if waiting is not None:  # abandoned: the scheduler is not told
                     if not waiting.done():
                         waiting.set_result(None)
                     return
@@ -82,7 +82,7 @@ class RemoteScheduler:
 
 
 class Orders:
-    """The actor "workers": what a scheduler apart orders. Orders about jobs that are not open here change nothing."""
+    """The actor "workers": acts on orders of a scheduler process. Orders about jobs that are not open change nothing."""
 
     def __init__(self, workers: WorkerPort, reports: RemoteScheduler, known: RecoverySnapshot) -> None:
         self._workers, self._reports, self._known = workers, reports, known
@@ -110,25 +110,25 @@ class Orders:
         table: JobTable = pickle.loads(blob)
         try:
             self._workers.open_job(table)
-        except Exception as error:  # whatever speaks against it: the scheduler tells the user
+        except Exception as error:  # any error: the scheduler tells the user
             self._reports.report(Refused(table.job, -1, Failure.of(error)))
         else:
             self._known.opened(table)
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Run these ready operands."""
+        """Run ready operands."""
         if job in self._known.jobs:
             self._known.queued(job, operands)
             self._carefully(job, self._workers.enqueue_graph, operands, workers)
 
     def stop_execution(self, job: str) -> None:
-        """Stop what runs of a job."""
+        """Stop a job."""
         if job in self._known.jobs:
             self._known.jobs[job].stopped = True
             self._workers.stop_execution(job)
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
-        """Operands have these ranks and workers."""
+        """Give operands new ranks and workers."""
         if job in self._known.jobs:
             self._carefully(job, self._workers.replan, rank, workers, slow)
 
@@ -138,11 +138,11 @@ class Orders:
             self._workers.close_job(job)
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
-        """Give the memory or file of these chunks back."""
+        """Free the memory and the files of chunks."""
         self._workers.free_chunks(chunks)
 
     def _carefully(self, job: str, act: Callable[..., None], *args: Any) -> None:
-        """An order that we fail at ends its job, as the scheduler then orders."""
+        """Act on an order; a fault of jmars breaks the job, which the scheduler then closes."""
         try:
             act(job, *args)
         except Exception as error:
@@ -151,7 +151,7 @@ class Orders:
 
     @remote_method
     async def give_up(self, job: str) -> None:
-        """Stop a job and forget it with all its chunks; returns when nothing of it runs."""
+        """Stop a job, then forget it and free all its chunks; returns when no operand of it runs."""
         known = self._known.jobs.get(job)
         if known is None:
             return

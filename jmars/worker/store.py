@@ -1,8 +1,8 @@
-"""StoreActor: chunks that the client writes and reads in place.
+"""StoreActor: lets a client read and write chunks in place.
 
-The client maps the same memory; it asks here for a slot to fill, or for chunks to lie still while it copies them, so no
-array goes through a socket. It may be interrupted at any point, so all it asks for it can let go of by the name that it
-chose itself, whether it was granted yet or not. Source: the design's "Kernel on the same host maps the arena".
+The client maps the same memory, and requests here a slot to fill, or chunks to pin while it copies them, so no array
+goes through a socket. A client may be interrupted at any point, so it names its requests, and can release any of them
+by that name, granted or not. Source: docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["StoreActor"]
 
 
 class StoreActor:
-    """What a client may do with the host's chunks; every slot that it holds counts until it lets go."""
+    """Slots and pins of a client; they count as used until released."""
 
     def __init__(self, execution: ExecutionActor) -> None:
         self._execution = execution
@@ -30,7 +30,7 @@ class StoreActor:
         self._pinned: dict[str, tuple[Sequence[int], bool]] = {}  # ticket: chunks, and whether for a view that lasts
 
     def reserve(self, chunk: int, size: int) -> Awaitable[int]:
-        """Offset of a slot of `size` bytes for a fresh chunk, as soon as there is room."""
+        """Offset of a slot of `size` bytes for a fresh chunk, once there is room."""
         what = "a chunk of an array from the notebook"
         self._buffers.refuse_too_large([size], what)
 
@@ -41,14 +41,14 @@ class StoreActor:
         return self._stand_in_line(chunk, (), size, what, take)
 
     def reserved(self, chunk: int) -> int:
-        """The slot of a chunk that is being filled; raises ClusterError where it was given up since."""
+        """Slot of a chunk that is being filled; raises ClusterError if the upload was abandoned."""
         slot = self._reserved.get(chunk)
         if slot is None:
             raise ClusterError(f"chunk {chunk} was given up before it was stored; store it again")
         return slot
 
     def seal(self, chunk: int) -> None:
-        """The client has filled the chunk's slot: it may be read, and spilled, from now on."""
+        """The client has filled the chunk's slot: operands may read the chunk from now on."""
         slot = self._reserved.pop(chunk, None)
         if slot is None:
             raise ClusterError(f"chunk {chunk} was not reserved; reserve it first")
@@ -56,7 +56,7 @@ class StoreActor:
         self._settle()
 
     def abandon(self, first: int, count: int) -> None:
-        """The client gives an upload up: its chunks that wait, are being filled, or are stored already, all go."""
+        """Abandon an upload: free chunks that wait, are being filled, or are stored already."""
         chunks = range(first, first + count)
         self._leave_line(chunks)
         for chunk in chunks:
@@ -67,11 +67,11 @@ class StoreActor:
         self._settle()
 
     def size(self, chunk: int) -> int:
-        """Bytes of a chunk that is pinned."""
+        """Bytes of a pinned chunk."""
         return self._chunks.size(chunk)
 
     def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
-        """Offsets of chunks, which stay where they are until `unpin`; `lasting` for a view that the user keeps."""
+        """Offsets of chunks, pinned until `unpin`; `lasting` for a view that the user keeps."""
         what = "what is fetched"
         self._buffers.refuse_too_large([self._chunks.size(chunk) for chunk in chunks], what)
 
@@ -84,7 +84,7 @@ class StoreActor:
         return self._stand_in_line(ticket, chunks, None, what, take)
 
     def unpin(self, ticket: str) -> None:
-        """Let go of what `pin` holds, or stands in line for."""
+        """Release the chunks of a `pin`, or withdraw the request."""
         self._leave_line([ticket])
         chunks, _ = self._pinned.pop(ticket, ((), False))
         for chunk in chunks:
@@ -94,7 +94,7 @@ class StoreActor:
     def _stand_in_line(
         self, name: int | str, chunks: Sequence[int], size: int | None, what: str, take: Callable[[int], Any]
     ) -> Awaitable[Any]:
-        """What `take` makes of the slot; it is called as the request is granted, before the next in line makes room."""
+        """Result of `take(slot)`, called when the request is granted, before the next request is served."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def granted(slot: int) -> None:

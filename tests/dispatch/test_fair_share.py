@@ -11,7 +11,7 @@ def served(operands, seconds):
     turns, left, now, ends = FairShare(), dict(operands), 0.0, {}
     while left:
         number = turns.next(left.keys(), min(left), operands.__getitem__)
-        turns.gave(number, seconds[number])
+        turns.charge(number, seconds[number])
         now += seconds[number]
         left[number] -= 1
         if not left[number]:
@@ -38,9 +38,9 @@ def test_of_the_later_jobs_the_shortest_goes_first():
 def test_what_later_jobs_had_while_nothing_of_the_earliest_waited_is_theirs():
     turns, size_of = FairShare(), {1: 10, 2: 10}.__getitem__
     assert turns.next({2}, 1, size_of) == 2
-    turns.gave(2, 100.0)
+    turns.charge(2, 100.0)
     assert turns.next({1, 2}, 1, size_of) == 1
-    turns.gave(1, 0.5)
+    turns.charge(1, 0.5)
     assert turns.next({1, 2}, 1, size_of) == 2
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from jmars.memory.allocation_requests import AllocationRequest
 from jmars.memory.buffer_manager import BufferManager
 from jmars.storage.arena import SLAB, Allocator
-from jmars.storage.chunks import Chunks, Place
+from jmars.storage.chunks import Chunks, SpillFile
 
 
 class Host:
@@ -43,7 +43,7 @@ class Host:
 
     def spilled(self, *chunks: int) -> None:
         for chunk in chunks:
-            self.chunks.disk[chunk] = Place(f"file-{chunk}", b"", SLAB)
+            self.chunks.disk[chunk] = SpillFile(f"file-{chunk}", b"", SLAB)
 
     def ask(self, name: str, chunks: Any = (), slots: int = 0) -> AllocationRequest:
         def refused(error: Exception) -> None:

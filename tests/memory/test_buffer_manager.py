@@ -6,7 +6,7 @@ from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
 from jmars.memory.allocation_requests import AllocationRequest
 from jmars.processes.links import ChildLink
 from jmars.storage.arena import SLAB
-from jmars.storage.chunks import Place
+from jmars.storage.chunks import SpillFile
 from tests.memory.buffer_host import Host
 
 
@@ -172,7 +172,7 @@ def gatherer(host, name, *pieces):
 def test_pieces_are_gathered_from_memory_and_files_and_what_lies_in_memory_stays_until_then():
     host = Host()
     host.store(0)
-    host.chunks.disk[7] = Place("file-7", bytes(range(64)), 8 * 2**15)
+    host.chunks.disk[7] = SpillFile("file-7", bytes(range(64)), 8 * 2**15)
     gatherer(host, "merge", (0, 8, 16), (7, 2**15 + 8, 2**15 + 24))
     ((word, ticket, slot, pieces),) = host.told
     assert (word, slot) == ("gather", SLAB)

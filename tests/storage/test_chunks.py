@@ -1,7 +1,7 @@
 """Chunks: the one used last is spilled first, and nothing in use moves."""
 
 from jmars.storage.arena import PAGE, Allocator
-from jmars.storage.chunks import AT_ONCE, Chunks, Place
+from jmars.storage.chunks import AT_ONCE, Chunks, SpillFile
 
 
 def _filled(count):
@@ -26,7 +26,7 @@ def test_a_spilled_chunk_comes_back_and_keeps_its_file_until_it_is_freed():
     chunks = _filled(2)
     offset, size = chunks.start_spill(1)
     assert chunks.victims(2 * PAGE, ()) == [0]  # 1 is on its way
-    place = Place("f", 1, size)
+    place = SpillFile("f", 1, size)
     assert chunks.spill_done(1, place) is None
     assert (chunks.on_disk, chunks.allocator.used) == (PAGE, PAGE)
     assert chunks.start_load(1, chunks.allocator.allocate(PAGE)) == place
@@ -42,7 +42,7 @@ def test_a_chunk_freed_while_it_moves_leaves_no_file_and_no_slot():
     chunks = _filled(2)
     _, size = chunks.start_spill(0)
     assert chunks.free(0) is None
-    assert chunks.spill_done(0, Place("f", 1, size)) == Place("f", 1, size)
+    assert chunks.spill_done(0, SpillFile("f", 1, size)) == SpillFile("f", 1, size)
     chunks.start_spill(1)
     chunks.free(1)
     assert chunks.spill_done(1, None) is None  # the write failed, the slot is free all the same

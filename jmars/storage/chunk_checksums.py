@@ -1,7 +1,7 @@
-"""Chunks that travel as messages: their bytes with a checksum, which who receives them compares.
+"""Checksums of chunks that travel as messages; the receiver compares them.
 
-What lies in shared memory does not travel and has none.
-Source: the issue's "checksum on every spilled and moved chunk"; RELIABILITY 0 (2).
+Chunks in shared memory do not travel and have no checksum.
+Source: docs/explanation/reliability.md.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ __all__ = ["checksum", "received"]
 
 
 def checksum(data: bytes | memoryview) -> bytes:
-    """16 bytes that tell whether others are the same."""
+    """Checksum of 16 bytes."""
     return xxhash.xxh3_128_digest(data)
 
 
 def received(data: bytes, expected: bytes, what: str) -> bytes:
-    """The bytes as they were sent.
+    """The bytes, checked.
 
     Raises
     ------
     StorageError
-        If they are others.
+        If the bytes differ from the sent ones.
 
     Examples
     --------
