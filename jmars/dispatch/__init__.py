@@ -1,4 +1,4 @@
-"""Dispatch on one host: which operand runs next, on which worker, in which batch.
+"""Dispatch on a host: chooses the next operands, workers and batches.
 
 - workers.py: workers and batches, plain records (Worker, Batch)
 - programs.py: numbers programs over all jobs (ProgramTable)
@@ -8,7 +8,7 @@
 - fair_share.py: shares the workers among running jobs (FairShare)
 - estimate.py: predicts the run time of operands (Estimate)
 - state_times.py: how long operands were in the four states of a worker (StateTimes)
-- ledger.py: measures what jobs took (Ledger)
+- ledger.py: measures jobs (Ledger)
 - dispatcher.py: fills the workers' windows with batches (Dispatcher)
 - stragglers.py: finds operands to revoke and to copy (Stragglers)
 - speculation.py: revokes batches and starts speculative copies (SpeculativeExecution)

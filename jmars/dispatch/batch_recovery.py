@@ -57,7 +57,7 @@ class Death:
 
 
 class BatchRecovery:
-    """Batches whose executor is gone.
+    """Batches of executors that are gone.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class BatchRecovery:
             self.recover(worker, batch, text, link.how, running=not number)
 
     def recover(self, worker: Worker, batch: Batch, why: str, how: str, running: bool) -> None:
-        """Free the memory of a batch and report its operands: lost if it was running, else interrupted."""
+        """Free the memory of a batch and report the operands: lost if the batch was running, else interrupted."""
         table, operands = batch.table, list(batch.operands)
         if batch.duplicate is not None:
             self._speculation.drop(batch)
@@ -106,7 +106,7 @@ class BatchRecovery:
             self._report(WorkerLost(table.job, operands, worker.index, why, how or "signal"))
 
     def quarantine(self, worker: Worker | None) -> Callable[[], None]:
-        """The process of a worker cannot die: keep its slots; returns a function that frees them after its end."""
+        """The process of a worker cannot die: keep the slots; returns a function that frees them after the end."""
         slots: list[int] = []
         if worker is not None:
             for batch in worker.batches:
@@ -123,7 +123,7 @@ class BatchRecovery:
         return release
 
     def remember(self, worker: Worker, link: ExecutorLink, batch: Batch | None, why: str) -> None:
-        """Record a death, unless dispatch caused it."""
+        """Record a death, unless dispatch was the cause."""
         if link.how == DISCARDED:
             return
         job, operand, what = "", -1, ""
@@ -136,6 +136,6 @@ class BatchRecovery:
 
 
 def _peak(peak: int, cap: int) -> str:
-    """Peak memory of a process and its cap in words, for the error of its operand; "" if unknown."""
+    """Peak memory of a process and the cap in words, for the operand's error; "" if unknown."""
     of = f" of the {format_bytes(cap)} that it might take" if cap else ""
     return f", which took at most {format_bytes(peak)}{of}" if peak else ""

@@ -1,8 +1,8 @@
 """Fills the workers' windows: takes ready operands, has their memory admitted, and sends them in batches.
 
-An executor has at most two batches: one runs, one waits, so that the executor never waits for the control process. No
-batch waits behind a long one, so that the first free worker takes its operands; while memory is short a batch waits
-even there, and its inputs are loaded meanwhile.
+An executor has at most two batches, a running and a waiting batch, so that the executor never waits for the control
+process. No batch waits behind a long batch, so that the first free worker takes the operands; while memory is short a
+batch waits even there, and inputs are loaded meanwhile.
 Source: docs/explanation/seeds.md, "Ordering operands".
 """
 
@@ -29,7 +29,7 @@ __all__ = ["Dispatcher"]
 
 
 class Dispatcher:
-    """Chooses the next operands of each worker and sends them.
+    """Chooses the next operands of the workers and sends them.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Dispatcher:
             self._held = False
 
     def _runs_long(self, worker: Worker) -> bool:
-        """Whether the running batch of a worker takes long, by its prediction or by its time so far."""
+        """Whether the running batch of a worker takes long, by prediction or by the time so far."""
         return worker.batches[0].seconds >= WAITS_BEHIND or monotonic() - worker.since >= WAITS_BEHIND
 
     # -- one batch
@@ -173,7 +173,7 @@ class Dispatcher:
             self._send(worker, batch, wire, seconds)
 
     def _may_ask(self, table: JobTable, row: int, slot: int) -> bool:
-        """Whether a loose operand may ask for a slot when it is computed."""
+        """Whether a loose operand may ask for a slot after computing."""
         output = table.programs[row].output
         return not output.is_sized and (not slot or output.most is None)
 
@@ -196,7 +196,7 @@ class Dispatcher:
         self._report(Started(table.job, list(batch.operands), worker.index))
 
     def _caps(self, batch: Batch) -> list[tuple[int, bool] | None]:
-        """Cap of each operand that calls a user's function; None for the others."""
+        """Caps of the operands that call a user's function; None for other operands."""
         table, cap = batch.table, self._memory.cap
         rows, ids, program = self._programs.rows(table), self._programs.numbers(table), table.program
         caps = [cap(table, one, ids[program[one]]) if rows[program[one]][2] else None for one in batch.operands]
@@ -205,7 +205,7 @@ class Dispatcher:
 
     # -- the next operand
     def _turn(self) -> int | None:
-        """The job that goes next; None if only one waits, or memory is short: then the earliest job goes first."""
+        """The job that goes next; None if a single job waits or memory is short: then the earliest job goes first."""
         by_number, waiting = self._jobs.by_number, self._queue.jobs
         if len(waiting) < 2 or self.is_short:
             self._fair_share.rest()

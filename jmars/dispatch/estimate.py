@@ -1,6 +1,6 @@
-"""Predicts the run time of operands from earlier ones, and bounds the operands of a batch.
+"""Predicts the run time of operands from measurements, and bounds the operands of a batch.
 
-A batch saves messages; a long batch makes other operands wait. So operands join a batch until its predicted time
+A batch saves messages; a long batch makes other operands wait. So operands join a batch until the predicted time
 reaches BATCH_SECONDS, and an operand of an unknown program goes alone. Batches of 100 cost 5 µs per operand, single
 operands 36 µs. The `ledger` takes the measurements when a job ends and keeps them for later sessions.
 """
@@ -15,7 +15,7 @@ _UNKNOWN = BATCH_SECONDS  # an operand of a program that never ran fills a batch
 
 
 class Seen:
-    """Measurements of one program: the prediction for its next operand, and sums since the last `take`."""
+    """Measurements of a program: the prediction for the next operand, and sums since the last `take`."""
 
     __slots__ = ("cold", "cold_seconds", "fresh", "next", "seconds", "warm")
 
@@ -26,7 +26,7 @@ class Seen:
 
 
 class Estimate:
-    """Seconds per operand of each program."""
+    """Seconds per operand, by program."""
 
     def __init__(self) -> None:
         self._seen: dict[int, Seen] = {}

@@ -1,6 +1,6 @@
 """Shares the workers among running jobs: the earliest job gets half of the time, the shortest other job the rest.
 
-So a short job does not wait for a long one, the earliest job is at most twice as late as alone, and each job becomes
+So a short job does not wait for a long job, the earliest job is at most twice as late as alone, and all jobs become
 the earliest in the end, so that no job starves. Chunks of two jobs are in memory at a time, not of all waiting jobs;
 while memory is short dispatch runs the earliest job first instead.
 Source: Kleinrock, "Queueing Systems II" (1976), processor sharing; Schrage 1968, shortest remaining time first.

@@ -1,8 +1,8 @@
-"""HostDispatch: the port of this room, with its parts put together.
+"""HostDispatch: the port of this room, with all parts put together.
 
 The scheduler's orders come from above (`open_job` to `close_job`), events of processes from supervision (`started` to
 `look`: the methods of `ProcessEvents`), and calls of the memory room through `MemoryEvents` (`active_batches` to
-`recycle`). Reports leave by one callable. Source: docs/explanation/seeds.md, "Execution in a worker".
+`recycle`). Reports leave by a callable. Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ class HostDispatch:
 
     # -- the scheduler orders
     def open_job(self, table: JobTable) -> None:
-        """Take the operands of a job; no operand runs yet. Raises ClusterError for too many jobs, changing nothing."""
+        """Take the operands of a job; no operand runs yet. Too many jobs raise ClusterError and change no state."""
         self.jobs.open(table)
         self._memory.open_job(table)
         self.ledger.open_job(table)
 
     def enqueue(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Run ready operands, each on the worker chosen for it."""
+        """Run ready operands on the workers chosen for them."""
         table = self.jobs.by_name[job]
         push, rank, number = self.queue.push, table.rank, table.number
         for operand, worker in zip(operands, workers, strict=True):
@@ -108,7 +108,7 @@ class HostDispatch:
             self.dispatch()
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
-        """Give operands new ranks and waiting ones new workers; slow workers take only operands planned for them."""
+        """Give operands new ranks, and waiting ones new workers; slow workers take only operands planned for them."""
         table = self.jobs.by_name[job]
         table.rank[:] = rank
         self.queue.replan(table.number, rank, workers)
@@ -116,7 +116,7 @@ class HostDispatch:
         self.dispatch()
 
     def stop(self, job: str) -> None:
-        """Drop the queued operands of a job, tell running ones to stop, and replace an executor that does not."""
+        """Drop the queued operands of a job, stop the running operands, and replace executors that do not stop."""
         table = self.jobs.by_name[job]
         self.jobs.stop(table)
         dropped = self.queue.drop(table.number)
@@ -132,7 +132,7 @@ class HostDispatch:
         self.dispatch()
 
     def close_job(self, job: str) -> None:
-        """Forget a job once none of its operands runs, and report its measurements."""
+        """Forget a job once no operand of the job runs, and report the measurements."""
         self.jobs.ending.add(job)
         self._close_if_still(self.jobs.by_name[job])
 
@@ -149,7 +149,7 @@ class HostDispatch:
                 self._kill(worker.link, CANCELLED)
 
     def _close_if_still(self, table: JobTable) -> None:
-        """Close a job that is to be closed, unless an executor still runs operands of it."""
+        """Close a job that the scheduler closed, unless an executor still runs operands of the job."""
         job = table.job
         if job not in self.jobs.ending or any(b.table is table for worker in self.workers for b in worker.batches):
             return
@@ -181,7 +181,7 @@ class HostDispatch:
         self.queue.push(0, table.number, table.rank[operand], operand)
 
     def answer(self, worker: int, slot: int, why: str) -> None:
-        """Send an executor the slot for its result, or slot 0 and a reason."""
+        """Send an executor the slot for a result, or slot 0 and a reason."""
         if slot:
             self.workers[worker].batches[0].outs[0] = slot
         self.workers[worker].link.send(GrantSlot(PLACE, slot, why))
@@ -200,7 +200,7 @@ class HostDispatch:
         one.link = link
 
     def heard(self, worker: int, message: Any) -> None:
-        """An executor reports; a fault of jmars in handling it ends the jobs concerned and replaces the executor."""
+        """An executor reports; a fault of jmars in the handler ends the jobs concerned and replaces the executor."""
         one = self.workers[worker]
         about = list(one.batches)
         try:
@@ -214,7 +214,7 @@ class HostDispatch:
             self._kill(one.link, DISCARDED)  # its state is not known for sure any more
 
     def ended(self, worker: int, link: ExecutorLink, why: str) -> None:
-        """The process `link` of a worker has ended, and a new one was started."""
+        """The process `link` of a worker has ended, and a new process was started."""
         if self._closed:
             return
         one = self.workers[worker]
@@ -233,24 +233,24 @@ class HostDispatch:
         self.dispatch()
 
     def moved(self, worker: int, pid: int, state: str) -> None:
-        """A process hangs ("suspect"), is killed for it ("fenced"), or runs again ("")."""
+        """A process hangs ("suspect"), is killed for hanging ("fenced"), or runs again ("")."""
         one = self.workers[worker]
         one.state = state
         self._report(WorkerMoved(worker, one.name, pid, state or "idle"))
 
     def quarantine(self, worker: int) -> Callable[[], None]:
-        """A process cannot die: keep the slots that it may write; returns a function that frees them after its end."""
+        """A process cannot die: keep the slots of the process; returns a function that frees them after the end."""
         return self.recovery.quarantine(self.workers[worker] if worker >= 0 else None)
 
     def cap(self, worker: int) -> int | None:
-        """Bytes that the running batch of a worker may take; -1 without a cap, None if it runs no batch."""
+        """Bytes that the running batch of a worker may take; -1 without a cap, None without a batch."""
         batches = self.workers[worker].batches
         if not batches:
             return None
         return batches[0].cap if batches[0].capped else -1
 
     def unavailable(self, worker: int) -> None:
-        """A worker's process cannot be started now: its batches go to other workers."""
+        """A worker's process cannot be started now: the batches go to other workers."""
         one = self.workers[worker]
         one.state = STARTING
         batches = list(one.batches)

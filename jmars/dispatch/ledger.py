@@ -1,7 +1,7 @@
-"""Measures what jobs took where they ran: for the view, beside the prediction, and for the cost profile.
+"""Measures jobs where they run: for the view, beside the prediction, and for the cost profile.
 
-The ledger owns the host's `Profile`. When a job ends it learns all its operands, disk transfers and dispatch at once,
-so that an operand costs no extra step; it saves the profile now and then.
+The ledger owns the host's `Profile`. The ledger learns operands, disk transfers and dispatch of a job at the
+job's end, so that an operand costs no extra step, and saves the profile now and then.
 Source: docs/explanation/costs.md.
 """
 
@@ -76,7 +76,7 @@ class Ledger:
         self._jobs[table.number] = _Opened(others, self._chunks.spilled, self._disk())
 
     def close_job(self, table: JobTable, programs: Sequence[Program]) -> dict[str, Any]:
-        """A job has ended: learn from it; returns its measurements, the `measured` of `JobMoved`.
+        """A job has ended: learn; returns the measurements, the `measured` of `JobMoved`.
 
         `peak` is the most bytes of chunks and scratch of the job, its stored inputs included; of jobs that ran at the
         same time, the sum. `programs` gives the program of each number in `estimate`.

@@ -38,7 +38,7 @@ class OpenJobs:
         self.programs = ProgramTable()
 
     def open(self, table: JobTable) -> None:
-        """Open a job; raises ClusterError for too many jobs, or what a user's hash raises, and then changes nothing."""
+        """Open a job; too many jobs raise ClusterError; a user's hash may raise; both change no state."""
         self.flags.check()
         self.programs.open_job(table)
         self.flags.open_job(table.number)
@@ -64,5 +64,5 @@ class OpenJobs:
         self.stopping.add(table.number)
 
     def is_slow(self, worker: int) -> bool:
-        """Whether a worker takes only operands planned for it."""
+        """Whether a worker takes only operands planned for that worker."""
         return any(worker in slow for slow in self.slow.values())

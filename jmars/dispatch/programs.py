@@ -1,4 +1,4 @@
-"""Numbers programs over all jobs, so that an executor receives and compiles each program once."""
+"""Numbers programs over all jobs, so that an executor receives and compiles a program once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ProgramTable:
         self._rows: dict[int, list[tuple[int, bool, bool]]] = {}  # job number: result of `rows`
 
     def open_job(self, table: JobTable) -> None:
-        """Number the programs of a job; raises what the hash of a user's object raises."""
+        """Number the programs of a job; the hash of a user's object may raise."""
         numbers = self._numbers
         self._of_job[table.number] = [numbers.setdefault(program, len(numbers)) for program in table.programs]
         self._rows[table.number] = [
@@ -55,11 +55,11 @@ class ProgramTable:
         return True
 
     def numbers(self, table: JobTable) -> list[int]:
-        """Number of each row of the job's programs."""
+        """Numbers of the rows of the job's programs."""
         return self._of_job[table.number]
 
     def rows(self, table: JobTable) -> list[tuple[int, bool, bool]]:
-        """(Number, is loose, calls a user's function) of each row of the job's programs.
+        """(Number, is loose, calls a user's function) of the rows of the job's programs.
 
         A loose program reads or gives chunks of unknown size.
         """
@@ -70,7 +70,7 @@ class ProgramTable:
         return self._of_job[table.number][table.program[operand]]
 
     def make_known(self, worker: Worker, number: int, table: JobTable, row: int) -> None:
-        """Send a program to an executor that does not have it."""
+        """Send a program to an executor unless sent before."""
         if number not in worker.known:
             blob = cloudpickle.dumps(table.programs[row])
             self._sizes[number] = len(blob)

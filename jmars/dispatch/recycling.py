@@ -1,4 +1,4 @@
-"""Recycles workers: replaces an executor process for the memory that it retained or was refused."""
+"""Recycles workers: replaces an executor process for retained or refused memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["WorkerRecycling"]
 
 
 class WorkerRecycling:
-    """Workers whose processes are to be replaced."""
+    """Workers with processes to replace."""
 
     def __init__(self, memory: HostMemory, workers: Sequence[Worker], speculation: SpeculativeExecution) -> None:
         self._memory, self._workers, self._speculation = memory, workers, speculation
@@ -23,19 +23,19 @@ class WorkerRecycling:
             self.recycle(worker)
 
     def recycle(self, worker: Worker) -> None:
-        """Replace a process between two batches; a batch that it has not begun goes to other workers."""
+        """Replace a process between two batches; a batch that has not begun goes to other workers."""
         worker.state = RECYCLED
         if worker.batches and worker.batches[-1].duplicate is None:
             self._speculation.revoke(worker)
         self.rested(worker)
 
     def at_once(self, worker: Worker) -> None:
-        """Replace a process now: a library that was refused memory while it was loaded stays broken."""
+        """Replace a process now: a library that was refused memory while loading stays broken."""
         worker.state = RECYCLED
         worker.link.kill(DISCARDED)
 
     def rested(self, worker: Worker) -> None:
-        """A batch has ended: a worker without another one is replaced if it is to be recycled."""
+        """A batch has ended: replace the process of a recycled worker without further batches."""
         if worker.state == RECYCLED and not worker.batches:
             worker.link.kill(DISCARDED)
 

@@ -1,7 +1,7 @@
 """Acts on the reports of executors: stored chunks, operands that failed or stopped.
 
-An operand that ends without its chunk goes through `_stopped`, which frees all its memory before the scheduler hears of
-it, as in the one error handler at the end of an operand's steps.
+An operand that ends without a chunk goes through `_stopped`, the error handler at the end of an operand's steps, which
+frees all memory before the scheduler hears of the end.
 Source: docs/explanation/seeds.md, "Execution control".
 """
 
@@ -40,7 +40,7 @@ LONG_MICROSECONDS = int(1e6 * LONG)
 
 
 class ReportHandler:
-    """Handles what executors report.
+    """Handles the reports of executors.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class ReportHandler:
         self._close_if_still, self._report = close_if_still, report
 
     def handle(self, worker: Worker, message: Any) -> None:
-        """Operands of a worker's oldest batch are done, or it stopped, or its result needs a slot."""
+        """Operands of a worker's oldest batch are done, or the executor stopped, or a result needs a slot."""
         count, elapsed, fresh, waited, stop, shapes, peaks, stored = ExecutorReport(*message)
         if stop is not None and stop[0] == REVOKED:
             worker.revoking = False
@@ -177,7 +177,7 @@ class ReportHandler:
                 self._report(Interrupted(table.job, operands[1:], worker.index))
 
     def _memory_exceeded(self, table: JobTable, operand: int, stop: MemoryExceeded) -> Failure | None:
-        """A function exceeded its cap: None if it runs again alone with all memory, else the failure."""
+        """A function exceeded the cap: None if the operand runs again alone with all memory, else the failure."""
         program = self._programs.number_of(table, operand)
         if self._memory.function_wants_all(table, operand, program):
             self._jobs.suspects.add((table.number, operand))

@@ -1,9 +1,9 @@
 """Speculative execution: revokes batches of busy workers and starts duplicates of late operands.
 
-`stragglers` decides, this module acts. A copy has a slot and scratch of its own. When one of the two runs finishes an
-operand first, the process of the other is killed at once, since its slot is free only then, and a new process takes its
-place in some milliseconds. The scheduler hears of revoked operands as interrupted, and of a copy only its results. Time
-counts only while this host looks, so that a machine that slept finds no stragglers.
+`stragglers` decides, this module acts. A copy has a separate slot and scratch. When the first of the two runs
+finishes an operand, the process of the second is killed at once, since the slot is free only then, and is replaced in
+some milliseconds. The scheduler hears of revoked operands as interrupted, and of copies only the results. Time counts
+only while this host looks, so that a machine that slept finds no stragglers.
 Source: docs/explanation/seeds.md, "Operand states"; Spark `TaskSetManager.scala` (speculation).
 """
 
@@ -74,7 +74,7 @@ class SpeculativeExecution:
         return any(found)
 
     def _seconds(self, worker: Worker, now: float, passed: float) -> float:
-        """Seconds for which a worker was seen to run its batch; `passed` since the last look."""
+        """Seconds for which a worker was seen to run the same batch; `passed` since the last look."""
         since, seconds = self._ran.get(worker.index, (-1.0, 0.0))
         seconds = seconds + passed if since == worker.since else min(now - worker.since, MOST_PASSED)
         self._ran[worker.index] = worker.since, seconds
@@ -100,7 +100,7 @@ class SpeculativeExecution:
         )
 
     def revoke(self, worker: Worker) -> bool:
-        """Revoke the last batch of a worker; returns False if the executor has begun it."""
+        """Revoke the last batch of a worker; returns False if the executor has begun."""
         if not worker.link.revoke():
             return False
         self.revoked += 1
@@ -113,7 +113,7 @@ class SpeculativeExecution:
         return True
 
     def _copy(self, late: Worker, idle: Worker) -> None:
-        """Run the batch of a worker on an idle worker too, if there is memory for it."""
+        """Run the batch of a worker on an idle worker too, if there is memory."""
         memory, batch = self._memory, late.batches[0]
         table, copy = batch.table, Batch(batch.table)
         copy.is_copy, wire = True, []
@@ -140,7 +140,7 @@ class SpeculativeExecution:
         idle.link.send(RunBatch(RUN, self._jobs.flags.word(table.number), wire, None))
 
     def won(self, batch: Batch) -> None:
-        """A batch finished an operand before its duplicate, which is discarded."""
+        """A batch finished an operand before the duplicate, and the duplicate is discarded."""
         duplicate = batch.duplicate
         if duplicate is None:
             return

@@ -1,7 +1,7 @@
 """How long operands were in the four states of a worker, packed for the event `OperandsTimed`.
 
 ALLOCATING lasts from the task queue until all memory is at hand, PREPARING_INPUTS until the inputs are reloaded,
-CALCULATING is the function itself, STORING the copy of the result to its slot with the wait for that slot. Kernels
+CALCULATING is the function itself, STORING the copy of the result to the slot with the wait for that slot. Kernels
 write to the slot directly, and most operands find their memory free: a state that is 0 for all operands takes no byte.
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
@@ -68,7 +68,7 @@ class StateTimes:
 
 
 def pack_numbers(values: Sequence[int]) -> bytes:
-    """Numbers as little-endian uint32, clipped to its range."""
+    """Numbers as little-endian uint32, clipped to the range."""
     try:
         packed = array("I", values)
     except OverflowError:

@@ -1,6 +1,6 @@
-"""Stops running operands through shared memory: a word of the arena's header for each open job, 1 to stop it.
+"""Stops running operands through shared memory: a word of the arena's header per open job, 1 to stop.
 
-A job keeps its word until it is closed, when none of its operands runs; no two open jobs share a word.
+A job keeps the word until the job is closed, when no operand runs; no two open jobs share a word.
 """
 
 from __future__ import annotations

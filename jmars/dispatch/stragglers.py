@@ -1,9 +1,9 @@
-"""Finds operands to revoke and to copy: those that wait behind a long one, and those that run far too long.
+"""Finds operands to revoke and to copy: operands that wait behind a long operand, and operands that run far too long.
 
 `Stragglers` only decides. A batch behind a long operand is revoked, so that the first free worker takes it, earlier
-jobs first; while memory is short (its inputs are loaded meanwhile) as many as there are idle workers. If no batch can
-be revoked, an idle worker runs a copy of an operand that takes 1.5 times the third quartile of its program, or whose
-process hangs; the first run to finish counts. Only repeatable operands are copied: kernels of jmars, no user functions.
+jobs first; while memory is short (inputs are loaded meanwhile) as many as there are idle workers. If no batch can be
+revoked, an idle worker runs a copy of an operand that takes 1.5 times the program's third quartile, or of a process
+that hangs; the first run to finish counts. Only repeatable operands are copied: kernels of jmars, no user functions.
 Source: docs/explanation/seeds.md, "Operand states"; Spark `TaskSetManager.scala` (spark.speculation.quantile 0.75,
 spark.speculation.multiplier 1.5).
 """
@@ -26,7 +26,7 @@ REMEMBERED = 64
 
 @dataclass(frozen=True)
 class WorkerLoad:
-    """Load of one worker.
+    """Load of a worker.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Stragglers:
         return max(MULTIPLIER * usual, usual + LEAST_LATE) if usual else float("inf")
 
     def choose(self, workers: Sequence[WorkerLoad], tight: bool = False) -> tuple[list[int], list[tuple[int, int]]]:
-        """Workers whose waiting batch is to be revoked, and (late worker, idle worker) pairs to copy between.
+        """Workers with a waiting batch to revoke, and (late worker, idle worker) pairs to copy between.
 
         `tight` tells whether memory is short.
         """

@@ -1,7 +1,7 @@
 """Ready operands that wait for a worker, by job and rank.
 
-Only decides the order. `fair_share` chooses the job; without a choice the earliest job goes first. Of one job a worker
-takes an operand that waits for itself, else from the longest queue: chunks of a host lie in memory that all its workers
+Only decides the order. `fair_share` chooses the job; without a choice the earliest job goes first. Of a job a worker
+takes an operand planned for itself, else from the longest queue: chunks of a host lie in memory that all workers
 share, so stealing moves no data. While memory is short, rank goes before place: a worker takes the lowest rank of all.
 Source: docs/explanation/seeds.md, "Ordering operands".
 """
@@ -18,7 +18,7 @@ _MASK = (1 << _BITS) - 1
 
 
 class TaskQueue:
-    """One heap per job and worker; a key is (rank, operand) in one integer."""
+    """Heaps by job and worker; a key is (rank, operand) in an integer."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -77,7 +77,7 @@ class TaskQueue:
         return number, key & _MASK
 
     def replan(self, number: int, rank: Sequence[int], workers: Sequence[int]) -> None:
-        """Give operands of a job new ranks, and new workers where these are 0 or more."""
+        """Give operands of a job new ranks, and new workers where not negative."""
         for worker, heap in enumerate(self._jobs.pop(number, ())):
             for operand in (key & _MASK for key in heap):
                 self.push(worker if workers[operand] < 0 else workers[operand], number, rank[operand], operand)

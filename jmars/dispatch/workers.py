@@ -1,6 +1,6 @@
 """Workers and batches as the control process sees them: plain records of dispatch.
 
-A worker is a place where operands run; its executor process may be replaced. `ExecutorLink` is the part of a process
+A worker is a place where operands run; the executor process may be replaced. `ExecutorLink` is the part of a process
 that dispatch uses.
 """
 
@@ -29,10 +29,10 @@ class ExecutorLink(Protocol):
         """Send an order."""
 
     def post(self) -> None:
-        """Let the executor begin another batch."""
+        """Let the executor begin a further batch."""
 
     def revoke(self) -> bool:
-        """Revoke the last batch unless the executor has begun it; returns whether it was revoked."""
+        """Revoke the last batch unless the executor has begun; returns whether the batch was revoked."""
 
     def unsend(self) -> None:
         """Drop all orders if the process does not run yet."""
@@ -45,7 +45,7 @@ class ExecutorLink(Protocol):
 
 
 class Batch:
-    """Operands of one job that an executor was sent, in order, and the slots of their outputs; 0 for none yet.
+    """Operands of a job that an executor was sent, in order, and the slots of their outputs; 0 for no slot.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Batch:
 
 
 class Worker:
-    """One worker; index and name stay when its process is replaced.
+    """A worker; index and name stay when the process is replaced.
 
     Attributes
     ----------

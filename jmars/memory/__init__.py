@@ -2,17 +2,17 @@
 
 - next_use.py: next use of each chunk, for Belady eviction (NextUse)
 - allocation_requests.py: entries of the allocation queue, and the back-off of a full disk
-- gathering.py: concatenates parts of many chunks in one operand's private memory (Gathers)
-- mover_link.py: sends orders to the mover process and counts its time (MoverLink)
+- gathering.py: concatenates parts of many chunks in an operand's private memory (Gathers)
+- mover_link.py: sends orders to the mover process and counts the time (MoverLink)
 - active_operands.py: operands that hold memory now (ActiveOperands)
 - buffer_manager.py: loads inputs, evicts chunks, serves the allocation queue (BufferManager)
 - quota.py: scratch memory promised to running operands (Quota)
 - udf_memory.py: decides how much memory a user's function is promised (UdfMemoryPolicy)
 - retained_memory.py: accounts for memory retained by user functions (RetainedMemory)
 - graph_room.py: memory that graphs take in the control process (GraphRoom)
-- dynamic_outputs.py: slots for results whose size is known only after running (DynamicOutputs)
+- dynamic_outputs.py: slots for results of a size known only after running (DynamicOutputs)
 - events.py: calls from this room upwards (MemoryEvents)
-- admission.py: admits operands whose inputs, output and scratch have memory (Admission)
+- admission.py: admits operands with memory for inputs, output and scratch (Admission)
 - memory_levels.py: bytes on each level of memory
 - host_memory.py: the port of this room (HostMemory)
 """

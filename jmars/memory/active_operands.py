@@ -1,6 +1,6 @@
-"""Operands that hold memory now: which chunks they read, and whether any of them will free memory by ending.
+"""Operands that hold memory now: the chunks they read, and whether any of them will free memory by ending.
 
-The allocation queue asks before it evicts a chunk or gives up. Batches are known to dispatch, which lists them on
+The allocation queue asks before evicting a chunk or giving up. Dispatch knows the batches and lists them on
 request; staged operands, clients and executors that wait for a slot are counted here.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["ActiveOperands"]
 
 
 class ActiveOperands:
-    """Holders of memory on one host.
+    """Holders of memory on a host.
 
     Parameters
     ----------

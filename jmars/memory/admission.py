@@ -1,4 +1,4 @@
-"""Admits operands whose inputs, output and scratch have memory.
+"""Admits operands with memory for inputs, output and scratch.
 
 An operand that fits is admitted at once. Other operands stand in the allocation queue (`buffer_manager`) and are staged
 when all their memory is at hand; dispatch sends staged operands first.
@@ -59,7 +59,7 @@ class Admission:
         self.preparing: dict[AllocationRequest, tuple[JobTable, int]] = {}
 
     def admit(self, table: JobTable, operand: int) -> int:
-        """Slot of an operand's output if it can run now; -1 if it stands in the allocation queue."""
+        """Slot of an operand's output if the operand can run now; -1 if the operand is queued for memory."""
         memory, moving, chunk, nbytes = self._chunks.memory, self._chunks.moving, table.chunk, table.nbytes
         inputs, work = table.inputs[operand], table.work[operand]
         for i in inputs:
@@ -123,7 +123,7 @@ class Admission:
         return self._functions.demand(table.number, operand, program, work, others + pinned + retained, resident)
 
     def ease(self, table: JobTable, row: int) -> None:
-        """The need of a program is known now: its operands in the allocation queue are admitted anew."""
+        """The need of a program is known now: operands of the program in the allocation queue are admitted anew."""
         eased = {
             request: operand
             for request, (owner, operand) in self.preparing.items()
@@ -136,7 +136,7 @@ class Admission:
             self._events.requeue(table, operand)
 
     def cap(self, table: JobTable, operand: int, program: int) -> tuple[int, bool]:
-        """Bytes that a user's function may take in its executor, and whether its peak is to be measured."""
+        """Bytes that a user's function may take in the executor, and whether to measure the peak."""
         promised = self._quota.promised(table.job, operand)
         return promised + self._functions.slack, self._functions.is_measured(table.number, operand, program)
 
@@ -150,7 +150,7 @@ class Admission:
         gather: Sequence[Piece] = (),
         least: int = 1 << 62,
     ) -> None:
-        """Add an operand to the allocation queue: for its output, its scratch and its inputs, in bytes.
+        """Add an operand to the allocation queue: for output, scratch and inputs, in bytes.
 
         At least `least` bytes of the scratch are enough if there is no more.
         """

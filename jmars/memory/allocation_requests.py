@@ -46,7 +46,7 @@ class AllocationRequest:
         return (self.job, self.rank)
 
     def yields(self) -> bool:
-        """Reduce the scratch by an eighth if less is enough; returns whether it was reduced."""
+        """Reduce the scratch by an eighth if less is enough; returns whether that was possible."""
         less = max(self.least, PAGE, self.scratch // 8 * 7)
         if self.promised >= 0 or less >= self.scratch:
             return False
@@ -62,7 +62,7 @@ class AllocationRequest:
 class DiskBackoff:
     """Retries a disk that refuses writes; chunks stay in memory meanwhile.
 
-    A request fails only if it cannot go on without the disk and the disk has refused for `patience` seconds.
+    A request fails only if no other memory can help and the disk has refused for `patience` seconds.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """Loads inputs into memory, evicts chunks for outputs, and serves the allocation queue.
 
-Requests that do not fit at once stand in one queue: an operand with its inputs and its output, a chunk that a client
+Requests that do not fit at once stand in a queue: an operand with inputs and output, a chunk that a client
 uploads, chunks that a client fetches. Operands are sorted by rank, clients by arrival. Only the head of the queue takes
-slots. Once the head has all its slots it leaves the queue and waits for its reads alone, so no request can hold memory
-that another request needs to go on. The mover process moves the bytes.
+slots. Once the head has all slots, the head leaves the queue and waits only for reads, so no request can hold memory
+that a second request needs to go on. The mover process moves the bytes.
 Source: docs/explanation/seeds.md, "Memory management"; docs/explanation/seeds.md, "Execution in a worker".
 """
 
@@ -96,7 +96,7 @@ class BufferManager:
 
     @property
     def disk_seconds(self) -> float:
-        """Seconds during which the mover had orders."""
+        """Seconds of the mover with orders."""
         return self.mover.seconds
 
     def moving(self) -> DiskStatus:
@@ -129,9 +129,9 @@ class BufferManager:
             )
 
     def enqueue(self, request: AllocationRequest) -> None:
-        """Add a request to the queue; its `granted` or `refused` is called, perhaps before this returns.
+        """Add a request to the queue; calls `granted` or `refused` of the request, perhaps before returning.
 
-        Operands are sorted by rank, behind the head, which may hold slots, and behind clients that came before.
+        Operands are sorted by rank, behind the head (a holder of slots perhaps), and behind clients that came before.
         """
         place = len(self.queue)
         if request.rank >= 0:
@@ -141,7 +141,7 @@ class BufferManager:
         self.advance()
 
     def enqueue_first(self, request: AllocationRequest) -> None:
-        """Add a request before all that came by `enqueue`; the first of them gives its slots back."""
+        """Add a request before all that came by `enqueue`; the first of them gives all slots back."""
         place = sum(other.first for other in self.queue)
         if place < len(self.queue):
             self._give_back(self.queue[place])
@@ -189,7 +189,7 @@ class BufferManager:
             self._advancing = False
 
     def _take_slots(self, request: AllocationRequest) -> int:
-        """Allocate the missing slots of `request`; returns the bytes that found no room, 0 if it has all slots."""
+        """Allocate the missing slots of `request`; returns the bytes that found no room, 0 for none."""
         if self._spills and not self._spills.isdisjoint([*request.chunks, *(chunk for chunk, *_ in request.gather)]):
             return 1  # a spill ends before the chunk can be reloaded; slots taken now would be scattered
         lacking = 0
@@ -226,7 +226,7 @@ class BufferManager:
         return lacking
 
     def _make_room(self, request: AllocationRequest, lacking: int) -> bool:
-        """Start spilling for the head of the queue; returns whether it should try again at once."""
+        """Start spilling for the head of the queue; returns whether to try again at once."""
         if self._spills:
             return False  # these spills come first
         in_use = self._in_use() | set(request.chunks)
@@ -276,7 +276,7 @@ class BufferManager:
         self.advance()
 
     def _held(self, request: AllocationRequest) -> int:
-        """Bytes that a request holds already, its inputs included."""
+        """Bytes that a request holds already, inputs included."""
         slots = request.slots + [self.chunks.memory[chunk] for chunk in request.chunks if chunk in self.chunks.memory]
         return sum(map(self.arena.size_of, slots))
 
@@ -348,7 +348,7 @@ class BufferManager:
         self.advance()
 
     def _bad_file(self, chunk: int, error: str) -> None:
-        """A chunk's file cannot be read; the chunk is lost unless it is in memory or being reloaded."""
+        """A chunk's file cannot be read; the chunk is lost unless in memory or being reloaded."""
         if chunk in self.chunks.moving:
             return
         if chunk in self.chunks.memory:
@@ -378,13 +378,13 @@ class BufferManager:
             self._grant(request)
 
     def _grant(self, request: AllocationRequest) -> None:
-        """Grant a request once its last read has ended."""
+        """Grant a request after the last read."""
         if request in self.loading and not request.loading and not request.gathering:
             self.loading.remove(request)
             request.granted(request.slot)
 
     def _loaded(self, chunk: int, error: str) -> None:
-        """A reload ended: requests that waited for the chunk are granted, or refused. Each may withdraw the others."""
+        """A reload ended: grant or refuse the requests that waited. A request may withdraw other requests."""
         del self._loads[chunk]
         self.delete(self.chunks.load_done(chunk))
         if error:
@@ -406,7 +406,7 @@ class BufferManager:
                     request.refused(ChunkLostError(error or f"chunk {chunk} was dropped while it was read back"))
 
     def mover_gone(self, link: Any, why: str) -> None:
-        """The mover process ended: its orders go to a new mover, which also deletes unknown files.
+        """The mover process ended: a new mover gets the orders, and deletes unknown files.
 
         After several deaths in a row over the same orders, the orders fail.
         """

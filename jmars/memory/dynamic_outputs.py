@@ -1,11 +1,11 @@
-"""Slots for results whose size is known only after running.
+"""Slots for results of a size known only after running.
 
 An executor computes such a result in private memory. If a bound is known and fits well, a slot of that size is taken
 before the operand is sent and the rest given back afterwards. Otherwise private memory is promised first (the bound, or
-the size of earlier results of the program), the executor reports the true size and waits for a slot, which it gets
-before all requests in the allocation queue, or for the reason why there is none. If earlier results were small, a slot
-is sent along and used if the result fits. A result that finds no room because other results or its own process hold it
-is dropped, and its operand runs again with room promised.
+the size of earlier results of the program), the executor reports the true size and waits for a slot, granted
+before all requests in the allocation queue, or for a refusal with the reason. If earlier results were small, a slot
+is sent along and used if the result fits. A result that finds no room because other results or the same process hold
+the memory is dropped, and the operand runs again with room promised.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class DynamicOutputs:
     def place(self, worker: int, table: JobTable, operand: int, slot: int, size: int) -> None:
         """The executor of a worker computed a result of `size` bytes: answer with a slot, now or later.
 
-        `slot` was taken ahead, 0 for none; it is used if the result fits, else freed.
+        `slot` was taken ahead, 0 for none, and is used if the result fits, else freed.
         """
         if slot and self._arena.size_of(slot) >= size:
             self._answer(worker, slot, "")
@@ -127,7 +127,7 @@ class DynamicOutputs:
         self._buffers.enqueue_first(request)
 
     def _take(self, job: str, operand: int, size: int) -> int | None:
-        """A slot for a result, with its private memory promised beside it; None if both do not fit now.
+        """A slot for a result, with private memory promised beside; None if both do not fit now.
 
         The slot comes first: the promise may lie in the middle of free memory, and may be cut in pieces.
         """
@@ -138,7 +138,7 @@ class DynamicOutputs:
         return slot
 
     def refuse(self, worker: int, why: str = "") -> None:
-        """Have the executor drop its result: the operand fails with a MemoryLimitError, or as if never run."""
+        """Have the executor drop a result: the operand fails with a MemoryLimitError, or as if never run."""
         self._answer(worker, 0, why)
 
     def waits(self, worker: int) -> bool:
@@ -172,5 +172,5 @@ class DynamicOutputs:
 
 
 def _twice(size: int) -> int:
-    """Bytes of a chunk and its copy."""
+    """Bytes of a chunk and a copy."""
     return 2 * max(1, -(-size // PAGE)) * PAGE

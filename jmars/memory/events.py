@@ -1,7 +1,7 @@
 """Calls from the memory room upwards, passed once at construction.
 
-The memory room decides about slots; it does not know batches, executors or the scheduler. The composition above it
-passes a `MemoryEvents` whose callables reach them.
+The memory room decides about slots, and does not know batches, executors or the scheduler. The composition above
+passes a `MemoryEvents` with callables that reach them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Concatenates parts of many chunks into one operand's private memory.
+"""Concatenates parts of many chunks into an operand's private memory.
 
-An operand whose program `gathers` reads a part of each input, so no input has to be in memory as a whole: the mover
-copies parts from memory and reads the rest from files, checked block by block. The result is in the scratch that the
-operand was promised: private memory, not a chunk.
+An operand with a program that `gathers` reads a part of every input, so no input has to be in memory as a whole: the
+mover copies parts from memory and reads the rest from files, checked block by block. The result is in the scratch that
+the operand was promised: private memory, not a chunk.
 Source: docs/explanation/seeds.md, "Memory management".
 """
 
@@ -63,7 +63,7 @@ class Gathers:
 
     @property
     def urgencies(self) -> list[Any]:
-        """Sort keys of the operands whose pieces are under way."""
+        """Sort keys of the operands with pieces under way."""
         return [gather.urgency for gather in self._running.values() if gather.done is not None]
 
     def start(self, pieces: Sequence[Piece], slot: int, done: Callable[[str], None], urgency: Any) -> None:
@@ -97,7 +97,7 @@ class Gathers:
         self._tell(*message)
 
     def leave(self, slot: int) -> bool:
-        """The request of `slot` was withdrawn; returns whether its order is still under way, so that the slot stays."""
+        """The request of `slot` was withdrawn; returns whether the order is still under way, so that the slot stays."""
         for gather in self._running.values():
             if gather.slot == slot and gather.done is not None:
                 gather.done = None
@@ -105,7 +105,7 @@ class Gathers:
         return False
 
     def ended(self, ticket: int) -> tuple[Sequence[Piece], int, Callable[[str], None] | None]:
-        """The mover finished an order; returns its pieces, its slot, and its `done`: None if it was withdrawn."""
+        """The mover finished an order; returns pieces, slot, and `done` of the order: None after a withdrawal."""
         gather = self._running.pop(ticket)
         for chunk in gather.pinned:
             self._delete(self._chunks.unpin(chunk))
@@ -120,7 +120,7 @@ class Gathers:
                 self._tell(*gather.message)
 
     def give_up(self, free: Callable[[int], None]) -> list[Callable[[str], None]]:
-        """Cancel all orders; returns the `done` of those that are still wanted."""
+        """Cancel all orders; returns the `done` of orders that are still wanted."""
         told = []
         for ticket in list(self._running):
             _, slot, done = self.ended(ticket)
@@ -132,7 +132,7 @@ class Gathers:
 
 
 def pieces_of(table: JobTable, operand: int) -> list[Piece]:
-    """Pieces that an operand reads whose program `gathers`."""
+    """Pieces that an operand of a gathering program reads."""
     assert table.args is not None
     bounds = np.frombuffer(table.args[operand][-1][-1], np.int64).reshape(-1, 2)
     size = table.programs[table.program[operand]].inputs[0].dtype.itemsize

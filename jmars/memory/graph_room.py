@@ -1,7 +1,7 @@
-"""Memory that graphs take in the control process, promised to it while jobs run.
+"""Promises memory to the control process for graphs, while jobs run.
 
-The control process grows with the number of operands that it plans and tracks. Bytes beyond the set-aside are promised
-to it like scratch, so chunks make room for them; the promise is given up only if an operand would find no room
+The control process grows with the number of planned and tracked operands. Bytes beyond the set-aside are promised
+like scratch, so chunks make room for them; the promise is given up only if an operand would find no room
 otherwise. The host measures the process. Source: docs/explanation/memory.md.
 """
 

@@ -1,4 +1,4 @@
-"""HostMemory: the port of this room, with its parts put together.
+"""HostMemory: the port of this room, with all parts put together.
 
 The composition above passes a `MemoryEvents`; dispatch admits operands, stores and frees their slots; clients enqueue
 requests; the status page reads. Source: docs/explanation/seeds.md, "Memory management".
@@ -155,7 +155,7 @@ class HostMemory:
         return bool(self.buffers.queue)
 
     def waiting_urgencies(self) -> list[tuple[int, int]]:
-        """(Job number, rank) of operands that wait for memory or for gathered pieces, staged ones included."""
+        """(Job number, rank) of operands that wait for memory or for gathered pieces, staged operands included."""
         buffers = self.buffers
         if not buffers.queue and not buffers.gathers:
             return []
@@ -171,7 +171,7 @@ class HostMemory:
         return [memory[chunk[i]] for i in table.inputs[operand]]
 
     def loose_inputs(self, table: JobTable, operand: int) -> list[tuple[int, Any]]:
-        """(Offset, shape) of an operand's inputs; the shape is None where the program has it."""
+        """(Offset, shape) of an operand's inputs; the shape is None where the program has a fixed shape."""
         program = table.programs[table.program[operand]]
         if program.gathers:
             pieces = pieces_of(table, operand)
@@ -182,12 +182,12 @@ class HostMemory:
         return [(at, shapes.get(chunk[i])) for at, i in zip(offsets, table.inputs[operand], strict=True)]
 
     def size_of(self, slot: int) -> int:
-        """Bytes of a slot; 0 for slot 0, which is none."""
+        """Bytes of a slot; 0 for slot 0."""
         return self.arena.size_of(slot) if slot else 0
 
     # -- executors report
     def store_loose(self, table: JobTable, operand: int, program: int, shape: Sequence[int]) -> None:
-        """An operand stored a chunk of a size that was unknown: keep its shape, free the rest of its slot."""
+        """An operand stored a chunk of unknown size: keep the shape, free the rest of the slot."""
         chunk = table.chunk[operand]
         size = math.prod(shape) * table.programs[table.program[operand]].output.dtype.itemsize
         self.arena.shrink(self.chunks.memory[chunk], size)
@@ -201,11 +201,11 @@ class HostMemory:
             self.admission.ease(table, table.program[operand])
 
     def function_wants_all(self, table: JobTable, operand: int, program: int) -> bool:
-        """A function exceeded its cap; returns whether its operand runs again with all memory."""
+        """A function exceeded the cap; returns whether the operand runs again with all memory."""
         return self.functions.wants_all(table.number, operand, program)
 
     def function_error(self, what: str, peak: int, cap: int, text: str) -> MemoryLimitError:
-        """The error of an operand for which all memory was too little."""
+        """The error of an operand that needs more than all memory."""
         return self.functions.too_much(what, peak, cap, text)
 
     # -- speculative copies
@@ -223,14 +223,14 @@ class HostMemory:
         return slot
 
     def release_scratch(self, job: str, operand: int, is_copy: bool) -> None:
-        """Free the scratch of an operand, or of its copy."""
+        """Free the scratch of an operand, or of the copy."""
         self.quota.release(_copies(job) if is_copy else job, operand)
 
     def promote_copy(self, job: str, operand: int) -> None:
-        """The copy of an operand is the only run left: its scratch becomes the operand's."""
+        """The copy of an operand is the only run left: the scratch becomes the operand's."""
         self.quota.hand_over(_copies(job), operand, job)
 
 
 def _copies(job: str) -> str:
-    """Name under which the promises to copies stand in the quota."""
+    """Name of the promises to copies in the quota."""
     return f"{job} (copy)"

@@ -1,4 +1,4 @@
-"""Bytes on each level of memory, and how files are written.
+"""Bytes on the levels of memory, and how files are written.
 
 *Shared* memory holds chunks that any executor may read; *private* memory holds chunks and pieces that were loaded for a
 single operand; *disk* holds spilled chunks. *Device* memory is empty until executors have a device.
@@ -27,7 +27,7 @@ class MemoryLevels(TypedDict):
 
 
 def levels(buffers: BufferManager, quota: Quota) -> MemoryLevels:
-    """Levels of one host."""
+    """Levels of a host."""
     size_of, chunks = buffers.arena.size_of, buffers.chunks
     waiting = [*buffers.queue, *buffers.loading]
     own = [slot for request in waiting for slot in request.private.values()]

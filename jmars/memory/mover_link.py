@@ -1,4 +1,4 @@
-"""The control process's end of the mover: starts a mover at the first order, sends orders, counts its time."""
+"""The control process's end of the mover: starts a mover at the first order, sends orders, counts the time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MoverProcess(Protocol):
 
 
 class MoverLink:
-    """Sends orders to the mover, and to the next mover if that one dies.
+    """Sends orders to the mover, or after a death to the next mover.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class MoverLink:
         self._link.send(message)
 
     def reported(self) -> None:
-        """The mover answered its oldest order."""
+        """The mover answered the oldest order."""
         self._orders -= 1
         self._deaths = 0
         now = perf_counter()
@@ -61,11 +61,11 @@ class MoverLink:
 
     @property
     def silent(self) -> float:
-        """Seconds since the mover began its current order; 0.0 while it has none."""
+        """Seconds since the mover began the current order; 0.0 without an order."""
         return perf_counter() - self._since if self._orders else 0.0
 
     def died(self) -> bool:
-        """The mover process ended; returns whether DEATHS movers in a row did, so that its orders are not repeated."""
+        """The mover process ended; returns whether DEATHS movers in a row did, so that orders are not repeated."""
         self._link, self._orders = None, 0
         self._deaths = (self._deaths + 1) % DEATHS
         return not self._deaths

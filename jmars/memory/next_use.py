@@ -1,7 +1,7 @@
 """Next use of each chunk, for Belady eviction: the chunk read last is evicted first.
 
-The next use of a chunk is the lowest rank among its readers that have not finished. That is Belady's rule as far as a
-run follows its plan. `storage.chunks` asks for it when it chooses victims.
+The next use of a chunk is the lowest rank among readers that have not finished. That is Belady's rule as far as a run
+follows the plan. `storage.chunks` asks when choosing victims.
 Source: Belady, "A study of replacement algorithms" (1966).
 """
 
@@ -17,7 +17,7 @@ NEVER = 1 << 62  # next use of a chunk without readers: a result, or a chunk tha
 
 
 class _JobReaders:
-    """Finished operands of one job, and its operands that stand for chunks stored before the job."""
+    """Finished operands of a job, and operands that stand for chunks stored before the job."""
 
     __slots__ = ("finished", "given", "table")
 

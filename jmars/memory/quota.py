@@ -1,7 +1,7 @@
-"""Scratch memory promised to running operands on one host.
+"""Scratch memory promised to running operands on a host.
 
-Chunks and scratch share one budget, the arena's: a promise is a slot that is never written, so an operand that needs
-scratch stands in the same queue as an operand that needs room for its output, and chunks are spilled for both.
+Chunks and scratch share a budget, the arena's: a promise is a slot that is never written, so an operand that needs
+scratch stands in the same queue as an operand that needs room for an output, and chunks are spilled for both.
 Source: docs/explanation/seeds.md, "Memory management".
 """
 
@@ -41,7 +41,7 @@ class Quota:
         self._slots[job, operand] = slot
 
     def promised(self, job: str, operand: int) -> int:
-        """Bytes promised to an operand in one piece; 0 for none."""
+        """Bytes promised to an operand in a single piece; 0 for none."""
         slot = self._slots.get((job, operand))
         return 0 if slot is None else self._arena.size_of(slot)
 
@@ -50,7 +50,7 @@ class Quota:
         return sum(map(self._arena.size_of, self._pieces.get((job, operand), ())))
 
     def slot(self, job: str, operand: int) -> int:
-        """Offset of the memory promised to an operand in one piece."""
+        """Offset of the memory promised to an operand in a single piece."""
         return self._slots[job, operand]
 
     def adjust(self, job: str, operand: int, size: int, least: int = PAGE) -> int:
@@ -90,7 +90,7 @@ class Quota:
                 self._arena.free(slot)
 
     def hand_over(self, job: str, operand: int, to: str) -> None:
-        """Move a promise from one job's name to another name."""
+        """Move a promise from a job's name to a second name."""
         slot = self._slots.pop((job, operand), None)
         if slot is not None:
             self.take(to, operand, slot)

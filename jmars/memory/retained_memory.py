@@ -1,9 +1,9 @@
 """Accounts for memory retained by user functions between calls, and tells when to recycle a worker.
 
-A function may leave memory allocated in its executor: an imported library, a cache, a leak. Retained memory beyond a
-slack is promised to the executor like scratch, so chunks make room for it. Memory retained after the first functions
-counts as their need; an executor that goes on growing is recycled between two batches. Executors measure what they
-retain (`RlimitGuard`). Source: docs/explanation/memory.md.
+A function may leave memory allocated in the executor: an imported library, a cache, a leak. Retained memory beyond a
+slack is promised to the executor like scratch, so chunks make room. Memory retained after the first functions
+counts as their need; an executor that goes on growing is recycled between two batches. Executors measure retained
+memory (`RlimitGuard`). Source: docs/explanation/memory.md.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RetainedMemory:
         return self._nbytes.get(worker, 0) > self._slack
 
     def update(self, worker: int, nbytes: int) -> bool:
-        """Account for a measurement; returns whether the worker exceeds its bound and must be recycled."""
+        """Account for a measurement; returns whether the worker exceeds the bound and must be recycled."""
         self._nbytes[worker] = nbytes
         first = self._first.setdefault(worker, nbytes)
         self._quota.adjust(NAME, worker, max(0, nbytes - self._slack) // PAGE * PAGE)
@@ -84,7 +84,7 @@ class RetainedMemory:
         return True
 
     def reset(self, worker: int) -> None:
-        """A worker has a new process, which retains nothing."""
+        """A worker has a new process without retained memory."""
         self._nbytes.pop(worker, None)
         self._first.pop(worker, None)
         self._quota.release(NAME, worker)

@@ -1,11 +1,11 @@
 """Decides how much memory a user's function is promised.
 
-A function's need is unknown before it ran. It is promised its operand's own figure, and more while memory is ample; its
-executor may exceed the promise a little. A function that needs more runs again alone, with all memory that the host can
-give beside its inputs and its result. The peak of that run is promised to later operands of the same program, until
-RECENT of them in a row took less: the first call in a process imports libraries and so takes more than later calls. An
-operand for which all memory is too little fails. Only counts; `admission` promises, and an executor's `RlimitGuard`
-enforces the cap. Source: docs/explanation/seeds.md, "Memory management".
+A function's need is unknown before the first run. The promise is the operand's own figure, and more while memory is
+ample; the executor may exceed the promise a little. A function that needs more runs again alone, with all memory that
+the host can give beside inputs and result. The peak of that run is promised to later operands of the same program,
+until RECENT of them in a row took less: the first call in a process imports libraries and so takes more than later
+calls. An operand for which all memory is too little fails. Only counts; `admission` promises, and an executor's
+`RlimitGuard` enforces the cap. Source: docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RECENT = 8  # calls after which their peak replaces a higher promise; doubled ea
 
 
 class UdfMemoryPolicy:
-    """Promises to functions on one host.
+    """Promises to functions on a host.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class UdfMemoryPolicy:
         return need + max(0, self.capacity // 2 - resident) // (2 * self.workers), need
 
     def is_plain(self, program: int) -> bool:
-        """Whether no function of a program is known to exceed its promise by more than the slack."""
+        """Whether no function of a program is known to exceed a promise by more than the slack."""
         return self._peaks.get(program, 0) <= self.slack and program not in self._all.values()
 
     def gets_all(self, number: int, operand: int) -> bool:
@@ -88,7 +88,7 @@ class UdfMemoryPolicy:
         return self._peaks.get(program, 0) > self.slack or self.gets_all(number, operand)
 
     def wants_all(self, number: int, operand: int, program: int) -> bool:
-        """An operand exceeded its cap; returns whether it runs again with all memory, False if it had all."""
+        """An operand exceeded the cap; returns whether to run again with all memory, False after a run with all."""
         if (number, operand) in self._all:
             return False
         self._all[number, operand] = program
@@ -112,7 +112,7 @@ class UdfMemoryPolicy:
         return True
 
     def too_much(self, what: str, peak: int, cap: int, text: str) -> MemoryLimitError:
-        """The error of an operand for which all memory is too little.
+        """The error of an operand that needs more than all memory.
 
         Parameters
         ----------

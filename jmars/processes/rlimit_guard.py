@@ -44,7 +44,8 @@ class RlimitGuard:
     def __init__(self, arena_size: int = 0) -> None:
         threading.stack_size(STACK)
         self._arena_size = arena_size
-        self._bare = self._beside = self._told = 0  # bytes: before functions ran, of children and shared memory, at the last report
+        self._bare = 0  # private bytes before functions ran
+        self._beside = self._told = 0  # bytes of children and shared memory, and at the last report
         self._look_again = 0.0
         self._is_warm = False  # whether libraries have allocated their buffers
         self.cap = -1  # bytes; -1 for no cap
@@ -85,7 +86,7 @@ class RlimitGuard:
         self._least = (pages[1] - pages[2]) * PAGE
 
     def left_behind(self) -> int | None:
-        """Bytes that functions left in this process and its children; None if they hardly changed since the last report.
+        """Bytes that functions left in this process and children; None if hardly changed since the last report.
 
         Counted from the first cap on. Children, and memory shared with them, are sampled now and then.
         """

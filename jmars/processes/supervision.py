@@ -39,10 +39,10 @@ class ProcessEvents(Protocol):
         """A process sent a report."""
 
     def ended(self, worker: int, link: ChildLink, why: str) -> None:
-        """A process has ended, and a new one was started."""
+        """A process has ended, and a new process was started."""
 
     def moved(self, worker: int, pid: int, state: str) -> None:
-        """A process hangs ("suspect"), is killed for it ("fenced"), or runs again ("")."""
+        """A process hangs ("suspect"), is killed for hanging ("fenced"), or runs again ("")."""
 
     def quarantine(self, worker: int) -> Callable[[], None]:
         """A process (worker -1: the mover) cannot die; the result is called after its end."""

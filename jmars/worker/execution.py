@@ -124,19 +124,19 @@ class ExecutionActor:
         self.processes.wake()
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Run ready operands, each on the worker chosen for it."""
+        """Run ready operands on the workers chosen for them."""
         self.dispatch.enqueue(job, operands, workers)
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
-        """Give operands new ranks and waiting ones new workers; slow workers take only operands planned for them."""
+        """Give operands new ranks, and waiting ones new workers; slow workers take only operands planned for them."""
         self.dispatch.replan(job, rank, workers, slow)
 
     def stop_execution(self, job: str) -> None:
-        """Drop the queued operands of a job, tell running ones to stop, and replace an executor that does not."""
+        """Drop the queued operands of a job, stop the running operands, and replace executors that do not stop."""
         self.dispatch.stop(job)
 
     def close_job(self, job: str) -> None:
-        """Forget a job once none of its operands runs, and report its measurements."""
+        """Forget a job once no operand of the job runs, and report the measurements."""
         self.dispatch.close_job(job)
 
     def free_chunks(self, chunks: Sequence[int]) -> None:

@@ -82,7 +82,7 @@ class RemoteScheduler:
 
 
 class Orders:
-    """The actor "workers": acts on orders of a scheduler process. Orders about jobs that are not open change nothing."""
+    """The actor "workers": acts on orders of a scheduler process. Orders about jobs that are not open are ignored."""
 
     def __init__(self, workers: WorkerPort, reports: RemoteScheduler, known: RecoverySnapshot) -> None:
         self._workers, self._reports, self._known = workers, reports, known

@@ -1,0 +1,184 @@
+"""The dispatch room alone, through its port: orders in, batches and reports out, with plain fakes for other rooms."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from jmars.actors.frames import pack, unpack
+from jmars.dispatch import HostDispatch
+from jmars.errors import ClusterError
+from jmars.model.failure import Failure
+from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Refused, Started, WorkerLost, WorkerMoved
+from jmars.processes.executor_messages import FAILED, INTERRUPTED, ExecutorReport, OperandFailed, RunBatch
+from jmars.storage.arena import HEADER
+from tests.worker.steps_host import in_loop, program, table
+
+
+class Memory:
+    """Memory that always has room; counts the slots that are held."""
+
+    def __init__(self) -> None:
+        self.arena = SimpleNamespace(
+            memory=bytearray(HEADER), used=0, peak=0, capacity=2**30, resident=0, size_of=lambda slot: 4096
+        )
+        self.chunks = SimpleNamespace(memory={}, disk={}, spilled=0, reloaded=0)
+        self.buffers = SimpleNamespace(disk_seconds=0.0, loading=[])
+        self.quota = SimpleNamespace(private={})
+        self.outputs = SimpleNamespace(waits=lambda worker: False, withdraw=lambda worker: None)
+        self.retained = SimpleNamespace(reset=lambda worker: None)
+        self.next_use = SimpleNamespace(finished=lambda number, operands: None)
+        self.staged: list[Any] = []
+        self.is_spilling = self.is_blocked = False
+        self.held: set[int] = set()
+        self._slot = HEADER
+
+    def admit(self, job: Any, operand: int) -> int:
+        self._slot += 4096
+        self.held.add(self._slot)
+        return self._slot
+
+    def give_back(self, job: Any, operand: int, slot: int) -> None:
+        self.held.discard(slot)
+
+    def inputs(self, job: Any, operand: int) -> list[int]:
+        return [self.chunks.memory[job.chunk[i]] for i in job.inputs[operand]]
+
+    def drop_job(self, job: Any) -> list[int]:
+        return []
+
+    def waiting_urgencies(self) -> list[Any]:
+        return []
+
+    def nothing(self, *_: Any) -> None:
+        pass
+
+    open_job = close_job = release = advance = free_slot = nothing
+
+
+class Link:
+    """An executor that keeps its orders."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.how, self.peak, self.orders = pid, "", 0, []
+
+    def send(self, order: Any) -> None:
+        self.orders.append(order)
+
+    def batches(self) -> list[RunBatch]:
+        return [order for order in self.orders if isinstance(order, RunBatch)]
+
+    def nothing(self, *_: Any) -> None:
+        pass
+
+    post = silence = unsend = kill = nothing
+
+
+class Room:
+    """A `HostDispatch` with fakes around."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self.memory, self.reports, self.killed = Memory(), [], []
+        memory: Any = self.memory
+        self.dispatch = HostDispatch(memory, workers, self.reports.append, lambda link, how: self.killed.append(link))
+        self.links = [Link(100 + worker) for worker in range(workers)]
+        for worker, link in enumerate(self.links):
+            self.dispatch.started(worker, link)
+
+    def of(self, *kinds: type) -> list[Any]:
+        return [report for report in self.reports if isinstance(report, kinds)]
+
+
+def job(operands: int) -> Any:
+    return table(1, [program()], [0] * operands, [()] * operands)
+
+
+@in_loop
+def test_ready_operands_are_sent_and_their_chunks_stored():
+    room = Room()
+    room.dispatch.open_job(job(1))
+    room.dispatch.enqueue("job-1", [0], [0])
+    (batch,) = room.links[0].batches()
+    assert [order[0] for order in batch.operands] == [0] and [one.operands for one in room.of(Started)] == [[0]]
+    room.dispatch.heard(0, ExecutorReport(1, [30], 0, 0, None, []))
+    (finished,) = room.of(Finished)
+    assert finished.operands == [0] and room.memory.chunks.memory[1000] in room.memory.held
+    room.dispatch.close_job("job-1")
+    assert [one.job for one in room.of(JobClosed)] == ["job-1"] and not room.dispatch.is_busy
+
+
+@in_loop
+def test_a_failed_operand_ends_its_batch_and_the_rest_is_interrupted():
+    room = Room()
+    room.dispatch.open_job(job(4))
+    room.dispatch.ledger.estimate.learn(0, 1e-5)
+    room.dispatch.enqueue("job-1", [0, 1, 2, 3], [0] * 4)
+    sent = [len(batch.operands) for batch in room.links[0].batches()]
+    assert sent[0] > 1
+    stop = OperandFailed(FAILED, Failure.of(ValueError("no")))
+    room.dispatch.heard(0, unpack(pack(ExecutorReport(0, [], 0, 0, stop, []))[4:]))
+    ((failed,), (interrupted,)) = room.of(Failed), room.of(Interrupted)
+    assert failed.operand == 0 and failed.failure.text == "no" and len(interrupted.operands) == sent[0] - 1
+
+
+@in_loop
+def test_a_dead_executor_loses_what_it_ran_and_the_waiting_batch_goes_back():
+    room = Room()
+    room.dispatch.open_job(job(2))
+    room.dispatch.enqueue("job-1", [0, 1], [0, 0])
+    dead, link = room.links[0], Link(200)
+    dead.how = "signal"
+    assert len(dead.batches()) == 2
+    room.dispatch.started(0, link)
+    room.dispatch.ended(0, dead, "killed by SIGKILL")
+    assert [(one.operands, one.how) for one in room.of(WorkerLost)] == [([0], "signal")]
+    assert [one.operands for one in room.of(Interrupted)] == [[1]] and not room.memory.held
+    assert [one.state for one in room.of(WorkerMoved)] == ["replaced"] and room.dispatch.workers[0].restarts == 1
+    room.dispatch.enqueue("job-1", [0, 1], [0, 0])
+    assert len(link.batches()) == 2, "an operand that ran when a worker died runs alone"
+
+
+@in_loop
+def test_a_stopped_job_is_drained_and_a_deaf_executor_is_killed():
+    room = Room()
+    room.dispatch.open_job(job(3))
+    room.dispatch.enqueue("job-1", [0, 1, 2], [0] * 3)
+    room.dispatch.stop("job-1")
+    assert [list(one.operands) for one in room.of(Interrupted)] == [[2]]
+    room.dispatch._kill_deaf(room.dispatch.jobs.by_name["job-1"])  # after the grace
+    assert room.killed == [room.links[0]]
+    for _ in range(2):
+        room.dispatch.heard(0, ExecutorReport(0, [], 0, 0, (INTERRUPTED,), []))
+    assert sorted(one for report in room.of(Interrupted) for one in report.operands) == [0, 1, 2]
+    assert not room.memory.held
+
+
+@in_loop
+def test_a_suspect_worker_is_sent_nothing_until_it_is_well():
+    room = Room(workers=2)
+    room.dispatch.moved(0, 100, "suspect")
+    room.dispatch.open_job(job(2))
+    room.dispatch.enqueue("job-1", [0, 1], [0, 0])
+    assert not room.links[0].batches() and len(room.links[1].batches()) == 2
+    room.dispatch.moved(0, 100, "")
+    assert [(one.worker, one.state) for one in room.of(WorkerMoved)] == [(0, "suspect"), (0, "idle")]
+
+
+@in_loop
+def test_without_processes_waiting_jobs_fail_with_the_reason():
+    room = Room()
+    room.dispatch.unavailable(0)
+    room.dispatch.open_job(job(2))
+    room.dispatch.enqueue("job-1", [0, 1], [0, 0])
+    room.dispatch.no_executors(ClusterError("no process"))
+    (refused,) = room.of(Refused)
+    assert refused.failure.text == "no process" and room.dispatch.is_busy
+
+
+@in_loop
+def test_a_fault_in_handling_a_report_breaks_the_job_and_replaces_the_executor():
+    room = Room()
+    room.dispatch.open_job(job(1))
+    room.dispatch.enqueue("job-1", [0], [0])
+    room.dispatch.heard(0, ExecutorReport(5, [1] * 5, 0, 0, None, []))
+    assert room.killed == [room.links[0]] and type(room.reports[-1]).__name__ == "JobBroken"

@@ -1,0 +1,163 @@
+"""The room of processes alone, through its port: a supervisor with fake children and events that are noted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jmars.processes import supervision
+from jmars.processes.health import LOOK_SECONDS, Vital
+from jmars.processes.supervision import NO_PROCESS_SECONDS, ProcessSupervisor
+
+
+class Children:
+    """Processes that do nothing."""
+
+    def __init__(self) -> None:
+        self.trouble, self.zygote, self._pid = "", 0, 100
+        self.states: dict[int, Vital] = {}
+        self.memory: dict[int, int] = {}
+        self.roles: list[tuple[str, str]] = []
+        self.given_up: list[Any] = []
+
+    def start(self, link: Any, role: str, *args: Any) -> None:
+        self.roles.append((link.name, role))
+        if not self.trouble:
+            self._pid += 1
+            link.pid = self._pid
+
+    def vitals(self, pids: Any) -> dict[int, Vital]:
+        return {pid: self.states.get(pid, Vital.RUNS) for pid in pids}
+
+    def private(self, pid: int) -> int:
+        return self.memory.get(pid, 0)
+
+    def use(self, pid: int) -> None:
+        return None
+
+    def kill_all(self, link: Any, how: str) -> None:
+        link.how = how
+        if self.states.get(link.pid) is not Vital.FROZEN:
+            link.ended(how)
+
+    def give_up(self, link: Any, why: str, gone: Any) -> None:
+        self.given_up.append(gone)
+        link.ended(why)
+
+
+class Events:
+    """`ProcessEvents` that keep what happened."""
+
+    def __init__(self) -> None:
+        self.happened: list[Any] = []
+        self.caps: dict[int, int | None] = {}
+        self.is_busy = True
+
+    def cap(self, worker: int) -> int | None:
+        return self.caps.get(worker)
+
+    def quarantine(self, worker: int) -> Any:
+        self.happened.append(("quarantine", worker))
+        return lambda: self.happened.append(("released", worker))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("dispatch", "look", "started"):
+            return lambda *_: None
+        return lambda *args: self.happened.append((name, *(one for one in args if isinstance(one, int | str))))
+
+
+class Room:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, workers: int = 2) -> None:
+        self.children, self.events, self.now = Children(), Events(), 1000.0
+        children: Any = self.children
+        self.supervisor = ProcessSupervisor(children, workers, 1, lambda: "/spill", self.events)
+        monkeypatch.setattr(supervision, "monotonic", lambda: self.now)
+
+    def look(self, seconds: float = LOOK_SECONDS) -> None:
+        for _ in range(round(seconds / LOOK_SECONDS)):
+            self.now += LOOK_SECONDS
+            self.supervisor._look()
+
+
+@pytest.fixture
+def room(monkeypatch):
+    """A started room, in a loop that never runs."""
+    loop = asyncio.new_event_loop()
+    asyncio._set_running_loop(loop)
+    made = Room(monkeypatch)
+    made.supervisor.start()
+    yield made
+    made.supervisor.close()
+    asyncio._set_running_loop(None)
+    loop.close()
+
+
+def test_a_process_that_ends_is_replaced_before_its_end_is_reported(room):
+    first = room.supervisor.links[0]
+    first.ended("killed")
+    assert room.supervisor.links[0] is not first and room.supervisor.links[0].pid > first.pid
+    assert room.events.happened == [("ended", 0, "killed")]
+
+
+def test_a_hung_process_is_suspect_then_killed_and_replaced(room):
+    pid = room.supervisor.links[1].pid
+    room.children.states[pid] = Vital.STOPPED
+    room.look(1)
+    assert room.events.happened == [("moved", 1, pid, "suspect")]
+    room.look(8)
+    assert room.events.happened[1:] == [("moved", 1, pid, "fenced"), ("ended", 1, "stopped")]
+    assert room.supervisor.links[1].pid != pid
+
+
+def test_a_frozen_process_that_cannot_die_is_given_up_and_its_slots_kept_until_it_is_gone(room):
+    pid = room.supervisor.links[0].pid
+    room.children.states[pid] = Vital.FROZEN
+    room.look(10)
+    assert [one[0] for one in room.events.happened] == ["moved", "moved", "quarantine", "ended"]
+    (gone,) = room.children.given_up
+    gone()
+    assert room.events.happened[-1] == ("released", 0)
+
+
+def test_an_executor_whose_children_exceed_its_cap_is_killed_and_idle_ones_are_measured(room):
+    first, second = room.supervisor.links
+    room.children.memory = {first.pid: 2**30, second.pid: 2**30}
+    room.look()  # both are idle: that is what they need
+    room.events.caps = {0: 2**20, 1: -1}
+    room.children.memory = {first.pid: 2**30 + 2**22, second.pid: 2**40}
+    room.look()
+    assert room.events.happened == [("ended", 0, "memory")]
+
+
+def test_while_no_process_can_be_started_work_goes_elsewhere_and_after_ten_seconds_jobs_fail(room):
+    room.children.trouble = "no process left"
+    room.supervisor.links[0].ended("killed")
+    room.look()
+    assert ("unavailable", 0) in room.events.happened and ("unavailable", 1) not in room.events.happened
+    room.supervisor.links[1].ended("killed")
+    room.look(NO_PROCESS_SECONDS - 1)
+    assert not any(one[0] == "no_executors" for one in room.events.happened)
+    room.look(2)
+    assert any(one[0] == "no_executors" for one in room.events.happened)
+    room.children.trouble = ""
+    room.supervisor.links[0].pid = 7
+    room.look()
+    assert room.events.happened[-1] == ("available", 0)
+
+
+def test_the_mover_is_started_with_its_folder_and_watched(room):
+    link = room.supervisor.start_mover(lambda link, message: None, lambda link, why: None)
+    assert room.children.roles[-1] == ("mover", "mover")
+    room.children.states[link.pid] = Vital.STOPPED
+    room.look(8)
+    assert link.how == "stopped" and not room.events.happened, "no worker has hung"
+
+
+def test_watching_ends_with_the_work(room):
+    room.supervisor.wake()
+    assert room.supervisor._timer is not None
+    room.events.is_busy = False
+    room.look()
+    assert room.supervisor._timer is None
