@@ -25,7 +25,7 @@ class MoverLink:
     Parameters
     ----------
     start
-        Forks a mover; raises StorageError if there is no folder for its files.
+        Forks a mover; raises StorageError if there is no folder for files.
     """
 
     def __init__(self, start: Callable[[], MoverProcess]) -> None:

@@ -2,15 +2,15 @@
 
 - batch_semaphore.py: revokes dispatched batches (BatchSemaphore)
 - allocation_livelock.py: detects processes that retry a failing malloc for ever (AllocationLivelockDetector)
-- health.py: detects hung processes and chooses an action for each (Health)
+- health.py: detects hung processes and chooses actions (Health)
 - vitals.py: reads the state and the memory of processes from /proc
 - meter.py: separates computing from page faults and from waiting for a core (Meter)
-- rlimit_guard.py: caps the memory of a user's function in its executor (RlimitGuard)
+- rlimit_guard.py: caps the memory of a user's function in an executor (RlimitGuard)
 - executor_messages.py: messages between the control process and an executor
 - unsized_runner.py: runs operands with chunks of unknown size (UnsizedRunner)
 - executor.py: the executor process, which runs kernels on shared memory
 - mover.py: the mover process, which writes chunks to disk and reads them back
 - zygote.py: forks executors in milliseconds (Zygote)
-- links.py: the control process's end of each child process (ChildLink, Children)
+- links.py: the control process's ends of child processes (ChildLink, Children)
 - supervision.py: starts, watches and replaces processes (ProcessSupervisor)
 """

@@ -1,7 +1,7 @@
 """Detects allocation livelock: a process that retries a failing malloc for ever.
 
 Some libraries (OpenBLAS while it is loaded) retry a refused allocation without end and hold the interpreter's lock
-meanwhile, so no MemoryError is raised. Such a process never waits, spends nearly all its time in the system, and its
+meanwhile, so no MemoryError is raised. Such a process never waits and spends nearly all time in the system, while
 memory, page faults, reads and writes stand still. A process that lists folders or serves sockets looks the same, so
 only a process that could not get what such libraries ask for at once is suspected; after a wrong suspicion the operand
 runs again, with more memory. Pure: samples in, process ids out.

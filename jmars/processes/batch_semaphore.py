@@ -1,9 +1,9 @@
-"""Revokes dispatched batches. Each executor has a semaphore with one token per batch that may begin.
+"""Revokes dispatched batches. An executor has a semaphore with a token per batch that may begin.
 
-Before an executor begins a batch it acquires a token. To revoke the batch that was sent last, the control process
-acquires a token itself. The kernel gives each token to one of them, so a batch runs once: in the executor, or elsewhere
-after it was revoked. Until the executor has reported that it found no token, it is sent no batch: it would begin the
-revoked batch with the token of the new one.
+Before an executor begins a batch, the executor acquires a token. To revoke the batch that was sent last, the control
+process acquires a token. The kernel gives a token only once, so a batch runs once: in the executor, or elsewhere after
+the revocation. Until the executor has reported that there was no token, no batch is sent: the executor would begin the
+revoked batch with the token of the new batch.
 Source: docs/explanation/seeds.md, "Operand states"; Linux eventfd(2), EFD_SEMAPHORE.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["BatchSemaphore"]
 
 
 class BatchSemaphore:
-    """The tokens of one executor; both ends have a copy.
+    """The tokens of an executor; both ends have a copy.
 
     Examples
     --------
@@ -29,11 +29,11 @@ class BatchSemaphore:
         self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE) if fd is None else fd
 
     def post(self) -> None:
-        """Add a token: another batch may begin."""
+        """Add a token: a further batch may begin."""
         os.eventfd_write(self.fd, 1)
 
     def acquire(self) -> bool:
-        """Take a token without waiting; returns whether there was one."""
+        """Take a token without waiting; returns whether there was a token."""
         if self.fd < 0:
             return False
         try:

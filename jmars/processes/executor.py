@@ -1,7 +1,7 @@
 """The executor process: runs kernels on shared memory, batch by batch.
 
-The zygote forks it. It speaks with the control process over one socket (`executor_messages`) and ends when that closes.
-Blocking reads of that socket cost less than threads with queues.
+The zygote forks an executor, which speaks with the control process over a socket (`executor_messages`) and ends when
+that closes. Blocking reads of that socket cost less than threads with queues.
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
@@ -79,7 +79,7 @@ class _Ready:
 
 
 class _Broken:
-    """A program that cannot be compiled here: its operands fail with the reason."""
+    """A program that cannot be compiled here: operands of it fail with the reason."""
 
     shape: tuple[int, ...] = ()
     dtype = np.dtype(bool)
@@ -158,7 +158,7 @@ def _run_batch(
     operands: Sequence[Any],
     caps: Sequence[tuple[int, bool] | None] | None,
 ) -> int:
-    """Run one batch and report it; returns the most scratch that an operand used."""
+    """Run and report a batch; returns the most scratch that an operand used."""
     elapsed: list[int] = []
     shapes: list[tuple[int, tuple[int, ...]]] = []  # place in `elapsed`, and shape of a chunk of unknown size
     peaks: list[tuple[int, int]] = []  # place in `elapsed`, and peak bytes of a measured function
@@ -177,7 +177,7 @@ def _run_batch(
         operands, elapsed, shapes, peaks, stored = operands[len(elapsed) :], [], [], [], []
 
     def ask(size: int) -> int:
-        """A slot for a result of `size` bytes; the wait for it does not count as the operand's time."""
+        """A slot for a result of `size` bytes; the wait does not count as the operand's time."""
         nonlocal before
         asked = perf_counter()
         report(NeedsSlot(UNSIZED, size))
@@ -237,7 +237,7 @@ def _run_batch(
 
 
 def _found(program: Program, ins: Sequence[tuple[int, tuple[int, ...] | None]]) -> int:
-    """Bytes of the inputs whose sizes were unknown before."""
+    """Bytes of the inputs of unknown size."""
     return sum(math.prod(shape) * of.dtype.itemsize for of, (_, shape) in zip(program.inputs, ins) if shape is not None)
 
 

@@ -102,7 +102,7 @@ class OperandFailed(NamedTuple):
 
 
 class MemoryExceeded(NamedTuple):
-    """The next operand's function exceeded its cap; the rest of the batch is dropped."""
+    """The next operand's function exceeded the cap; the rest of the batch is dropped."""
 
     kind: str  # MEMORY
     failure: Failure

@@ -1,8 +1,8 @@
-"""Detects hung child processes from /proc samples and chooses an action for each. Pure: samples in, actions out.
+"""Detects hung child processes from /proc samples and chooses actions. Pure: samples in, actions out.
 
 A process that computes, with or without the interpreter's lock, sleeps or waits for a disk runs. A process that a
-signal stopped or that a freezer holds hangs: it is suspect after two samples, killed after FENCE_SECONDS, and given up
-if it cannot even die. Time counts only while samples come, so a host that was stopped or slept learns no hang from the
+signal stopped or that a freezer holds hangs: suspect after two samples, killed after FENCE_SECONDS, and given up after
+a kill without effect. Time counts only while samples come, so a host that was stopped or slept learns no hang from the
 clock. Source: docs/explanation/reliability.md.
 """
 
@@ -102,7 +102,7 @@ class Health:
         return steps
 
     def _due(self, case: _Case) -> list[HealthAction]:
-        """The next action, once it is due."""
+        """The next action that is due."""
         if not case.steps:
             return []
         step = case.steps[0]

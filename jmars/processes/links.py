@@ -1,4 +1,4 @@
-"""The control process's end of each child process.
+"""The control process's ends of child processes.
 
 `ChildLink` frames orders and decodes reports. `Children` starts children through the zygote and reports an end only
 after the zygote saw it, so that the child cannot write to shared memory any more. If the system has no process or
@@ -60,7 +60,7 @@ class ChildLink(asyncio.Protocol):
         self._waiting: list[bytes] = []
 
     def send(self, message: Any) -> None:
-        """Send a message; it waits here until the child runs."""
+        """Send a message, once the child runs."""
         frame = pack(message)
         if self._transport is None:
             self._waiting.append(frame)
@@ -68,7 +68,7 @@ class ChildLink(asyncio.Protocol):
             self._transport.write(frame)
 
     def post(self) -> None:
-        """Let the child begin another batch, which is about to be sent."""
+        """Let the child begin a further batch."""
         if not self.pid:
             self._posted += 1
         elif self.semaphore is not None:
@@ -86,7 +86,7 @@ class ChildLink(asyncio.Protocol):
         return posted
 
     def revoke(self) -> bool:
-        """Revoke the last batch unless the child has begun it; returns whether it was revoked."""
+        """Revoke the last batch unless the child has begun; returns whether the batch was revoked."""
         return self.semaphore is not None and self.alive and self.semaphore.acquire()
 
     def silence(self) -> None:
@@ -114,7 +114,7 @@ class ChildLink(asyncio.Protocol):
         self._waiting.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Handle messages; those of a dead child come too late, since its operands run again already."""
+        """Handle messages; messages of a dead child come too late, since the operands run again already."""
         if not self.alive or self._silent:
             return
         try:
@@ -266,11 +266,11 @@ class Children:
             link.ended(ending(status, link.how, peak))
 
     def vitals(self, pids: Iterable[int]) -> dict[int, Vital]:
-        """State of each process, by pid."""
+        """States of processes, by pid."""
         return vitals(pids)
 
     def private(self, pid: int) -> int:
-        """Private bytes of a process and its descendants."""
+        """Private bytes of a process and all descendants."""
         return sum(map(private_now, [pid, *descendants(pid)]))
 
     def use(self, pid: int) -> ProcessUsage | None:
@@ -278,7 +278,7 @@ class Children:
         return use(pid)
 
     def kill_all(self, link: ChildLink, how: str) -> None:
-        """Kill a process and its descendants."""
+        """Kill a process and all descendants."""
         started = descendants(link.pid)
         link.kill(how)
         for pid in started:
@@ -292,7 +292,7 @@ class Children:
         os.kill(self._zygote.pid, signal.SIGCONT)
 
     def give_up(self, link: ChildLink, why: str, gone: Callable[[], None]) -> None:
-        """A killed process cannot die: go on as if it had died, and call `gone` after its real end."""
+        """A killed process cannot die: go on as after a death, and call `gone` after the real end."""
         self._gone[link.pid] = gone
         link.ended(why)
 

@@ -1,7 +1,7 @@
 """Separates an executor's computing time from page faults and from waiting for a core.
 
 Neither is a cost of the operand: memory is fresh once, and cores belong to other processes at times. The kernel counts
-both; a reading takes a microsecond for each report.
+both; a reading takes a microsecond per report.
 Source: Linux `Documentation/scheduler/sched-stats.rst` ("time spent waiting on a runqueue"); Linux getrusage(2).
 """
 
@@ -64,7 +64,7 @@ class Meter:
             os.close(self._file)
 
     def _nanoseconds(self) -> int:
-        """Nanoseconds that this process waited for a core, since its start."""
+        """Nanoseconds that this process waited for a core since the start."""
         return int(os.pread(self._file, 64, 0).split()[1]) if self._file >= 0 else 0
 
 

@@ -37,7 +37,7 @@ __all__ = ["Mover", "run_mover"]
 
 
 class Mover:
-    """Moves bytes between the arena and files of one folder."""
+    """Moves bytes between the arena and files of a folder."""
 
     def __init__(self, memory: memoryview, folder: str) -> None:
         self.memory, self.folder = memory, folder
@@ -54,7 +54,7 @@ class Mover:
         return ("spilled", chunk, name, sums, error)
 
     def load(self, chunk: int, offset: int, size: int, name: str, sums: bytes) -> tuple[Any, ...]:
-        """Read a chunk from its file."""
+        """Read a chunk from a file."""
         try:
             read_chunk(self.folder, name, sums, self.memory[offset : offset + size], self.direct)
         except StorageError as problem:

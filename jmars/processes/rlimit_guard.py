@@ -1,4 +1,4 @@
-"""Caps the memory of a user's function in its executor, with RLIMIT_DATA.
+"""Caps the memory of a user's function in an executor, with RLIMIT_DATA.
 
 While the function runs, the kernel refuses private memory beyond the cap, so the function gets a MemoryError at the
 line that allocates too much, and no other process loses memory to it. Shared memory with chunks does not count, nor
@@ -57,7 +57,7 @@ class RlimitGuard:
         self._resident = 0  # resident bytes when the cap began, if the peak is measured
 
     def begin(self, cap: int, measured: bool = False) -> None:
-        """Cap the process at `cap` bytes beyond its present size; `measured` if `peak` will be asked."""
+        """Cap the process at `cap` bytes beyond the present size; `measured` if `peak` will be asked."""
         if not self._is_warm:
             _warm()
             self._is_warm = True
@@ -114,7 +114,7 @@ class RlimitGuard:
             self.cap = -1
 
     def peak(self) -> int:
-        """Peak of resident bytes beyond those when the cap began; only after `begin(measured=True)`."""
+        """Peak of resident bytes beyond the bytes when the cap began; only after `begin(measured=True)`."""
         with open("/proc/self/status", "rb") as status:
             for line in status:
                 if line.startswith(b"VmHWM:"):
@@ -126,7 +126,7 @@ class RlimitGuard:
 
 
 def _warm() -> None:
-    """Have the linear algebra library allocate its buffers now: it ends the process if it gets none later."""
+    """Have the linear algebra library allocate all buffers now: a failure later would end the process."""
     square = np.ones((128, 128))  # smaller ones need no buffer
     np.linalg.solve(square + np.eye(128), square @ square)
 
@@ -162,7 +162,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _free_heap() -> int:
-    """Free bytes of the heap, which still count as the process's."""
+    """Free bytes of the heap, still counted as the process's."""
     try:
         ask = ctypes.CDLL(None).mallinfo2
     except AttributeError:  # the C library does not tell

@@ -1,9 +1,9 @@
 """Starts, watches and replaces the child processes of a host.
 
-`ProcessSupervisor` keeps one executor process for each worker while the cluster lives. /proc shows processes that are
+`ProcessSupervisor` keeps an executor process per worker while the cluster lives. /proc shows processes that are
 alive and do not run (`health` decides): they are reported as suspect, and killed after some seconds. Processes that
 exceed their memory cap through children, or that retry a failing malloc for ever, are killed too. The supervisor looks
-four times a second while there is work. Consequences for operands are dispatch's: it gets `ProcessEvents`.
+four times a second while there is work. Consequences for operands are dispatch's, by way of `ProcessEvents`.
 Source: docs/explanation/seeds.md, "Future work".
 """
 
@@ -45,10 +45,10 @@ class ProcessEvents(Protocol):
         """A process hangs ("suspect"), is killed for hanging ("fenced"), or runs again ("")."""
 
     def quarantine(self, worker: int) -> Callable[[], None]:
-        """A process (worker -1: the mover) cannot die; the result is called after its end."""
+        """A process (worker -1: the mover) cannot die; the result is called after the real end."""
 
     def cap(self, worker: int) -> int | None:
-        """Bytes of private memory that a process may take; -1 without a cap, None if it is idle."""
+        """Bytes of private memory that a process may take; -1 without a cap, None if idle."""
 
     def unavailable(self, worker: int) -> None:
         """A process cannot be started now."""
@@ -121,7 +121,7 @@ class ProcessSupervisor:
         self._children.start(link, "executor", self._threads, self._workers)
 
     def start_mover(self, heard: Callable[[Any, Any], None], gone: Callable[[Any, str], None]) -> ChildLink:
-        """Fork the mover; raises StorageError if there is no folder for its files."""
+        """Fork the mover; raises StorageError if there is no folder for files."""
         link = self._mover = ChildLink("mover", heard, gone)
         self._children.start(link, "mover", self._spill_folder())
         return link
@@ -134,7 +134,7 @@ class ProcessSupervisor:
 
     # -- watching
     def wake(self) -> None:
-        """There is work: watch the processes until it is done."""
+        """There is work: watch the processes until the work is done."""
         if self._timer is None and not self._closed:
             self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
@@ -203,7 +203,7 @@ class ProcessSupervisor:
                 self._children.kill_all(link, "memory")
 
     def _check_starts(self) -> None:
-        """Work of executors that cannot be started goes to others; without any executor for long, jobs fail."""
+        """Work of executors that cannot be started goes elsewhere; without any executor for long, jobs fail."""
         for worker in sorted(self._unavailable):
             if self.links[worker].pid:
                 self._unavailable.discard(worker)

@@ -1,6 +1,6 @@
 """Runs operands with chunks of unknown size inside an executor.
 
-The result is computed in the executor's private memory, measured, and copied to its slot: the slot that was sent along,
+The result is computed in the executor's private memory, measured, and copied to a slot: the slot that was sent along,
 or a slot that is requested now. `memory/dynamic_outputs.py` is the control process's part.
 """
 
@@ -50,7 +50,7 @@ class UnsizedRunner:
         stop: Callable[[], bool],
         ask: Callable[[int], int],
     ) -> tuple[int, ...] | None:
-        """Run an operand; returns the shape of its chunk, None if that was known.
+        """Run an operand; returns the chunk's shape, None if that was known.
 
         Parameters
         ----------

@@ -26,7 +26,7 @@ _UNTOLD = ("", "0")  # wchan of a process that waits for nothing, or if the syst
 
 
 def vitals(pids: Iterable[int]) -> dict[int, Vital]:
-    """State of each process, by pid."""
+    """States of processes, by pid."""
     return {pid: _vital(pid) for pid in pids}
 
 
@@ -73,7 +73,7 @@ def _in_frozen_group(pid: int) -> bool:
 
 
 def private_now(pid: int) -> int:
-    """Private bytes of a process: resident, neither shared nor file-backed; 0 after its end."""
+    """Private bytes of a process: resident, neither shared nor file-backed; 0 after the end."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as statm:
             fields = statm.read().split()

@@ -1,8 +1,8 @@
 """Forks executors in milliseconds, from a single-threaded process that has imported all their modules.
 
 The control process forks the zygote first, before any thread starts. The zygote only forks, and reports how a child
-ended or why there is none. It ends when the control process hangs up, and so do its children, whose sockets close. It
-replaces multiprocessing's forkserver, whose socket any local user could reach (CVE-2022-42919).
+ended or why there is none. The zygote ends when the control process hangs up, and so do all children, as their sockets
+close. It replaces multiprocessing's forkserver, which listens on a socket open to local users (CVE-2022-42919).
 Source: Android's zygote, `frameworks/base/core/java/com/android/internal/os/Zygote.java`.
 """
 
@@ -37,7 +37,7 @@ class Zygote:
         link.setblocking(False)
 
     def fork(self, name: str, role: str, fds: Sequence[int], *args: Any) -> None:
-        """Request a child with descriptors: its socket, and for an executor its semaphore.
+        """Request a child with descriptors: a socket, and for an executor a semaphore.
 
         The answer comes over the link. Raises OSError if the request cannot be sent now.
         """
@@ -62,7 +62,7 @@ class Zygote:
 
 
 def start_zygote(arena_fd: int, arena_size: int, close: list[int]) -> Zygote:
-    """Fork the zygote, which closes the descriptors `close`. Call this before any thread starts."""
+    """Fork the zygote, and close the descriptors `close` there. Call this before any thread starts."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid:

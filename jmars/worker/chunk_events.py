@@ -1,4 +1,4 @@
-"""Reports what the memory room finds out about chunks to the scheduler: spilled, lost, refused, inputs missing.
+"""Reports the memory room's events to the scheduler: spilled, lost, refused, inputs missing.
 
 The memory room knows chunks by number; the tables of open jobs tell their operands.
 Source: docs/explanation/seeds.md, "Execution control".
@@ -38,7 +38,7 @@ class ChunkEventReporter:
         self._is_here, self._jobs, self._report = is_here, jobs, report
 
     def moved(self, chunk: int, on_disk: bool) -> None:
-        """A chunk was spilled or reloaded: report its operand."""
+        """A chunk was spilled or reloaded: report the operand."""
         for table in list(self._jobs().values()):
             operand = chunk - table.base
             if 0 <= operand < len(table.chunk) and table.program[operand] >= 0:
@@ -49,7 +49,7 @@ class ChunkEventReporter:
         self._report(ChunksLost([chunk], why))
 
     def refused(self, job: str, operand: int, error: Exception) -> None:
-        """An operand can never get its memory here or, after a ChunkLostError, not before its inputs are here again."""
+        """An operand can never get memory here or, after a ChunkLostError, not before all inputs are here again."""
         if not isinstance(error, ChunkLostError):
             self._report(Refused(job, operand, Failure.of(error)))
             return

@@ -1,6 +1,6 @@
 """ChunkTransferActor: reads and writes chunks over a connection, for clients that do not map the shared memory.
 
-The web gateway reads results and stores uploads with it. A call is one step of the host, so a gateway that is killed
+The web gateway reads results and stores uploads so. A call is a single step of the host, so a gateway that is killed
 at any point holds no chunk here. Source: docs/explanation/seeds.md, "Architecture".
 """
 

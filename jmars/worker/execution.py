@@ -1,8 +1,8 @@
 """ExecutionActor: the workers of a host, put together from the rooms memory, dispatch and processes.
 
 A ready operand waits in dispatch's task queue by rank. When a worker has less than two batches, memory admits the
-operand: a slot for its output, its inputs in memory, its scratch promised. Then it joins a batch and is sent to an
-executor process. The executor's report goes to the scheduler, whose answer (more ready operands, chunks to free)
+operand: a slot for the output, inputs in memory, scratch promised. Then the operand joins a batch and is sent to an
+executor process. The executor's report goes to the scheduler. The answer (more ready operands, chunks to free)
 arrives before the next batch is made. The rooms call upwards only through callables passed here, once.
 Source: docs/explanation/seeds.md, "Execution control"; docs/explanation/seeds.md, "Execution in a worker".
 """
@@ -118,7 +118,7 @@ class ExecutionActor:
 
     # -- orders of the scheduler
     def open_job(self, table: JobTable) -> None:
-        """Take the operands of a job; none runs yet. Too many jobs or too large results raise, changing nothing."""
+        """Take the operands of a job; none runs yet. Too many jobs or too large results raise before any change."""
         self.memory.check_results(table.kept)
         self.dispatch.open_job(table)
         self.processes.wake()

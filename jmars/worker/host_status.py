@@ -1,4 +1,4 @@
-"""Status of this host: the work of each worker, the allocation queue, the holders of memory, the last deaths.
+"""Status of this host: the work of the workers, the allocation queue, the holders of memory, the last deaths.
 
 `standing` only reads, and is called only when a client or the watchdog asks why a job does not move, never for an
 operand. `process_state` reads /proc, since a stopped process cannot answer.

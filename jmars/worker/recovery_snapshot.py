@@ -1,7 +1,7 @@
 """Recovery snapshot: tells a new scheduler the open jobs, the state of their operands, and the chunks of this host.
 
-The scheduler may be a process of its own and die; the host goes on with its orders and remembers here what it
-reported, a byte for each operand. `RemoteScheduler` and `Orders` keep the snapshot up to date.
+The scheduler may be a separate process and die; the host goes on with the orders and remembers all reports here,
+a byte per operand. `RemoteScheduler` and `Orders` keep the snapshot up to date.
 Source: docs/decisions/0027-scheduler-apart.md.
 """
 

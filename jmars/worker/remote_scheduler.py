@@ -1,4 +1,4 @@
-"""The port of a scheduler in another process: every report and every order is a message.
+"""The port of a scheduler in a separate process: every report and every order is a message.
 
 `RemoteScheduler` is the `ReportPort` of the host, `Orders` the actor that receives the scheduler's orders; both update
 the `RecoverySnapshot` for the next scheduler, in case this scheduler dies. Without a scheduler reports are dropped: the
@@ -54,7 +54,7 @@ class RemoteScheduler:
         self.when_closed: dict[str, asyncio.Future[None]] = {}  # by abandoned job: set when the job is closed
 
     def report(self, report: Report) -> None:
-        """Remember a report and send it."""
+        """Remember and send a report."""
         known = self._known
         match report:
             case Started(job, operands, worker):
@@ -151,7 +151,7 @@ class Orders:
 
     @remote_method
     async def give_up(self, job: str) -> None:
-        """Stop a job, then forget it and free all its chunks; returns when no operand of it runs."""
+        """Stop and forget a job and free all chunks of the job; returns when no operand runs."""
         known = self._known.jobs.get(job)
         if known is None:
             return

@@ -1,7 +1,7 @@
 """StoreActor: lets a client read and write chunks in place.
 
-The client maps the same memory, and requests here a slot to fill, or chunks to pin while it copies them, so no array
-goes through a socket. A client may be interrupted at any point, so it names its requests, and can release any of them
+The client maps the same memory, and requests here a slot to fill, or chunks to pin while copying, so no array
+goes through a socket. A client may be interrupted at any point, and so names all requests, to release any of them
 by that name, granted or not. Source: docs/explanation/seeds.md, "Memory management".
 """
 
