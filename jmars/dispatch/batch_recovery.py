@@ -80,7 +80,7 @@ class BatchRecovery:
     def ended(self, worker: Worker, link: ExecutorLink, lost: Sequence[Batch], why: str) -> None:
         """The process `link` of a worker ended with `lost` batches."""
         if lost:
-            self._memory.outputs.withdraw(worker.index)
+            self._memory.withdraw_slot(worker.index)
         first = lost[0] if lost else None
         by_itself = link.how in ("memory", "exit") or (link.how == "signal" and "SIGKILL" not in why)
         if first is not None and first.capped and first.operands and by_itself:

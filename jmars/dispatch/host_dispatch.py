@@ -67,7 +67,7 @@ class HostDispatch:
         self.programs = self.jobs.programs
         self.queue = TaskQueue(workers)
         self.workers = [Worker(index) for index in range(workers)]
-        self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.buffers.disk_seconds, workers)
+        self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.disk_seconds, workers)
         self.times = StateTimes()
         estimate = self.ledger.estimate
         self.dispatcher = Dispatcher(memory, self.jobs, self.queue, self.workers, estimate, report)
@@ -123,11 +123,10 @@ class HostDispatch:
         dropped += self._memory.drop_job(table)
         if dropped:
             self._report(Interrupted(job, dropped, -1))
-        outputs = self._memory.outputs
         for worker in self.workers:
-            if worker.batches and worker.batches[0].table is table and outputs.waits(worker.index):
-                outputs.withdraw(worker.index)
-                outputs.refuse(worker.index)
+            if worker.batches and worker.batches[0].table is table and self._memory.waits_for_slot(worker.index):
+                self._memory.withdraw_slot(worker.index)
+                self._memory.refuse_slot(worker.index)
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._kill_deaf, table)
         self.dispatch()
 
@@ -186,6 +185,18 @@ class HostDispatch:
             self.workers[worker].batches[0].outs[0] = slot
         self.workers[worker].link.send(GrantSlot(PLACE, slot, why))
 
+    def waited(self, number: int, operand: int, allocating: float, preparing: float) -> None:
+        """An operand waited so many seconds for memory, and for reloaded inputs."""
+        self.times.waited(number, operand, allocating, preparing)
+
+    def usual_seconds(self, program: int) -> float:
+        """Mean seconds of a program's operands; 0.0 while none has run."""
+        return self.ledger.estimate.known(program)
+
+    def recycle(self) -> bool:
+        """Recycle workers that retain memory; returns whether memory becomes free thereby."""
+        return self.recycling.shed()
+
     def is_leaving(self, worker: int) -> bool:
         """Whether a worker's process is about to be replaced, or hangs."""
         return bool(self.workers[worker].state)
@@ -196,7 +207,7 @@ class HostDispatch:
         one = self.workers[worker]
         one.known = set()
         one.state, one.revoking = "", False
-        self._memory.retained.reset(worker)
+        self._memory.reset_worker(worker)
         one.link = link
 
     def heard(self, worker: int, message: Any) -> None:
@@ -283,4 +294,4 @@ class HostDispatch:
     @property
     def is_busy(self) -> bool:
         """Whether a job is open, or requests wait for memory."""
-        return bool(self.jobs.by_number or self._memory.is_blocked or self._memory.buffers.loading)
+        return bool(self.jobs.by_number or self._memory.is_blocked or self._memory.is_loading)

@@ -19,7 +19,7 @@ class WorkerRecycling:
 
     def retained(self, worker: Worker, nbytes: int) -> None:
         """An executor measured the memory that functions left allocated."""
-        if self._memory.retained.update(worker.index, nbytes):
+        if self._memory.update_retained(worker.index, nbytes):
             self.recycle(worker)
 
     def recycle(self, worker: Worker) -> None:
@@ -44,8 +44,8 @@ class WorkerRecycling:
 
         A worker that waits for a slot does not end by itself; its result is dropped (`memory.dynamic_outputs`).
         """
-        retaining = [one for one in self._workers if one.link.pid and self._memory.retained.retains(one.index)]
+        retaining = [one for one in self._workers if one.link.pid and self._memory.retains(one.index)]
         for worker in retaining:
             if worker.state != RECYCLED:
                 self.recycle(worker)
-        return any(not worker.batches or not self._memory.outputs.waits(worker.index) for worker in retaining)
+        return any(not worker.batches or not self._memory.waits_for_slot(worker.index) for worker in retaining)

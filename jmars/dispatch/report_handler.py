@@ -136,7 +136,7 @@ class ReportHandler:
                 release(table.job, operand)
             done.append(operand)
         worker.done += len(done)
-        memory.next_use.finished(table.number, done)
+        memory.inputs_read(table.number, done)
         if jobs.suspects:
             jobs.suspects.difference_update((table.number, operand) for operand in done)
         return done
@@ -152,10 +152,10 @@ class ReportHandler:
         """The next operand is computed and needs a slot of `nbytes`."""
         table = batch.table
         if table.number in self._jobs.stopping:
-            self._memory.outputs.refuse(worker.index)
+            self._memory.refuse_slot(worker.index)
             return
         slot, batch.outs[0] = batch.outs[0], 0  # a slot that was taken ahead is the memory room's again
-        self._memory.admission.place(worker.index, table, batch.operands[0], slot, nbytes)
+        self._memory.place_result(worker.index, table, batch.operands[0], slot, nbytes)
 
     def _stopped(self, worker: Worker, batch: Batch, stop: Sequence[Any]) -> None:
         """The executor dropped the rest of a batch."""

@@ -88,7 +88,7 @@ class SpeculativeExecution:
         batch = worker.batches[0]
         table = batch.table
         number = -1
-        if batch.operands and not self._memory.outputs.waits(worker.index) and table.number not in jobs.stopping:
+        if batch.operands and not self._memory.waits_for_slot(worker.index) and table.number not in jobs.stopping:
             number = self._programs.number_of(table, batch.operands[0])
         return WorkerLoad(
             seconds=seconds,

@@ -154,6 +154,16 @@ class HostMemory:
         """Whether requests stand in the allocation queue."""
         return bool(self.buffers.queue)
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether requests wait for reads from disk."""
+        return bool(self.buffers.loading)
+
+    @property
+    def disk_seconds(self) -> float:
+        """Seconds of the mover with orders."""
+        return self.buffers.disk_seconds
+
     def waiting_urgencies(self) -> list[tuple[int, int]]:
         """(Job number, rank) of operands that wait for memory or for gathered pieces, staged operands included."""
         buffers = self.buffers
@@ -186,6 +196,38 @@ class HostMemory:
         return self.arena.size_of(slot) if slot else 0
 
     # -- executors report
+    def inputs_read(self, number: int, operands: Iterable[int]) -> None:
+        """Operands of a job have read their inputs for the last time."""
+        self.next_use.finished(number, operands)
+
+    def place_result(self, worker: int, table: JobTable, operand: int, slot: int, size: int) -> None:
+        """An executor computed a result of `size` bytes and needs a slot; `slot` was taken ahead, 0 for none."""
+        self.admission.place(worker, table, operand, slot, size)
+
+    def waits_for_slot(self, worker: int) -> bool:
+        """Whether the executor of a worker waits for a slot."""
+        return self.outputs.waits(worker)
+
+    def withdraw_slot(self, worker: int) -> None:
+        """The executor of a worker needs no slot any more."""
+        self.outputs.withdraw(worker)
+
+    def refuse_slot(self, worker: int) -> None:
+        """Have the executor of a worker drop a result that is not needed."""
+        self.outputs.refuse(worker)
+
+    def update_retained(self, worker: int, nbytes: int) -> bool:
+        """Account for memory that functions retain in an executor; returns whether to recycle the worker."""
+        return self.retained.update(worker, nbytes)
+
+    def retains(self, worker: int) -> bool:
+        """Whether functions retain more than a little memory in the executor of a worker."""
+        return self.retained.retains(worker)
+
+    def reset_worker(self, worker: int) -> None:
+        """A worker has a new process, without retained memory."""
+        self.retained.reset(worker)
+
     def store_loose(self, table: JobTable, operand: int, program: int, shape: Sequence[int]) -> None:
         """An operand stored a chunk of unknown size: keep the shape, free the rest of the slot."""
         chunk = table.chunk[operand]

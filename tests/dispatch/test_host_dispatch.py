@@ -23,13 +23,10 @@ class Memory:
             memory=bytearray(HEADER), used=0, peak=0, capacity=2**30, resident=0, size_of=lambda slot: 4096
         )
         self.chunks = SimpleNamespace(memory={}, disk={}, spilled=0, reloaded=0)
-        self.buffers = SimpleNamespace(disk_seconds=0.0, loading=[])
         self.quota = SimpleNamespace(private={})
-        self.outputs = SimpleNamespace(waits=lambda worker: False, withdraw=lambda worker: None)
-        self.retained = SimpleNamespace(reset=lambda worker: None)
-        self.next_use = SimpleNamespace(finished=lambda number, operands: None)
+        self.disk_seconds = 0.0
         self.staged: list[Any] = []
-        self.is_spilling = self.is_blocked = False
+        self.is_spilling = self.is_blocked = self.is_loading = False
         self.held: set[int] = set()
         self._slot = HEADER
 
@@ -47,13 +44,16 @@ class Memory:
     def drop_job(self, job: Any) -> list[int]:
         return []
 
+    def waits_for_slot(self, worker: int) -> bool:
+        return False
+
     def waiting_urgencies(self) -> list[Any]:
         return []
 
     def nothing(self, *_: Any) -> None:
         pass
 
-    open_job = close_job = release = advance = free_slot = nothing
+    open_job = close_job = release = advance = free_slot = inputs_read = reset_worker = withdraw_slot = nothing
 
 
 class Link:
