@@ -114,7 +114,7 @@ class Ledger:
                 mean = seen.seconds / seen.warm
                 self.profile.observe(known.key, known.size, mean, when=when)
                 self.profile.observe(known.family, known.size, mean, when=when)
-                if not programs[number].users:  # the time of a user's function is unpredictable
+                if not programs[number].runs_user_code:  # the time of a user's function is unpredictable
                     measured += seen.seconds
                     expected += seen.warm * prior(programs[number], known.size)
         if measured:

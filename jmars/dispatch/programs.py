@@ -37,7 +37,7 @@ class ProgramTable:
         numbers = self._numbers
         self._of_job[table.number] = [numbers.setdefault(program, len(numbers)) for program in table.programs]
         self._rows[table.number] = [
-            (number, program.is_loose, program.users)
+            (number, program.has_unsized, program.runs_user_code)
             for number, program in zip(self._of_job[table.number], table.programs, strict=True)
         ]
         if len(numbers) > len(self.known):

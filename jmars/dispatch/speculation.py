@@ -178,4 +178,4 @@ class SpeculativeExecution:
 
 def _repeatable(batch: Batch, operand: int) -> bool:
     program = batch.table.programs[batch.table.program[operand]]
-    return not (program.is_loose or program.users or program.gathers)
+    return not (program.has_unsized or program.runs_user_code or program.gathers)

@@ -94,7 +94,7 @@ class Admission:
             return -1
         size, work = self._outputs.demand(table, operand, program, sum(sizes))
         wish = said = work
-        if table.programs[table.program[operand]].users:
+        if table.programs[table.program[operand]].runs_user_code:
             wish, work = self._promise(table, operand, program, work, sum(map(_pages, [*sizes, size or 0])))
         if not self._buffers.queue and all(chunk in memory and chunk not in moving for chunk in chunks):
             slot = 0 if size is None else self._arena.allocate(size)

@@ -75,7 +75,7 @@ class _Ready:
         self.shape, self.dtype = program.output.shape, program.output.dtype
         self.inputs = [(one.shape, one.dtype) for one in program.inputs]
         self.work: int = program.work
-        self.loose = program if program.is_loose else None  # `UnsizedRunner` runs loose programs
+        self.loose = program if program.has_unsized else None  # `UnsizedRunner` runs loose programs
 
 
 class _Broken:
