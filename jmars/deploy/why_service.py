@@ -15,7 +15,7 @@ from jmars.deploy.scheduler_port import ReasonsPort
 from jmars.model.status import Verdict
 from jmars.scheduler.watchdog import CALM, Watchdog
 from jmars.worker import ExecutionActor
-from jmars.worker.host_status import standing
+from jmars.worker.host_status import host_status
 
 __all__ = ["WhyService"]
 
@@ -45,12 +45,12 @@ class WhyService:
     @remote_method
     async def job(self, job: str) -> Verdict:
         """Why a job stands as it does."""
-        return await self._reasons.job(job, standing(self._execution))
+        return await self._reasons.job(job, host_status(self._execution))
 
     @remote_method
     async def cluster(self) -> str:
         """The same of all jobs, line by line."""
-        return await self._reasons.cluster(standing(self._execution))
+        return await self._reasons.cluster(host_status(self._execution))
 
     @remote_method
     async def operand(self, job: str, operand: int) -> Any:

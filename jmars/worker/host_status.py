@@ -1,6 +1,6 @@
 """Status of this host: the work of the workers, the allocation queue, the holders of memory, the last deaths.
 
-`standing` only reads, and is called only when a client or the watchdog asks why a job does not move, never for an
+`host_status` only reads, and is called only when a client or the watchdog asks why a job does not move, never for an
 operand. `process_state` reads /proc, since a stopped process cannot answer.
 """
 
@@ -23,14 +23,14 @@ from jmars.storage.arena import PAGE
 if TYPE_CHECKING:
     from jmars.worker.execution import ExecutionActor
 
-__all__ = ["process_state", "standing"]
+__all__ = ["host_status", "process_state"]
 
 FIRST = 5  # requests that are listed one by one
 _STATES = {"S": "sleeps", "I": "sleeps", "D": "waits for a disk", "t": "held by a debugger"}
 _VITALS = {Vital.STOPPED: "stopped", Vital.FROZEN: "frozen", Vital.GONE: "is gone"}
 
 
-def standing(execution: ExecutionActor) -> HostStatus:
+def host_status(execution: ExecutionActor) -> HostStatus:
     """Status of the host now."""
     jobs = execution.dispatch.jobs.by_number
     line = execution.memory.buffers.queue
