@@ -100,7 +100,7 @@ def test_operands_teach_the_profile_when_their_job_ends():
 def test_what_a_users_function_takes_says_nothing_of_other_kernels(users):
     host = Host()
     chunk = ChunkType((1000,), F8)
-    slept = single("nap", (chunk,), Call(print, (), (0,), chunk, users=users))
+    slept = single("nap", (chunk,), Call(print, (), (0,), chunk, runs_user_code=users))
     host.open()
     host.ledger.estimate.learn(0, 1.0)
     host.ledger.close_job(host.table, [slept])

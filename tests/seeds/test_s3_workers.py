@@ -16,6 +16,8 @@ from jmars.client import Cluster
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.errors import MemoryLimitError
 from jmars.memory.quota import Quota
+from jmars.model.failure import Failure
+from jmars.model.reports import Interrupted, Started
 from jmars.model.states import OperandState as S
 from jmars.processes.executor_messages import FAILED, REVOKED, UNSIZED
 from jmars.remote import spawn
@@ -26,7 +28,12 @@ from tests.memory.buffer_host import Host as MemoryHost
 from tests.worker.steps_host import Host, in_loop, program, table
 
 NOTHING = {"slots": 0, "promised": 0, "line": 0, "pins": 0, "batches": 0}
-ERROR = ("ValueError", "mine", "", b"", -1, False)
+ERROR = Failure("ValueError", "mine")
+
+
+def names(host):
+    """Classes of all reports, in order."""
+    return [type(report).__name__ for report in host.scheduler.told]
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +59,7 @@ def test_s3_10_a_ready_operand_is_submitted_to_the_worker_that_was_chosen_for_it
         job = table(1, [program()], [0, 0], [(), ()])
         host.execution.open_job(job)
         host.execution.enqueue_graph("job-1", [0, 1], [1, 0])
-        assert [args for name, args in host.scheduler.told if name == "started"] == [
-            ("job-1", [1], 0),
-            ("job-1", [0], 1),
-        ]
+        assert host.scheduler.of(Started) == [Started("job-1", [1], 0), Started("job-1", [0], 1)]
 
 
 def test_s3_18_the_worker_with_most_of_the_input_and_of_two_equal_ones_the_idler():
@@ -118,7 +122,7 @@ def test_s3_19_a_late_accept_is_refused_and_the_worker_is_sent_nothing_until_it_
         assert len(worker.batches) == 2
         host.children.token = True  # the executor has not begun the second one
         assert host.execution.dispatch.speculation.revoke(worker)
-        assert ("interrupted", ("job-1", [1], 0)) in host.scheduler.told and len(worker.batches) == 1
+        assert Interrupted("job-1", [1], 0) in host.scheduler.told and len(worker.batches) == 1
         host.say(1, [5], 0, 0, None, [])
         assert len(host.batches(0)) == 2  # and no third
         host.say(0, [], 0, 0, (REVOKED,), [])  # it was about to begin what is not its any more
@@ -220,7 +224,7 @@ def test_s3_26_each_operand_is_timed_in_the_four_states(tmp_path):
 def test_s3_27_an_error_of_allocating_is_told_once_and_nothing_is_held():
     with Host(pages=64) as host:
         host.run(table(1, [program(work=2**30)], [0], [()]), 0)
-        assert host.scheduler.names() == ["refused"] and host.held() == NOTHING
+        assert names(host) == ["Refused"] and host.held() == NOTHING
 
 
 @in_loop
@@ -236,7 +240,7 @@ def test_s3_27_an_error_of_preparing_inputs_is_told_once_and_nothing_is_held():
         host.run(job, 1)
         assert host.held()["line"] == 1
         _answer(host, "load", lambda chunk: ("loaded", chunk, "the disk cannot be read"))
-        assert [name for name in host.scheduler.names() if name != "spilled"] == ["chunks_lost", "missing"]
+        assert [name for name in names(host) if name != "Spilled"] == ["ChunksLost", "InputsMissing"]
         assert host.held() == NOTHING
 
 
@@ -253,8 +257,8 @@ def test_s3_27_an_error_of_calculating_is_told_once_and_nothing_is_held():
     with Host() as host:
         host.run(table(1, [program(work=4096)], [0], [()]), 0)
         assert host.held() == {"slots": 8192, "promised": 4096, "line": 0, "pins": 0, "batches": 1}
-        host.say(0, [], 0, 0, (FAILED, *ERROR), [])
-        assert host.scheduler.names() == ["started", "failed"] and host.held() == NOTHING
+        host.say(0, [], 0, 0, (FAILED, ERROR), [])
+        assert names(host) == ["Started", "Failed"] and host.held() == NOTHING
 
 
 @in_loop
@@ -264,8 +268,8 @@ def test_s3_27_an_error_of_storing_is_told_once_and_nothing_is_held():
         host.say(0, [], 0, 0, (UNSIZED, 2**30), [])  # a result that never fits
         place = host.children.sent["worker-0"][-1]
         assert place[0] == "place" and place[1] == 0 and "1.0 GiB" in place[2]
-        host.say(0, [], 0, 0, (FAILED, "MemoryLimitError", place[2], "", b"", -1, False), [])
-        assert host.scheduler.names() == ["started", "failed"] and host.held() == NOTHING
+        host.say(0, [], 0, 0, (FAILED, Failure("MemoryLimitError", place[2])), [])
+        assert names(host) == ["Started", "Failed"] and host.held() == NOTHING
 
 
 # -- memory
