@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jmars.flow.counters import Counters
+from jmars.model.reports import Finished, JobClosed, Report, Started
 from jmars.model.states import OperandState as S
 from jmars.scheduler.operand_rows import OperandActor
 from jmars.scheduler.session_actor import SessionActor
@@ -71,17 +72,17 @@ def test_who_frees_a_chunk_before_its_last_reader(monkeypatch: pytest.MonkeyPatc
     assert found()
 
 
-@pytest.mark.parametrize("name", ["started", "finished", "closed"])
-def test_who_loses_a_report(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    real = getattr(SessionActor, name)
+@pytest.mark.parametrize("kind", [Started, Finished, JobClosed])
+def test_who_loses_a_report(monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
+    real = SessionActor.report
     told = [0]
 
-    def loses(session: SessionActor, *args: Any) -> None:
-        told[0] += 1
-        if told[0] % 20:
-            real(session, *args)
+    def loses(session: SessionActor, report: Report) -> None:
+        told[0] += isinstance(report, kind)
+        if not isinstance(report, kind) or told[0] % 20:
+            real(session, report)
 
-    monkeypatch.setattr(SessionActor, name, loses)
+    monkeypatch.setattr(SessionActor, "report", loses)
     assert found()
 
 
