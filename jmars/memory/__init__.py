@@ -4,6 +4,7 @@
 - allocation_requests.py: entries of the allocation queue, and the back-off of a full disk
 - gathering.py: concatenates parts of many chunks in an operand's private memory (Gathers)
 - mover_link.py: sends orders to the mover process and counts the time (MoverLink)
+- size_checks.py: errors of requests that cannot fit
 - active_operands.py: operands that hold memory now (ActiveOperands)
 - buffer_manager.py: loads inputs, evicts chunks, serves the allocation queue (BufferManager)
 - quota.py: scratch memory promised to running operands (Quota)

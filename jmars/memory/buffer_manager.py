@@ -15,14 +15,14 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
+from jmars.errors import ChunkLostError, StorageError
 from jmars.memory.allocation_requests import AllocationRequest, DiskBackoff, later
 from jmars.memory.gathering import Gathers
 from jmars.memory.mover_link import MoverLink, MoverProcess
+from jmars.memory.size_checks import check_slots, no_room
 from jmars.model.status import DiskStatus
 from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks, SpillFile
-from jmars.units import format_bytes
 
 __all__ = ["BufferManager"]
 
@@ -50,15 +50,11 @@ class BufferManager:
         Has processes give up retained memory; returns whether some will.
     has_one_reader
         Tells whether exactly one operand will still read a chunk.
-    disk_room
-        Gives the bytes that may still be spilled.
 
     Attributes
     ----------
-    queue
-        The allocation queue.
-    loading
-        Requests that have their slots and wait for reads.
+    queue, loading
+        The allocation queue, and requests that left the queue and wait for reads.
     """
 
     def __init__(
@@ -73,14 +69,13 @@ class BufferManager:
         lost: Callable[[int, str], None],
         shed: Callable[[], bool],
         has_one_reader: Callable[[int], bool],
-        disk_room: Callable[[], int],
     ) -> None:
         self.arena = arena
         self.chunks = chunks
         self.queue: deque[AllocationRequest] = deque()
         self.loading: list[AllocationRequest] = []
         self.mover = MoverLink(lambda: start_mover(self.heard, self.mover_gone))
-        self._in_use, self._idle, self._moved, self._disk_room = in_use, idle, moved, disk_room
+        self._in_use, self._idle, self._moved = in_use, idle, moved
         self._lost, self._shed, self._has_one_reader = lost, shed, has_one_reader
         self._spills: set[int] = set()
         self._loads: dict[int, tuple[SpillFile, int]] = {}  # chunk: its file and slot
@@ -94,11 +89,6 @@ class BufferManager:
         """Whether a request waits for memory, so that no other may take any."""
         return bool(self.queue)
 
-    @property
-    def disk_seconds(self) -> float:
-        """Seconds of the mover with orders."""
-        return self.mover.seconds
-
     def moving(self) -> DiskStatus:
         """Status of the disk: writes and reads under way, their bytes, and the last error."""
         chunks = [chunk for chunk in (*self._spills, *self._loads) if chunk in self.chunks.memory]
@@ -111,22 +101,8 @@ class BufferManager:
         }
 
     def refuse_too_large(self, sizes: Sequence[int], what: str) -> None:
-        """Raise MemoryLimitError when slots of these sizes never fit together."""
-        pages = sum(max(1, -(-size // PAGE)) for size in sizes) * PAGE
-        if pages > self.arena.capacity:
-            raise MemoryLimitError(
-                f"{what} needs {format_bytes(pages)} in memory at once (inputs, output and scratch) and the memory "
-                f"limit leaves {format_bytes(self.arena.capacity)}; use a smaller chunk_size or raise memory_limit"
-            )
-
-    def refuse_results(self, size: int) -> None:
-        """Raise MemoryLimitError when results of so many bytes fit neither in memory nor on disk."""
-        free = self.arena.capacity - self.arena.used + self._disk_room()
-        if size > free:
-            raise MemoryLimitError(
-                f"the results take {format_bytes(size)}, and memory and disk together have {format_bytes(free)} left; "
-                "keep less (a sum instead of the whole, one name for steps on the way), or give a larger spill_dir"
-            )
+        """Raise MemoryLimitError if slots of these sizes never fit together."""
+        check_slots(self.arena, sizes, what)
 
     def enqueue(self, request: AllocationRequest) -> None:
         """Add a request to the queue; calls `granted` or `refused` of the request, perhaps before returning.
@@ -261,14 +237,7 @@ class BufferManager:
         if request.yields():  # free memory is fragmented by views that clients hold
             return True
         pinned = sum(self.chunks.size(chunk) for chunk in self.chunks.pins)
-        views = f" (views that you hold take {format_bytes(pinned)} of it: let go of them)" if pinned else ""
-        self._drop_head(
-            MemoryLimitError(
-                f"{request.what} finds no room for {format_bytes(lacking)} beside what must stay in memory, of the "
-                f"{format_bytes(self.arena.capacity)} that the memory limit leaves{views}; use a smaller chunk_size or "
-                "raise memory_limit"
-            )
-        )
+        self._drop_head(no_room(request.what, lacking, self.arena.capacity, pinned))
         return True
 
     def _woken(self) -> None:

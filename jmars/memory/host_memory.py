@@ -24,6 +24,7 @@ from jmars.memory.mover_link import MoverProcess
 from jmars.memory.next_use import NextUse
 from jmars.memory.quota import Quota
 from jmars.memory.retained_memory import RetainedMemory
+from jmars.memory.size_checks import check_results
 from jmars.memory.udf_memory import UdfMemoryPolicy
 from jmars.model.messages import JobTable
 from jmars.storage.arena import Arena
@@ -68,7 +69,7 @@ class HostMemory:
         limit: int = 0,
         graph_bytes: int = 0,
     ) -> None:
-        self.arena = arena
+        self.arena, self._disk_room = arena, disk_room
         self.next_use = NextUse()
         self.chunks = Chunks(arena, self.next_use.next_use)
         self.quota = Quota(arena)
@@ -85,7 +86,6 @@ class HostMemory:
             lost=events.lost,
             shed=lambda: self.graph_room.shed(events.recycle),
             has_one_reader=self.next_use.has_one_reader,
-            disk_room=disk_room,
         )
         self.graph_room = GraphRoom(self.quota, self.buffers, graph_bytes)
         self.outputs = DynamicOutputs(
@@ -120,7 +120,7 @@ class HostMemory:
 
     def check_results(self, size: int) -> None:
         """Raise MemoryLimitError if results of `size` bytes fit neither in memory nor on disk."""
-        self.buffers.refuse_results(size)
+        check_results(self.arena, size, self._disk_room())
 
     def close_job(self, number: int) -> None:
         """Forget a job."""
@@ -162,7 +162,7 @@ class HostMemory:
     @property
     def disk_seconds(self) -> float:
         """Seconds of the mover with orders."""
-        return self.buffers.disk_seconds
+        return self.buffers.mover.seconds
 
     def waiting_urgencies(self) -> list[tuple[int, int]]:
         """(Job number, rank) of operands that wait for memory or for gathered pieces, staged operands included."""

@@ -30,7 +30,6 @@ class Host:
             lost=lambda chunk, why: self.calls["lost"](chunk, why),
             shed=lambda: False,
             has_one_reader=lambda chunk: bool(self.calls["one_reader"](chunk)),
-            disk_room=lambda: 0,
         )
         self.buffers.disk.patience = 0.0
 
