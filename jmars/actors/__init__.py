@@ -10,7 +10,7 @@ delivery.py  exactly-once, in-order delivery over a transport that loses, double
 """
 
 from jmars.actors.auth import new_token
-from jmars.actors.channel import Channel, connect, serve
+from jmars.actors.channel import ActorChannel, connect, serve
 from jmars.actors.mailbox import Mailbox, remote_method
 
-__all__ = ["Channel", "Mailbox", "connect", "new_token", "remote_method", "serve"]
+__all__ = ["ActorChannel", "Mailbox", "connect", "new_token", "remote_method", "serve"]

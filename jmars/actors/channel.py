@@ -1,4 +1,4 @@
-"""Channel: an authenticated connection that asks and tells actors of the peer, and serves own actors.
+"""ActorChannel: an authenticated connection that asks and tells actors of the peer, and serves own actors.
 
 A message is `(number, actor, method, args)`; number 0 wants no answer. An answer is `(-number, ok, value)`. An actor is
 any object whose class lists remote methods (mailbox.py). A message takes 4 µs, against 60 in xoscar.
@@ -24,18 +24,18 @@ from jmars.actors.frames import Decoder, pack
 from jmars.actors.mailbox import Mailbox
 from jmars.errors import AuthenticationError, ClusterLostError, ProtocolError, text_of
 
-__all__ = ["Channel", "connect", "serve"]
+__all__ = ["ActorChannel", "connect", "serve"]
 
 log = logging.getLogger("jmars.actors")
 PROOF_SECONDS = 0.9  # a client that proves nothing for so long is cut off
 ANSWER_SECONDS = 30.0  # a cluster that is busy compiling may answer late
 
 
-class Channel(asyncio.Protocol):
+class ActorChannel(asyncio.Protocol):
     """An end of a connection. `server` ends check the peer's user; both ends prove the token."""
 
     def __init__(
-        self, mailbox: Mailbox, token: str, server: bool, on_close: Callable[[Channel], None] | None = None
+        self, mailbox: Mailbox, token: str, server: bool, on_close: Callable[[ActorChannel], None] | None = None
     ) -> None:
         self.mailbox = mailbox
         self.closed = False
@@ -254,10 +254,10 @@ def _revive(value: tuple[str, str, bytes]) -> Exception:
 
 async def serve(
     path: Path,
-    mailbox: Mailbox | Callable[[Channel], Mailbox],
+    mailbox: Mailbox | Callable[[ActorChannel], Mailbox],
     token: str,
-    on_open: Callable[[Channel], None] | None = None,
-    on_close: Callable[[Channel], None] | None = None,
+    on_open: Callable[[ActorChannel], None] | None = None,
+    on_close: Callable[[ActorChannel], None] | None = None,
 ) -> asyncio.AbstractServer:
     """Listen on the Unix socket `path`, whose folder must be private (0700); the socket itself is 0600.
 
@@ -265,8 +265,8 @@ async def serve(
     too.
     """
 
-    def accept() -> Channel:
-        channel = Channel(mailbox if isinstance(mailbox, Mailbox) else Mailbox(), token, True, on_close)
+    def accept() -> ActorChannel:
+        channel = ActorChannel(mailbox if isinstance(mailbox, Mailbox) else Mailbox(), token, True, on_close)
         if not isinstance(mailbox, Mailbox):
             channel.mailbox = mailbox(channel)
         if on_open:
@@ -284,8 +284,8 @@ async def serve(
 
 
 async def connect(
-    path: str | Path, token: str, mailbox: Mailbox | None = None, on_close: Callable[[Channel], None] | None = None
-) -> Channel:
+    path: str | Path, token: str, mailbox: Mailbox | None = None, on_close: Callable[[ActorChannel], None] | None = None
+) -> ActorChannel:
     """A channel to the cluster that listens on `path`.
 
     Raises
@@ -297,7 +297,7 @@ async def connect(
     """
     try:
         _, channel = await asyncio.get_running_loop().create_unix_connection(
-            lambda: Channel(mailbox or Mailbox(), token, False, on_close), str(path)
+            lambda: ActorChannel(mailbox or Mailbox(), token, False, on_close), str(path)
         )
     except OSError as error:
         raise ClusterLostError(f"no cluster answers at {path} ({error}); start a new one") from error

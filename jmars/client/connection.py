@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, Protocol
 
-from jmars.actors import Channel, Mailbox, connect
+from jmars.actors import ActorChannel, Mailbox, connect
 from jmars.client.heartbeat import beat
 from jmars.errors import ClusterError, ClusterLostError
 
@@ -72,7 +72,7 @@ class Connection:
         self._beating: asyncio.Task[None] | None = None
         self._scheduling = threading.RLock()  # between the look at `_closed` and the call nobody closes
         try:
-            self._channel: Channel = self._await(connect(path, token, mailbox, lambda _: lost()))
+            self._channel: ActorChannel = self._await(connect(path, token, mailbox, lambda _: lost()))
         except BaseException:
             _release_loop()
             raise

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from jmars.actors import Channel
+from jmars.actors import ActorChannel
 from jmars.deploy.ending import ended_within, is_stopped
 from jmars.errors import ClusterLostError
 from jmars.units import format_seconds
@@ -84,7 +84,7 @@ def reason(ask: Callable[..., Any], name: str, pid: int, *question: Any) -> str:
     return str(found["text"] if isinstance(found, dict) else found)
 
 
-async def beat(channel: Channel, name: str, pid: int, busy: Callable[[], bool]) -> None:
+async def beat(channel: ActorChannel, name: str, pid: int, busy: Callable[[], bool]) -> None:
     """Ping the control process each second in which a caller waits, until the connection ends.
 
     Parameters

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Awaitable
 from typing import Any
 
-from jmars.actors import Channel, Mailbox, serve
+from jmars.actors import ActorChannel, Mailbox, serve
 from jmars.deploy import memory
 from jmars.deploy.clients import Client, Clients
 from jmars.deploy.folders import Folders
@@ -78,9 +78,9 @@ class Host:
             "why": self.watch,
             "passing": passing,
         }
-        self._channels: dict[Channel, Client] = {}
-        self._knocking: dict[Channel, Client] = {}  # connections that have proven nothing yet
-        self._owner: Channel | None = None  # the kernel with which a cluster that is not detached ends
+        self._channels: dict[ActorChannel, Client] = {}
+        self._knocking: dict[ActorChannel, Client] = {}  # connections that have proven nothing yet
+        self._owner: ActorChannel | None = None  # the kernel with which a cluster that is not detached ends
         self._lease: Lease | None = None
         self._lease_timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -192,7 +192,7 @@ class Host:
             channel.close()
         self.folders.remove()
 
-    def _mailbox(self, channel: Channel) -> Mailbox:
+    def _mailbox(self, channel: ActorChannel) -> Mailbox:
         """Actors for a connection; the connection's own actors release their holds at the end."""
         client = self.clients.come()
         mailbox = Mailbox()
@@ -204,14 +204,14 @@ class Host:
         self._knocking[channel] = client
         return mailbox
 
-    def _came(self, channel: Channel) -> None:
+    def _came(self, channel: ActorChannel) -> None:
         client = self._knocking.pop(channel, None)  # None: it has hung up already
         if client is not None:
             self._channels[channel] = client
             if self._owner is None and not self.orders["detach"]:
                 self._owner = channel
 
-    def _left(self, channel: Channel) -> None:
+    def _left(self, channel: ActorChannel) -> None:
         self._knocking.pop(channel, None)
         client = self._channels.pop(channel, None)
         if client is not None and not self.ended.is_set():

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from jmars.actors import Channel, Mailbox, remote_method
+from jmars.actors import ActorChannel, Mailbox, remote_method
 from jmars.model import events
 from jmars.model.reports import Report
 from jmars.plan import Profile
@@ -46,7 +46,7 @@ class SchedulerProcess:
     def __init__(self, orders: dict[str, Any]) -> None:
         self._orders = orders
         self.mailbox = Mailbox()
-        self.channel: Channel
+        self.channel: ActorChannel
         self._log = EventLog()
         self._log.last = (orders["incarnation"] - 1) << EVENTS
         self._workers = RemoteWorkers(lambda orders: self.channel.tell("workers", "take", orders))
@@ -160,7 +160,7 @@ async def _serve(orders: dict[str, Any]) -> None:
     theirs = socket.socket(fileno=orders["socket"])
     theirs.setblocking(False)
     _, process.channel = await loop.create_unix_connection(
-        lambda: Channel(process.mailbox, orders["token"], True, lambda _: os._exit(0)), sock=theirs
+        lambda: ActorChannel(process.mailbox, orders["token"], True, lambda _: os._exit(0)), sock=theirs
     )
     await asyncio.Event().wait()
 

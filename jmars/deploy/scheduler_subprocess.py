@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from jmars.actors import Channel, Mailbox, new_token, remote_method
+from jmars.actors import ActorChannel, Mailbox, new_token, remote_method
 from jmars.deploy.ending import ended_within, is_stopped
 from jmars.deploy.relayed import RelayedReasons, RelayedSession, RelayedTasks
 from jmars.errors import ClusterLostError
@@ -89,8 +89,8 @@ class SchedulerSubprocess:
         self._mailbox.add("workers", Orders(execution, self._reports, self._known))
         self._mailbox.add("host", _ForScheduler(self, read_chunk))
         self._process: subprocess.Popen[bytes] | None = None
-        self._hearing: Channel | None = None  # takes reports
-        self._channel: Channel | None = None  # takes all
+        self._hearing: ActorChannel | None = None  # takes reports
+        self._channel: ActorChannel | None = None  # takes all
         self._up = asyncio.Event()
         self._ends: deque[float] = deque(maxlen=RESTARTS)
         self._incarnation = 0
@@ -215,7 +215,7 @@ class SchedulerSubprocess:
             if recent > 1:  # a full disk, or no descriptors: that may pass
                 await asyncio.sleep(PAUSE_SECONDS * PAUSE_FACTOR ** (recent - 2))
 
-    async def _started(self, gone: asyncio.Event) -> tuple[subprocess.Popen[bytes], Channel]:
+    async def _started(self, gone: asyncio.Event) -> tuple[subprocess.Popen[bytes], ActorChannel]:
         self._incarnation += 1
         token = new_token()
         ours, theirs = socket.socketpair()
@@ -233,12 +233,12 @@ class SchedulerSubprocess:
         process.stdin.close()
         ours.setblocking(False)
         _, channel = await asyncio.get_running_loop().create_unix_connection(
-            lambda: Channel(self._mailbox, token, False, lambda _: self._lost(gone)), sock=ours
+            lambda: ActorChannel(self._mailbox, token, False, lambda _: self._lost(gone)), sock=ours
         )
         await channel.ready
         return process, channel
 
-    async def _resume(self, channel: Channel) -> None:
+    async def _resume(self, channel: ActorChannel) -> None:
         """Send the new scheduler the recovery snapshot of this host; later reports go to the new scheduler."""
         self._gathered = None  # they are in the announcement
         asked = asyncio.ensure_future(channel.ask("scheduler", "resume", self._known.as_data(self._besides())))
@@ -265,7 +265,7 @@ class SchedulerSubprocess:
             log.warning("scheduler %d has ended: %s", self._incarnation, process.poll())
             self._process = None
 
-    async def _watch(self, channel: Channel) -> None:
+    async def _watch(self, channel: ActorChannel) -> None:
         """End a scheduler that stays suspended; a busy scheduler is waited for."""
         heard = time.monotonic()
         while not channel.closed:
@@ -292,7 +292,7 @@ class SchedulerSubprocess:
             asyncio.get_running_loop().call_soon(self._send_reports, self._hearing, self._gathered)
         self._gathered.append(report)
 
-    def _send_reports(self, hearing: Channel, gathered: list[Report]) -> None:
+    def _send_reports(self, hearing: ActorChannel, gathered: list[Report]) -> None:
         """Send the reports of a turn of the loop as a single message, to save time at both ends."""
         if self._gathered is gathered:
             self._gathered = None

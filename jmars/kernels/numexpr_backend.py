@@ -1,10 +1,10 @@
-"""Expressions as numexpr programs, where numexpr gives exactly what NumPy gives, and what either would cost.
+"""Compiles expressions to numexpr programs, where numexpr gives exactly NumPy's values, and compares the costs of both.
 
-Only operations whose result has NumPy's dtype and NumPy's bits are taken: no reductions, no unsigned or short integers,
-no float16 or complex, no powers, no transcendental functions, no integer division. Constants enter as typed 0-d arrays,
-so nothing is promoted by a literal. Names in the text are generated. numexpr is imported when the first expression is
-compiled, and runs on one thread: parallelism is the scheduler's. Used by compile.py.
-Source: PLANNING "CPU: numexpr vs numpy" (measured differences); RUNTIME "Fused chain".
+Only operations with NumPy's dtype and NumPy's bits are taken: no reductions, no unsigned or short integers, no float16
+or complex, no powers, no transcendental functions, no integer division. Constants enter as typed 0-d arrays, so that no
+literal promotes a dtype. Names in the text are generated. numexpr is imported when the first expression is compiled,
+and runs on a single thread: parallelism is the scheduler's.
+Source: docs/explanation/seeds.md, "Graph fusion"; costs as measured, docs/decisions/0007-numpy-before-numexpr.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The stage's rows may be half changed, so they decide no more: the workers stop and forget the stage, and then
 chunks that only this stage needed are freed. So a fault of jmars ends a single job, not other jobs and not the cluster.
-Source: docs/explanation/reliability.md, "What goes wrong in us".
+Source: docs/explanation/reliability.md, "Faults of jmars itself".
 """
 
 from __future__ import annotations

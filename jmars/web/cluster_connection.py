@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from jmars.actors import Channel, Mailbox, connect, remote_method
+from jmars.actors import ActorChannel, Mailbox, connect, remote_method
 from jmars.actors.registry import Entry
 from jmars.errors import ClusterLostError
 
@@ -33,7 +33,7 @@ class ClusterConnection:
         self.entry = entry
         self.lost = asyncio.Event()  # set when the cluster is gone
         self._ended = ended
-        self._channel: Channel | None = None
+        self._channel: ActorChannel | None = None
 
     async def open(self) -> None:
         """Connects; raises ClusterLostError or AuthenticationError."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from jmars.actors import Channel, Mailbox, connect, registry, remote_method
+from jmars.actors import ActorChannel, Mailbox, connect, registry, remote_method
 from jmars.actors.registry import Entry
 from jmars.errors import ClusterLostError
 
@@ -29,7 +29,7 @@ class ClusterFinder:
     """Connects to clusters by id and calls their actors; used on the Jupyter server's event loop only."""
 
     def __init__(self) -> None:
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, ActorChannel] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._mailbox = Mailbox()
         self._mailbox.add("jobs", _IgnoredReports())
@@ -74,7 +74,7 @@ class ClusterFinder:
         for cluster in list(self._channels):
             self._drop(cluster)
 
-    async def _channel(self, entry: Entry) -> Channel:
+    async def _channel(self, entry: Entry) -> ActorChannel:
         """The open connection to a cluster, or a new connection."""
         async with self._locks.setdefault(entry.id, asyncio.Lock()):
             channel = self._channels.get(entry.id)
