@@ -1,6 +1,6 @@
 """Two ends that ask and tell over a wire that loses, doubles and reorders frames.
 
-`Peer` is to its owner what `actors.ActorChannel` is; between two of them `Delivery` makes each message arrive once and in
+`Peer` stands for `actors.ActorChannel`; between two of them `Delivery` makes each message arrive once and in
 order. Frames of a dead end may still arrive at the one that stands in its place.
 """
 
