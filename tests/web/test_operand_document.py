@@ -189,7 +189,7 @@ VALUE_CLASSES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", VALUE_CLASSES, ids=lambda value: repr(value).partition(" at 0x")[0])  # the same in each process
+@pytest.mark.parametrize("value", VALUE_CLASSES, ids=lambda value: repr(value).partition(" at 0x")[0])
 def test_a_value_comes_back_as_it_was(value):
     back = decode(json.loads(json.dumps(encode(value), allow_nan=False)))
     assert type(back) is type(value)
