@@ -1,4 +1,4 @@
-"""Next use of each chunk, for Belady eviction: the chunk read last is evicted first.
+"""Next use of each chunk, for Belady eviction: the chunk with the furthest next use is evicted first.
 
 The next use of a chunk is the lowest rank among readers that have not finished. That is Belady's rule as far as a run
 follows the plan. `storage.chunks` asks when choosing victims.

@@ -1,4 +1,6 @@
-"""Submission: all that travels when a client submits a job, from `Cluster.submit` to the GraphActor.
+"""Submission: the record of a submitted job, from `Cluster.submit_data` to the GraphActor.
+
+NumPy arrays of the graph travel before it (client/uploads.py).
 
 Source: docs/explanation/seeds.md, "Submitting a job".
 """
@@ -27,8 +29,8 @@ class Submission:
     ticket
         The client's own name of the submission: two submissions with one ticket are one job.
     structure, bindings
-        Digest of a canonical graph, and the keys and lines of this one (tensor/structure.py); None for a graph that
-        is not canonical.
+        Digest of a canonical graph, and the keys and lines of this one (tensor/structure.py); b"" and
+        None for a graph that is not canonical.
     results
         (single, descriptors) of the job's results, for clients that attach to the job (client/attached_jobs.py).
     """

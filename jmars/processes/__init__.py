@@ -2,7 +2,7 @@
 
 - batch_semaphore.py: revokes dispatched batches (BatchSemaphore)
 - allocation_livelock.py: detects processes that retry a failing malloc for ever (AllocationLivelockDetector)
-- health.py: detects hung processes and chooses actions (Health)
+- health.py: detects stopped and frozen processes and chooses actions (Health)
 - vitals.py: reads the state and the memory of processes from /proc
 - meter.py: separates computing from page faults and from waiting for a core (Meter)
 - rlimit_guard.py: caps the memory of a user's function in an executor (RlimitGuard)

@@ -1,4 +1,4 @@
-"""Detects hung child processes from /proc samples and chooses actions. Pure: samples in, actions out.
+"""Detects stopped and frozen child processes from /proc samples and chooses actions. Pure: samples in, actions out.
 
 A process that computes, with or without the interpreter's lock, sleeps or waits for a disk runs. A process that a
 signal stopped or that a freezer holds hangs: suspect after two samples, killed after FENCE_SECONDS, and given up after

@@ -14,7 +14,7 @@ from jmars.storage.arena import Allocator
 
 __all__ = ["Chunks", "SpillFile"]
 
-AT_ONCE = 256  # at least one of so many chunks is spilled at once
+VICTIM_SHARE = 256  # at least 1/256 of the movable chunks is spilled together
 
 
 class SpillFile(NamedTuple):
@@ -79,7 +79,7 @@ class Chunks:
         return self._bury(chunk)
 
     def victims(self, size: int, in_use: Collection[int], rank: int = -1) -> list[int]:
-        """Chunks to spill until `size` bytes are free, the chunk read last first; fewer if there are no more.
+        """Chunks to spill until `size` bytes are free, the furthest next use first; fewer if there are no more.
 
         Only chunks with a next use after `rank` are victims. Among thousands of chunks a few more than needed are
         chosen, since the choice looks at all of them.
@@ -90,14 +90,14 @@ class Chunks:
         movable = sorted((c for c in movable if uses[c] > rank), key=uses.__getitem__, reverse=True)
         chosen: list[int] = []
         for chunk in movable:
-            if free >= 0 and len(chosen) >= len(movable) // AT_ONCE:
+            if free >= 0 and len(chosen) >= len(movable) // VICTIM_SHARE:
                 break
             chosen.append(chunk)
             free += self.allocator.size_of(self.memory[chunk])
         return chosen or movable[:1]  # enough bytes but fragmented: one more chunk may join two free runs
 
     def start_spill(self, chunk: int) -> tuple[int, int] | None:
-        """Begin to write a chunk; returns offset and bytes of the slot, or None if a valid file exists.
+        """Begin to write a chunk; returns offset and bytes of the slot, or None: evicted at once, its file is valid.
 
         A chunk never changes, so a reloaded chunk keeps the file, and a second spill is free of cost.
         """
