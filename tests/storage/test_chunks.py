@@ -1,7 +1,7 @@
 """Chunks: the one used last is spilled first, and nothing in use moves."""
 
 from jmars.storage.arena import PAGE, Allocator
-from jmars.storage.chunks import AT_ONCE, Chunks, SpillFile
+from jmars.storage.chunks import VICTIM_SHARE, Chunks, SpillFile
 
 
 def _filled(count):
@@ -61,5 +61,5 @@ def test_a_chunk_freed_while_somebody_looks_at_it_stays_until_they_let_go():
 
 
 def test_of_thousands_some_more_go_at_once():
-    chunks = _filled(50 * AT_ONCE)
-    assert chunks.victims(PAGE, ()) == list(range(50 * AT_ONCE))[:-51:-1]  # each look goes through all of them
+    chunks = _filled(50 * VICTIM_SHARE)
+    assert chunks.victims(PAGE, ()) == list(range(50 * VICTIM_SHARE))[:-51:-1]  # each look goes through all of them
